@@ -16,27 +16,27 @@ VERBS = {
     "demo": "run a real 8-rank training job and watch it live",
     "import": "read trace files of any known format into a run folder",
     "serve": "open the dashboard for a folder of runs",
-    "token": "list who may look at a served dashboard, and revoke it",
-    "info": "what a run, a file or a folder of traces holds",
-    "diagnose": "say who is slow and why, with evidence",
-    "whatif": "how long steps would take without stragglers, and who costs how much",
-    "query": "ask a run a question in SQL, or list the ready ones",
+    "token": "list the tokens and sessions of served dashboards, and revoke them",
+    "info": "summarise a run, a file or a folder of traces",
+    "diagnose": "report which ranks are slow and why, with evidence",
+    "whatif": "estimate step times without stragglers, and how much each rank costs",
+    "query": "query a run with SQL or with a saved query",
     "export": "write a run, or what a view of it shows, into one file",
     "layout": "correct the parallel layout of an imported run by hand",
-    "index": "index a folder of runs, once or following it",
-    "generate": "make a synthetic run with known faults",
+    "index": "index a folder of runs, once or continuously",
+    "generate": "create a synthetic run with known faults",
 }
 MODULES = {"import": "import_files"}
-"""Modules of verbs that have another name than their verb: `import` is a word of Python."""
+"""Modules with another name than their verb: `import` is a Python keyword."""
 SERVERS = ("demo", "serve")
-"""Verbs that stay for days: their memory is seen to before anything else is loaded."""
+"""Verbs that run for days: their memory allocator is set up before anything else is loaded."""
 
 EXIT_OK = 0
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
 INTERRUPTED_IN_DUCKDB = "Query interrupted"
-"""Text of the RuntimeError that DuckDB makes of a Ctrl-C during a query (seen with 2.0)."""
+"""Text of DuckDB's RuntimeError for a Ctrl-C during a query (seen with 2.0)."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -44,10 +44,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns 0 healthy, 2 user error, 130 interrupted (diagnose: 3, 4 too).
 
-    Only the chosen verb's module is imported: the others would cost its start-up.
+    Imports only the chosen verb's module: the others would slow its start.
     """
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    named = next((argument for argument in given if not argument.startswith("-")), None)
+    command_line = sys.argv[1:] if arguments is None else list(arguments)
+    named = next((argument for argument in command_line if not argument.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="rankscope",
         description="See what every rank of a distributed training job does, and who is slow.",
@@ -62,18 +62,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             own.description = module.__doc__
             module.add_arguments(own)
             own.set_defaults(run=module.run)
-    chosen = parser.parse_args(given)
+    chosen = parser.parse_args(command_line)
     try:
         code = _code_of(chosen)
     except SystemExit as ended:  # SIGTERM
         code = int(ended.code or 0)
-    if "leave" in chosen:  # set by verbs that serve: they may have threads that nothing stops
+    if "leave" in chosen:  # set by verbs that serve: they may have threads that cannot be stopped
         chosen.leave(code)
     return code
 
 
 def _code_of(chosen: argparse.Namespace) -> int:
-    """Run the verb; every error that is not a bug becomes one sentence and a code."""
+    """Run the verb; every error that is not a bug becomes one sentence and an exit code."""
     try:
         with interrupts.remembered():
             code: int = chosen.run(chosen)
@@ -87,7 +87,7 @@ def _code_of(chosen: argparse.Namespace) -> int:
             raise
         print(f"rankscope {chosen.verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader (head, less) has seen enough
+    except BrokenPipeError:  # the reader (head, less) has closed the pipe
         _drop_output()
         return EXIT_OK
     except OSError as error:
@@ -95,8 +95,8 @@ def _code_of(chosen: argparse.Namespace) -> int:
             raise
         _drop_output()
         print(
-            f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); give it "
-            "a place with free space",
+            f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); write "
+            "it to a disk with free space",
             file=sys.stderr,
         )
         return EXIT_USER_ERROR
@@ -104,5 +104,5 @@ def _code_of(chosen: argparse.Namespace) -> int:
 
 
 def _drop_output() -> None:
-    """Python would try once more to write the rest when it ends."""
+    """Discard the rest of the output: Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The Dash app: the frame of every page, and which page an address shows."""
+"""The Dash app: the HTML of every page, and which page an address shows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LINKS
 
 
 def make_dash(hub: Hub, base: str) -> Dash:
-    """The Dash app on a Flask server of its own, answering below `base` ('' or '/prefix')."""
+    """The Dash app on its own Flask server, answering below `base` ('' or '/prefix')."""
     dash = Dash(
         "rankscope",
         server=Flask("rankscope"),
@@ -79,13 +79,12 @@ def _frame() -> Component:
         [
             html.A("Skip to the page", href="#page", className="skip"),
             dcc.Location(id="url", refresh="callback-nav"),
-            dcc.Store(
-                id="view"
-            ),  # {path, search}: the address, set by the browser as the view changes
-            dcc.Store(
-                id="pulse"
-            ),  # {run, version}: set by the browser when the run got something new
-            dcc.Store(id="bar"),  # set by the browser when the top bar is out of date
+            # {path, search}: the address, set by the browser as the view changes
+            dcc.Store(id="view"),
+            # {run, version}: set by the browser when the run has new data
+            dcc.Store(id="pulse"),
+            # set by the browser when the top bar is out of date
+            dcc.Store(id="bar"),
             html.Div(id="topbar"),
             html.Div(id="strip-place"),
             *findings_frame.containers(),
@@ -108,7 +107,7 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
         try:
             if view.run is None:
                 return html.Div([*notes, runs.render(hub, view)]), "page", None
-            notes += [html.P(said, className="note") for said in explain(view, hub.run(view.run))]
+            notes += [html.P(text, className="note") for text in explain(view, hub.run(view.run))]
             strip = html.Div(className="strip", **{"data-view": "strip"})
             return html.Div([*notes, page_module(view.page).render(hub, view)]), "page", strip
         except UserError as error:

@@ -1,7 +1,6 @@
-"""Ctrl-C as usual, and remembered: a finalizer or DuckDB's opening may swallow the exception.
+"""Remembers each Ctrl-C: a finalizer or opening a DuckDB database may swallow KeyboardInterrupt.
 
-app.cli.main installs the handler; long verbs `check()` where they have just come out of something
-that swallows.
+app.cli.main installs the handler; long verbs call `check()` after anything that may swallow it.
 """
 
 from __future__ import annotations
@@ -20,47 +19,47 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGAIN_S = 0.1
-_asked: list[int] = []
+_interrupts: list[int] = []
 
 
 @contextmanager
 def remembered() -> Iterator[None]:
-    """Remember each Ctrl-C while the block runs; nothing elsewhere than in the main thread."""
+    """Remember each Ctrl-C while the block runs; no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _asked.clear()
+    _interrupts.clear()
     handler = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        _asked.clear()
+        _interrupts.clear()
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
-    _asked.append(number)
+    _interrupts.append(number)
     raise KeyboardInterrupt
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt where one has been asked for, even if it was swallowed."""
-    if _asked:
+    """Raise KeyboardInterrupt if the user pressed Ctrl-C, even if the exception was swallowed."""
+    if _interrupts:
         raise KeyboardInterrupt
 
 
 def forget() -> None:
-    """The Ctrl-C was obeyed: what follows is another matter."""
-    _asked.clear()
+    """Forget earlier Ctrl-Cs, which were obeyed."""
+    _interrupts.clear()
 
 
 def stoppable(query: Callable[[Stop], T]) -> T:
-    """`query(stop)` in a thread of its own, stopped by Ctrl-C, which raises KeyboardInterrupt.
+    """Run `query(stop)` in a separate thread; Ctrl-C stops it and raises KeyboardInterrupt.
 
-    In the main thread DuckDB would look for one only between the tasks of a query, and one task
+    In the main thread DuckDB would check for Ctrl-C only between the tasks of a query, and one task
     may last until the query's time limit.
     """
-    from ingest.stopping import Stop  # DuckDB: half of the start-up of verbs that ask nothing
+    from ingest.stopping import Stop  # imports DuckDB: half of the start-up time of other verbs
 
     stop = Stop()
     with ThreadPoolExecutor(1, "query") as thread:
@@ -68,7 +67,8 @@ def stoppable(query: Callable[[Stop], T]) -> T:
         try:
             return answer.result()
         except KeyboardInterrupt:
-            while not answer.done():  # again: DuckDB forgets one that comes before a query begins
+            # repeated: DuckDB ignores one that comes before a query begins
+            while not answer.done():
                 stop()
                 wait([answer], _AGAIN_S)
             raise

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from app.access.auth import Everybody, Guard, Prefix
+from app.access.auth import Guard, NoGuard, Prefix
 from app.access.sessions import Sessions
 from app.dash_shell import make_dash
 from app.routes import ROUTES
@@ -28,17 +28,17 @@ from app.web.answers import Body
 from app.web.assets import TYPES, asset, assets_version
 from app.web.caller import Forbidden
 from app.web.metrics import Measured
-from app.web.page_cache import KeptPages
+from app.web.page_cache import PageCache
 from app.web.request_limits import RequestLimits
-from app.web.security_headers import SafeHeaders
+from app.web.security_headers import SecurityHeaders
 from app.web.whole_bodies import WholeBodies
 from ingest.errors import UserError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _FILE_THREADS = 4
-_FOR_EVER = "public, max-age=31536000, immutable"
+_IMMUTABLE = "public, max-age=31536000, immutable"
 _MOST_POSTED = 4 << 20
-"""Bytes of a callback's request; uploads have a route of their own."""
+"""Bytes of a callback's request; uploads have their own route."""
 
 
 def make_app(
@@ -46,7 +46,7 @@ def make_app(
 ) -> Starlette:
     """The whole application for the runs of `hub`.
 
-    Without settings nobody is checked and everybody may do everything: for tests in process.
+    Without settings there are no access checks: for tests in process.
     """
     pages = make_dash(hub, settings.base if settings else base).server
     pages.config["MAX_CONTENT_LENGTH"] = _MOST_POSTED
@@ -57,7 +57,7 @@ def make_app(
         Route("/assets/{version}/{path:path}", _Assets().answer),
         *(route for module in ROUTES for route in module.routes(context)),
         Route("/api/{path:path}", _unknown, methods=_METHODS),
-        Mount("/", KeptPages(WholeBodies(WSGIMiddleware(pages, workers=8), _MOST_POSTED))),
+        Mount("/", PageCache(WholeBodies(WSGIMiddleware(pages, workers=8), _MOST_POSTED))),
     ]
     templates = {route.endpoint: route.path for route in routes if isinstance(route, Route)} | {
         routes[-1].app: "pages"
@@ -66,12 +66,12 @@ def make_app(
         routes=routes,
         middleware=[
             Middleware(Measured, templates=templates, dash_paths=_dash_paths(pages)),
-            Middleware(SafeHeaders, pages=pages, public_origin=public_origin),
+            Middleware(SecurityHeaders, pages=pages, public_origin=public_origin),
             Middleware(RequestLimits),
             Middleware(Prefix, base=settings.base if settings else base),
             Middleware(Guard, settings=settings, sessions=sessions)
             if settings
-            else Middleware(Everybody),
+            else Middleware(NoGuard),
             Middleware(GZipMiddleware, compresslevel=1),
         ],
         exception_handlers={UserError: _as_sentence, HTTPException: _as_sentence, 500: _failed},
@@ -79,7 +79,7 @@ def make_app(
 
 
 def _dash_paths(pages: Flask) -> frozenset[str]:
-    """First parts of the paths that Dash has for itself; what else it is asked for is a page."""
+    """First parts of the paths that Dash reserves; any other path is a page."""
     first = (rule.rule.strip("/").split("/")[0] for rule in pages.url_map.iter_rules())
     return frozenset(name for name in first if name.startswith("_"))
 
@@ -91,40 +91,39 @@ def _as_sentence(_request: Request, error: Exception) -> Response:
 
 
 def _unknown(request: Request) -> Response:
-    return JSONResponse(
-        {"error": f"There is no {request.url.path}. Reload: this page is out of date."}, 404
-    )
+    text = f"There is no {request.url.path}. Reload: this page is out of date."
+    return JSONResponse({"error": text}, 404)
 
 
 def _failed(_request: Request, _error: Exception) -> Response:
-    return JSONResponse({"error": "The server failed here; its own output says more."}, 500)
+    return JSONResponse({"error": "The server failed here; see its log for details."}, 500)
 
 
 class _Assets:
-    """Files of the browser side; read and packed once, in threads that queries do not use."""
+    """The browser's files; read and compressed once, in threads that queries do not use."""
 
     def __init__(self) -> None:
         self._limiter: CapacityLimiter | None = None
-        self._kept: dict[str, Body] = {}
+        self._loaded: dict[str, Body] = {}
 
     async def answer(self, request: Request) -> Response:
-        """A file; its path holds a version, so that it may be kept forever.
+        """A file; its path contains a version, so that browsers may cache it forever.
 
-        Memory keeps each file under its own name alone, not under lib/../lib/app.mjs as well.
+        Memory caches each file under its own name only, not also under lib/../lib/app.mjs.
         """
         path = request.path_params["path"]
-        # a page that is older than the server asks for files of a version that is no more
+        # a page loaded before an update of the server requests files of the old version
         is_known = request.path_params["version"] == assets_version()
-        body = self._kept.get(path) if is_known else None
+        body = self._loaded.get(path) if is_known else None
         if body is None:
-            self._limiter = self._limiter or CapacityLimiter(_FILE_THREADS)  # wants an event loop
+            self._limiter = self._limiter or CapacityLimiter(_FILE_THREADS)  # needs an event loop
             body = await run_sync(_read, path, limiter=self._limiter)
             if body is None:
                 return JSONResponse({"error": "There is no such file."}, 404)
             if is_known and path == posixpath.normpath(path):
-                self._kept[path] = body
+                self._loaded[path] = body
         response = body.response(request)
-        response.headers["Cache-Control"] = _FOR_EVER if is_known else "no-cache"
+        response.headers["Cache-Control"] = _IMMUTABLE if is_known else "no-cache"
         return response
 
 

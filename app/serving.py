@@ -1,4 +1,4 @@
-"""Runs the server in this process: takes the port, starts uvicorn in a thread, stops it in time."""
+"""Runs the server in this process: binds the port, starts uvicorn in a thread, stops it in time."""
 
 from __future__ import annotations
 
@@ -29,50 +29,52 @@ from ingest.errors import UserError
 
 START_S = 30.0
 GRACE_S = 1
-"""What requests under way get to end."""
+"""Time for running requests to finish."""
 STOP_S = 2.0
 KEEP_ALIVE_S = 75
-"""A connection without requests is kept longer than proxies and pages pause between two: one that
-closes just as the next request is sent fails it."""
+"""An idle connection stays open longer than proxies and pages pause between two requests: if it
+closed just as the next request is sent, that request would fail."""
 REST_S = 0.3
-"""What imports and the list of runs get after that: leave() runs nothing that waits for an exit."""
+"""Extra time for imports and the list of runs: leave() does not run exit handlers."""
 _MOST_TRIED = 50
 _SWITCH_S = 0.001
-"""A thread that computes gives way to those that answer so soon: Python's own 5 ms add up over the
-dozen turns that one request takes between the event loop and its thread.
+"""A computing thread yields to answering threads after this time: Python's default of 5 ms adds up
+over the dozen switches of one request between the event loop and its thread.
 """
 _LONGEST_SOCKET_MESSAGE = 1 << 16
 _PACKED_SOCKETS = False
-"""News are short, and frames are packed already as far as that is cheap: 30 kB for each browser."""
+"""Notifications are short, and frames are compressed already; compression costs 30 kB a browser."""
 
 
 def take_port(settings: Settings, or_next: bool = False) -> Listener:
-    """A bound socket; `or_next`: of the next free port where it is taken. Raises UserError."""
+    """A bound socket; `or_next`: of the next free port if the port is taken. Raises UserError."""
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             settings.host or None, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
-        raise UserError(f"--host {settings.host} is no address here ({error.strerror})") from error
-    family, _, _, _, address = found[0]
+        raise UserError(
+            f"--host {settings.host} is not an address of this machine ({error.strerror})"
+        ) from error
+    family, _, _, _, address = addresses[0]
     for port in range(settings.port, settings.port + (_MOST_TRIED if or_next else 1)):
-        # asyncio turns Nagle's algorithm off only where the protocol is named: without it every
-        # answer on a kept connection waited 40 ms for the acknowledgement of its header
+        # asyncio turns Nagle's algorithm off only for sockets that name their protocol: without it
+        # every answer on a keep-alive connection waited 40 ms for its header's acknowledgement
         listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((address[0], port, *address[2:]))
-            listener.listen(256)  # on Linux a taken port may show only here
+            listener.listen(256)  # on Linux a taken port may fail only here
             return listener
         except OSError as error:
             listener.close()
             if error.errno != errno.EADDRINUSE:
                 raise UserError(
-                    f"{settings.host}:{port} cannot be listened on ({error.strerror}); "
+                    f"cannot listen on {settings.host}:{port} ({error.strerror}); "
                     "give another --host or --port"
                 ) from error
     raise UserError(
-        f"port {settings.port} of {settings.host} is taken; stop what listens there, or give "
+        f"port {settings.port} of {settings.host} is taken; stop the program that uses it, or give "
         "another with --port (0: any free one)"
     )
 
@@ -81,10 +83,10 @@ def take_port(settings: Settings, or_next: bool = False) -> Listener:
 def running(
     hub: Hub, settings: Settings, listener: Listener, files: AccessFiles | None = None
 ) -> Iterator[threading.Thread]:
-    """The server answers while the block runs; then it is stopped, whatever is under way.
+    """Run the server while the block runs; then stop it, including running requests.
 
-    `files` keep sessions longer than the server. Yields its thread, which ends before the block
-    only where the server has failed.
+    With `files`, sessions outlive the server. Yields the server's thread, which ends before the
+    block only if the server has failed.
     """
     sys.setswitchinterval(_SWITCH_S)
     sessions = Sessions(files)
@@ -117,7 +119,8 @@ def running(
             _wait_for_start(server, thread)
             yield thread
         finally:
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # cut requests are meant
+            # cancelled requests are intended
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             server.should_exit = True
             stop_all()
             uploads_of(hub).cancel()
@@ -131,15 +134,15 @@ def _wait_for_start(server: uvicorn.Server, thread: threading.Thread) -> None:
     deadline_s = time.monotonic() + START_S
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline_s:
-            raise UserError("the server did not start; its output says why")
+            raise UserError("the server did not start; see its output")
         time.sleep(0.01)
 
 
 def leave(code: int) -> None:
-    """End the process with this code, once all that is to be kept is on disk.
+    """End the process with this code; call it once everything is on disk.
 
-    Threads of callbacks may still be in a query, which nothing stops, and Python would wait for
-    them; DuckDB complains of its own types where threads are left at the interpreter's end.
+    Threads of callbacks may still run a query, which cannot be stopped, and Python would wait for
+    them; DuckDB prints errors if threads are left when the interpreter ends.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,7 +1,4 @@
-"""How a server is reached and by whom: address, prefix, public name, TLS, tokens, proxies.
-
-Checked at birth.
-"""
+"""Settings of a server, checked when created: address, public name, TLS, tokens, proxies."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ DEFAULT_PORT = 8050
 SHORTEST_TOKEN = 16
 _BASE = re.compile(r"(/[\w.~@:-]+)*")
 _OURS = ("run", "api", "agent", "live", "assets", "healthz", "metrics", "_dash", "_favicon")
-"""First parts of the server's own paths: a prefix that begins so could not be told from them."""
+"""First parts of the server's own paths: a prefix that begins with one would be ambiguous."""
 
 
 class Role(IntEnum):
-    """What somebody may do; each role includes those before it."""
+    """What a user may do; each role includes those before it."""
 
     viewer = 1
     uploader = 2
@@ -34,7 +31,7 @@ class Role(IntEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """A secret and what it allows; raises ValueError for one that is easily guessed."""
+    """A secret and its role; raises ValueError for a secret that is easily guessed."""
 
     secret: str
     role: Role = Role.operator
@@ -55,9 +52,9 @@ class Token:
 class Settings:
     """Raises ValueError naming the value and the remedy.
 
-    `base` is '' or '/prefix', what `public_url` ends with unless it is given. `job_token` is what
-    ranks of training jobs connect with, '' lets none in. The X-Forwarded-For of `trusted_proxies`,
-    addresses or networks, is believed. `certfile` and `keyfile` (PEM) make the server speak TLS.
+    `base` is '' or '/prefix', by default the path of `public_url`. Ranks of training jobs connect
+    with `job_token`; '' lets none in. The server believes the X-Forwarded-For of `trusted_proxies`
+    (addresses or networks). `certfile` and `keyfile` (PEM) make the server speak TLS.
     """
 
     host: str = DEFAULT_HOST
@@ -85,7 +82,7 @@ class Settings:
             raise ValueError(f"--base-path is {self.base!r}; give a path such as /proxy/8050")
         if base[1:].split("/")[0].startswith(_OURS):
             raise ValueError(
-                f"--base-path {base} begins like a path of the dashboard; put another part before"
+                f"--base-path {base} begins like a path of the dashboard; put another part in front"
             )
         object.__setattr__(self, "base", base)
         if public.hostname and not is_loopback(public.hostname) and not self.tokens:
@@ -101,7 +98,7 @@ class Settings:
         if self.job_token:
             _check_secret(self.job_token)
         if self.job_token in {token.secret for token in self.tokens}:
-            raise ValueError("--job-token is a --token as well; give jobs a secret of their own")
+            raise ValueError("--job-token is also a --token; give jobs a separate secret")
 
     def _check_certificate(self) -> None:
         if self.keyfile and not self.certfile:
@@ -111,7 +108,7 @@ class Settings:
                 _check_readable(option, Path(name))
         if not self.certfile:
             return
-        try:  # a key with a password cannot be used: nobody is there to type it in
+        try:  # a key with a password cannot be used: nobody could type it in
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
                 self.certfile, self.keyfile or None, password=""
             )
@@ -123,7 +120,7 @@ class Settings:
 
     @cached_property
     def proxy_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """Where declared proxies connect from."""
+        """Networks of the declared proxies."""
         try:
             return tuple(ipaddress.ip_network(text) for text in self.trusted_proxies)
         except ValueError as error:
@@ -148,7 +145,7 @@ class Settings:
         return f"{public.scheme}://{public.netloc}".lower() if self.public_url else ""
 
     def url(self, port: int) -> str:
-        """Where people open the start page, for the port in use."""
+        """URL of the start page, for the port in use."""
         if self.public_url:
             return f"{self.public_origin}{self.base}/"
         host = socket.gethostname() if _is_wildcard(self.host) else self.host
@@ -156,14 +153,14 @@ class Settings:
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.base}/"
 
     def job_server(self, port: int) -> str:
-        """What TRACE_HOOKS_SERVER is set to in jobs whose ranks shall be watched live."""
+        """Value of TRACE_HOOKS_SERVER for jobs whose ranks connect to this server."""
         return "ws" + self.url(port).removeprefix("http").rstrip("/")
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header (with or without port) names this server.
 
-        Loopback names, the address listened on and the public name do. Where all addresses are
-        listened on, every bare IP address does too: DNS rebinding needs a name.
+        Loopback names, the server's address and its public name do. If the server listens on all
+        addresses, every bare IP address does too: DNS rebinding needs a name.
         """
         name = host_name(host)
         if name is None:
@@ -195,15 +192,15 @@ def _check_readable(option: str, path: Path) -> None:
 
 @cache
 def _names_of_machine() -> tuple[str, str]:
-    """Its names; asked for once, as it may take a name server."""
+    """This machine's names; cached, as finding them may need a name server."""
     return socket.gethostname().lower(), socket.getfqdn().lower()
 
 
 def host_name(host: str) -> str | None:
-    """Name or address in a Host header, lower case, None where it is malformed."""
+    """Name or address in a Host header, lower case; None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises if it is not a number
     except ValueError:
         return None
     if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
@@ -212,7 +209,7 @@ def host_name(host: str) -> str | None:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a name or address is this machine's own and nobody else's."""
+    """Whether a name or address is a loopback address of this machine."""
     return name.lower() == "localhost" or (
         _is_address(name) and ipaddress.ip_address(name).is_loopback
     )

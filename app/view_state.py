@@ -1,9 +1,9 @@
-"""The view state of the dashboard, and the one place where it becomes a URL and comes back.
+"""The view state of the dashboard, and its only conversion to and from a URL.
 
 `/run/NAME/PAGE?attempt=1&rank=5&ranks=0-3,8&steps=10..20&t=FROM..TO&...`; times are ns since the
-run's t0, so that links stay exact in JavaScript. Links never hold row ids: they open the same after
-the index was built again. assets/lib/view_state.mjs is the same in the browser; both are held to
-tests/app/view_cases.json.
+run's t0, so that links stay exact in JavaScript. Links never contain row ids: they show the same
+after the index was rebuilt. assets/lib/view_state.mjs does the same in the browser; both are tested
+with tests/app/view_cases.json.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _INTEGER = re.compile(r"-?[0-9]{1,16}")
 _ARGUMENT = re.compile(r"([qm])\.([A-Za-z]\w{0,39})", re.ASCII)
 _ARGUMENTS = {"q": "args", "m": "model"}
 SAFEST = 2**53
-"""Below it browsers count exactly."""
+"""Browsers represent whole numbers below it exactly."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What one browser tab shows. None and empty: the page's own choice."""
+    """What one browser tab shows. None and empty: the page's default."""
 
     run: str | None = None
     page: str = "overview"
@@ -78,10 +78,10 @@ class View:
     args: tuple[tuple[str, str], ...] = ()
     """parameters of the saved query"""
     model: tuple[tuple[str, str], ...] = ()
-    """what the page Model shows, by names of its own"""
+    """state of the page Model: its own names and values"""
 
     def url(self, base: str = "") -> str:
-        """Path and query below `base`; only what is set."""
+        """Path and query below `base`, with the fields that are set."""
         if self.run is None:
             return f"{base}/"
         query = [
@@ -100,7 +100,7 @@ class View:
 
 
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
-    """View of a URL, and a sentence for each part that was damaged and fell back alone.
+    """View of a URL, and a sentence for each invalid part, which falls back to its default.
 
     An unknown path is the start page.
     """
@@ -129,9 +129,9 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
 
 
 def explain(view: View, run: Run) -> list[str]:
-    """A sentence for each thing the link names that the run has not, with what there is instead.
+    """A sentence for each attempt, rank or step in the link that the run lacks, with what it has.
 
-    A rank that has not been heard of yet is no error: the job said it has it.
+    A rank of the job that has not reported yet is not an error.
     """
     shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
     if view.to(page="", **shown) == View(view.run, ""):
@@ -144,17 +144,17 @@ def explain(view: View, run: Run) -> list[str]:
         has = f"attempts {min(attempts)} to {newest}" if len(attempts) > 1 else f"attempt {newest}"
         return [f"This run has no attempt {view.attempt}; it has {has}. Take it out of the link."]
     row = attempts[newest if view.attempt is None else view.attempt]
-    found = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
+    sentences = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
     ended_ns = row["ended_ns"]
     if view.t is not None and ended_ns is not None and run.info["clock"] == "absolute":
         t0_ns = run.info["created_ns"]
         lasts_ns, begins_ns = ended_ns - t0_ns, min(0, (row["started_ns"] or t0_ns) - t0_ns)
         if view.t[0] > lasts_ns or view.t[1] < begins_ns:
-            found.append(
+            sentences.append(
                 f"The link's window of time lies outside the run, which lasted {lasts_ns / 1e9:.1f}"
                 " s; press F on the timeline to see all of it."
             )
-    return found
+    return sentences
 
 
 def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
@@ -189,7 +189,7 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
 
 def _whole(text: str) -> int:
     if not _INTEGER.fullmatch(text) or abs(int(text)) >= SAFEST:
-        raise ValueError(f"{text[:40]!r} is no whole number")
+        raise ValueError(f"{text[:40]!r} is not a whole number")
     return int(text)
 
 
@@ -201,15 +201,15 @@ def _natural(text: str) -> int:
 
 
 def _ranks(text: str) -> tuple[int, ...]:
-    found: dict[int, None] = {}
+    ranks: dict[int, None] = {}
     for part in text.split(","):
         low_text, dash, high_text = part.partition("-")
         low = _natural(low_text)
         high = _natural(high_text) if dash else low
-        if high < low or high - low >= _MOST_RANKS or len(found) + high - low >= _MOST_RANKS:
-            raise ValueError(f"{part[:40]!r} is no list of at most {_MOST_RANKS} ranks")
-        found.update(dict.fromkeys(range(low, high + 1)))
-    return tuple(found)
+        if high < low or high - low >= _MOST_RANKS or len(ranks) + high - low >= _MOST_RANKS:
+            raise ValueError(f"{part[:40]!r} is not a list of at most {_MOST_RANKS} ranks")
+        ranks.update(dict.fromkeys(range(low, high + 1)))
+    return tuple(ranks)
 
 
 def _pair(text: str) -> tuple[int, int]:
@@ -222,7 +222,7 @@ def _pair(text: str) -> tuple[int, int]:
 
 def _name(text: str) -> str:
     if not re.fullmatch(r"[\w.:/ -]{1,120}", text):
-        raise ValueError(f"{text[:40]!r} is no name")
+        raise ValueError(f"{text[:40]!r} is not a name")
     return text
 
 
@@ -235,7 +235,7 @@ def _plain(value: object) -> str:
 
 
 def format_ranks(ranks: Iterable[int]) -> str:
-    """Ranks as in a URL: runs of neighbours become `0-7`; the order is kept."""
+    """Ranks as in a URL: consecutive ranks become `0-7`; keeps the order."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank == runs[-1][1] + 1:

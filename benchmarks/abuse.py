@@ -1,20 +1,20 @@
-"""A server that is attacked: what do others notice, and what do ordinary queries pay for it?
+"""A server under attack: what do other users notice, and how much slower are ordinary queries?
 
 python benchmarks/abuse.py [--checkout NAME=PATH ...] [--only queries|connections|ordinary] [--json]
 
 Starts the real server, of this checkout or of each --checkout in turn, on a copy of a recorded run
 and a larger generated one, with a token for an operator and eight for viewers.
 
-queries: two visitors ask for pages, tiles and saved queries, first alone, then while one viewer
-sends --hostile SELECTs in a row (abuse_parts/texts.py), leaving each after --patience seconds;
-then all viewers take every place there is. Memory of the server 10 s after the last.
-connections: --half-open requests, WebSocket handshakes and silent ranks are held open, of
---descriptors that the server may have; then wrong tokens are sent as fast as possible.
-ordinary: SELECTs of real work, alone and by four viewers at once; the checkouts take turns at each
-SELECT. The first one after the server's start is told apart.
+queries: two visitors request pages, tiles and saved queries, first alone, then while one viewer
+sends --hostile SELECTs in a row (abuse_parts/texts.py) and disconnects after --patience seconds
+each; then the viewers occupy every slot. Memory of the server 10 s after the last one.
+connections: --half-open requests, WebSocket handshakes and silent ranks stay open, with
+--descriptors for the server; then a client sends wrong tokens as fast as possible.
+ordinary: realistic SELECTs, alone and by four viewers at once; the checkouts take turns at each
+SELECT. The first one after the server's start is reported separately.
 
-A server that takes more than --most-gb with its children is killed and started again, as the kernel
-of a smaller machine would do; so a measurement does not take this machine down.
+A server that uses more than --most-gb with its children is killed and started again, as the kernel
+of a smaller machine would do, so that a measurement does not bring this machine down.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def side_by_side(checkouts: dict[str, Path], runs: Path, rounds: int) -> Table:
 
 
 def measured(options: argparse.Namespace) -> dict[str, Table]:
-    """All sections asked for."""
+    """All requested sections."""
     few = [f"--nofile={options.descriptors}"]
     tables: dict[str, Table] = {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -123,11 +123,11 @@ def measured(options: argparse.Namespace) -> dict[str, Table]:
     return tables
 
 
-def as_text(told: dict[str, Any], tables: dict[str, Table]) -> str:
+def as_text(meta: dict[str, Any], tables: dict[str, Table]) -> str:
     """Conditions, then a table for each section; the last column compares the last checkout with
     the first.
     """
-    lines = [", ".join(f"{key} {value}" for key, value in told.items())]
+    lines = [", ".join(f"{key} {value}" for key, value in meta.items())]
     for section, table in tables.items():
         names = list(next(iter(table.values())))
         lines += ["", f"{section:44} " + " ".join(f"{name:>16}" for name in names)]
@@ -161,7 +161,7 @@ def main() -> None:
         type=_checkout,
         action="append",
         metavar="[NAME=]PATH",
-        help="whose code to measure, the one before first (this checkout)",
+        help="code to measure, the older one first (this checkout)",
     )
     add("--only", choices=SECTIONS, action="append", help="a section, several allowed (all)")
     add("--hostile", type=int, default=100, help="in a row; 0: visitors alone (%(default)s)")

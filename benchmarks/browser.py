@@ -21,7 +21,7 @@ import numpy as np
 
 REPO = Path(__file__).resolve().parents[1]
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The shell first: the same Chromium without the browser's own windows, which cost CPU."""
+"""The shell first: the same Chromium without the browser's own windows, which need CPU time."""
 
 FLAGS = (
     "--no-sandbox",  # root in a container has none
@@ -39,7 +39,7 @@ MISSING = f"no Chromium on PATH ({', '.join(NAMES)}); install it: apt-get instal
 
 
 def chromium() -> str | None:
-    """Path of the first Chromium found, None where there is none."""
+    """Path of the first Chromium found, None if there is none."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -51,7 +51,7 @@ _STEPS_PRINTED = re.compile(r"(http://\S+)/overview.*^ +\d+ +\d+ ms", re.M | re.
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """A free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -82,7 +82,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it listens, without a path."""
+        """Its address, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> Server:
@@ -119,7 +119,7 @@ class Server:
         self.process.wait()
 
     def stop(self) -> int:
-        """Ctrl-C; returns its exit code, killing it where it does not end."""
+        """Ctrl-C; returns its exit code, killing it if it does not end."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -137,10 +137,10 @@ class Server:
 
 
 class Demo:
-    """`rankscope demo` with a job that goes on until it is stopped."""
+    """`rankscope demo` with a job that runs until it is stopped."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` gets its runs and what it prints."""
+        """`folder` gets its runs and its output."""
         self._log = folder / "demo.log"
         command = [*RANKSCOPE, "demo", "--no-browser", "--steps", "100000"]
         command += ["--port", str(free_port()), "--runs", str(folder / "runs")]
@@ -172,7 +172,7 @@ class Demo:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without what would tell the server or the hooks something."""
+    """This process's environment without variables for the server or the hooks."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("TRACE_HOOKS", "RANKSCOPE"))}
 
 
@@ -208,7 +208,7 @@ def cpu_s(pid: int) -> float:
 
 
 def loop_ms(rounds: int = 9) -> float:
-    """Median time of a loop that is always the same: how fast this machine is just now."""
+    """Median time of a fixed loop: how fast this machine is at the moment."""
     times_ms = []
     for _ in range(rounds):
         begun_s = time.perf_counter()
@@ -218,7 +218,7 @@ def loop_ms(rounds: int = 9) -> float:
 
 
 def conditions(**more: object) -> dict[str, Any]:
-    """What a number depends on: machine, load, versions."""
+    """The conditions of a measurement: machine, load, versions."""
     path = chromium()
     version = subprocess.run([path, "--version"], capture_output=True, text=True) if path else None
     return {

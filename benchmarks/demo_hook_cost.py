@@ -1,10 +1,11 @@
-"""What the hooks cost the ranks of `rankscope demo`, by their own account, thread and source.
+"""Cost of the hooks for the ranks of `rankscope demo`, as the hooks report it, by thread and
+source.
 
     python benchmarks/demo_hook_cost.py [--checkout NAME=PATH ...] [--rounds 3] [--steps 60]
 
-Runs the demo of this checkout, or of each --checkout in turns, and asks the run that it leaves for
+Runs the demo of this checkout, or of each --checkout in turns, and runs the saved queries
 `hook_cost` (all checkouts) and `hook_cost_by_source` (those that have it). Means over the ranks and
-the rounds: the share of the time, and CPU ms a step.
+the rounds: the share of the time, and CPU ms per step.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def demo_costs(checkout: Path, steps: int) -> Costs:
             by_source = _answer(checkout, run, "hook_cost_by_source")
         except subprocess.CalledProcessError:  # an older one has no such question
             by_source = []
-    found = {
+    by_name = {
         "step, ms": statistics.median(steps_ms),
         "share of the time, %": 100 * statistics.mean(row["cost_ratio"] for row in whole),
         "all, ms a step": statistics.mean(row["self_ms_per_step"] for row in whole),
     }
-    return found | _sources(by_source, len(whole))
+    return by_name | _sources(by_source, len(whole))
 
 
 def _sources(rows: list[dict[str, Any]], num_ranks: int) -> Costs:
@@ -79,20 +80,20 @@ def _rankscope(checkout: Path, *arguments: str) -> str:
 
 def main() -> None:
     options = _options()
-    found: dict[str, list[Costs]] = {name: [] for name in options.checkout}
+    by_name: dict[str, list[Costs]] = {name: [] for name in options.checkout}
     for _ in range(options.rounds):
         for name, checkout in options.checkout.items():
-            found[name].append(demo_costs(checkout, options.steps))
+            by_name[name].append(demo_costs(checkout, options.steps))
     facts = conditions(rounds=options.rounds, steps=options.steps)
     del facts["browser"], facts["webgl"]
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
-    print(f"\n{'':44}" + "".join(f"{name:>12}" for name in found))
-    means = {name: _means(rounds) for name, rounds in found.items()}
-    last = means[list(found)[-1]]
+    print(f"\n{'':44}" + "".join(f"{name:>12}" for name in by_name))
+    means = {name: _means(rounds) for name, rounds in by_name.items()}
+    last = means[list(by_name)[-1]]
     for title in sorted(last, key=lambda title: (":" in title, -last[title] * (":" in title))):
         if ":" in title and last[title] < LEAST_SHARE * last["all, ms a step"]:
             continue
-        cells = (means[name].get(title) for name in found)
+        cells = (means[name].get(title) for name in by_name)
         print(f"{title:44}" + "".join(f"{'-' if c is None else f'{c:.2f}':>12}" for c in cells))
 
 

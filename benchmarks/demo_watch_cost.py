@@ -1,16 +1,16 @@
-"""What watching attention costs the training of `rankscope demo`, and what the page says it costs.
+"""Cost of capturing attention for the training of `rankscope demo`, and the cost shown on the page.
 
     python benchmarks/demo_watch_cost.py [--rounds 10] [--block-s 6] [--size 64] [--json]
 
-8 ranks (TP 2 x PP 2 x DP 2), all heads of all their layers watched in every step, as from the tab
-Model. Blocks of steps take turns: alone, null, alone, watched, ..., where null is as alone. CPU
-time of a rank's training thread, and of all threads of the rank, is read ten times a second; where
-a step began the run tells. A step's mean in a block is compared with those of the blocks before and
-after: so much `more`, its median over the rounds with quartiles. What the null's quartiles hold the
-measurement cannot tell apart. Ranks of the second replica (2, 3, 6 and 7) capture nothing: what
-they pay more is what the server, which works beside them, takes from the caches of all. Shown is
-what the rank told the page. Covered is a rank whose training thread pays no more than is shown and
-the upper quartile of its null.
+8 ranks (TP 2 x PP 2 x DP 2), all heads of all their layers captured in every step, as from the tab
+Model. Blocks of steps take turns: alone, null, alone, watched, ..., where null is the same as
+alone. The benchmark reads the CPU time of a rank's training thread, and of all its threads, ten
+times a second; the run records when a step began. The mean step of a block is compared with those
+of the blocks before and after: `more` is the difference, its median over the rounds with quartiles.
+The measurement cannot distinguish values within the null's quartiles. Ranks of the second replica
+(2, 3, 6 and 7) capture nothing: their extra cost is due to the server, which runs on the same
+machine and shares its caches. `shown` is the cost that the rank reports to the page. A rank is
+covered if its training thread pays no more than the shown cost and the upper quartile of its null.
 """
 
 from __future__ import annotations
@@ -154,22 +154,22 @@ def _ranks(client: httpx.Client) -> list[dict[str, Any]]:
 
 def _wait_for_ranks(client: httpx.Client, number: int) -> None:
     deadline = time.monotonic() + CONNECT_S
-    while sum(one["state"] == "connected" for one in _ranks(client)) < number:
+    while sum(rank["state"] == "connected" for rank in _ranks(client)) < number:
         if time.monotonic() > deadline:
             raise SystemExit("the ranks did not connect; see what the server says")
         time.sleep(0.2)
 
 
-def _post(client: httpx.Client, asked: dict[str, Any]) -> None:
+def _post(client: httpx.Client, body: dict[str, Any]) -> None:
     origin = {"Origin": str(client.base_url).rstrip("/")}
-    answer = client.post("/api/watch", json=asked, headers=origin).raise_for_status().json()
+    answer = client.post("/api/watch", json=body, headers=origin).raise_for_status().json()
     refused = [ack for ack in answer["acks"] if not ack["ok"]]
     if refused:
         raise SystemExit(f"a rank refused: {refused[0]['text']}")
 
 
 def _told(rank: Mapping[str, Any]) -> float:
-    return max((one["cost_ms_per_step"] for one in rank["watches"]), default=0.0)
+    return max((watch["cost_ms_per_step"] for watch in rank["watches"]), default=0.0)
 
 
 def _step_starts(run: Path) -> dict[int, np.ndarray]:
@@ -190,7 +190,7 @@ def compared(
     shown: Mapping[int, float],
 ) -> dict[int, dict[str, Any]]:
     """By rank, CPU ms of a step."""
-    found = {}
+    by_rank = {}
     for rank, used in sorted(used_ns.items()):
         steps_ms = [_step_ms(block, at_ns, used, starts[rank]) for block in blocks]
         more: dict[str, list[float]] = {NULL: [], WATCHED: []}
@@ -199,14 +199,14 @@ def compared(
         ):
             more[block.turn].append(one - (before + after) / 2)
         null, watched = (statistics.quantiles(more[turn], n=4) for turn in (NULL, WATCHED))
-        found[rank] = {
+        by_rank[rank] = {
             "alone_ms": statistics.median(steps_ms[::2]),
             "null_ms": null,
             "more_ms": watched,
             "shown_ms": shown[rank],
             "covered": watched[1] - shown[rank] <= null[2],
         }
-    return found
+    return by_rank
 
 
 def _step_ms(

@@ -1,4 +1,4 @@
-"""What one event of each source costs, in ns of the training thread's CPU time."""
+"""Cost of one event of each source, in ns of the training thread's CPU time."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def drain_costs() -> dict[str, float]:
         recorder.add_collective(row)
     with tempfile.TemporaryDirectory() as folder:
         writer = SegmentWriter(Path(folder), 0, 0)
-        found: dict[str, float] = {}
+        costs: dict[str, float] = {}
         for name, make in (
             ("spans", lambda: span_table(recorder.spans, recorder.sites, str, anchor)),
             ("collectives", lambda: collective_table(recorder.collectives, anchor)),
@@ -227,8 +227,8 @@ def drain_costs() -> dict[str, float]:
                 begun = time.process_time_ns()
                 writer.write(name, [make()])
                 times.append(time.process_time_ns() - begun)
-            found[f"drain: one of {name}, ns"] = min(times) / ROWS
+            costs[f"drain: one of {name}, ns"] = min(times) / ROWS
             path, *_ = Path(folder, "segments").glob(f"{name}-*")
-            found[f"drain: one of {name}, bytes"] = path.stat().st_size / ROWS
+            costs[f"drain: one of {name}, bytes"] = path.stat().st_size / ROWS
     assert len(recorder.spans) == ROWS * SPAN_FIELDS
-    return found
+    return costs

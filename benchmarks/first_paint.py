@@ -1,12 +1,12 @@
-"""How soon a page shows something: navigation to the first picture of its data, per page.
+"""Time from navigation to the first picture of a page's data, per page.
 
 python benchmarks/first_paint.py [--ranks 8 --ranks 12288] [--loads 10] [--json]
 
 A page is loaded `loads` times with an empty browser cache (cold) and as often with a filled one
 (warm). Times count from the start of the navigation to the end of the frame in which the view of
-the page was first drawn with data: its canvas where it has one, else its text. Then each request
-for data that the pages made is made again `asks` times, one at a time, to its last byte.
-The server keeps answers until a run has news, so the first time of each is told apart.
+the page was first drawn with data: its canvas if it has one, else its text. Then each of the pages'
+requests for data is repeated `asks` times, one at a time, to its last byte. The server caches
+answers until a run has new data, so the first time of each is reported separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
 PATHS = {"grid": "/ranks/grid", "heat": "/ranks/heat", "timeline": "/timeline", "strip": "/strip"}
 """view: how the path of its data ends."""
 MAIN = {"overview": "grid", "timeline": "timeline", "ranks": "grid", "query": None, "runs": None}
-"""page: the view that says most about it; None: text."""
+"""page: its main view; None: text."""
 LONGEST_MS = 30_000
 
 
@@ -62,7 +62,7 @@ def make_run(runs: Path, ranks: int) -> str:
 
 
 class Loads:
-    """Loads pages of one server and collects what they tell."""
+    """Loads pages of one server and collects their times and requests."""
 
     def __init__(self, browser: Browser, server: Server) -> None:
         self.browser = browser
@@ -94,8 +94,8 @@ class Loads:
             wait_for(page, f"window.firstPaint?.drawn[{view!r}] > 0")
         drawn: dict[str, float | None] = page.evaluate("firstPaint.drawn")
         page.close()
-        found = {name: ms for name, ms in drawn.items() if ms is not None and not math.isnan(ms)}
-        return {"text": text_ms, **found}
+        by_name = {name: ms for name, ms in drawn.items() if ms is not None and not math.isnan(ms)}
+        return {"text": text_ms, **by_name}
 
     def _note(self, request: Request) -> None:
         parts = urlsplit(request.url)
@@ -104,10 +104,10 @@ class Loads:
             self.asked.setdefault(name, request.url)
 
 
-def answers(asked: dict[str, str], num_asks: int) -> dict[str, dict[str, float]]:
+def answers(addresses: dict[str, str], num_asks: int) -> dict[str, dict[str, float]]:
     """Route: spread of its answers' times over HTTP, one at a time, and their size."""
-    found = {}
-    for name, url in sorted(asked.items()):
+    by_name = {}
+    for name, url in sorted(addresses.items()):
         times_ms, num_bytes = [], 0
         for _ in range(num_asks):
             begun = time.perf_counter()
@@ -115,8 +115,8 @@ def answers(asked: dict[str, str], num_asks: int) -> dict[str, dict[str, float]]
             with urllib.request.urlopen(request, timeout=60) as answer:
                 num_bytes = len(answer.read())
             times_ms.append((time.perf_counter() - begun) * 1e3)
-        found[name] = spread(times_ms) | {"kB": round(num_bytes / 1e3, 1)}
-    return found
+        by_name[name] = spread(times_ms) | {"kB": round(num_bytes / 1e3, 1)}
+    return by_name
 
 
 def measured(ranks: int, options: argparse.Namespace) -> dict[str, Any]:

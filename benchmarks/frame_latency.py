@@ -1,4 +1,4 @@
-"""From a forward to who looks at it: how old frames are when they arrive, and how many come.
+"""From a forward to the viewer: how old frames are when they arrive, and how many arrive.
 
     python benchmarks/frame_latency.py [--seconds 30] [--size 64] [--page | --demo] [--json]
 
@@ -6,7 +6,7 @@ One process trains a GPT and its agent sends all attention heads of one layer, e
 real server; a client of /live/frames takes them as a browser does. A frame's age is the time from
 its capture in the forward (its ts_ns) until the client has it; a set is all heads of one step.
 `--page` opens the tab Model in Chromium instead of the client: there a frame is drawn when the
-browser has put on the screen the first picture that begins after it has come. `--demo` does so in
+browser has displayed the first picture that begins after the frame has arrived. `--demo` does so in
 the job of `rankscope demo`: attention of all heads and layers, of both stages and all their ranks.
 All clocks are this machine's.
 """
@@ -110,7 +110,7 @@ Seen = tuple[int, float, float, float]
 def seen_by_client(server: Server, seconds: float) -> tuple[list[Seen], list[int]]:
     """Frames that a plain client gets, and bytes of each."""
     address = f"ws://127.0.0.1:{server.port}/live/frames?run={RUN}"
-    found: list[Seen] = []
+    frames: list[Seen] = []
     sizes = []
     with connect(address, max_size=None, compression=None) as opened:
         until_s = time.monotonic() + seconds
@@ -119,9 +119,9 @@ def seen_by_client(server: Server, seconds: float) -> tuple[list[Seen], list[int
             if isinstance(message, bytes):
                 now_ms = time.time_ns() / 1e6
                 frame = decode(message)
-                found.append((frame.step, frame.ts_ns / 1e6, now_ms, now_ms))
+                frames.append((frame.step, frame.ts_ns / 1e6, now_ms, now_ms))
                 sizes.append(len(message))
-    return found, sizes
+    return frames, sizes
 
 
 def seen_on_page(server: Server, seconds: float) -> tuple[list[Seen], list[int]]:
@@ -146,9 +146,9 @@ def drawn(url: str, seconds: float, watch: Mapping[str, Any] | None = None) -> l
             page.evaluate(BEGIN, dict(watch))
         _until(page, "frames.length", "no frame came to the page")
         page.wait_for_timeout(seconds * 1e3)
-        found = [tuple(one) for one in page.evaluate("frames")]
+        rows = [tuple(one) for one in page.evaluate("frames")]
         browser.close()
-    return found
+    return rows
 
 
 def _until(page: Any, script: str, otherwise: str) -> None:
@@ -179,9 +179,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         runs = Path(scratch) / "runs"
         runs.mkdir()
         server = Server(runs, "--job-token", TOKEN).start()
-        given = [str(options.heads), str(options.seq), str(runs), str(options.size)]
+        arguments = [str(options.heads), str(options.seq), str(runs), str(options.size)]
         job = subprocess.Popen(
-            [sys.executable, "-c", TRAIN, *given],
+            [sys.executable, "-c", TRAIN, *arguments],
             cwd=REPO,
             env={
                 **clean_environment(),
@@ -251,11 +251,11 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long to look")
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long to measure")
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--seq", type=int, default=512, help="tokens of the sequence")
     parser.add_argument("--size", type=int, default=0, help="pixels of a tile; 0 every value")
-    parser.add_argument("--page", action="store_true", help="look with Chromium, to the pixel")
+    parser.add_argument("--page", action="store_true", help="measure in Chromium, to the pixel")
     parser.add_argument("--demo", action="store_true", help="the same in the job of the demo")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()

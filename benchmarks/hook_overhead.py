@@ -1,10 +1,10 @@
-"""What the hooks cost: a training step under each level, and one event of each source.
+"""Cost of the hooks: a training step under each level, and one event of each source.
 
     python benchmarks/hook_overhead.py [--json] [--rounds 10]
 
-CPU time, not wall time: on a shared machine wall ratios say nothing. Every way is compared with
-steps of nothing right before and after it, "off" too: its distance from 1.00 is what the
-measurement itself cannot tell apart. On a CUDA device: `python -m benchmarks.gpu`.
+CPU time, not wall time: on a shared machine ratios of wall time have no meaning. Every way is
+compared with steps without hooks right before and after it, including "off": its distance from 1.00
+is the resolution of the measurement. On a CUDA device: `python -m benchmarks.gpu`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def main() -> int:
     steps = step_costs(options.rounds)
     events = event_costs()
     if options.json:
-        found = {
+        by_name = {
             "conditions": conditions(options.rounds),
             "steps": {name: asdict(cost) for name, cost in steps.items()},
             "events": events,
         }
-        print(json.dumps(found, indent=1))
+        print(json.dumps(by_name, indent=1))
     else:
         print_tables(options.rounds, steps, events)
     return 0

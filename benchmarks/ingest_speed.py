@@ -1,16 +1,16 @@
-"""How fast, and in how much memory, traces are imported; beside HolisticTraceAnalysis and pandas.
+"""Speed and memory of importing traces, compared with HolisticTraceAnalysis and pandas.
 
 python benchmarks/ingest_speed.py [--mb 500] [--rounds 3] [--quick] [--json] [--source PROFILE]
                                   [--dumps]
 
-Everything is measured in this one run, in processes of their own and in turns: a real profile of
-torch.profiler repeated to the wanted size (distinct times, ids and steps), 16 files of as much
-together with one reading process and with one for every core, and a folder of full Flight
-Recorders. HTA from PyPI gets an environment of its own in the user's cache, without jupyterlab,
-which it names and does not need to load traces. Our own modules are compiled first, as pip
-compiles them and those of HTA where it installs them. Seconds are those of whole processes, start
-and imports of modules included; peaks are sums of the resident memory of a process and its
-children, looked at every 20 ms, pages they share counted in each.
+Everything is measured in this one run, in separate processes and in turns: a real profile of
+torch.profiler repeated to the wanted size (distinct times, ids and steps), 16 files of the same
+total size with one reading process and with one for every core, and a folder of full Flight
+Recorders. HTA from PyPI gets its own environment in the user's cache, without jupyterlab, which it
+requires but does not need to load traces. Our own modules are compiled first, as pip compiles them
+and those of HTA when it installs them. Seconds are those of whole processes, including start and
+imports of modules; peaks are sums of the resident memory of a process and its children, measured
+every 20 ms, with shared pages counted in each.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ def ways_of_dumps(folder: Path) -> list[Way]:
     ]
 
 
-def report(found: list[Way]) -> dict[str, float]:
+def report(ways: list[Way]) -> dict[str, float]:
     """The ratios that are aimed at, as far as they were measured."""
-    way = {one.name: one for one in found}
+    way = {one.name: one for one in ways}
     ratios = {"flight_recorders_s": way["16 Flight Recorders"].median_s}
     if "rankscope" in way:
         alone, together = way["16 files, 1 process"], way["16 files, all cores"]
@@ -201,10 +201,10 @@ def conditions() -> dict[str, object]:
     }
 
 
-def show(found: list[Way], ratios: dict[str, float]) -> None:
+def show(ways: list[Way], ratios: dict[str, float]) -> None:
     """The table for people, in Markdown."""
     print("| | MB | s | MB/s | peak MB |\n|---|---|---|---|---|")
-    for one in found:
+    for one in ways:
         size = f"{one.num_bytes / MB:,.0f}"
         print(
             f"| {one.name} | {size} | {one.median_s:.2f} | {one.rate:.0f} | "
@@ -224,25 +224,25 @@ def main() -> None:
     parser.add_argument("--dumps", action="store_true", help="only the Flight Recorders")
     parser.add_argument("--source", type=Path, default=SOURCE, help="a real profile to repeat")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    given = parser.parse_args()
-    rounds, num_bytes = (1, 60 * MB) if given.quick else (given.rounds, given.mb * MB)
-    told = {**conditions(), "rounds": rounds}
+    options = parser.parse_args()
+    rounds, num_bytes = (1, 60 * MB) if options.quick else (options.rounds, options.mb * MB)
+    meta = {**conditions(), "rounds": rounds}
     for package in PACKAGES:
         compileall.compile_dir(ROOT / package, quiet=1)
     with tempfile.TemporaryDirectory() as folder:
-        found = [] if given.dumps else ways_of_profiles(Path(folder), given.source, num_bytes)
-        found += ways_of_dumps(Path(folder))
+        ways = [] if options.dumps else ways_of_profiles(Path(folder), options.source, num_bytes)
+        ways += ways_of_dumps(Path(folder))
         for _ in range(rounds):
-            for one in found:
+            for one in ways:
                 one.turn()
                 print(f"{one.name}: {one.seconds[-1]:.2f} s", file=sys.stderr)
-    ratios = report(found)
-    if given.json:
-        plain = [{**asdict(one), "command": None} for one in found]
-        print(json.dumps({"conditions": told, "ways": plain, "ratios": ratios}))
+    ratios = report(ways)
+    if options.json:
+        plain = [{**asdict(one), "command": None} for one in ways]
+        print(json.dumps({"conditions": meta, "ways": plain, "ratios": ratios}))
         return
-    show(found, ratios)
-    print("\n" + ", ".join(f"{name} {value}" for name, value in told.items()))
+    show(ways, ratios)
+    print("\n" + ", ".join(f"{name} {value}" for name, value in meta.items()))
 
 
 if __name__ == "__main__":

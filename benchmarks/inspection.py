@@ -1,18 +1,18 @@
-"""What watching content costs a training step, what the page says of it, and bytes of frames.
+"""Cost of capturing content for a training step, the cost shown on the page, and bytes of frames.
 
     python benchmarks/inspection.py [--json] [--rounds 7] [--heads 16] [--seq 256] [--layers 2]
 
-CPU time of the training thread, not wall time (benchmarks.md says why). A way of watching has one
-tracer, whose watch is there all the time; which steps are captured is said by their numbers alone.
-Blocks of steps take turns: not captured, captured, not captured, ... A captured block is compared
-with the mean of those before and after it. So is each of the others with the next of its kind: the
-null, its quartiles are what the measurement cannot tell apart. Before captured steps are measured
-as many are taken as it needs until memory goes round; before others, the drain thread has come to
-rest.
+CPU time of the training thread, not wall time (docs/benchmarks.md explains why). A way of capturing
+has one tracer with a permanent capture request; the step numbers alone decide which steps are
+captured. Blocks of steps take turns: not captured, captured, not captured, ... A captured block is
+compared with the mean of those before and after it. Each of the others is compared with the next of
+its kind: this is the null, and the measurement cannot distinguish values within its quartiles.
+Before captured steps are measured, enough steps run until memory is reused; before the others, the
+drain thread is idle.
 
-`in hooks` is what the hooks took of `more`, `shown` what the page says: with it what the drain
-thread took for the watch, which slows training by as much at most. Covered is a way that costs no
-more than is shown and the null's upper quartile.
+`in hooks` is the part of `more` that the hooks took, `shown` the cost on the page: it includes the
+drain thread's time for the capture, which slows training by at most that much. A way is covered if
+it costs no more than the shown cost and the null's upper quartile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ EVERY = 1_000
 """Of the watches: steps of other numbers are not captured."""
 
 MEGASCOPE_BYTES = 23
-"""Bytes a value takes in MegaScope's JSON (specs: 12.4 GB for 32 heads of 4,096 x 4,096)."""
+"""Bytes of a value in MegaScope's JSON (12.4 GB for 32 heads of 4,096 x 4,096)."""
 
 WAYS: dict[str, dict[str, Any]] = {
     "attention, one head": {"what": "attention", "layers": [1], "heads": [3]},
@@ -132,7 +132,9 @@ class Watched:
         most = {"rows": MAX_ROWS, "bytes_per_s": MAX_BYTES_PER_S, "every": EVERY}
         acks = self.tracer.inspect({**most, **watch})
         assert all(ack.ok for ack in acks), acks
-        self.source: Any = next(one for one in self.tracer.sources if one.name == "inspection")
+        self.source: Any = next(
+            source for source in self.tracer.sources if source.name == "inspection"
+        )
         self._training = training
         self._number = 0
         drain = next(one for one in threading.enumerate() if one.name == "trace_hooks drain")
@@ -222,7 +224,7 @@ def _stored(folder: Path) -> tuple[int, int]:
 def idle_costs(training: Training) -> dict[str, float]:
     """CPU ns of what is called in every step, without a watch and in steps between captures."""
     tensors = torch.randn(3, 1, 1, 4, 4)
-    found = {}
+    idle = {}
     for name, watches in (
         ("no watch", []),
         ("a watch, between its steps", [{"what": "attention", "every": EVERY}]),
@@ -234,14 +236,14 @@ def idle_costs(training: Training) -> dict[str, float]:
             for number in (1, 2):  # the first step takes the watch
                 with tracer.step(number):
                     training.step()
-            found[f"{name}: begin and end of a step"] = cpu_ns(
+            idle[f"{name}: begin and end of a step"] = cpu_ns(
                 lambda source=source: (source.step_begin(), source.step_end()), 1_000
             )
-            found[f"{name}: a tiny call of attention"] = cpu_ns(
+            idle[f"{name}: a tiny call of attention"] = cpu_ns(
                 lambda: functional.scaled_dot_product_attention(*tensors), 1_000
             )
             tracer.stop()
-    return found
+    return idle
 
 
 def costs(training: Training, rounds: int) -> tuple[dict[str, Cost], tuple[float, float, float]]:
@@ -292,13 +294,13 @@ def main() -> int:
     return 0
 
 
-def print_table(found: dict[str, Cost], null: tuple[float, float, float]) -> None:
+def print_table(costs: dict[str, Cost], null: tuple[float, float, float]) -> None:
     print(f"null: {null[1]:.2f} ms, quartiles {null[0]:.2f} to {null[2]:.2f}")
     print(
         f"\n{'a captured step':32}{'alone ms':>10}{'more ms':>9}{'quartiles':>14}{'in hooks':>10}"
         f"{'shown ms':>10}{'covered':>9}{'frames':>8}{'B/value':>9}"
     )
-    for name, cost in found.items():
+    for name, cost in costs.items():
         low, high = cost.more_quartiles
         print(
             f"{name:32}{cost.alone_ms:10.1f}{cost.more_ms:9.2f}{f'{low:.2f}-{high:.2f}':>14}"

@@ -81,10 +81,10 @@ class Times:
 
     def parts(self, step: int) -> dict[str, float] | None:
         """Parts of the time from the end of a step to its picture, ms; None where it was missed."""
-        found = next((times for *times, steps in self.drawn if step in steps), None)
-        if found is None or step not in self.written:
+        match = next((times for *times, steps in self.drawn if step in steps), None)
+        if match is None or step not in self.written:
             return None
-        asked, answered, drawn = found
+        asked, answered, drawn = match
         heard = _last(self.news, asked)
         published = _last(self.published, heard)
         marks = [self.happened[step], self.written[step], published, heard, asked]
@@ -103,9 +103,9 @@ def follow_job(job: subprocess.Popen[str], times: Times) -> None:
     """Read what the replay tells, until it ends."""
     assert job.stdout is not None
     for line in job.stdout:
-        told = json.loads(line)
-        times.happened[told["step"]] = told["happened_ns"] / 1e6
-        times.written[told["step"]] = told["written_ns"] / 1e6
+        answer = json.loads(line)
+        times.happened[answer["step"]] = answer["happened_ns"] / 1e6
+        times.written[answer["step"]] = answer["written_ns"] / 1e6
 
 
 def follow_index(folder: Path, times: Times, stop: threading.Event) -> None:
@@ -176,8 +176,8 @@ def summary(times: Times) -> dict[str, Any]:
     parts = [p for s in seen if times.happened.get(s, 0) > first and (p := times.parts(s))]
     return {
         "conditions": conditions(ranks=8, recording=RECORDED.name),
-        "event to pixel": spread([sum(one.values()) for one in parts]),
-        "parts": {name: spread([one[name] for one in parts]) for name in PARTS},
+        "event to pixel": spread([sum(part.values()) for part in parts]),
+        "parts": {name: spread([part[name] for part in parts]) for name in PARTS},
     }
 
 

@@ -153,12 +153,12 @@ def said(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """What counts of the findings."""
     return [
         {
-            "kind": one.kind,
-            "ranks": tuple(place.rank for place in one.culprits),
-            "steps": (one.first_step, one.last_step),
-            "stages": one.stages,
+            "kind": finding.kind,
+            "ranks": tuple(place.rank for place in finding.culprits),
+            "steps": (finding.first_step, finding.last_step),
+            "stages": finding.stages,
         }
-        for one in diagnosis.findings
+        for finding in diagnosis.findings
     ]
 
 
@@ -176,21 +176,21 @@ def score(job: Job, step_ms: Mapping[int, float], mark_ns: Mapping[int, int]) ->
             episode.step_s = statistics.median(own) / 1e3
             episode.step_ratio = statistics.median(own) / statistics.median(beside)
     for at_ns, findings in job.said:
-        for one in findings:
-            _judge(job, at_ns, one)
+        for finding in findings:
+            _judge(job, at_ns, finding)
 
 
-def _judge(job: Job, at_ns: int, one: Mapping[str, Any]) -> None:
-    met = [episode for episode in job.episodes if episode.meets(one["steps"])]
+def _judge(job: Job, at_ns: int, finding: Mapping[str, Any]) -> None:
+    met = [episode for episode in job.episodes if episode.meets(finding["steps"])]
     for episode in met:
-        if (one["kind"], one["ranks"]) == (episode.kind, episode.ranks):
+        if (finding["kind"], finding["ranks"]) == (episode.kind, episode.ranks):
             if episode.alert_ns is None:
-                episode.alert_ns, episode.onset = at_ns, one["steps"][0]
+                episode.alert_ns, episode.onset = at_ns, finding["steps"][0]
             return
-    what = f"{one['kind']} {list(one['ranks']) or list(one['stages'])}"
+    what = f"{finding['kind']} {list(finding['ranks']) or list(finding['stages'])}"
     for episode in met:
         episode.also.add(what)
-    where = f"{what} from step {one['steps'][0]}"
+    where = f"{what} from step {finding['steps'][0]}"
     if not met and where not in job.false:
         job.false.append(where)
 
@@ -229,10 +229,10 @@ def row_of(fault: str, dose: str, episodes: Sequence[Episode]) -> dict[str, Any]
 
 def rows_of(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
     """Lines of all faults and doses there are."""
-    found = []
+    rows = []
     for fault in FAULTS:
         for dose in DOSES:
             chosen = [e for e in episodes if (e.fault, e.dose) == (fault, dose)]
             if chosen:
-                found.append(row_of(fault, dose, chosen))
-    return found
+                rows.append(row_of(fault, dose, chosen))
+    return rows

@@ -178,15 +178,15 @@ class Replay:
         """Publish all rows of a rank that became known between its last flush and `now_ns`."""
         low_ns, high_ns = self._until_ns[rank], now_ns
         self._until_ns[rank] = high_ns
-        found: dict[str, list[pa.Table]] = {}
+        by_name: dict[str, list[pa.Table]] = {}
         for shift, parts in self._loops(rank, low_ns, high_ns):
             for part in parts:
                 known = part.known_ns + shift.time_ns
                 first, last = np.searchsorted(known, [low_ns, high_ns], side="right")
                 if last > first:
                     rows = shift.apply(part.rows.slice(first, last - first))
-                    found.setdefault(part.table, []).append(rows)
-        for table, rows in found.items():
+                    by_name.setdefault(part.table, []).append(rows)
+        for table, rows in by_name.items():
             number = self._numbers.get((table, rank), 0)
             self._numbers[table, rank] = number + 1
             file = self.folder / "segments" / str(SegmentName(table, 0, rank, number))

@@ -1,13 +1,14 @@
-"""Many browsers on one live run: does everything get an answer, in time, without memory growing?
+"""Many browsers on one live run: is everything answered, in time, without growing memory?
 
 python benchmarks/soak.py [--minutes 5] [--clients 20] [--json]
 
-A recorded run is written again at its pace (benchmarks/replay.py) and served. A real Chromium opens
-every page once, and what it asks for is noted: at the load, and at each piece of news. The clients
-then do the same over HTTP and the live socket: load a page (scripts only once, as browsers keep
-them), open the socket, ask again for what the page asks at news, go to another page or another
-rank now and then. Windows of time are moved on as the run goes on. Beside them Chromium itself goes
-from page to page. Failed: any status from 400 on, any broken connection, any error on the console.
+A recorded run is written again at its original pace (benchmarks/replay.py) and served. A real
+Chromium opens every page once, and the benchmark records its requests: when it loads, and when new
+data arrives. The clients then do the same over HTTP and the live socket: load a page (scripts only
+once, as browsers cache them), open the socket, repeat the page's requests when new data arrives,
+and sometimes change to another page or rank. Windows of time move on with the run. At the same time
+Chromium itself goes from page to page. Failures: any status from 400, any broken connection, any
+error on the console.
 """
 
 from __future__ import annotations
@@ -51,18 +52,19 @@ RECORDED = REPO / "sample_traces" / "recorded" / "slow_rank"
 RUN = "live"
 PAGES = ("overview", "timeline", "ranks", "query")
 WATCH_S = 8.0
-"""How long Chromium stays on each page to note what news make it ask for."""
+"""How long Chromium stays on each page to record its requests for new data."""
 STAY_S = (8.0, 25.0)
 NEWS_EVERY_S = 0.25
-"""A page hears of news at most this often (assets/lib/live.mjs)."""
+"""A page is notified of new data at most this often (assets/lib/live.mjs)."""
 RANKS = 8
 WARM_UP_S = 60.0
 KEPT = "/_dash-component-suites/"
-"""Scripts with a version in their address, which browsers ask for once."""
+"""Scripts with a version in their address, which browsers request once."""
 FOUND = "found.data"
-"""Where a page keeps what banner and drawer say: the server leaves them alone while they do."""
+"""A page's store with the content of banner and drawer: the server redraws them only if it
+changes."""
 COUNT = "findings-count.children"
-"""Asked for when they say something else."""
+"""Requested when they change."""
 _ABORTED = "net::ERR_ABORTED"
 
 
@@ -75,7 +77,7 @@ class Ask:
     body: str | None
     at_ns: int
     every_s: float = 0.0
-    """so often Chromium asked for it while news came"""
+    """how often Chromium requested it while new data arrived"""
 
     def moved(self, rank: int, now_ns: int) -> tuple[str, str | None]:
         """Path and body for another rank and for now: windows of time go on with the run."""
@@ -99,7 +101,7 @@ class Ask:
 
 @dataclass
 class Recipe:
-    """What a page asks for when it is opened, and at news."""
+    """A page's requests when it is opened, and when new data arrives."""
 
     load: list[Ask] = field(default_factory=list)
     news: list[Ask] = field(default_factory=list)
@@ -107,7 +109,7 @@ class Recipe:
 
 @dataclass
 class Counts:
-    """What happened to all requests."""
+    """The results of all requests."""
 
     begun_s: float = 0.0
     """when the clients came, of time.perf_counter()"""
@@ -143,8 +145,8 @@ class Counts:
 
 
 async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
-    """Open every page in Chromium and note what it asks for."""
-    found = {}
+    """Open every page in Chromium and record its requests."""
+    by_name = {}
     for name in PAGES:
         page, recipe = await browser.new_page(), Recipe()
         asked: list[Ask] = []
@@ -161,17 +163,17 @@ async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
         recipe.load, first = list(asked), len(asked)
         await page.wait_for_timeout(WATCH_S * 1000)
         recipe.news = newest_of_each(asked[first:])
-        found[name] = recipe
+        by_name[name] = recipe
         await page.close()
-    return found
+    return by_name
 
 
-def newest_of_each(asked: Iterable[Ask]) -> list[Ask]:
+def newest_of_each(requests: Iterable[Ask]) -> list[Ask]:
     """The last request of each route (Dash's callbacks: of each output), and how often it came."""
-    found: dict[tuple[str, str], list[Ask]] = defaultdict(list)
-    for ask in asked:
-        found[ask.name, ask.output].append(ask)
-    return [replace(asks[-1], every_s=WATCH_S / len(asks)) for asks in found.values()]
+    by_route: dict[tuple[str, str], list[Ask]] = defaultdict(list)
+    for ask in requests:
+        by_route[ask.name, ask.output].append(ask)
+    return [replace(asks[-1], every_s=WATCH_S / len(asks)) for asks in by_route.values()]
 
 
 class Client:
@@ -210,7 +212,9 @@ class Client:
                     continue
 
     async def follow(self, asks: list[Ask]) -> None:
-        """Listen to the live socket; at news ask again for all, each as often as Chromium does."""
+        """Listen to the live socket; repeat all requests when new data arrives, as often as
+        Chromium.
+        """
         address = f"{self.url.replace('http', 'ws')}/api/live?run={RUN}"
         version, said, asked_s = None, None, dict.fromkeys(asks, time.monotonic())
         try:
@@ -218,13 +222,13 @@ class Client:
                 self.counts.numbers["sockets opened"] += 1
                 async for message in socket:
                     self.counts.numbers["messages"] += 1
-                    told = json.loads(message)
-                    if told["version"] != version:
-                        version = told["version"]
+                    answer = json.loads(message)
+                    if answer["version"] != version:
+                        version = answer["version"]
                         self.counts.numbers["news"] += 1
                         now_s, found = time.monotonic(), self.found
-                        is_told = (told["progress"], told["state"]) != said
-                        said = told["progress"], told["state"]
+                        is_told = (answer["progress"], answer["state"]) != said
+                        said = answer["progress"], answer["state"]
                         due = [
                             ask
                             for ask in asks
@@ -267,11 +271,11 @@ class Client:
         """The body of a callback's request with what banner and drawer say here at present."""
         if f'"{FOUND.partition(".")[0]}"' not in body:
             return body
-        asked = json.loads(body)
-        for given in (*asked.get("inputs", []), *asked.get("state", [])):
+        answer = json.loads(body)
+        for given in (*answer.get("inputs", []), *answer.get("state", [])):
             if given.get("id") == "found":
                 given["value"] = self.found
-        return json.dumps(asked)
+        return json.dumps(answer)
 
 
 async def wander(browser: Browser, url: str, counts: Counts, until_s: float) -> None:
@@ -289,7 +293,7 @@ async def wander(browser: Browser, url: str, counts: Counts, until_s: float) -> 
 
 
 def watch(page: Page, counts: Counts) -> None:
-    """Count everything that goes wrong in a tab."""
+    """Count everything that fails in a tab."""
 
     def answered(response: Response) -> None:
         counts.numbers["requests of Chromium"] += 1
@@ -337,7 +341,7 @@ async def soak(server: Server, path: str, options: argparse.Namespace) -> Counts
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Start job and server, let the browsers live, add up."""
+    """Start job and server, run the browsers, sum up."""
     path = chromium()
     if path is None:
         raise SystemExit(MISSING)

@@ -1,11 +1,11 @@
-"""What tensor statistics cost a training step: in steps that record them, and in those between.
+"""Cost of tensor statistics for a training step: in steps that record them, and in those between.
 
     python benchmarks/tensor_statistics.py [--json] [--rounds 10]
 
-CPU time of the training thread, not wall time (benchmarks.md says why). Every way of training takes
-its turns among the others, in another order each round; a way's ratio compares its steps with those
-of `hooks alone` in the same round. `hooks alone, again` is the null: its distance from 1 is what
-the measurement cannot tell apart.
+CPU time of the training thread, not wall time (docs/benchmarks.md explains why). The ways of
+training take turns, in a different order each round; a way's ratio compares its steps with those of
+`hooks alone` in the same round. `hooks alone, again` is the null: its distance from 1 is the
+resolution of the measurement.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def turn(training: Training, every: int) -> float:
     """The median step of one turn, CPU ms of this thread; two steps before it warm up."""
     with tempfile.TemporaryDirectory() as folder:
         tracer = th.start(folder, model=training.model, statistics=every)
-        found = []
+        times_ms = []
         for number in range(1, STEPS + 3):  # not from 0, which every interval records
             begun = time.thread_time_ns()
             with tracer.step(number):
                 tracer.log(loss=training.step())
-            found.append((time.thread_time_ns() - begun) / 1e6)
+            times_ms.append((time.thread_time_ns() - begun) / 1e6)
         tracer.stop()
-    return statistics.median(found[2:])
+    return statistics.median(times_ms[2:])
 
 
 def costs(rounds: int) -> dict[str, Cost]:

@@ -4,7 +4,7 @@ python benchmarks/timeline_tiles.py [--asks 40] [--json]
 
 Three runs: the recorded 8-rank job, a synthetic one of 1,024 ranks of which 64 are lanes, and a
 synthetic one of 8 ranks and 3,000 steps. Windows: two steps, a tenth of one step, everything. Each
-request asks for a window of its own (moved a little), so that nothing comes from a kept answer.
+request has a slightly different window, so that no answer comes from the cache.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def main() -> None:
         make_runs(runs)
         server = Server(runs).start()
         try:
-            found = {run: measured(server.url, run, arguments.asks) for run in LANES}
+            by_name = {run: measured(server.url, run, arguments.asks) for run in LANES}
         finally:
             server.stop()
-    report({"conditions": conditions(width_px=WIDTH_PX), **found}, arguments.json)
+    report({"conditions": conditions(width_px=WIDTH_PX), **by_name}, arguments.json)
 
 
 def make_runs(runs: Path) -> None:
@@ -70,7 +70,7 @@ def measured(url: str, run: str, asks: int) -> dict[str, dict[str, float]]:
 def times(
     url: str, run: str, name: str, window: tuple[int, int], asks: int
 ) -> tuple[str, dict[str, float]]:
-    """What was asked and the spread of its times in ms."""
+    """Description of a request and the spread of its times in ms."""
     times_ms, size, meta = [], 0, {}
     for number in range(asks):
         moved = number * max((window[1] - window[0]) // 1000, 1)

@@ -16,12 +16,12 @@ SECONDS = 1.0
 def cpu_ns(call: Callable[[], object], count: int, reset: Callable[[], object] = int) -> float:
     """Thread CPU ns of one call: the least of loops of `count` for SECONDS, empty loops taken off.
 
-    The least, because on a shared machine everything else in a loop is somebody else's.
+    The least, because on a shared machine other programs cause everything above it.
     """
-    until_s, found = time.monotonic() + SECONDS, [loop_ns(call, count, reset)]
+    until_s, least = time.monotonic() + SECONDS, [loop_ns(call, count, reset)]
     while time.monotonic() < until_s:
-        found.append(loop_ns(call, count, reset))
-    return min(found)
+        least.append(loop_ns(call, count, reset))
+    return min(least)
 
 
 def loop_ns(call: Callable[[], object], count: int, reset: Callable[[], object] = int) -> float:
@@ -38,11 +38,11 @@ def loop_ns(call: Callable[[], object], count: int, reset: Callable[[], object] 
 
 
 def in_turns(ways: Iterable[str], rounds: int, turn: Callable[[str], T]) -> dict[str, list[T]]:
-    """What each way's turns gave; each round runs every way once, in another order."""
+    """Results of each way's turns; each round runs every way once, in a different order."""
     names = list(ways)
-    found: dict[str, list[T]] = {name: [] for name in names}
+    by_name: dict[str, list[T]] = {name: [] for name in names}
     for number in range(rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            found[name].append(turn(name))
-    return found
+            by_name[name].append(turn(name))
+    return by_name

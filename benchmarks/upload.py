@@ -1,12 +1,13 @@
-"""What a big upload costs the server: memory while it comes in and is imported, and MB/s.
+"""Cost of a big upload for the server: memory while it is received and imported, and MB/s.
 
 python benchmarks/upload.py [--gb 2] [--breaks 5] [--mb-read 200] [--json]
 
-Starts the real server, sends --gb of bytes that no reader knows, in PATCHes of 16 MiB as browsers
-do, closing the connection in the middle of one of them --breaks times and going on from what the
-server has; the server refuses the files at the end. Then a torch.profiler trace of --mb-read is
-sent, imported and, in the server's own process, indexed for the list of runs. Resident memory is
-read every 20 ms: `server` is that process, `readers` its child processes together.
+Starts the real server and sends --gb of bytes that no reader recognises, in PATCHes of 16 MiB as
+browsers do. It closes the connection in the middle of one of them --breaks times and continues from
+the server's offset; the server refuses the files at the end. Then it sends a torch.profiler trace
+of --mb-read, which the server imports and, in its own process, indexes for the list of runs.
+Resident memory is read every 20 ms: `server` is that process, `readers` its child processes
+together.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ class Memory:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def look(self) -> None:
-        """Take the present sizes in."""
+        """Update the peaks with the current sizes."""
         self.server_mb = max(self.server_mb, rss_mb(self.pid))
         self.readers_mb = max(self.readers_mb, sum(map(rss_mb_or_0, children(self.pid))))
 
     def watch(self) -> None:
-        """Look until it is ended."""
+        """Measure until it is stopped."""
         while not self._ended.wait(LOOK_S):
             self.look()
 
@@ -81,18 +82,18 @@ class Sender:
         self.url = "/api/uploads/" + self.ask("POST", "/api/uploads", listed)["id"]
 
     def ask(self, method: str, url: str, body: str | None = None) -> dict[str, Any]:
-        """One whole request; ends the script where it is refused."""
+        """One whole request; ends the script if it is refused."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, url, body, TUS)
         answer = connection.getresponse()
-        said = answer.read()
+        text = answer.read()
         connection.close()
         if answer.status >= 400:
-            raise SystemExit(f"{method} {url}: {answer.status} {said.decode()}")
+            raise SystemExit(f"{method} {url}: {answer.status} {text.decode()}")
         if method == "HEAD":
             return {"offset": int(answer.headers["Upload-Offset"])}
-        told: dict[str, Any] = json.loads(said)
-        return told
+        content: dict[str, Any] = json.loads(text)
+        return content
 
     def send(self, breaks: list[int]) -> float:
         """Send all, broken off once after each of these offsets; returns seconds."""
@@ -133,7 +134,7 @@ class Sender:
         return int(answer.headers["Upload-Offset"])
 
     def end(self) -> tuple[dict[str, Any], float]:
-        """What became of it, and how long that took."""
+        """The result of the import, and how long it took."""
         begun_s = time.perf_counter()
         while True:
             told = self.ask("GET", self.url)
@@ -142,7 +143,7 @@ class Sender:
             time.sleep(0.1)
 
     def wait_for_index(self, run: str) -> None:
-        """Ask for the list of runs, as its page does, until this one is indexed."""
+        """Request the list of runs, as its page does, until this one is indexed."""
         while True:
             rows = self.ask("GET", "/api/runs")["runs"]
             if any(row["name"] == run and row["state"] != "indexing" for row in rows):

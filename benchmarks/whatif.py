@@ -2,7 +2,7 @@
 
 python benchmarks/whatif.py [--traces FOLDER] [--whole]
 
-Each trace in a process of its own, the least of REPEATS runs. Traces: AR, SE and ST of ByteDance's
+Each trace in a separate process, the least of REPEATS runs. Traces: AR, SE and ST of ByteDance's
 StragglerAnalysis where FOLDER has them, and a generated 4,096-GPU job (TP 8, PP 8, VPP 2, DP 64,
 10 steps, 2.0 M rows). --whole also times `rankscope whatif` on the generated file, import included.
 """
@@ -81,14 +81,14 @@ def _write_big(path: Path) -> None:
 
 
 def measure(path: Path, sizes: Sizes) -> Measured:
-    """In a process of its own."""
+    """In a separate process."""
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     process = context.Process(target=_measured, args=(path, sizes, answers))
     process.start()
-    found: Measured = answers.get()
+    answer: Measured = answers.get()
     process.join()
-    return found
+    return answer
 
 
 def _measured(path: Path, sizes: Sizes, answers: multiprocessing.Queue[Measured]) -> None:

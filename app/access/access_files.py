@@ -1,8 +1,8 @@
 """Sessions of browsers and revoked tokens, as small files that outlive the server.
 
 Each fact is a file of its own in a folder that only this user may open, so that the server and
-`rankscope token` need no lock: `session-DIGEST` (JSON) while somebody is logged in, `token-DIGEST`
-(JSON) where a server takes a token, `revoked-DIGEST` for good. Names and contents hold SHA-256
+`rankscope token` need no lock: `session-DIGEST` (JSON) while a session lasts, `token-DIGEST`
+(JSON) while a server accepts a token, `revoked-DIGEST` forever. Names and contents hold SHA-256
 digests; no secret is stored.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 LONGEST_S = 30 * 86_400.0
-"""A session ends so long after it began, and the record of a token after it was last served."""
+"""A session ends this long after it began; a token's record, this long after it was last served."""
 _SESSION, _TOKEN, _REVOKED = "session-", "token-", "revoked-"
 
 Entry = TypeVar("Entry", "Session", "ServedToken")
@@ -41,7 +41,7 @@ class Session:
 
 @dataclass(frozen=True)
 class ServedToken:
-    """A token that a server takes: its digest and role, the server's address, Unix seconds."""
+    """A token that a server accepts: its digest and role, the server's address, Unix seconds."""
 
     digest: str
     role: str
@@ -50,17 +50,17 @@ class ServedToken:
 
     @property
     def ends_s(self) -> float:
-        """When it is no longer listed, unless a server notes it again."""
+        """When it is no longer listed, unless a server records it again."""
         return self.seen_s + LONGEST_S
 
 
 def digest_of(secret: str) -> str:
-    """What stands for a secret in files, names of sessions and answers."""
+    """The digest that replaces a secret in files, session names and responses."""
     return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def state_folder() -> Path:
-    """Where the files are; raises OSError where the user has no home."""
+    """The folder of these files; raises OSError if the user has no home folder."""
     base = os.environ.get("XDG_STATE_HOME")
     try:
         return Path(base or Path.home() / ".local" / "state") / "rankscope" / "access"
@@ -69,10 +69,10 @@ def state_folder() -> Path:
 
 
 class AccessFiles:
-    """The folder of those files; its methods raise OSError where it cannot be read or written.
+    """The folder of those files; its methods raise OSError if it cannot be read or written.
 
-    A file that is removed meanwhile, is damaged or belongs to another account opens nothing. Where
-    reading fails in any other way (no descriptor is free, the disk fails), nothing is known.
+    A file that is removed meanwhile, is damaged or belongs to another account grants no access. If
+    reading fails in any other way (no free descriptor, a disk error), the methods raise OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -87,7 +87,7 @@ class AccessFiles:
         probe.unlink()
 
     def changed_ns(self) -> int:
-        """When an entry came or went last, by the clock of the file system; 0 without a folder."""
+        """When an entry was last added or removed, by the file system's clock; 0: no folder."""
         try:
             return self.folder.stat().st_mtime_ns
         except FileNotFoundError:
@@ -98,15 +98,15 @@ class AccessFiles:
         return {entry.digest: entry for entry in self._entries(_SESSION, Session)}
 
     def tokens(self) -> dict[str, ServedToken]:
-        """Tokens that were served lately, by digest."""
+        """Tokens that were served recently, by digest."""
         return {entry.digest: entry for entry in self._entries(_TOKEN, ServedToken)}
 
     def revoked(self) -> frozenset[str]:
-        """Digests of the tokens that were revoked."""
+        """Digests of the revoked tokens."""
         return frozenset(self._digests(_REVOKED))
 
     def add(self, entry: Session | ServedToken) -> None:
-        """Write one."""
+        """Write the entry's file."""
         kind = _SESSION if isinstance(entry, Session) else _TOKEN
         self._write(kind + entry.digest, json.dumps(asdict(entry)))
 
@@ -115,12 +115,12 @@ class AccessFiles:
         (self.folder / f"{_SESSION}{session.digest}").unlink(missing_ok=True)
 
     def revoke(self, token: str) -> None:
-        """Refuse the token of this digest from now on."""
+        """Refuse the token with this digest from now on."""
         self._write(f"{_REVOKED}{token}", "")
         (self.folder / f"{_TOKEN}{token}").unlink(missing_ok=True)
 
     def remove_ended(self) -> None:
-        """Remove damaged files, sessions that have ended and tokens that nobody serves any more."""
+        """Remove damaged files, ended sessions and tokens that no server uses any more."""
         for digest in self._digests(_SESSION):
             self._remove_if_ended(_SESSION, digest, Session)
         for digest in self._digests(_TOKEN):
@@ -129,7 +129,7 @@ class AccessFiles:
     def _remove_if_ended(
         self, kind: str, digest: str, entry_type: type[Session | ServedToken]
     ) -> None:
-        with suppress(OSError):  # what cannot be read now may be valid
+        with suppress(OSError):  # a file that cannot be read now may be valid
             try:
                 has_ended = self._read(kind, digest, entry_type).ends_s <= time.time()
             except ValueError:
@@ -145,7 +145,7 @@ class AccessFiles:
         return sorted(name.removeprefix(kind) for name in names if name.startswith(kind))
 
     def _entries(self, kind: str, entry_type: type[Entry]) -> Iterator[Entry]:
-        """Those that have not ended."""
+        """The entries of this kind that have not ended."""
         now_s = time.time()
         for digest in self._digests(kind):
             with suppress(FileNotFoundError, PermissionError, ValueError):
@@ -154,7 +154,7 @@ class AccessFiles:
                     yield entry
 
     def _read(self, kind: str, digest: str, entry_type: type[Entry]) -> Entry:
-        """Raises OSError, ValueError where the file is damaged."""
+        """Raises OSError, or ValueError if the file is damaged."""
         text = (self.folder / f"{kind}{digest}").read_text(encoding="utf-8")
         try:
             content = json.loads(text)
@@ -176,7 +176,7 @@ class AccessFiles:
 
 
 def _fits(content: object, entry: type[Session | ServedToken]) -> bool:
-    """Whether it is an object of exactly these fields: seconds are numbers, all others texts."""
+    """Whether `content` has exactly these fields: seconds are numbers, all others strings."""
     names = {field.name for field in fields(entry)}
     return (
         isinstance(content, dict)

@@ -1,7 +1,7 @@
-"""Who may ask the server for what: Host, Origin and token of every request and every socket.
+"""Access control: checks Host, Origin and token of every request and every socket.
 
 Pure ASGI, before anything else sees a request. A foreign Host is DNS rebinding, a foreign Origin is
-another site's page; both are refused. The rest of the server asks `require(request, role)`.
+another site's page; both are refused. The rest of the server calls `require(request, role)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.access.access_files import digest_of
 from app.access.cookies import add_visitor, cookies_of, set_cookie, visitor_of
-from app.access.login_page import asking_page, coming_again_page
+from app.access.login_page import form_page, redirect_page
 from app.access.origins import is_foreign, is_page
 from app.access.sessions import Sessions
 from app.access.wrong_tokens import PER_MINUTE, WrongTokens
@@ -28,16 +28,16 @@ from app.web.connections import connection_of
 from app.web.refusals import refuse, sentence
 
 ANONYMOUS = ("/healthz",)
-"""Paths that answer without a token; what they say tells nothing of the runs."""
+"""Paths that answer without a token; their answers reveal nothing about the runs."""
 AGENT_PATH = "/agent"
-"""Socket of the ranks: no token of people opens it, and the job token opens nothing else."""
+"""The ranks' socket: no user's token opens it, and the job token opens nothing else."""
 _AGAIN = "rankscope_again"
-"""Parameter of an address that a browser came to by itself, after a link of another site."""
+"""Query parameter of an address that this server redirected to, after a link from another site."""
 
 
 @dataclass(frozen=True)
 class _Caller:
-    """Whom a request is from: its role, its session and the digest of its token."""
+    """Who sent a request: its role, its session and the digest of its token."""
 
     role: Role
     session: str
@@ -64,7 +64,7 @@ class Guard:
         refusal = self._stranger(request)
         if refusal is None:
             if scope["type"] == "websocket" and scope["path"] == AGENT_PATH:
-                refusal = self._rank(request)  # else the socket says what is wrong
+                refusal = self._rank(request)  # if None, the socket itself reports what is wrong
             elif not self.settings.tokens:
                 refusal, send = self._visitor(request, send)
             else:
@@ -75,7 +75,7 @@ class Guard:
             await refuse(refusal, scope, receive, send)
 
     def _stranger(self, request: HTTPConnection) -> Response | None:
-        """What a host or a page gets that is not this server's."""
+        """The refusal for a host or a page that is not this server's."""
         headers = request.headers
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.settings.is_ours(hosts[0]):
@@ -103,7 +103,7 @@ class Guard:
         return _too_many_wrong()
 
     def _visitor(self, request: HTTPConnection, send: Send) -> tuple[Response | None, Send]:
-        """Let everybody in, where there are no tokens, and tell browsers apart by a cookie."""
+        """Without tokens, let every request in and distinguish browsers by a cookie."""
         visitor = visitor_of(request)
         if visitor is None and _is_visit(request) and is_page(request.scope["path"]):
             visitor, send = add_visitor(request, self.settings, send)
@@ -111,7 +111,7 @@ class Guard:
         return self._let_in(request, _Caller(Role.operator, session)), send
 
     async def _with_token(self, request: HTTPConnection) -> Response | None:
-        """Let in whoever has a valid token, or opens what needs none."""
+        """Let in requests with a valid token and requests that need none."""
         secret = request.query_params.get("token")
         opens_page = _is_visit(request) and is_page(request.scope["path"])
         if secret is not None and opens_page:
@@ -120,7 +120,7 @@ class Guard:
         bearer = _bearer(request.headers)
         is_anonymous = request.scope["path"] in ANONYMOUS
         if is_anonymous and bearer and self.wrong_tokens.are_too_many(request):
-            return None  # the token is not looked at: the answer would tell a right one
+            return None  # the token is not checked: the answer would reveal a valid one
         caller = self._program(bearer) if bearer is not None else self._browser(request)
         if caller is not None:
             refusal = self._let_in(request, caller)
@@ -143,21 +143,21 @@ class Guard:
     def _count(
         self, request: HTTPConnection, session: str, token: str = "", is_rank: bool = False
     ) -> Response | None:
-        """Count the connection for its session; a sentence where it has too many."""
+        """Count the connection for its session; an error sentence if it has too many."""
         connection = connection_of(request.scope)
         if connection is None or connection.let_in(session, token, is_rank):
             return None
         return sentence(
             503,
-            "You have as many connections to this server open as it can give you; close some "
-            "pages or programs, then try again.",
+            "You have the maximum number of connections to this server open; close some pages "
+            "or programs, then try again.",
         )
 
     def _token_of(self, secret: str) -> str | None:
-        """Digest of the token that this is; all are compared, so that time reveals nothing."""
+        """Digest of the token with this secret; compares all, so that timing reveals nothing."""
         digest = digest_of(secret)
         matches = [known for known in self._tokens if hmac.compare_digest(digest, known)]
-        return next((one for one in matches if not self.sessions.is_revoked(one)), None)
+        return next((match for match in matches if not self.sessions.is_revoked(match)), None)
 
     def _program(self, bearer: str) -> _Caller | None:
         token = self._token_of(bearer)
@@ -165,7 +165,7 @@ class Guard:
 
     def _browser(self, request: HTTPConnection) -> _Caller | None:
         sessions = map(self.sessions.find, cookies_of(request))
-        session = next((one for one in sessions if one and one.token in self._tokens), None)
+        session = next((known for known in sessions if known and known.token in self._tokens), None)
         if session is None:
             return None
         return _Caller(self._tokens[session.token].role, session.digest, session.token)
@@ -192,23 +192,24 @@ class Guard:
         return _too_many_wrong()
 
     def _ask(self, request: HTTPConnection, wrong: bool = False) -> Response:
-        """Ask for the token, in a page where a person opens one.
+        """Ask for the token: with a form if a person opens a page, else with a JSON error.
 
-        Browsers send a strict cookie along no link of another site: a page without one is opened
-        again, once, from here. (Sec-Fetch-Site is not sent to plain HTTP beyond this machine.)
+        Browsers do not send a strict cookie when a person follows a link from another site. So this
+        server redirects a request for a page without a cookie to itself, once. (Browsers do not
+        send Sec-Fetch-Site over plain HTTP to other machines.)
         """
-        text = "This token is not known here." if wrong else "This server needs a token."
+        text = "This token is not valid here." if wrong else "This server needs a token."
         headers = request.headers
-        came_by_itself = headers.get("sec-fetch-site") in ("none", "same-origin")
+        is_own_visit = headers.get("sec-fetch-site") in ("none", "same-origin")
         opens_page = _is_visit(request) and is_page(request.scope["path"])
         if not opens_page or "text/html" not in headers.get("accept", ""):
             answer: Response = JSONResponse({"error": text}, 401)
-        elif wrong or came_by_itself or _AGAIN in request.query_params:
+        elif wrong or is_own_visit or _AGAIN in request.query_params:
             action = self._address(request).partition("?")[0]
-            answer = HTMLResponse(asking_page(text, action, _other_parameters(request)), 401)
+            answer = HTMLResponse(form_page(text, action, _other_parameters(request)), 401)
         else:
             address = self._address(request, (_AGAIN, "1"))
-            answer = HTMLResponse(coming_again_page(address), 401)
+            answer = HTMLResponse(redirect_page(address), 401)
         answer.headers["WWW-Authenticate"] = 'Bearer realm="rankscope"'
         answer.headers["Cache-Control"] = "no-store"
         return answer
@@ -238,21 +239,21 @@ def _too_many_wrong() -> Response:
     answer = sentence(
         429,
         f"More than {PER_MINUTE} wrong tokens a minute came from your address; wait a "
-        "minute. A valid token is taken at any time.",
+        "minute. A valid token is accepted at any time.",
     )
     answer.headers["Retry-After"] = "60"
     answer.headers["Connection"] = "close"
     return answer
 
 
-class Everybody:
-    """Lets everybody do everything: for tests in process, never behind a socket."""
+class NoGuard:
+    """Grants every request all rights: for tests in process, never behind a socket."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on as an operator's program, a socket as a rank's, too."""
+        """Pass the request on as from an operator's program; a socket also as from a rank."""
         scope[ROLE] = Role.operator
         scope[SESSION] = ANONYMOUS_SESSION
         scope[BEARER] = True
@@ -261,14 +262,14 @@ class Everybody:
 
 
 class Prefix:
-    """Takes the base path off a request's path, where the proxy has not done so already."""
+    """Removes the base path from a request's path, if the proxy has not done so already."""
 
     def __init__(self, app: ASGIApp, base: str) -> None:
         self.app = app
         self.base = base
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on as if there were no prefix."""
+        """Pass the request on as if there were no prefix."""
         path = scope.get("path", "")
         if self.base and (path == self.base or path.startswith(f"{self.base}/")):
             scope["path"] = path[len(self.base) :] or "/"

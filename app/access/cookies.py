@@ -1,4 +1,4 @@
-"""The one cookie: a random id of a session, or, without tokens, one that tells browsers apart."""
+"""The only cookie: a random session id; without tokens, an id that distinguishes browsers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MOST_OF_ONE_NAME = 8
 
 
 def cookie_name(request: HTTPConnection) -> str:
-    """Bound to the port that the browser sees: cookies of one host reach all of its ports."""
+    """The cookie's name, with the port that the browser sees: a host's ports share its cookies."""
     port = urlsplit(f"//{request.headers.get('host', '')}").port  # the guard has checked the host
     return f"rankscope_{port or 'default'}"
 
 
 def cookies_of(request: HTTPConnection) -> list[str]:
-    """What the browser sent under our name.
+    """The values that the browser sent under our name.
 
-    Servers on other ports of the same host may set cookies that no parser takes, or one of our name
-    for a part of our paths: neither keeps a browser out that has a valid one as well.
+    Servers on other ports of the same host may set cookies that no parser accepts, or a cookie of
+    our name for some of our paths: neither locks out a browser that also has a valid cookie.
     """
     name = cookie_name(request)
     pairs = (pair.partition("=") for pair in ";".join(request.headers.getlist("cookie")).split(";"))
@@ -42,7 +42,7 @@ def set_cookie(
     secret: str,
     is_strict: bool = True,
 ) -> None:
-    """Give the browser its id."""
+    """Set the cookie with the browser's id."""
     is_encrypted = settings.is_encrypted or settings.public_origin.startswith("https:")
     answer.set_cookie(
         cookie_name(request),
@@ -56,14 +56,14 @@ def set_cookie(
 
 
 def visitor_of(request: HTTPConnection) -> str | None:
-    """The id of a browser that has no token because none is needed."""
+    """The browser's id on a server without tokens."""
     return next(filter(_VISITOR.fullmatch, cookies_of(request)), None)
 
 
 def add_visitor(request: HTTPConnection, settings: Settings, send: Send) -> tuple[str, Send]:
-    """A new id, and a `send` that gives it to the browser with the answer.
+    """A new id, and a `send` that sets it as a cookie with the answer.
 
-    It opens nothing, so links of other sites may carry it.
+    The id grants no access, so browsers may send it with links from other sites.
     """
     visitor = secrets.token_urlsafe(24)
     holder = Response()

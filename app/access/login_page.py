@@ -1,4 +1,4 @@
-"""The page that asks a person for the token, and the one that comes again from here."""
+"""The page with the form for the token, and the page that redirects to its own server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ input {{ display: block; width: 100%; box-sizing: border-box; margin-top: 4px; }
 :focus-visible {{ outline: 2px solid var(--link); outline-offset: 1px; }}
 </style></head>
 <body><main>{body}</main></body></html>"""
-_FORM = """<h1>rankscope</h1><p>{text} Whoever started the server has it.</p>
+_FORM = """<h1>rankscope</h1><p>{text} Ask whoever started the server.</p>
 <form action="{action}">{fields}<label>Token <input name="token" type="password"
 autocomplete="current-password" autofocus required></label><button>Open</button></form>"""
 
 
-def asking_page(text: str, action: str, parameters: Sequence[tuple[str, str]]) -> str:
+def form_page(text: str, action: str, parameters: Sequence[tuple[str, str]]) -> str:
     """A form that sends the token to the path `action` with the other parameters of its query."""
     fields = "".join(
         f'<input type="hidden" name="{html.escape(name)}" value="{html.escape(value)}">'
@@ -43,8 +43,8 @@ def asking_page(text: str, action: str, parameters: Sequence[tuple[str, str]]) -
     return _PAGE.format(head="", body=form)
 
 
-def coming_again_page(address: str) -> str:
-    """A page that opens the address at once, as a link of this server."""
+def redirect_page(address: str) -> str:
+    """A page that opens the address at once, as a link from this server."""
     address = html.escape(address)
     return _PAGE.format(
         head=f'<meta http-equiv="refresh" content="0;url={address}">',

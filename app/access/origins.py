@@ -1,4 +1,4 @@
-"""Which requests pages of other sites made, and the few of them that may come in."""
+"""Which requests come from pages of other sites, and the few of them that are allowed."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from starlette.types import Scope
 from app.settings import Settings
 
 _PORTS = {"http": "80", "https": "443"}
-_ELSEWHERE = ("cross-site", "same-site")
+_OTHER_SITES = ("cross-site", "same-site")
 
 
 def is_page(path: str) -> bool:
-    """Whether a person opens this path as a page, which runs nothing by itself."""
+    """Whether this path is a page; opening a page has no effect on the server."""
     return path == "/" or path.startswith("/run/")
 
 
 def is_foreign(scope: Scope, headers: Headers, settings: Settings) -> bool:
-    """Whether a page of another site asks, and for more than to open a page here."""
+    """Whether a page of another site sent this request, and for more than to open a page here."""
     origins = headers.getlist("origin")
     if origins:
         return not all(_is_own(origin, headers["host"], settings) for origin in origins)
     comes_from = headers.getlist("sec-fetch-site")
-    return any(site in _ELSEWHERE for site in comes_from) and not _opens_page(scope, headers)
+    return any(site in _OTHER_SITES for site in comes_from) and not _opens_page(scope, headers)
 
 
 def _opens_page(scope: Scope, headers: Headers) -> bool:
-    """A link or an address bar: no frame, no image, no script, nothing fetched ahead."""
+    """Whether it comes from a link or the address bar: not a frame, image, script or prefetch."""
     return (
         scope.get("method") in ("GET", "HEAD")
         and is_page(scope["path"])
@@ -37,7 +37,7 @@ def _opens_page(scope: Scope, headers: Headers) -> bool:
 
 
 def _is_own(origin: str, host: str, settings: Settings) -> bool:
-    """The page's origin is where it asks, or the public one; schemes differ behind TLS."""
+    """Whether the page's origin is this server or the public origin; schemes differ behind TLS."""
     if origin and origin.lower() == settings.public_origin:
         return True
     scheme, _, netloc = origin.lower().partition("://")

@@ -1,4 +1,4 @@
-"""Who is logged in at this server and which of its tokens were revoked, safe from many threads."""
+"""Sessions of this server and which of its tokens are revoked; safe for many threads."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from app.access.access_files import AccessFiles, ServedToken, Session, digest_of
 from app.settings import Token
 
 MOST_SESSIONS = 1_000
-"""Sessions kept; the oldest of the token that has the most of them goes first."""
+"""At most this many; beyond it, the oldest session of the token with the most sessions ends."""
 LOOK_EVERY_S = 1.0
-"""A revocation takes effect after so long at most."""
+"""A revocation takes effect within this time."""
 _NOTE_AGAIN_S = 86_400.0
 _LOG = logging.getLogger(__name__)
 _SETTLED_NS = 2_000_000_000
-"""A folder that changed no later than so long before it was read holds nothing newer."""
+"""If a folder last changed at least this long before it was read, reading it missed nothing."""
 
 
 def _crowd(sessions: Iterable[Session]) -> list[Session]:
-    """Those that are too many: nobody ends the sessions of other tokens by opening more."""
+    """The sessions beyond the limit: opening more does not end the sessions of other tokens."""
     by_token: dict[str, list[Session]] = defaultdict(list)
-    for session in sorted(sessions, key=lambda one: -one.began_s):
+    for session in sorted(sessions, key=lambda session: -session.began_s):
         by_token[session.token].append(session)
     num_over = sum(map(len, by_token.values())) - MOST_SESSIONS
     return [max(by_token.values(), key=len).pop() for _ in range(num_over)]
@@ -48,7 +48,7 @@ class Sessions:
         self._try_refresh()
 
     def open(self, token: str) -> str:
-        """Log somebody in with the token of this digest; returns the id for the cookie."""
+        """Begin a session with the token of this digest; returns the id for the cookie."""
         secret = secrets.token_urlsafe(32)
         session = Session(digest_of(secret), token, time.time())
         try:
@@ -66,7 +66,7 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> Session | None:
-        """The session of a cookie, None where it is unknown, ended or revoked."""
+        """The session of a cookie; None if it is unknown, ended or revoked."""
         digest = digest_of(secret)
         with self._lock:
             session = self._sessions.get(digest)
@@ -79,7 +79,7 @@ class Sessions:
         return token in self._revoked
 
     def is_valid(self, session: str, token: str) -> bool:
-        """Whether a connection of this session, or of the token itself, may go on."""
+        """Whether a connection of this session, or of the token itself, may stay open."""
         if token in self._revoked:
             return False
         with self._lock:
@@ -87,30 +87,30 @@ class Sessions:
         return session == token or (known is not None and known.ends_s > time.time())
 
     def refresh(self) -> None:
-        """Read the files again where they changed; raises OSError, and keeps what was known."""
+        """Read the files again if they changed; raises OSError and then keeps the last state."""
         if self._files is None:
             return
         changed_ns, now_ns = self._files.changed_ns(), time.time_ns()
         if changed_ns == self._read_ns[0] and changed_ns + _SETTLED_NS < self._read_ns[1]:
             return
         before = self._num_opened
-        self._revoked = self._files.revoked()  # also where a session cannot be read
+        self._revoked = self._files.revoked()  # even if a session cannot be read
         sessions = self._files.sessions()
         with self._lock:
-            if before == self._num_opened:  # else one that was just opened would be missing
+            if before == self._num_opened:  # else a session that was just opened would be missing
                 self._sessions = sessions | self._unsaved
                 self._read_ns = (changed_ns, now_ns)
 
     @contextmanager
     def followed(self, tokens: Sequence[Token], url: str) -> Iterator[None]:
-        """Note the tokens for `rankscope token list` and read the files, while the block runs."""
+        """Record the tokens for `rankscope token list` and read the files, while the block runs."""
         stopped = threading.Event()
 
         def follow() -> None:
-            noted_s = -_NOTE_AGAIN_S
+            recorded_s = -_NOTE_AGAIN_S
             while True:
-                if time.monotonic() - noted_s >= _NOTE_AGAIN_S:
-                    noted_s = time.monotonic()
+                if time.monotonic() - recorded_s >= _NOTE_AGAIN_S:
+                    recorded_s = time.monotonic()
                     self._note(tokens, url)
                 self._try_refresh()
                 if stopped.wait(LOOK_EVERY_S):
@@ -125,19 +125,21 @@ class Sessions:
             thread.join()
 
     def _try_refresh(self) -> None:
-        """Read the files; where they cannot be read say so once and leave it to the next time."""
+        """Read the files; if that fails, log it once and try again next time."""
         try:
             self.refresh()
         except OSError as error:
             if not self._is_failing:
-                _LOG.error("sessions cannot be read (%s); those known last go on", error)
+                _LOG.error(
+                    "sessions cannot be read (%s); the sessions known so far stay valid", error
+                )
             self._is_failing = True
         else:
             self._is_failing = False
 
     def _note(self, tokens: Sequence[Token], url: str) -> None:
         if self._files is not None:
-            with suppress(OSError):  # such as a full disk: they are noted again the next day
+            with suppress(OSError):  # such as a full disk: they are recorded again the next day
                 self._files.remove_ended()
                 for token in self._not_revoked(tokens):
                     served = ServedToken(digest_of(token.secret), token.role.name, url, time.time())
@@ -151,5 +153,5 @@ class Sessions:
             self._sessions.pop(session.digest, None)
             self._unsaved.pop(session.digest, None)
         if self._files is not None:
-            with suppress(OSError):  # it ends by itself in time
+            with suppress(OSError):  # its lifetime ends it anyway
                 self._files.remove(session)

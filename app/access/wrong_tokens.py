@@ -1,4 +1,4 @@
-"""How often a client may send a wrong token. A valid one is never counted, nor refused."""
+"""How often a client may send a wrong token. A valid token is never counted or refused."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from trace_hooks.protocol.token_bucket import Rate
 MOST_AT_ONCE = 10
 PER_MINUTE = 10
 _MOST_CLIENTS = 4_096
-"""Clients remembered; the one that was quiet longest goes first."""
+"""At most this many clients are remembered; the least recent one is forgotten first."""
 
 
 class WrongTokens:
-    """Wrong tokens by client: behind a declared proxy the address that it names."""
+    """Wrong tokens by client; behind a declared proxy, by the address that the proxy names."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._rates: OrderedDict[str, Rate] = OrderedDict()
 
     def count(self, request: HTTPConnection) -> bool:
-        """Note a wrong token; False where this client has sent too many lately."""
+        """Count a wrong token; False if this client has sent too many recently."""
         client = _client(request, self._settings)
         rate = self._rates.pop(client, None) or Rate(PER_MINUTE / 60, MOST_AT_ONCE)
         self._rates[client] = rate
@@ -33,13 +33,13 @@ class WrongTokens:
         return rate.take()
 
     def are_too_many(self, request: HTTPConnection) -> bool:
-        """Whether the next wrong token of this client would be one too many."""
+        """Whether the next wrong token of this client would exceed the limit."""
         rate = self._rates.get(_client(request, self._settings))
         return rate is not None and rate.wait_s() > 0
 
 
 def _client(request: HTTPConnection, settings: Settings) -> str:
-    """Whom wrong tokens count for: an address, or the /64 that an IPv6 customer has."""
+    """The client to count for: an address, or the /64 network of an IPv6 customer."""
     text = client_address(request, settings)
     address = _parsed(text)
     if isinstance(address, ipaddress.IPv6Address):
@@ -48,7 +48,7 @@ def _client(request: HTTPConnection, settings: Settings) -> str:
 
 
 def client_address(request: HTTPConnection, settings: Settings) -> str:
-    """Who connects; where that is a declared proxy, whom it names last in X-Forwarded-For."""
+    """The client's address; behind declared proxies, the last other one in X-Forwarded-For."""
     address = request.client.host if request.client else ""
     named = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while named and _is_proxy(address, settings):
@@ -62,7 +62,7 @@ def _is_proxy(text: str, settings: Settings) -> bool:
 
 
 def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address, without brackets and port; None where it is not one."""
+    """The address, without brackets and port; None if it is not an IP address."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

@@ -8,7 +8,7 @@ from app.analysis.diagnosis import diagnosis_of
 from app.runs.hub import Hub
 from app.runs.policies import PREFETCH, max_age
 from app.view_state import View
-from app.views.run.kpis import Kpi, Scope, measured, with_heard
+from app.views.run.kpis import Kpi, Scope, measured, with_reporting
 from diagnosis.findings import Diagnosis
 from ingest.stopping import Stop
 
@@ -39,10 +39,10 @@ def kpis_of(
         view.run, key, lambda run, _: measured(run, view.attempt, scope), PREFETCH
     )
     if now_ns is not None:
-        return with_heard(hub.run(view.run), view.attempt, known, now_ns)
+        return with_reporting(hub.run(view.run), view.attempt, known, now_ns)
     return hub.cache.get(
         view.run,
         ("kpis with heartbeats", view.attempt, scope),
-        lambda run, _: with_heard(run, view.attempt, known, time.time_ns()),
+        lambda run, _: with_reporting(run, view.attempt, known, time.time_ns()),
         max_age(HEARD_EVERY_S),
     )

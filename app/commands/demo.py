@@ -1,6 +1,6 @@
 """Run a real 8-rank training job (TP 2 x PP 2 x DP 2 on this machine's CPU) and watch it live.
 
-With --replay nothing is trained: a recorded run with a slow rank opens at once, without torch.
+With --replay it trains nothing and opens a recorded run with a slow rank, without torch.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 NUM_RANKS = 8
 STATISTICS = "TRACE_HOOKS_STATISTICS"
 INCIDENT = RECORDED / "slow_rank"
-"""What --replay opens."""
-COMING_UP = "the ranks come up, which takes up to half a minute; this page opens by itself"
-ASKED_BY = {
+"""The run that --replay opens."""
+STARTING = "the ranks are starting, which takes up to half a minute; this page opens automatically"
+QUERY_FOR = {
     "slow-loader": "data_wait",
     "late-rank": "late_ranks",
     "gc": "\"SELECT rank, step, sum(dur_ns) / 1e6 AS gc_ms FROM spans WHERE kind = 'gc' "
@@ -50,21 +50,21 @@ ASKED_BY = {
     "hold-gil": "marks",
     "kill": "marks",
 }
-"""What to ask a run with this fault; slowest_ranks where it is none of these."""
+"""Query that shows this kind of fault; slowest_ranks for all others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope demo`."""
     add = parser.add_argument
-    what = f"make something go wrong, such as slow-rank=5,x=1.6,from=8; known: {', '.join(KINDS)}"
+    what = f"plant a fault, such as slow-rank=5,x=1.6,from=8; known: {', '.join(KINDS)}"
     add("--fault", action="append", default=[], metavar="KIND=RANK,...", help=what)
     add("--steps", type=int, default=40, help="optimizer steps (%(default)s)")
     add("--schedule", choices=NAMES, default=NAMES[0], help="pipeline schedule (%(default)s)")
-    add("--runs", type=Path, default=Path("runs"), help="folder the run is kept in (%(default)s)")
+    add("--runs", type=Path, default=Path("runs"), help="folder of the run (%(default)s)")
     add("--replay", action="store_true", help="open a recorded run instead; needs no torch")
     add("--port", type=int, help=f"port of the dashboard, 0: any ({DEFAULT_PORT} or the next free)")
     add("--no-browser", action="store_true", help="do not open the browser")
-    add("--keep", action="store_true", help="serve on after the job, as on a terminal")
+    add("--keep", action="store_true", help="keep serving after the job, as on a terminal")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder.mkdir(parents=True)
     except OSError as error:
         raise UserError(
-            f"{folder} cannot be made ({error.strerror}); name another folder with --runs"
+            f"cannot create {folder} ({error.strerror}); give another folder with --runs"
         ) from error
     with _dashboard(arguments, arguments.runs, folder.name) as (hub, live):
         _train(arguments, hub, folder, faults, live)
@@ -91,9 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked(arguments: argparse.Namespace) -> list[Fault]:
-    """The faults to plant; raises UserError where something cannot be done."""
+    """The faults to plant; raises UserError for invalid arguments."""
     if arguments.replay and arguments.fault:
-        raise UserError("--replay shows what was recorded; leave --fault out, or --replay")
+        raise UserError("--replay opens a recorded run; leave out --fault or --replay")
     if not arguments.replay and importlib.util.find_spec("torch") is None:
         raise UserError(
             "the demo trains for real and needs torch: pip install 'rankscope[torch]'; "
@@ -120,9 +120,9 @@ def _checked(arguments: argparse.Namespace) -> list[Fault]:
 def _dashboard(
     arguments: argparse.Namespace, runs: Path, name: str
 ) -> Iterator[tuple[Hub, dict[str, str]]]:
-    """The server for a folder of runs; says where the run `name` is seen and opens it there.
+    """Serve a folder of runs; print the address of the run `name` and open it in a browser.
 
-    Yields with it the environment of a job that the dashboard shall look into.
+    Yields the hub and the environment of a job that connects to this server.
     """
     from app.runs.hub import Hub  # after the checks: the server takes a second to import
     from app.serving import leave, running, take_port
@@ -134,7 +134,7 @@ def _dashboard(
         raise UserError(str(error)) from error
     listener = take_port(settings, or_next=arguments.port is None)
     hub = Hub(runs)
-    hub.expect(name, COMING_UP)
+    hub.expect(name, STARTING)
     arguments.leave = leave
     with _terminable(), running(hub, settings, listener):
         port = listener.getsockname()[1]
@@ -170,7 +170,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _has_display() -> bool:
-    """Whether a browser would open where the user sits."""
+    """Whether a browser would open on the user's own screen."""
     if "SSH_CONNECTION" in os.environ:
         return False
     return sys.platform == "darwin" or bool(
@@ -179,7 +179,7 @@ def _has_display() -> bool:
 
 
 def _serve_on() -> int:
-    """Wait for Ctrl-C, which ends nothing before its time now."""
+    """Wait for Ctrl-C."""
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
@@ -199,11 +199,11 @@ def _train(
     with training_job(folder, arguments, live) as job:
         follow(hub, folder, job)
     judge(folder, job.returncode, faults)
-    asked = dict.fromkeys(ASKED_BY.get(fault.kind, "slowest_ranks") for fault in faults)
+    queries = dict.fromkeys(QUERY_FOR.get(fault.kind, "slowest_ranks") for fault in faults)
     print(
-        "look with  "
+        "inspect it with  "
         + "  or  ".join(
             [f"rankscope info {folder}"]
-            + [f"rankscope query {folder} {question}" for question in asked or ["slowest_ranks"]]
+            + [f"rankscope query {folder} {query}" for query in queries or ["slowest_ranks"]]
         )
     )

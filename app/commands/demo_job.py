@@ -1,4 +1,4 @@
-"""The demo's training job: its processes, what is printed of it, how it ended."""
+"""The demo's training job: its processes, its progress on the terminal, how it ended."""
 
 from __future__ import annotations
 
@@ -27,34 +27,35 @@ from sample_traces.jobs.faults import Fault
 
 NUM_RANKS = 8
 MODEL = ("--batch", "1", "--width", "128", "--seq", "64")
-"""Small enough that 8 ranks get on where they share 2 cores with a dashboard and a browser."""
-BEHIND = 5
-"""Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it
-counts within a session (man 7 sched, autogroups), so the job is in that of the dashboard."""
+"""Small enough for 8 ranks that share 2 cores with a dashboard and a browser."""
+NICENESS = 5
+"""Niceness of the ranks: they share their cores with the dashboard and a browser. On Linux it has
+an effect only within a session (man 7 sched, autogroups), so the job shares the dashboard's
+session."""
 LOOK_EVERY_S = 0.25
 PRINT_EVERY_S = 2.0
-"""Steps are printed this often at most: what is asked for it is time that the ranks lose."""
-NEWS_EVERY_S = 10.0
-"""Something is printed at least this often while nothing happens."""
+"""Steps are printed at most this often: the queries for it take time from the ranks."""
+STATUS_EVERY_S = 10.0
+"""While nothing happens, a line is printed this often."""
 END_S = 10.0
-"""What a stopped job gets to end; its ranks get half of it from their launcher."""
+"""Time for a stopped job to end; its launcher gives the ranks half of it."""
 LAST_PASS_S = 10.0
-"""What the indexer gets to take in what the job wrote last."""
+"""Time for the indexer to read the job's last files."""
 ENDS_ITSELF = ("kill", "hang", "hold-gil")
-"""Faults after which the job is expected to fail."""
+"""Faults that are expected to end the job with an error."""
 
 
 @contextmanager
 def training_job(
     folder: Path, arguments: argparse.Namespace, live: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The training job in processes of its own, ended with all its ranks when the block ends.
+    """Run the training job in separate processes; end all its ranks when the block ends.
 
-    `live`: environment that lets the dashboard look into it.
+    `live`: environment that connects it to the dashboard.
     """
     command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--nproc", str(NUM_RANKS)]
     command += ["--device", "cpu", "--runs", str(folder.parent), "--steps", str(arguments.steps)]
-    command += ["--schedule", arguments.schedule, *MODEL, "--nice", str(BEHIND)]
+    command += ["--schedule", arguments.schedule, *MODEL, "--nice", str(NICENESS)]
     for fault in arguments.fault:
         command += ["--fault", fault]
     environ = os.environ | {"TRACE_HOOKS_RUN": folder.name, "OMP_NUM_THREADS": "1"} | (live or {})
@@ -74,7 +75,9 @@ def training_job(
 
 
 def _end(job: subprocess.Popen[bytes]) -> None:
-    """Ask the launcher to end its ranks, then end all of the job; asked twice: at once."""
+    """Ask the launcher to end its ranks, then kill the whole job; a second Ctrl-C kills it at
+    once.
+    """
     if job.poll() is None:
         print("stopping the job", flush=True)
         job.terminate()
@@ -87,13 +90,13 @@ def _end(job: subprocess.Popen[bytes]) -> None:
 
 @dataclass
 class _Printed:
-    """What was printed of the run."""
+    """What has been printed about the run."""
 
     step: int = -1
     num_marks: int = 0
     version: int = -1
     at_s: float = field(default_factory=time.monotonic)
-    """when something was printed last"""
+    """when the last line was printed"""
 
     def say(self, text: str) -> None:
         """Print a line."""
@@ -102,8 +105,8 @@ class _Printed:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing was printed for a while."""
-        return time.monotonic() - self.at_s > NEWS_EVERY_S
+        """Whether no line was printed for a while."""
+        return time.monotonic() - self.at_s > STATUS_EVERY_S
 
 
 def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
@@ -131,25 +134,25 @@ def follow(hub: Hub, folder: Path, job: subprocess.Popen[bytes]) -> None:
                 printed.say(f"the last steps could not be printed: {problem}")
             return
         if printed.is_quiet:
-            printed.say(f"no new step for {NEWS_EVERY_S:.0f} s, {_why_quiet(printed, problem)}")
+            printed.say(f"no new step for {STATUS_EVERY_S:.0f} s, {_why_quiet(printed, problem)}")
         time.sleep(LOOK_EVERY_S)
 
 
 def _wait_for_ranks(folder: Path, job: subprocess.Popen[bytes]) -> bool:
-    """Wait until the run is there; False where the job ended before."""
+    """Wait until the run folder exists; False if the job ended before."""
     begun_s, waiting = time.monotonic(), _Printed()
     while not is_run_folder(folder):
         interrupts.check()
         if job.poll() is not None:
             return False
         if waiting.is_quiet:
-            waiting.say(f"waiting for the ranks to come up, {time.monotonic() - begun_s:.0f} s")
+            waiting.say(f"waiting for the ranks to start, {time.monotonic() - begun_s:.0f} s")
         time.sleep(LOOK_EVERY_S)
     return True
 
 
 def _print_news(hub: Hub, name: str, printed: _Printed, ended: bool) -> str | None:
-    """Print what is new; returns why that could not be found out, None: it could."""
+    """Print what is new; returns why that was not possible, None if it was."""
     try:
         if ended:
             hub.catch_up(name, LAST_PASS_S)
@@ -165,13 +168,17 @@ def _print_news(hub: Hub, name: str, printed: _Printed, ended: bool) -> str | No
 
 def _why_quiet(printed: _Printed, problem: str | None) -> str:
     last = f"the last was {printed.step}" if printed.step >= 0 else "the first one takes longest"
-    return last if problem is None else f"{last} ({problem}); the job goes on, this is tried again"
+    return (
+        last
+        if problem is None
+        else f"{last} ({problem}); the job continues, the query is tried again"
+    )
 
 
 def _print_steps(view: Run, printed: _Printed) -> None:
     """Print the steps that all ranks have finished since the last one printed.
 
-    The slowest rank is that of all these steps, in the line of the last: it is asked for once.
+    The line of the last step shows the slowest rank over all of them, which takes one query.
     """
     steps = view.ask("steps", step_min=printed.step + 1).to_pylist()
     whole = list(itertools.takewhile(lambda step: step["num_finished"] >= NUM_RANKS, steps))
@@ -191,9 +198,9 @@ def _print_steps(view: Run, printed: _Printed) -> None:
 
 
 def _print_marks(view: Run, printed: _Printed) -> None:
-    """Print what became known of the ranks.
+    """Print new marks of the ranks.
 
-    Not planted faults, which were printed before, nor what each rank notes at the end of a watch.
+    Except planted faults, which were printed before, and the notes of ended capture requests.
     """
     marks = view.ask("marks").to_pylist()
     marks = [mark for mark in marks if mark["kind"] not in ("fault", "note")]
@@ -209,12 +216,12 @@ def _slowest(row: dict[str, Any]) -> str:
 
 
 def judge(folder: Path, code: int, faults: list[Fault]) -> None:
-    """Say how the job ended; raises UserError where it failed without being told to."""
+    """Print how the job ended; raises UserError if it failed without a fault that ends it."""
     if code == 0:
         return
     log = folder / "job.log"
     if any(fault.kind in ENDS_ITSELF for fault in faults):
-        print(f"the job ended with code {code}, as its fault made it; its output: {log}")
+        print(f"the job ended with code {code} because of its fault; its output: {log}")
         return
     last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
     raise UserError(f"the job failed ({' '.join(last) or f'code {code}'}); see {log}")

@@ -1,6 +1,6 @@
-"""Say who is slow and why: findings with their evidence, or that there is none.
+"""Report which ranks are slow and why: findings with their evidence, or that there are none.
 
-Exit code 0: nothing found; 3: findings; 4: no detector had enough data.
+Exit code 0: no findings; 3: findings; 4: no detector had enough data.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from app.analysis.diagnosis import against_baseline, diagnose_run
 from app.analysis.imports import open_any
 from app.analysis.not_identifiable import whole_answer
-from app.commands.run_argument import add_run_arguments, opened
+from app.commands.run_argument import add_run_arguments, open_run
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
 from ingest.run import Run
@@ -26,42 +26,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope diagnose`."""
     add_run_arguments(parser, "RUN")
     parser.add_argument("--attempt", type=int, help="start of the job (default: the newest)")
-    good = "a good run of the same job: what is slow everywhere alike shows only against it"
+    good = "a good run of the same job, to detect what is equally slow on all ranks"
     parser.add_argument("--baseline", type=Path, metavar="RUN", help=good)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the diagnosis; trace files are imported to a temporary place first."""
-    with opened(arguments.path) as found:
-        if arguments.attempt is not None and arguments.attempt not in found.attempts:
-            known = ", ".join(map(str, found.attempts)) or "none"
+    """Print the diagnosis; trace files are imported to a temporary folder first."""
+    with open_run(arguments.path) as opened:
+        if arguments.attempt is not None and arguments.attempt not in opened.attempts:
+            known = ", ".join(map(str, opened.attempts)) or "none"
             raise UserError(f"there is no attempt {arguments.attempt}; there are: {known}")
-        diagnosis = diagnose_run(found, arguments.attempt)
+        diagnosis = diagnose_run(opened, arguments.attempt)
         if arguments.baseline is not None:
-            diagnosis = _compared(found, arguments, diagnosis)
-        whole = whole_answer(diagnosis, found, arguments.attempt)
+            diagnosis = _compared(opened, arguments, diagnosis)
+        whole = whole_answer(diagnosis, opened, arguments.attempt)
     if arguments.json:
         print(json.dumps(as_json(whole)))
     else:
         lines = as_lines(diagnosis)
         lines += [
-            f"not seen    {one['kind']}: {one['why']} {one['remedy']}"
-            for one in whole["not_identifiable"]
+            f"not seen    {cause['kind']}: {cause['why']} {cause['remedy']}"
+            for cause in whole["not_identifiable"]
         ]
         print("\n".join(map(printable, lines)))
     return exit_code(diagnosis)
 
 
-def _compared(found: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:
-    """The diagnosis with what the baseline tells besides."""
-    attempt = found.newest_attempt if arguments.attempt is None else arguments.attempt
+def _compared(run: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis, with the comparison with the baseline added."""
+    attempt = run.newest_attempt if arguments.attempt is None else arguments.attempt
     with open_any(arguments.baseline) as good:
-        verdict = against_baseline(found, attempt, good)
+        verdict = against_baseline(run, attempt, good)
     return Diagnosis((*diagnosis.verdicts, verdict))
 
 
 def as_json(whole: dict[str, Any]) -> dict[str, Any]:
-    """What --json prints: findings with the costliest first, and what was and was not judged."""
+    """The object of --json: the costliest findings first, and what was and was not judged."""
     by_cost = sorted(whole["findings"], key=lambda finding: -(finding["cost_ms_per_step"] or 0.0))
     return {**whole, "findings": by_cost}
 
@@ -74,11 +74,11 @@ def exit_code(diagnosis: Diagnosis) -> int:
 
 
 def as_lines(diagnosis: Diagnosis) -> list[str]:
-    """The diagnosis for people."""
+    """The diagnosis as lines of text."""
     lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
     lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
     lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
-    lines += [f"not judged  {one.missing}" for one in diagnosis.not_enough]
+    lines += [f"not judged  {verdict.missing}" for verdict in diagnosis.not_enough]
     return lines
 
 

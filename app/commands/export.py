@@ -3,8 +3,9 @@
 html: the view as a page of at most 2 MB, which opens offline. perfetto: the spans as a trace for
 ui.perfetto.dev. parquet, csv: the rows of one table.
 
-The view is a link of the dashboard, or the part of one after the run's name, such as
-`timeline?rank=5&steps=10..12`. Without it, html shows the most urgent finding, the others all.
+The view is a link of the dashboard, or its part after the run's name, such as
+`timeline?rank=5&steps=10..12`. Without it, html shows the most urgent finding, the others
+everything.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the file and say where it is; 0. Raises UserError."""
+    """Write the file and print its path; 0. Raises UserError."""
     with open_any(arguments.export_run) as opened:
         view, problems = view_of(arguments.view, opened.folder.name)
-        given = {"ranks": arguments.ranks, "steps": arguments.steps}
-        query = "&".join(f"{name}={text}" for name, text in given.items() if text is not None)
+        options = {"ranks": arguments.ranks, "steps": arguments.steps}
+        query = "&".join(f"{name}={text}" for name, text in options.items() if text is not None)
         narrowed, more = parse_url("/run/x/overview", query)
         view = view.to(ranks=narrowed.ranks or view.ranks, steps=narrowed.steps or view.steps)
         problems += more
@@ -77,11 +78,11 @@ def _export(opened: Run, view: View, arguments: argparse.Namespace) -> int:
     window = window_of(view)
     if kind == "perfetto":
         written = write_perfetto(opened, window, out)
-        told = f"{written.num_spans:,} spans, {written.num_flows:,} flows"
+        amount = f"{written.num_spans:,} spans, {written.num_flows:,} flows"
     else:
         write = write_parquet if kind == "parquet" else write_csv
-        told = f"{write(opened, table, window, out):,} rows of {table}"
-    print(printable(f"{out} ({told}, {out.stat().st_size / 1e6:.2f} MB)"))
+        amount = f"{write(opened, table, window, out):,} rows of {table}"
+    print(printable(f"{out} ({amount}, {out.stat().st_size / 1e6:.2f} MB)"))
     return 0
 
 
@@ -92,7 +93,7 @@ def window_of(view: View) -> Window:
 
 
 def view_of(text: str, run: str) -> tuple[View, list[str]]:
-    """View of a link, of its end, or of nothing, in the run of that name; what was damaged."""
+    """View of a link, of its end, or of nothing, in the run of that name; and what was invalid."""
     parts = urlsplit(text)
     inside = _RUN_IN_LINK.sub("", parts.path, count=1).strip("/")
     view, problems = parse_url(f"/run/x/{inside}", parts.query)

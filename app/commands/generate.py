@@ -1,4 +1,4 @@
-"""Make a synthetic run with known faults, from 8 ranks to many thousands."""
+"""Create a synthetic run with known faults, from 8 ranks to many thousands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tp", type=int, default=2, help="tensor-parallel size (%(default)s); dp is the rest")
     add("--steps", type=int, default=20, help="optimizer steps (%(default)s)")
     add("--microbatches", type=int, default=8, help="micro-batches a step (%(default)s)")
-    add("--level", choices=LEVELS, default="spans", help="sums per step, or every operation")
+    add("--level", choices=LEVELS, default="spans", help="record sums per step, or every operation")
     add("--seed", type=int, default=1, help="equal seeds give equal runs (%(default)s)")
     add(
         "--statistics",
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the run and say where it is."""
+    """Write the run and print its path."""
     shown_s = time.monotonic()
 
     def progress(num_ranks: int) -> None:
@@ -67,6 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(f"{arguments.out} cannot be written ({error.strerror})") from error
     print(
         f"{arguments.out}: {job.num_ranks} ranks ({job.layout}), {job.steps_completed} steps, "
-        f"{num_spans} spans; look with: rankscope info {arguments.out}"
+        f"{num_spans} spans; inspect it with: rankscope info {arguments.out}"
     )
     return 0

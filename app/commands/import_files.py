@@ -23,11 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import and say where the run is and what was wrong with the files."""
+    """Import; print the run's folder and what was wrong with the files."""
     begun_ns = time.time_ns()
     without_pandas()
     with first_started_ahead(), reading_progress() as progress:
-        # these load numpy and pyarrow, while that process does, too
+        # these load numpy and pyarrow while the worker process loads them as well
         from app.analysis.imports import import_paths
         from ingest.run_folder.run_files import RUN_FILE
 
@@ -40,12 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     problems, guesses = run_info["problems"], run_info["guesses"]
     if arguments.json:
         answer = {"run": run_info["run"], "folder": str(folder), "format": run_info["source"]}
-        told = {"known": is_known, "problems": problems, "guesses": guesses}
-        print(json.dumps(answer | told))
+        answer |= {"known": is_known, "problems": problems, "guesses": guesses}
+        print(json.dumps(answer))
         return 0
     print(printable(str(folder)))
     if is_known:
-        print("these files were imported before: this is their run")
+        print("these files were imported before, as this run")
     for kind, texts in (("problem", problems), ("guess", guesses)):
         for text in texts:
             print(printable(f"{kind}: {text}"))

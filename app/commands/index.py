@@ -1,6 +1,6 @@
-"""Index a run or a folder of runs: read what is new, merge small files, publish; once or following.
+"""Index a run or a folder of runs: read new files, merge small ones, publish; once or continuously.
 
-A running server does the same by itself. Only one process at a time can index a run.
+A running server does the same. Only one process at a time can index a run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from ingest.run import RunStore
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope index`."""
     parser.add_argument("runs", type=Path, metavar="RUNS", help="a run folder or a folder of runs")
-    parser.add_argument("--follow", action="store_true", help="go on until interrupted")
+    parser.add_argument("--follow", action="store_true", help="continue until interrupted")
     parser.add_argument("--json", action="store_true", help="one JSON object per run and pass")
     add_keep_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Index everything once, or until interrupted; 0, or UserError where a run is taken."""
+    """Index everything once, or until interrupted; 0. Raises UserError if another process
+    indexes.
+    """
     store, keep = RunStore(arguments.runs), keep_of(arguments)
     if not arguments.follow and not store.folders():
-        raise UserError(f"{arguments.runs} holds no run; give a run folder or a folder of runs")
+        raise UserError(f"{arguments.runs} contains no run; give a run folder or a folder of runs")
     with ExitStack() as owned:
         indexers: dict[Path, Indexer] = {}
         while True:
@@ -49,7 +51,7 @@ def _owner(folder: Path, keep: Keep) -> Indexer:
     try:
         return Indexer(folder, keep)
     except Busy as error:
-        raise UserError(f"{error}; stop it, or use what it publishes") from error
+        raise UserError(f"{error}; stop it, or use the index that it publishes") from error
 
 
 def _one_pass(folder: Path, indexer: Indexer, as_json: bool) -> None:
@@ -59,8 +61,12 @@ def _one_pass(folder: Path, indexer: Indexer, as_json: bool) -> None:
     if not done.published:
         return
     if as_json:
-        told = {"run": folder.name, "new_files": done.new_files, "set_aside": done.problems}
-        print(json.dumps({**told, "merged": done.merged_files, "seconds": round(seconds, 3)}))
+        counts = {
+            "new_files": done.new_files,
+            "set_aside": done.problems,
+            "merged": done.merged_files,
+        }
+        print(json.dumps({"run": folder.name, **counts, "seconds": round(seconds, 3)}))
     else:
         aside = f", {done.problems} set aside" if done.problems else ""
         print(

@@ -1,11 +1,11 @@
-"""What a run, a trace file or a folder of traces holds."""
+"""Summarise a run, a trace file or a folder of traces."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from app.commands.run_argument import add_run_arguments, opened
+from app.commands.run_argument import add_run_arguments, open_run
 from ingest.errors import printable
 from ingest.summary import LAYOUT_WORDS, RunSummary, info
 
@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the summary; trace files are imported to a temporary place first."""
-    with opened(arguments.path) as found:
-        summary = info(found)
+    """Print the summary; trace files are imported to a temporary folder first."""
+    with open_run(arguments.path) as opened:
+        summary = info(opened)
     print(json.dumps(summary) if arguments.json else as_text(summary))
     return 0
 
@@ -49,11 +49,11 @@ def as_text(summary: RunSummary) -> str:
 
 
 def _from_text(provenance: list[str]) -> list[str]:
-    """The first files and what is said last: when they were imported."""
+    """The first files and the last line, which says when they were imported."""
     shown = [*provenance[:_FILES_SHOWN], *provenance[_FILES_SHOWN:][-1:]]
     num_more = len(provenance) - len(shown)
     if num_more:
-        shown.insert(-1, f"and {num_more} files more")
+        shown.insert(-1, f"and {num_more} more files")
     return [f"from      {text}" for text in shown]
 
 

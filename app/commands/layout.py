@@ -1,4 +1,4 @@
-"""Correct the parallel layout of an imported run by hand, or take a correction back."""
+"""Correct the parallel layout of an imported run by hand, or undo a correction."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=layout_correction.ORDER,
         help=f"axes slowest first ({layout_correction.ORDER}); Megatron's order is the reverse",
     )
-    parser.add_argument("--as-imported", action="store_true", help="take the correction back")
+    parser.add_argument("--as-imported", action="store_true", help="undo the correction")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Correct, take back or only tell; the index follows at once or with whoever owns it."""
-    given = {axis: getattr(arguments, axis) for axis in (*AXES, *EXPERT_AXES)}
-    sizes = {axis: size for axis, size in given.items() if size is not None}
+    """Correct, undo or only print; the index is updated now or by the process that owns it."""
+    options = {axis: getattr(arguments, axis) for axis in (*AXES, *EXPERT_AXES)}
+    sizes = {axis: size for axis, size in options.items() if size is not None}
     if sizes and arguments.as_imported:
         raise UserError("give the sizes of a layout or --as-imported, not both")
     with RunStore(arguments.path).open() as opened:
@@ -56,7 +56,7 @@ def _print(run: Run, preview: LayoutPreview | None, as_json: bool) -> None:
         return
     words = f"{layout} ({LAYOUT_WORDS[known]})" if layout and known else "unknown"
     print(printable(f"layout    {words}"))
-    for rank, place in preview.places if preview else ():
-        print(f"rank {rank:<5}" + " ".join(f"{axis} {index}" for axis, index in place.items()))
+    for rank, coords in preview.places if preview else ():
+        print(f"rank {rank:<5}" + " ".join(f"{axis} {index}" for axis, index in coords.items()))
     if preview:
         print(preview.groups_said)

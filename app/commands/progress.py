@@ -1,4 +1,4 @@
-"""Progress of reading files on stderr: one line that changes on a terminal, few lines elsewhere."""
+"""Progress of reading files on stderr: one changing line on a terminal, few lines in a log."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 class ReadingProgress:
-    """Called with (bytes read, bytes in all); `on_file` with the name of what is read now."""
+    """Called with (bytes read, total bytes); `on_file` with the name of the current file."""
 
     def __init__(self, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
         self._name = ""
         self._begun_s: float | None = None
-        # a log tells nothing of what is over soon
+        # a log shows no progress of short imports
         self._shown_s = 0.0 if is_terminal else time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show it, unless it was shown a moment ago."""
+        """Show the progress, unless it was shown a moment ago."""
         now_s = time.monotonic()
         if done and self._begun_s is None:
             self._begun_s = now_s
@@ -42,11 +42,11 @@ class ReadingProgress:
         print(text, end="" if self._is_terminal else "\n", file=sys.stderr, flush=True)
 
     def on_file(self, name: str) -> None:
-        """What is read now."""
+        """Note the file that is being read."""
         self._name = PurePath(name).name
 
     def clear(self) -> None:
-        """Leave the terminal's line empty."""
+        """Clear the terminal's line."""
         if self._is_terminal:
             print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
@@ -62,16 +62,16 @@ def reading_progress() -> Iterator[ReadingProgress]:
 
 
 def progress_line(done: int, total: int, elapsed_s: float, name: str) -> str:
-    """Bytes, rate, remaining time and the file in work, in words.
+    """Bytes, rate, remaining time and the current file, as text.
 
     >>> progress_line(25_000_000, 100_000_000, 1.0, "rank-3.json")
     'reading 25 of 100 MB, 25 MB/s, 3 s left: rank-3.json'
     >>> progress_line(0, 100_000_000, 0.0, "")
-    'looking whether 100 MB are known'
+    'checking whether 100 MB were imported before'
     """
     if not done and not name:
-        return f"looking whether {total / MB:.0f} MB are known"
+        return f"checking whether {total / MB:.0f} MB were imported before"
     rate = done / elapsed_s if elapsed_s > 0 else 0.0
-    told = f", {rate / MB:.0f} MB/s, {(total - done) / rate:.0f} s left" if rate else ""
+    pace = f", {rate / MB:.0f} MB/s, {(total - done) / rate:.0f} s left" if rate else ""
     file = f": {printable(name)}" if name else ""
-    return f"reading {done / MB:.0f} of {total / MB:.0f} MB{told}{file}"
+    return f"reading {done / MB:.0f} of {total / MB:.0f} MB{pace}{file}"

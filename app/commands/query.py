@@ -1,7 +1,7 @@
-"""Ask a run a question: a SELECT of your own, or one of the ready questions by name.
+"""Query a run with a SELECT of your own, or with one of the saved queries by name.
 
-SQL sees the raw tables (spans, collectives, steps, ...) and the rollups (step_rollup, kind_rollup,
-collective_rollup, ranks, files, ...); docs/data-model.md describes them. It can only read.
+SQL can read the raw tables (spans, collectives, steps, ...) and the rollups (step_rollup,
+kind_rollup, collective_rollup, ranks, files, ...); docs/data-model.md describes them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "query_run", nargs="?", type=Path, metavar="RUN", help="a run folder, or trace files"
     )
-    parser.add_argument("question", nargs="?", metavar="SQL|NAME", help="a SELECT or a question")
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="parameters of a question")
-    parser.add_argument("--list", action="store_true", help="list the ready questions")
-    parser.add_argument("--limit-s", type=_seconds, default=TIME_LIMIT_S, help="stop it after this")
-    what = "let SQL see what went through the model, too: the table frames"
+    parser.add_argument(
+        "question", nargs="?", metavar="SQL|NAME", help="a SELECT or a query's name"
+    )
+    parser.add_argument(
+        "values", nargs="*", metavar="KEY=VALUE", help="parameters of a saved query"
+    )
+    parser.add_argument("--list", action="store_true", help="list the saved queries")
+    parser.add_argument(
+        "--limit-s", type=_seconds, default=TIME_LIMIT_S, help="time limit (%(default)s)"
+    )
+    what = "let SQL also read recorded model content: the table frames"
     parser.add_argument("--content", action="store_true", help=what)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="an array of objects")
@@ -50,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time from 0 to {_LONGEST_S:.0f} s")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 0 to {_LONGEST_S:.0f} s")
     return value
 
 
@@ -60,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         _print_list(saved_queries(), arguments.json)
         return 0
     if arguments.query_run is None or arguments.question is None:
-        raise UserError('give a run and a question, such as RUN "SELECT count(*) FROM spans"')
+        raise UserError('give a run and a query, such as RUN "SELECT count(*) FROM spans"')
     text = arguments.question.strip()
     with open_any(arguments.query_run) as opened:
         interrupts.check()  # DuckDB swallows a Ctrl-C while it opens
@@ -74,7 +80,7 @@ def _answer(run: Run, text: str, arguments: argparse.Namespace, stop: Stop) -> p
     if text in saved_queries() or " " not in text:
         return run.ask(text, limit_s=limit_s, stop=stop, **_pairs(arguments.values))
     if arguments.values:
-        raise UserError("KEY=VALUE goes with a ready question; write values into the SQL")
+        raise UserError("KEY=VALUE is for saved queries; write values into the SQL")
     return run.sql(text, limit_s=limit_s, stop=stop, with_content=arguments.content)
 
 
@@ -83,7 +89,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key or not value:
-            raise UserError(f"{text!r} is no KEY=VALUE; write for instance step=7")
+            raise UserError(f"{text!r} is not KEY=VALUE; write for example step=7")
         pairs[key] = value
     return pairs
 
@@ -92,22 +98,23 @@ def _print_list(questions: dict[str, SavedQuery], as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                "name": asked.name,
-                "meaning": asked.doc,
-                "parameters": [parameter.__dict__ for parameter in asked.parameters],
-                "columns": dict(asked.columns),
-                "empty": asked.empty,
+                "name": question.name,
+                "meaning": question.doc,
+                "parameters": [parameter.__dict__ for parameter in question.parameters],
+                "columns": dict(question.columns),
+                "empty": question.empty,
             }
-            for asked in questions.values()
+            for question in questions.values()
         ]
         print(json.dumps(rows, indent=1))
         return
-    for asked in questions.values():
+    for question in questions.values():
         takes = [
-            f"{p.name}=..." if p.required else f"[{p.name}={p.default}]" for p in asked.parameters
+            f"{p.name}=..." if p.required else f"[{p.name}={p.default}]"
+            for p in question.parameters
         ]
-        print(f"{asked.name} {' '.join(takes)}".rstrip())
-        print(f"    {asked.doc}")
+        print(f"{question.name} {' '.join(takes)}".rstrip())
+        print(f"    {question.doc}")
 
 
 def _print_table(answer: pa.Table, arguments: argparse.Namespace) -> None:
@@ -127,12 +134,14 @@ def _print_table(answer: pa.Table, arguments: argparse.Namespace) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Numbers and NULL as they are, everything else as text that is no formula."""
+    """Numbers and NULL unchanged, everything else as text that spreadsheets do not run as a
+    formula.
+    """
     return value if value is None or isinstance(value, Number) else harmless(str(value))
 
 
 def _values(column: pa.ChunkedArray, finite: bool = False) -> list[Any]:
-    """Python values of a column; `finite`: None for what JSON has no number for (nan, inf)."""
+    """Python values of a column; `finite`: None for values that JSON cannot express (nan, inf)."""
     if finite and pa.types.is_floating(column.type):
         return [
             value if value is None or math.isfinite(value) else None for value in column.to_pylist()
@@ -145,7 +154,7 @@ def _values(column: pa.ChunkedArray, finite: bool = False) -> list[Any]:
 
 
 def _as_text(answer: pa.Table) -> str:
-    """Aligned columns, numbers to the right."""
+    """Aligned columns, numbers right-aligned."""
     columns = []
     for name, column in zip(answer.column_names, answer.columns, strict=True):
         cells = [_cell(value) for value in _values(column)]

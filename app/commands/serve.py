@@ -33,16 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
     add("--host", default=DEFAULT_HOST, help="address to listen on (%(default)s)")
     add("--port", type=int, default=DEFAULT_PORT, help="port, 0: any free one (%(default)s)")
-    add("--public-url", default="", metavar="URL", help="what people see behind a proxy")
+    add("--public-url", default="", metavar="URL", help="URL that people see behind a proxy")
     add("--base-path", default="", metavar="/PATH", help="prefix of a proxy, kept or stripped")
     what = "secret that opens the dashboard; ROLE: viewer, uploader, operator (operator); also "
     add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
-    what = "secret that ranks of jobs connect with, else one is made; also "
+    what = "secret with which ranks of jobs connect (generated if missing); also "
     add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
-    what = "proxy whose X-Forwarded-For is believed, where wrong tokens are counted by address"
+    what = "proxy whose X-Forwarded-For the server believes when it counts wrong tokens by address"
     add("--trusted-proxy", action="append", default=[], metavar="ADDRESS", help=what)
     add("--certfile", default="", metavar="FILE", help="certificate (PEM): the server speaks TLS")
-    add("--keyfile", default="", metavar="FILE", help="its key (PEM), unless --certfile holds it")
+    add(
+        "--keyfile", default="", metavar="FILE", help="its key (PEM), unless --certfile contains it"
+    )
     add_keep_argument(parser)
 
 
@@ -60,39 +62,39 @@ def run(arguments: argparse.Namespace) -> int:
     listener = take_port(settings)
     arguments.leave = leave
     with (
-        told_to_stop() as stop,
+        stop_signals() as stop,
         content_kept(hub),
         running(hub, settings, listener, files) as server,
     ):
         port = listener.getsockname()[1]
         url = settings.url(port)
         print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
-        if not _given_job_token(arguments):
+        if not _job_token_option(arguments):
             variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
-            print(f"live from jobs started with {variables}", flush=True)
+            print(f"watch jobs live by starting them with {variables}", flush=True)
         if not settings.is_local and not settings.is_encrypted:
             print(
-                "the connection is not encrypted: whoever is on the way can read the token and "
-                "all data; give --certfile and --keyfile, or use a tunnel",
+                "the connection is not encrypted: anybody on the network path can read the token "
+                "and all data; give --certfile and --keyfile, or use a tunnel",
                 file=sys.stderr,
                 flush=True,
             )
         if missing := missing_layers():
             print(
-                f"SQL that people write runs without {' and '.join(missing)}, which this machine "
-                "does not have; the other layers of docs/security.md hold",
+                f"SQL queries run without {' and '.join(missing)}, which this machine does not "
+                "have; the other layers of docs/security.md protect them",
                 file=sys.stderr,
                 flush=True,
             )
         freeze_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
-                raise UserError("the server has ended by itself; its output says why")
+                raise UserError("the server has ended unexpectedly; see its output")
     return 0
 
 
 def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
-    """Settings, and the token that was made because none was given where one is needed."""
+    """Settings, and the generated token if one is needed and none was given."""
     generated = ""
     try:
         texts = [*arguments.token, *filter(None, [os.environ.get(TOKEN_VARIABLE)])]
@@ -102,7 +104,7 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
             arguments.public_url,
             arguments.base_path,
             tuple(Token.parse(text) for text in texts),
-            _given_job_token(arguments) or secrets.token_urlsafe(24),
+            _job_token_option(arguments) or secrets.token_urlsafe(24),
             tuple(arguments.trusted_proxy),
             arguments.certfile,
             arguments.keyfile,
@@ -116,9 +118,9 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
 
 
 def access_files_of(settings: Settings) -> AccessFiles | None:
-    """Where sessions are kept, None without tokens; raises UserError for a token that was revoked.
+    """Files of the sessions, None without tokens; raises UserError for a revoked token.
 
-    Prints a sentence where they cannot be kept.
+    Prints a sentence if the files cannot be written.
     """
     if not settings.tokens:
         return None
@@ -128,7 +130,7 @@ def access_files_of(settings: Settings) -> AccessFiles | None:
     except OSError as error:
         print(
             f"sessions end with this server, and `rankscope token` does not know it ({error}); "
-            "set XDG_STATE_HOME to a folder that can be written",
+            "set XDG_STATE_HOME to a writable folder",
             file=sys.stderr,
         )
         return None
@@ -142,12 +144,12 @@ def access_files_of(settings: Settings) -> AccessFiles | None:
     return files
 
 
-def _given_job_token(arguments: argparse.Namespace) -> str:
+def _job_token_option(arguments: argparse.Namespace) -> str:
     return arguments.job_token or os.environ.get(JOB_TOKEN_VARIABLE, "")
 
 
 @contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; a second one ends the process at once."""
     stop = threading.Event()
 

@@ -1,7 +1,7 @@
-"""How long a job would take without its stragglers, and who costs how much of that.
+"""Estimate how long a job would take without its stragglers, and how much each of them costs.
 
-Replays the recorded operations with some of them made ideal (arXiv 2505.05713); docs/whatif.md says
-what the numbers mean and what is assumed.
+Replays the recorded operations with some of them made ideal (arXiv 2505.05713); docs/whatif.md
+explains the numbers and the assumptions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sys
 from typing import Any
 
-from app.commands.run_argument import add_run_arguments, opened
+from app.commands.run_argument import add_run_arguments, open_run
 from app.views.whatif.analysis import Answer, whatif_of
 from app.views.whatif.answer import worst_first
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the metrics; 4 where the data do not allow them."""
-    with opened(arguments.path) as found:
+    """Print the metrics; 4 if the data do not allow them."""
+    with open_run(arguments.path) as opened:
         try:
-            answer = whatif_of(found)
+            answer = whatif_of(opened)
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
         text = json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer)
@@ -73,9 +73,9 @@ def as_json(metrics: WhatIf) -> dict[str, Any]:
         "S_w": metrics.S_w,
     }
     plain = {key: getattr(metrics, key) for key in KEYS if key not in by_number}
-    texts = {key: {str(n): x for n, x in found.items()} for key, found in by_number.items()}
-    found = plain | texts | {"M_W_ranks": list(metrics.M_W_ranks)}
-    return {key: found[key] for key in KEYS}
+    texts = {key: {str(n): x for n, x in values.items()} for key, values in by_number.items()}
+    values = plain | texts | {"M_W_ranks": list(metrics.M_W_ranks)}
+    return {key: values[key] for key in KEYS}
 
 
 def as_text(answer: Answer) -> str:
@@ -89,18 +89,21 @@ def as_text(answer: Answer) -> str:
         f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]
     if metrics.S < STRAGGLING:
-        lines.append(f"healthy    below {STRAGGLING} the numbers under it mean nothing")
+        lines.append(f"healthy    S is below {STRAGGLING}: the numbers below have no meaning")
     lines += [f"by type    {_ranked(metrics.S_t)}"]
     lines += [f"by stage   {_ranked(dict(enumerate(metrics.S_stage)))}"]
     lines += [f"by dp rank {_ranked(dict(enumerate(metrics.S_dp)))}"]
     lines += [f"by rank    {_ranked(metrics.S_w)}"]
     if metrics.M_W is not None:
         worst = worst_first(metrics.M_W_ranks, metrics)
-        named, more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
-        named += f" and {more} more" if more > 0 else ""
-        lines.append(f"M_W        {100 * metrics.M_W:.1f} % of the loss gone without rank {named}")
+        named, num_more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
+        named += f" and {num_more} more" if num_more > 0 else ""
+        recovered = f"{100 * metrics.M_W:.1f} % of the lost time is recovered"
+        lines.append(f"M_W        {recovered} without rank {named}")
     if metrics.M_S is not None:
-        lines.append(f"M_S        {100 * metrics.M_S:.1f} % of it gone without the last stage")
+        lines.append(
+            f"M_S        {100 * metrics.M_S:.1f} % of it is recovered without the last stage"
+        )
     lines += [
         f"cause      {cause.kind}: {printable(cause.text)}; {1000 * cause.cost_s:.3g} ms a step"
         for cause in causes(answer.prepared)
@@ -112,5 +115,5 @@ def as_text(answer: Answer) -> str:
 def _ranked(values: dict[Any, float]) -> str:
     worst = sorted(values.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {value:.4f}" for name, value in worst[:_WORKERS_SHOWN])
-    more = len(worst) - _WORKERS_SHOWN
-    return f"{shown}, {more} less" if more > 0 else shown
+    num_more = len(worst) - _WORKERS_SHOWN
+    return f"{shown}, {num_more} lower" if num_more > 0 else shown

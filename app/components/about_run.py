@@ -18,7 +18,7 @@ from dash.exceptions import PreventUpdate
 from app.components.findings_frame import Address, view_at
 from app.runs.hub import Hub
 from app.view_state import View
-from app.views.run.about_run import METHOD_WORDS, RECORDED, AboutRun, Clocks, Said, about_run
+from app.views.run.about_run import METHOD_WORDS, RECORDED, AboutRun, Clocks, Sentence, about_run
 from ingest.errors import UserError
 
 MOST_RANKS_AT_ONCE = 1024
@@ -151,11 +151,11 @@ def _guesses(about: AboutRun) -> Component | None:
     return html.Div([html.H3(title), _sentences(about.guesses)], className="guesses")
 
 
-def _sentences(sentences: Sequence[Said]) -> Component:
+def _sentences(sentences: Sequence[Sentence]) -> Component:
     return html.Ul([_sentence(sentence) for sentence in sentences])
 
 
-def _sentence(sentence: Said) -> Component:
+def _sentence(sentence: Sentence) -> Component:
     if not sentence.num_others:
         return html.Li(sentence.text)
     unlisted = sentence.num_others - len(sentence.others)

@@ -57,7 +57,7 @@ def sparkline(kpi: Kpi) -> Component | None:
         **{
             "aria-label": (
                 f"{kpi.label} from step {first[0]} to {last[0]}: {first[1]:.4g} to {last[1]:.4g}"
-                + (f", baseline {kpi.baseline:.4g}, {kpi.baseline_said}" if kpi.baseline else "")
+                + (f", baseline {kpi.baseline:.4g}, {kpi.baseline_text}" if kpi.baseline else "")
             )
         },
     )

@@ -1,1 +1,1 @@
-"""Running jobs that are connected: their ranks, frames, files and commands."""
+"""Connected running jobs: their ranks, frames, files and commands."""

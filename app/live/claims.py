@@ -1,9 +1,10 @@
-"""Who may write which run: the server's job token opens runs, a run's own secret writes into it.
+"""Which job may write which run: the job token opens runs, a run's own secret writes to it.
 
-The first hello for a run that is not here opens it: the digest of the secret it brings is kept in
-the run's folder, and every later hello must bring the same secret. Where the ranks write into the
-folder themselves they have put the digest there. A run without one was recorded otherwise, and no
-hello writes to it. Likewise the first start that names an attempt has it (trace_hooks/job_claims).
+The first hello for an unknown run opens it: the server stores the digest of the hello's secret in
+the run's folder, and every later hello must carry the same secret. If the ranks write into the
+folder themselves, they have stored the digest there. A run without a digest was recorded in another
+way, and no hello writes to it. Likewise the first start that names an attempt owns it
+(trace_hooks/protocol/job_claims.py).
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from trace_hooks.protocol.job_claims import (
 )
 
 MOST_VARIABLE, MOST_OPENED = "RANKSCOPE_MOST_JOB_RUNS", 1_000
-"""Runs of a folder that hellos have opened."""
+"""At most this many runs of a folder may be opened by hellos."""
 MOST_ATTEMPTS = 4_096
-"""Attempts of one run that hellos have claimed."""
+"""At most this many attempts of one run may be claimed by hellos."""
 FORGOTTEN_S = 7 * 86_400.0
-"""A run that was opened, has no data and was not connected for so long makes room for others."""
+"""An opened run without data that no rank has connected to for this long makes room for others."""
 MOST_UNWRITTEN = 16_384
-"""Claims of attempts that are remembered where a run's folder is read-only; the oldest go first."""
+"""Claims remembered for runs in read-only folders; the oldest is forgotten first."""
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
-_OPENING = ".opening-"
+_NEW_FOLDER = ".opening-"
 _ATTEMPTS = "attempts"
 
 
@@ -53,13 +54,13 @@ class NotYours(UserError):
 
 
 class TooMany(UserError):
-    """Jobs have opened as many runs as a folder takes."""
+    """Jobs have opened the maximum number of runs."""
 
 
 class Claims:
-    """What hellos may write below `runs`, a folder of runs or one run; safe from many threads.
+    """What hellos may write below `runs`, a folder of runs or one run; safe for many threads.
 
-    `is_connected`: whether a rank of the run with this name is; called from any thread.
+    `is_connected`: whether a rank of the run with this name is connected; called from any thread.
     """
 
     def __init__(
@@ -69,10 +70,10 @@ class Claims:
         self._is_connected = is_connected
         self._lock = threading.Lock()
         self._starts: OrderedDict[tuple[str, int], str] = OrderedDict()
-        """the start that has an attempt, where the run's folder is read-only"""
+        """the start that owns an attempt, if the run's folder is read-only"""
 
     def folder(self, run: str) -> Path:
-        """Folder of a run; raises NotYours where no job may write there."""
+        """Folder of a run; raises NotYours if no job may write there."""
         if is_run_folder(self._runs):
             if self._runs.name != run:
                 raise NotYours("this server shows one other run; start it for the folder of runs")
@@ -92,7 +93,7 @@ class Claims:
             ) from error
 
     def check(self, hello: Hello) -> None:
-        """Return where the hello may write what it names; raises NotYours, TooMany, UserError."""
+        """Return if the hello may write what it names; raises NotYours, TooMany, UserError."""
         folder = self.folder(hello.run)
         self._require_no_links(folder)
         with self._lock:
@@ -100,7 +101,7 @@ class Claims:
             self._check_start(folder, hello)
         if has_ended(folder, hello.attempt, hello.rank):
             raise NotYours(
-                f"rank {hello.rank} has ended attempt {hello.attempt}; a restart is a new one"
+                f"rank {hello.rank} has ended attempt {hello.attempt}; a restart is a new attempt"
             )
 
     def _check_secret(self, folder: Path, digest: str) -> None:
@@ -113,36 +114,36 @@ class Claims:
             raise disk_error(str(path), error) from error
         if not hmac.compare_digest(known.encode(), digest.encode()):
             raise NotYours(
-                "this run is another job's; keep TRACE_HOOKS_FOLDER over restarts, or change "
+                "this run is another job's; keep TRACE_HOOKS_FOLDER across restarts, or change "
                 "TRACE_HOOKS_RUN"
             )
-        with suppress(OSError):  # it is the ranks' own, or the disk is read-only
+        with suppress(OSError):  # the file is the ranks' own, or the disk is read-only
             os.utime(path)
 
     def _opened(self, folder: Path, digest: str) -> str:
-        """The digest of a new run; raises NotYours where the run is here already."""
+        """Open a new run and return its digest; raises NotYours if the run exists already."""
         if os.path.lexists(folder) or any(
-            one.name == folder.name for one in shown_runs(self._runs)
+            shown.name == folder.name for shown in shown_runs(self._runs)
         ):
             raise NotYours(
                 "this run was recorded without this job; give TRACE_HOOKS_RUN another name"
             )
-        opening = self._runs / f"{_OPENING}{secrets.token_hex(8)}"
+        new_folder = self._runs / f"{_NEW_FOLDER}{secrets.token_hex(8)}"
         try:
             self._make_room()
             require_room(self._runs)
-            opening.mkdir()
-            first_text(opening / DIGEST_FILE, digest, 0o600)
-            opening.rename(folder)
+            new_folder.mkdir()
+            first_text(new_folder / DIGEST_FILE, digest, 0o600)
+            new_folder.rename(folder)
         except OSError as error:
             with suppress(OSError):
-                shutil.rmtree(opening)
+                shutil.rmtree(new_folder)
             raise disk_error(f"the folder of {folder.name}", error) from error
         return digest
 
     @staticmethod
     def _completed(folder: Path, digest: str) -> str:
-        """The digest of a run that a crash left without one; raises NotYours, OSError."""
+        """Write and return the digest that a crash left out; raises NotYours, OSError."""
         if is_run_folder(folder) or os.path.lexists(folder / SECRET_FILE):
             raise NotYours(f"{DIGEST_FILE} of this run is empty; give TRACE_HOOKS_RUN another name")
         return first_text(folder / DIGEST_FILE, digest, 0o600)
@@ -156,10 +157,11 @@ class Claims:
         except OSError as error:
             if error.errno not in _READ_ONLY:
                 raise disk_error(str(path), error) from error
-            start = self._remembered_start(hello)  # the ranks' own folder, which is only read here
+            # the ranks' own folder, which this server only reads
+            start = self._remembered_start(hello)
         if start != hello.start:
             raise NotYours(
-                f"another start has attempt {hello.attempt}; keep TRACE_HOOKS_FOLDER, or change "
+                f"another start owns attempt {hello.attempt}; keep TRACE_HOOKS_FOLDER, or change "
                 "TRACE_HOOKS_RUN"
             )
 
@@ -171,7 +173,7 @@ class Claims:
 
     @staticmethod
     def _require_room_for(path: Path) -> None:
-        """Return where one more attempt may be claimed; raises TooMany, UserError, OSError."""
+        """Return if one more attempt may be claimed; raises TooMany, UserError, OSError."""
         require_room(path.parent.parent)
         if path.parent.exists() and sum(1 for _ in path.parent.iterdir()) >= MOST_ATTEMPTS:
             raise TooMany(f"this run has {MOST_ATTEMPTS} attempts; change TRACE_HOOKS_RUN")
@@ -185,23 +187,23 @@ class Claims:
             )
 
     def _opened_folders(self) -> Iterator[Path]:
-        """Folders that hellos have opened, and what a killed server left of opening one."""
+        """Folders that hellos have opened, and unfinished ones that a killed server left behind."""
         for folder in list(self._runs.iterdir()):
             if folder.is_symlink() or not folder.is_dir():
                 continue
             has_digest = os.path.lexists(folder / DIGEST_FILE)
-            if folder.name.startswith(_OPENING) or (
+            if folder.name.startswith(_NEW_FOLDER) or (
                 has_digest and not os.path.lexists(folder / SECRET_FILE)
             ):
                 yield folder
 
     def _forgotten(self, folder: Path) -> bool:
-        """Remove what was opened long ago and never had data; whether it was."""
+        """Remove a run that was opened long ago and never had data; whether it was removed."""
         if is_run_folder(folder) or self._is_connected(folder.name):
             return False
         with suppress(OSError):
-            is_opening = folder.name.startswith(_OPENING)
-            state = folder.lstat() if is_opening else plain_file(folder / DIGEST_FILE)
+            is_unfinished = folder.name.startswith(_NEW_FOLDER)
+            state = folder.lstat() if is_unfinished else plain_file(folder / DIGEST_FILE)
             if time.time() - state.st_mtime >= FORGOTTEN_S:
                 return _removed(folder)
         return False
@@ -213,16 +215,16 @@ def _most_opened() -> int:
 
 
 def _removed(folder: Path) -> bool:
-    """Remove a folder with nothing but claims in it, whether it was; raises OSError.
+    """Remove a folder that contains only claims; whether it was removed; raises OSError.
 
-    No link is followed, whatever takes the place of a folder meanwhile.
+    Follows no link, even if something else replaces the folder meanwhile.
     """
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        names = os.listdir(number)  # noqa: PTH208  # of what is open, whatever its path is now
+        names = os.listdir(number)  # noqa: PTH208  # of the open folder, even if its path has changed
         if any(name not in (DIGEST_FILE, _ATTEMPTS) and name[-4:] != ".tmp" for name in names):
             return False
-        for name in sorted(names):  # the digest comes last
+        for name in sorted(names):  # the digest is last
             if name == _ATTEMPTS:
                 shutil.rmtree(name, dir_fd=number)
             else:

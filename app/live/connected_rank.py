@@ -1,4 +1,4 @@
-"""One rank as the server knows it: who it says it is, its signs of life, commands and answers.
+"""One rank as the server knows it: its hello, its heartbeats, commands and their answers.
 
 For one event loop.
 """
@@ -18,17 +18,17 @@ from trace_hooks.protocol.perturbations import MAX_PERTURBATIONS, Perturbation
 from trace_hooks.protocol.watches import MAX_WATCHES, Watch
 
 ACK_S = 3.0
-"""What a rank gets to answer a command; its own thread does, so that training need not wait."""
+"""Time limit for a rank's answer to a command; its agent's thread answers, so training goes on."""
 CONNECTED, GONE, ENDED = STATES = ("connected", "gone", "ended")
 _MOST_WAITING = 64
-"""Commands on their way to one rank."""
+"""At most this many commands queued for one rank."""
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 _SECRET = re.compile(r"[\x21-\x7e]{32,200}")
 _START = re.compile(r"[A-Za-z0-9-]{8,64}")
 _LONGEST_TEXT, _LONGEST_NAME = 500, 40
 _MOST_LAYERS, _MOST_COSTS = 1_024, 16
 _LARGEST_COST = 1e15
-"""Costs of all ranks are added up, and the sum must be a number of JSON."""
+"""The costs of all ranks are added up, and the sum must be a valid JSON number."""
 
 
 class OtherVersion(ValueError):
@@ -37,9 +37,9 @@ class OtherVersion(ValueError):
 
 @dataclass
 class Hello:
-    """Who a rank says it is; raises ValueError naming what is wrong.
+    """How a rank introduces itself; raises ValueError naming what is wrong.
 
-    `start`: id of the start of the job that has the attempt. `secret`: of the run.
+    `start`: id of the job's start that owns the attempt. `secret`: of the run.
     """
 
     run: str
@@ -55,12 +55,12 @@ class Hello:
 
     @property
     def claim(self) -> tuple[str, int, int, str]:
-        """What a connection may write, as long as it stays: run, attempt, rank, and whose start."""
+        """What a connection may write while it is open: run, attempt, rank and start."""
         return self.run, self.attempt, self.rank, self.start
 
     @classmethod
     def from_json(cls, message: Mapping[str, Any]) -> Hello:
-        """The hello of what an agent sent; raises OtherVersion, ValueError."""
+        """The hello from an agent's message; raises OtherVersion, ValueError."""
         if message.get("version") != VERSION:
             raise OtherVersion(
                 f"these hooks speak version {str(message.get('version', 1))[:9]}, the server "
@@ -81,14 +81,14 @@ class Hello:
             message.get("allow_content") is True,
             message.get("allow_perturbation") is True,
             _layers_and_heads(what),
-            tuple(Watch.from_json(one) for one in watches[:MAX_WATCHES]),
+            tuple(Watch.from_json(watch) for watch in watches[:MAX_WATCHES]),
             _matching(message, "start", _START),
             _matching(message, "secret", _SECRET),
         )
 
 
 def _layers_and_heads(what: Mapping[str, Any]) -> dict[str, Any]:
-    """What can be watched on a rank, without anything else: it is kept for every rank."""
+    """Only what can be captured on a rank: the server stores it for every rank."""
     layers = what.get("layers")
     watchable: dict[str, Any] = {}
     if isinstance(layers, list) and len(layers) <= _MOST_LAYERS and set(map(type, layers)) <= {int}:
@@ -99,7 +99,7 @@ def _layers_and_heads(what: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
-    """What a watch costs, by a sign of life: its id, a text and some numbers."""
+    """What a capture request costs, from a heartbeat: its id, a text and some numbers."""
     texts = {name: str(cost[name])[:_LONGEST_TEXT] for name in ("id", "text") if name in cost}
     numbers = {
         name: value
@@ -137,15 +137,15 @@ class Ack:
     ok: bool
     text: str
     refused: frozenset[str] = frozenset()
-    """ids of watches that it does not take"""
+    """ids of capture requests that it refuses"""
 
     def as_json(self) -> dict[str, Any]:
-        """What the page that gave the command gets."""
+        """The answer for the page that sent the command."""
         return {"attempt": self.attempt, "rank": self.rank, "ok": self.ok, "text": self.text}
 
 
-class LiveRank:
-    """One rank's line to the server."""
+class ConnectedRank:
+    """One rank's connection to the server."""
 
     def __init__(self, hello: Hello) -> None:
         self.hello = hello
@@ -156,10 +156,10 @@ class LiveRank:
         self.sent = self.thinned = self.received = 0
         self.costs: list[dict[str, Any]] = []
         self.perturbations: tuple[Perturbation, ...] = ()
-        """asked for and not over, by the last sign of life"""
+        """requested and not over, by the last heartbeat"""
         self.commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue(_MOST_WAITING)
         self.replaced = asyncio.Event()
-        """the rank has come again on another socket"""
+        """the rank has connected again on another socket"""
         self._seen_s = self._beat_s = time.monotonic()
         self._waiting: dict[str, asyncio.Future[Ack]] = {}
 
@@ -169,19 +169,19 @@ class LiveRank:
         return self.hello.attempt, self.hello.rank
 
     def beat(self, message: Mapping[str, Any]) -> None:
-        """Take over what a heartbeat says; raises ValueError."""
+        """Update the state from a heartbeat; raises ValueError."""
         self._count_steps(_whole(message, "step", -1, (1 << 62)))
         self.sent = _whole(message, "sent", 0, 1 << 62)
         self.thinned = _whole(message, "thinned", 0, 1 << 62)
         self.phase = str(message.get("phase", ""))[:40]
         costs = message.get("watches", [])
         if not isinstance(costs, list):
-            raise ValueError("the heartbeat's watches are no list")
-        self.costs = [_cost(one) for one in costs[:MAX_WATCHES] if isinstance(one, dict)]
-        asked = message.get("perturbations", [])
-        if not isinstance(asked, list):
-            raise ValueError("the heartbeat's perturbations are no list")
-        self.perturbations = tuple(map(Perturbation.from_json, asked[:MAX_PERTURBATIONS]))
+            raise ValueError("the heartbeat's watches are not a list")
+        self.costs = [_cost(cost) for cost in costs[:MAX_WATCHES] if isinstance(cost, dict)]
+        perturbations = message.get("perturbations", [])
+        if not isinstance(perturbations, list):
+            raise ValueError("the heartbeat's perturbations are not a list")
+        self.perturbations = tuple(map(Perturbation.from_json, perturbations[:MAX_PERTURBATIONS]))
         self.seen()
 
     def _count_steps(self, step: int) -> None:
@@ -191,27 +191,27 @@ class LiveRank:
         self.step, self._beat_s = step, now_s
 
     def seen(self) -> None:
-        """Something has come from the rank."""
+        """Note that a message has arrived from the rank."""
         self._seen_s = time.monotonic()
 
     @property
     def age_s(self) -> float:
-        """Seconds since something came."""
+        """Seconds since the last message."""
         return time.monotonic() - self._seen_s
 
-    def heard(self, message: Mapping[str, Any]) -> None:
-        """An ack has come; one that nobody waits for any more is dropped."""
+    def acknowledge(self, message: Mapping[str, Any]) -> None:
+        """Process an ack; ignore it if its command no longer waits for one."""
         waiting = self._waiting.get(str(message.get("id")))
         if waiting is not None and not waiting.done():
             text = str(message.get("text", ""))[:_LONGEST_TEXT]
             refused = message.get("refused", [])
             if not isinstance(refused, list):
-                raise ValueError("the refused watches of an ack are no list")
-            ids = frozenset(str(one)[:_LONGEST_TEXT] for one in refused[:MAX_WATCHES])
+                raise ValueError("the refused watches of an ack are not a list")
+            ids = frozenset(str(name)[:_LONGEST_TEXT] for name in refused[:MAX_WATCHES])
             waiting.set_result(Ack(*self.key, message.get("ok") is True, text, ids))
 
     async def ask(self, command: dict[str, Any]) -> Ack | None:
-        """Send a command and wait for its ack; None where none came in time."""
+        """Send a command and wait for its ack; None if none arrives in time."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting[command["id"]] = waiting
         try:
@@ -223,12 +223,12 @@ class LiveRank:
             del self._waiting[command["id"]]
 
     def send(self, command: dict[str, Any]) -> None:
-        """Send a command whose ack nobody waits for."""
+        """Send a command without waiting for its ack."""
         if not self.commands.full():
             self.commands.put_nowait(command)
 
     def as_json(self) -> dict[str, Any]:
-        """What a page shows of it."""
+        """The rank as a page shows it."""
         hello = self.hello
         return {
             "attempt": hello.attempt,

@@ -1,6 +1,6 @@
-"""The ranks that are connected, what is watched in each run, and commands with their answers.
+"""The connected ranks, the capture requests of each run, and commands with their answers.
 
-For one event loop: routes of sockets and requests call it, no thread does.
+For one event loop: routes of sockets and requests call it, threads do not.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from app.live.claims import NotYours
 from app.live.commands import perturb
-from app.live.connected_rank import CONNECTED, ENDED, GONE, STATES, Ack, Hello, LiveRank
+from app.live.connected_rank import CONNECTED, ENDED, GONE, STATES, Ack, ConnectedRank, Hello
 from app.live.first_step import with_first_step
-from app.live.shipped_files import ReceivedFiles
+from app.live.shipped_files import ShippedFiles
 from ingest.errors import UserError
 from trace_hooks.protocol import capture_request
 from trace_hooks.protocol.perturbations import PERTURB
@@ -27,49 +27,50 @@ MOST_RANKS = 16_384
 
 
 class Crowded(UserError):
-    """There are as many ranks or runs as the server keeps."""
+    """The server has the maximum number of connected ranks or runs."""
 
 
 class LiveRun:
-    """The ranks of one run and what is watched in it."""
+    """The ranks of one run and its capture requests."""
 
     def __init__(self) -> None:
-        self.ranks: dict[tuple[int, int], LiveRank] = {}
+        self.ranks: dict[tuple[int, int], ConnectedRank] = {}
         self.newest_attempt = 0
-        self.files: dict[int, ReceivedFiles] = {}
-        """of ranks that send theirs, by rank"""
+        self.files: dict[int, ShippedFiles] = {}
+        """of ranks that send their files, by rank"""
         self.watches: dict[str, Watch] = {}
         self.is_set = False
-        """somebody has said here what is watched; until then the ranks' own watches hold, such as
-        those of before this server was started"""
+        """whether somebody has set capture requests here; until then the ranks' own are valid, such
+        as those from before this server started
+        """
 
     @property
-    def connected(self) -> list[LiveRank]:
-        """Ranks that are connected now, in order."""
+    def connected(self) -> list[ConnectedRank]:
+        """The connected ranks, in order."""
         return [self.ranks[key] for key in sorted(self.ranks) if self.ranks[key].state == CONNECTED]
 
     def num(self, state: str) -> int:
-        """Ranks of the newest attempt in a state: connected, gone or ended."""
+        """Number of ranks of the newest attempt in a state: connected, gone or ended."""
         newest = self.newest_attempt
-        return sum(one.state == state and key[0] == newest for key, one in self.ranks.items())
+        return sum(rank.state == state and key[0] == newest for key, rank in self.ranks.items())
 
     def begin_attempt(self, number: int) -> None:
-        """The job was started again: ranks of before that have left are forgotten."""
+        """Forget the disconnected ranks of earlier attempts when the job starts again."""
         self.newest_attempt = number
         self.ranks = {
-            key: one
-            for key, one in self.ranks.items()
-            if key[0] == number or one.state == CONNECTED
+            key: rank
+            for key, rank in self.ranks.items()
+            if key[0] == number or rank.state == CONNECTED
         }
 
     def command(self, number: int) -> dict[str, Any]:
-        """What tells a rank all that is watched."""
+        """The message that sends a rank all capture requests."""
         watches = [watch.to_json() for watch in self.watches.values()]
         return {"type": "watch", "id": f"c{number}", "watches": watches}
 
     def forget_ended(self) -> None:
-        """Drop watches that every connected rank has passed the end of."""
-        steps = [one.step for one in self.connected]
+        """Drop capture requests whose last step every connected rank has passed."""
+        steps = [rank.step for rank in self.connected]
         if steps:
             self.watches = {
                 name: watch
@@ -78,61 +79,63 @@ class LiveRun:
             }
 
     def costs(self) -> dict[str, dict[str, float]]:
-        """By watch, over the ranks: what is per step the greatest, all else added up."""
-        found: dict[str, dict[str, float]] = {}
+        """Costs of each capture request: the maximum over ranks of per-step values, else the
+        sum.
+        """
+        totals: dict[str, dict[str, float]] = {}
         for rank in self.connected:
-            for one in rank.costs:
-                total = found.setdefault(str(one.get("id"))[:60], {})
-                for name, value in one.items():
+            for cost in rank.costs:
+                total = totals.setdefault(str(cost.get("id"))[:60], {})
+                for name, value in cost.items():
                     if isinstance(value, int | float) and not isinstance(value, bool):
                         old = total.get(name, 0)
                         total[name] = max(old, value) if name.endswith("_per_step") else old + value
-        return found
+        return totals
 
     def state(self) -> dict[str, Any]:
-        """What all who watch are told each second."""
+        """The message that every browser with a live view receives each second."""
         self.forget_ended()
         connected = self.connected
         return {
             "type": "state",
             "watches": [watch.to_json() for watch in self.watches.values()],
             **{state: self.num(state) for state in STATES},
-            "step": max((one.step for one in connected), default=None),
-            "frames": sum(one.received for one in self.ranks.values()),
-            "thinned": sum(one.thinned for one in self.ranks.values()),
+            "step": max((rank.step for rank in connected), default=None),
+            "frames": sum(rank.received for rank in self.ranks.values()),
+            "thinned": sum(rank.thinned for rank in self.ranks.values()),
             "costs": self.costs(),
         }
 
 
-class LiveRanks:
-    """All runs that a rank has told of."""
+class ConnectedRanks:
+    """All runs with ranks that have connected."""
 
     def __init__(self, on_forget: Callable[[str], object] = str) -> None:
         self.runs: OrderedDict[str, LiveRun] = OrderedDict()
-        self._on_forget = on_forget  # called with the name of a run that is let go of
+        self._on_forget = on_forget  # called with the name of a run that is evicted
         self._numbers = count(1)
 
     def run(self, name: str) -> LiveRun:
-        """The run of that name; raises UserError where no rank of it has ever connected."""
-        found = self.runs.get(name)
-        if found is None:
+        """The run of that name; raises UserError if none of its ranks has ever connected."""
+        run = self.runs.get(name)
+        if run is None:
             raise UserError(
-                f"no rank of {name[:120]!r} is connected; a job is watched live where it was "
+                f"no rank of {name[:120]!r} is connected; a job can be watched live only if it was "
                 "started with TRACE_HOOKS_SERVER and TRACE_HOOKS_TOKEN (docs/remote.md)"
             )
-        return found
+        return run
 
-    def enter(self, hello: Hello) -> LiveRank:
-        """A rank has connected; raises Crowded where there is no place for another, NotYours where
-        it has said good-bye.
+    def enter(self, hello: Hello) -> ConnectedRank:
+        """Add a rank that has connected; raises Crowded if there is no room for another, NotYours
+        if it has ended the attempt.
         """
         run = self._run_of(hello)
-        rank = LiveRank(hello)
+        rank = ConnectedRank(hello)
         old = run.ranks.get(rank.key)
         if old is not None and old.state == ENDED:
             raise NotYours(f"rank {hello.rank} has ended attempt {hello.attempt}")
-        while old is None and sum(len(one.ranks) for one in self.runs.values()) >= MOST_RANKS:
-            self._let_one_go(hello.run, f"{MOST_RANKS} ranks are connected to this server already")
+        while old is None and sum(len(known.ranks) for known in self.runs.values()) >= MOST_RANKS:
+            self._evict_run(hello.run, f"{MOST_RANKS} ranks are connected to this server already")
         if old is not None:
             old.replaced.set()
         run.ranks[rank.key] = rank
@@ -141,37 +144,42 @@ class LiveRanks:
         self._settle(run, rank)
         return rank
 
-    def again(self, rank: LiveRank, hello: Hello) -> None:
-        """A rank says anew who it is, such as when its layout became known."""
+    def again(self, rank: ConnectedRank, hello: Hello) -> None:
+        """Process another hello of a rank, such as after its layout became known."""
         if hello.claim != rank.hello.claim:
-            raise ValueError("a rank that has said who it is cannot become another one")
+            raise ValueError(
+                "a rank cannot change its run, attempt, rank or start while it is connected"
+            )
         rank.hello = replace(hello, secret="")
 
     def is_connected(self, name: str) -> bool:
         """Whether a rank of this run is connected; also for other threads."""
         run = self.runs.get(name)
-        return run is not None and any(one.state == CONNECTED for one in list(run.ranks.values()))
+        return run is not None and any(rank.state == CONNECTED for rank in list(run.ranks.values()))
 
-    def leave(self, rank: LiveRank) -> None:
-        """A rank's socket has closed."""
+    def leave(self, rank: ConnectedRank) -> None:
+        """Mark a rank whose socket has closed as gone."""
         if rank.state == CONNECTED:
             rank.state = GONE
 
     async def watch(
         self, name: str, watches: Iterable[Watch], ended: Iterable[str]
     ) -> dict[str, Any]:
-        """Begin (or replace) and end watches; what is watched then, and what the ranks say of it.
+        """Begin (or replace) and end capture requests; returns the valid ones and the ranks'
+        answers.
 
-        What every rank that answers refuses is not watched. Raises UserError.
+        Drops a request that every answering rank refuses. Raises UserError.
         """
         run = self.run(name)
         self._require_connected(run, name)
         run.forget_ended()
         left_out = set(ended)
-        wanted = {key: one for key, one in run.watches.items() if key not in left_out}
+        wanted = {key: watch for key, watch in run.watches.items() if key not in left_out}
         wanted |= {watch.id: watch for watch in watches}
         if len(wanted) > MAX_WATCHES:
-            raise UserError(f"{len(wanted)} watches at once; end some, {MAX_WATCHES} are possible")
+            raise UserError(
+                f"{len(wanted)} watches at once; at most {MAX_WATCHES} are possible, end some"
+            )
         run.watches, run.is_set = wanted, True
         acks, silent = await self._ask(run.connected, run.command(next(self._numbers)))
         if acks:
@@ -186,14 +194,14 @@ class LiveRanks:
     async def command(
         self, name: str, command: str, args: Any, ranks: Sequence[int] | None
     ) -> dict[str, Any]:
-        """Send a command to these ranks (None: all, of a perturbation those with its layer) and
-        gather their answers; `args` are what they were sent.
+        """Send a command to these ranks and gather their answers; `args` in the result is what the
+        server sent. `ranks` None: all ranks, for a perturbation those with its layer.
 
-        Raises UserError, and ValueError for wrong arguments of a command that is known here.
+        Raises UserError, and ValueError for wrong arguments of a known command.
         """
         run = self.run(name)
         self._require_connected(run, name)
-        chosen = [one for one in run.connected if ranks is None or one.hello.rank in ranks]
+        chosen = [rank for rank in run.connected if ranks is None or rank.hello.rank in ranks]
         if not chosen:
             raise UserError(f"none of the ranks {str(ranks)[:80]} of {name} is connected")
         if command == PERTURB:
@@ -204,21 +212,26 @@ class LiveRanks:
         return {"acks": [ack.as_json() for ack in acks], "silent": silent, "args": args}
 
     async def _send(
-        self, ranks: Sequence[LiveRank], command: str, args: Any
+        self, ranks: Sequence[ConnectedRank], command: str, args: Any
     ) -> tuple[list[Ack], list[int]]:
-        told = {"type": "command", "id": f"c{next(self._numbers)}", "name": command, "args": args}
-        return await self._ask(ranks, told)
+        message = {
+            "type": "command",
+            "id": f"c{next(self._numbers)}",
+            "name": command,
+            "args": args,
+        }
+        return await self._ask(ranks, message)
 
     async def _ask(
-        self, ranks: Sequence[LiveRank], command: dict[str, Any]
+        self, ranks: Sequence[ConnectedRank], command: dict[str, Any]
     ) -> tuple[list[Ack], list[int]]:
-        """What ranks say to a command, and those that said nothing in time."""
+        """The ranks' answers to a command, and the ranks that did not answer in time."""
         answers = await asyncio.gather(*(rank.ask(command) for rank in ranks))
         silent = [rank.hello.rank for rank, ack in zip(ranks, answers, strict=True) if ack is None]
         return [ack for ack in answers if ack is not None], silent
 
-    def _settle(self, run: LiveRun, rank: LiveRank) -> None:
-        """Agree with a rank that has just come on what is watched."""
+    def _settle(self, run: LiveRun, rank: ConnectedRank) -> None:
+        """Synchronise the capture requests with a rank that has just connected."""
         if not run.is_set:
             for watch in rank.hello.watches:
                 if len(run.watches) < MAX_WATCHES:
@@ -227,15 +240,15 @@ class LiveRanks:
             rank.send(run.command(next(self._numbers)))
 
     def _run_of(self, hello: Hello) -> LiveRun:
-        found = self.runs.get(hello.run)
-        if found is not None:
-            return found
+        run = self.runs.get(hello.run)
+        if run is not None:
+            return run
         if len(self.runs) >= MOST_RUNS:
-            self._let_one_go("", f"ranks of {MOST_RUNS} runs are connected to this server already")
+            self._evict_run("", f"ranks of {MOST_RUNS} runs are connected to this server already")
         return self.runs.setdefault(hello.run, LiveRun())
 
-    def _let_one_go(self, but: str, why_not: str) -> None:
-        """Forget the first run that no rank is connected of; raises Crowded where there is none."""
+    def _evict_run(self, but: str, why_not: str) -> None:
+        """Forget the first run without a connected rank; raises Crowded if there is none."""
         over = next((n for n, run in self.runs.items() if n != but and not run.connected), None)
         if over is None:
             raise Crowded(why_not)
@@ -244,4 +257,6 @@ class LiveRanks:
 
     def _require_connected(self, run: LiveRun, name: str) -> None:
         if not run.connected:
-            raise UserError(f"no rank of {name} is connected any more; nothing can be watched live")
+            raise UserError(
+                f"no rank of {name} is connected any more, so nothing can be watched live"
+            )

@@ -1,8 +1,8 @@
-"""The last frames that ranks have sent, within a budget, and who watches them at what pace.
+"""The newest frames of the ranks, within a memory budget, and the browsers that read them.
 
-A browser that is slow has no queue: it has a list of the keys that are newer than what it was sent,
-and gets what is the newest of each when its turn comes. So all browsers together hold no frame that
-is not kept here anyway. For one event loop.
+A slow browser has no queue of frames: it has a list of the keys with frames newer than those it was
+sent, and gets the newest frame of each key. So all browsers together hold no frame that is not in
+this cache. For one event loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from trace_hooks.protocol.frames import Frame
 
 MOST_BYTES = 256 << 20
-"""What the kept frames of all runs may have together; those that are old go first."""
+"""Budget for the frames of all runs together; the oldest is evicted first."""
 MOST_FRAMES = 65_536
 
 Key = tuple[str, int, str, str, int, int, str, str, int]
@@ -23,7 +23,7 @@ Key = tuple[str, int, str, str, int, int, str, str, int]
 
 
 def key_of(run: str, rank: int, frame: Frame) -> Key:
-    """What a frame shows; a newer one with the same key takes its place."""
+    """What a frame shows; a newer frame with the same key replaces it."""
     return (
         run,
         rank,
@@ -39,7 +39,7 @@ def key_of(run: str, rank: int, frame: Frame) -> Key:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which frames of a run somebody wants; an empty set means all."""
+    """Which frames of a run a browser wants; an empty set means all."""
 
     run: str
     watches: frozenset[str] = frozenset()
@@ -62,19 +62,19 @@ class Wanted:
 
 
 class Reader:
-    """One browser: what is newer than what it has."""
+    """One browser: the keys with frames newer than those it has."""
 
-    def __init__(self, kept: OrderedDict[Key, bytes], wanted: Wanted) -> None:
+    def __init__(self, frames: OrderedDict[Key, bytes], wanted: Wanted) -> None:
         self.wanted = wanted
         self.skipped = 0  # frames that newer ones replaced before they were sent
         self.news = asyncio.Event()
-        self._kept = kept
-        self._due: OrderedDict[Key, None] = OrderedDict.fromkeys(filter(wanted.has, kept))
+        self._frames = frames
+        self._due: OrderedDict[Key, None] = OrderedDict.fromkeys(filter(wanted.has, frames))
         if self._due:
             self.news.set()
 
-    def tell(self, key: Key) -> None:
-        """There is a newer frame with this key."""
+    def notify(self, key: Key) -> None:
+        """Note that there is a newer frame with this key."""
         if self.wanted.has(key):
             self.skipped += key in self._due
             self._due[key] = None
@@ -82,68 +82,68 @@ class Reader:
 
     @property
     def num_due(self) -> int:
-        """Keys of which there is a newer frame."""
+        """Number of keys with a newer frame."""
         return len(self._due)
 
     def take(self) -> bytes | None:
-        """The newest frame of the key that has waited longest; None where there is no news."""
+        """The newest frame of the key that has waited longest; None if there is no newer frame."""
         while self._due:
             key, _ = self._due.popitem(last=False)
-            found = self._kept.get(key)
-            if found is not None:
-                return found
+            content = self._frames.get(key)
+            if content is not None:
+                return content
         self.news.clear()
         return None
 
 
-class LiveFrames:
+class FrameCache:
     """The newest frame of every key, encoded, and the browsers that read them."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self.num_bytes = 0
         self.num_dropped = 0  # frames for which there was no room
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[Key, bytes] = OrderedDict()
+        self._frames: OrderedDict[Key, bytes] = OrderedDict()
         self._readers: set[Reader] = set()
 
     def put(self, key: Key, content: bytes) -> None:
-        """Keep a frame and tell those who want it."""
+        """Store a frame and notify the readers that want it."""
         self._drop(key)
         if len(content) > self._most_bytes:
             self.num_dropped += 1
             return
-        while self._kept and (
-            self.num_bytes + len(content) > self._most_bytes or len(self._kept) >= MOST_FRAMES
+        while self._frames and (
+            self.num_bytes + len(content) > self._most_bytes or len(self._frames) >= MOST_FRAMES
         ):
-            self._drop(next(iter(self._kept)))
+            self._drop(next(iter(self._frames)))
             self.num_dropped += 1
-        self._kept[key] = content
+        self._frames[key] = content
         self.num_bytes += len(content)
         for reader in self._readers:
-            reader.tell(key)
+            reader.notify(key)
 
     def forget(self, run: str) -> None:
         """Drop all frames of a run."""
-        for key in [key for key in self._kept if key[0] == run]:
+        for key in [key for key in self._frames if key[0] == run]:
             self._drop(key)
 
     def open(self, wanted: Wanted) -> Reader:
-        """Somebody who is told of all wanted frames, first of those that are kept."""
-        reader = Reader(self._kept, wanted)
+        """A reader that is notified of all wanted frames, beginning with the cached ones."""
+        reader = Reader(self._frames, wanted)
         self._readers.add(reader)
         return reader
 
     def close(self, reader: Reader) -> None:
-        """Somebody has left."""
+        """Stop notifying a reader."""
         self._readers.discard(reader)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._frames)
 
     def __iter__(self) -> Iterator[Key]:
-        return iter(self._kept)
+        return iter(self._frames)
 
     def _drop(self, key: Key) -> None:
-        old = self._kept.pop(key, None)
+        old = self._frames.pop(key, None)
         if old is not None:
             self.num_bytes -= len(old)

@@ -1,11 +1,12 @@
-"""At what pace a browser gets frames: not before it has drawn what it was sent.
+"""Flow control of frames: a browser gets new frames once it has drawn those it was sent.
 
-TCP alone is no pace: a page that takes frames faster than it draws them, and the buffers on the
-way, would show what was captured seconds ago. So the page tells how many frames it has drawn (text
-`drawn N`, counted since the socket opened). Frames go out in rounds: all heads of a step are drawn
-in one picture, so what is due when a round begins belongs to it. The next round begins when at most
-one is not drawn yet, with the newest of each frame. A page that says nothing for a while (it shows
-another step) still gets a round now and then. Who does not tell gets frames as it takes them.
+TCP alone is not enough: with a page that receives frames faster than it draws them, and buffers on
+the way, the page would show what was captured seconds ago. So the page reports how many frames it
+has drawn (text `drawn N`, counted since the socket opened). The server sends frames in rounds: a
+page draws all heads of a step in one picture, so all frames that are due when a round begins belong
+to it. The next round, with the newest frame of each key, begins when at most one round is not drawn
+yet. A page that reports nothing for a while (it shows another step) still gets a round now and
+then. A client that never reports gets frames as fast as it reads them.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ from collections import deque
 from app.live.frame_cache import Reader
 
 MOST_ROUNDS = 2
-"""Rounds on the way or being drawn: the next one travels while one is drawn."""
+"""FramePacing sent but not drawn: the next one travels while one is drawn."""
 MOST_ROUND_BYTES = 8 << 20
 PATIENCE_S = 4.0
-"""A round for a page that does not say that it has drawn the last."""
-_LONGEST_SAID = 32
+"""A page that has not reported the last round as drawn gets the next one after this time."""
+_LONGEST_REPORT = 32
 
 
-class Rounds:
-    """Frames of one reader, each round when its browser is ready. `tells`: whether it says so."""
+class FramePacing:
+    """Frames of one reader, each round when its browser is ready. `reports`: whether it reports."""
 
-    def __init__(self, reader: Reader, tells: bool) -> None:
-        self.drawn = asyncio.Event()  # it has said something
+    def __init__(self, reader: Reader, reports: bool) -> None:
+        self.drawn = asyncio.Event()  # the browser has reported
         self._reader = reader
-        self._tells = tells
+        self._reports = reports
         self._sent = 0  # frames
         self._ends: deque[int] = deque()  # frames sent at the end of each round not yet drawn
-        self._left = 0  # frames of the round that is under way
+        self._left = 0  # frames left in the current round
         self._bytes = 0
         self._ended_s = -math.inf
 
     def take(self, now_s: float) -> bytes | None:
-        """The next frame to send; None: wait."""
-        if not self._tells:
+        """The next frame to send, None to wait."""
+        if not self._reports:
             return self._reader.take()
         if self._left == 0:
             if not self._may_begin(now_s):
@@ -57,9 +58,9 @@ class Rounds:
             self._ended_s = now_s
         return content
 
-    def hear(self, text: str) -> None:
-        """What the browser says; anything but `drawn N` is nothing."""
-        word, _, number = text[:_LONGEST_SAID].partition(" ")
+    def report(self, text: str) -> None:
+        """Process a message of the browser; ignores anything but `drawn N`."""
+        word, _, number = text[:_LONGEST_REPORT].partition(" ")
         if word != "drawn" or not (number.isascii() and number.isdecimal()):
             return
         while self._ends and self._ends[0] <= int(number):
@@ -67,9 +68,9 @@ class Rounds:
         self.drawn.set()
 
     async def wait(self, now_s: float, until_s: float) -> None:
-        """Until there may be a frame to send, or it is `until_s`."""
+        """Wait until there may be a frame to send, or until `until_s`."""
         ready = self._reader.news
-        if self._tells and not self._may_begin(now_s):
+        if self._reports and not self._may_begin(now_s):
             self.drawn.clear()
             ready, until_s = self.drawn, min(until_s, self._ended_s + PATIENCE_S)
         try:

@@ -1,14 +1,14 @@
-"""What a server holds of running jobs besides their files: connected ranks and the last frames."""
+"""A server's state of running jobs, apart from their files: connected ranks and newest frames."""
 
 from __future__ import annotations
 
-from app.live.connected_ranks import LiveRanks
-from app.live.frame_cache import LiveFrames
+from app.live.connected_ranks import ConnectedRanks
+from app.live.frame_cache import FrameCache
 
 
 class LiveJobs:
     """One per server, for its event loop."""
 
     def __init__(self) -> None:
-        self.frames = LiveFrames()
-        self.ranks = LiveRanks(on_forget=self.frames.forget)
+        self.frames = FrameCache()
+        self.ranks = ConnectedRanks(on_forget=self.frames.forget)

@@ -1,14 +1,13 @@
-"""Whether a file that somebody sent is a segment: Parquet of our schema, of one rank and attempt.
+"""Checks that a received file is a segment: Parquet of our schema, of one rank and attempt.
 
-Run as a process of its own (app.live.segment_check_processes), because bytes of strangers meet a
-decoder here::
+Runs as a separate process (app.live.segment_check_processes), because it decodes untrusted bytes::
 
-    python -m app.live.segment_check BYTES     of memory that decoding a file may take
-    {"path": PATH, "name": NAME OF THE SEGMENT, "seconds": OF THE PROCESSOR'S TIME}
-        -> {"problem": SENTENCE, '' where it is sound}, {"failed": WHY} where it cannot be read
+    python -m app.live.segment_check BYTES     of memory for decoding a file
+    {"path": PATH, "name": NAME OF THE SEGMENT, "seconds": OF CPU TIME}
+        -> {"problem": SENTENCE, '' if it is valid}, {"failed": WHY} if it cannot be read
 
-Sizes are read from the footer before anything is decoded. A footer may lie, so all of the file is
-then decoded within the memory that the process may have, and compared with it.
+It reads the sizes from the footer before it decodes anything. A footer may be false, so it then
+decodes the whole file within the process's memory limit and compares it with the footer.
 """
 
 from __future__ import annotations
@@ -43,18 +42,20 @@ class Unfit(Exception):
 
 
 def problem_of(path: Path, name: SegmentName) -> str:
-    """What is wrong with a file that shall be this segment, in one sentence; '' for nothing.
+    """What is wrong with a file that should be this segment, in one sentence; '' if nothing.
 
-    Raises OSError where the disk fails, which tells nothing about the file.
+    Raises OSError if the disk fails, which says nothing about the file.
     """
     try:
         _check(path, name)
-    except MemoryError:  # pyarrow's is one, too
-        return _about(name, "takes more memory to decode than a segment may")
+    except MemoryError:  # also pyarrow's
+        return _about(name, "needs more memory to decode than a segment may use")
     except Unfit as error:
         return _about(name, str(error))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # without: pyarrow's, of bytes
+        if (
+            isinstance(error, OSError) and error.errno is not None
+        ):  # without errno: pyarrow's, about the bytes
             raise
         return _about(name, f"cannot be read as Parquet ({' '.join(str(error).split())})")
     return ""
@@ -83,7 +84,7 @@ def _check_sizes(footer: pq.FileMetaData) -> None:
     for what, number, most in (
         ("rows", footer.num_rows, MOST_ROWS),
         ("row groups", footer.num_row_groups, MOST_ROW_GROUPS),
-        ("bytes when it is decompressed", num_bytes, MOST_DECODED_BYTES),
+        ("bytes when decompressed", num_bytes, MOST_DECODED_BYTES),
     ):
         if not 0 <= number <= most:
             raise Unfit(f"has {number:,} {what}; a segment has at most {most:,}")
@@ -104,9 +105,9 @@ def _check_schema(schema: pa.Schema, name: SegmentName) -> None:
 
 
 def _check_columns(schema: pa.Schema, table: str, is_newer: bool) -> None:
-    """Columns of the table's types, in its order; one that may be NULL may be missing.
+    """Check for the table's columns, with its types, in its order; nullable ones may be missing.
 
-    A newer minor version may have more of them behind.
+    A newer minor version may have further columns at the end.
     """
     columns = {column.name: column for column in TABLES[table].columns}
     expected = [
@@ -141,7 +142,9 @@ def _check_rows(rows: pa.Table, footer: pq.FileMetaData, name: SegmentName) -> N
 
 
 def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, column: str) -> None:
-    """What the footer says of a column is what later decides who reads it, and as whose."""
+    """Compare the footer's statistics with the rows: they later decide which queries read the
+    file.
+    """
     extents = []
     for group in range(footer.num_row_groups):
         statistics = footer.row_group(group).column(index).statistics
@@ -162,8 +165,8 @@ def _extent(rows: pa.Table, column: str) -> tuple[int | None, int | None]:
 
 
 def limit_this_process(memory_bytes: int) -> None:
-    """No more memory than decoding may take, no writing, few files, no core."""
-    with suppress(OSError, ValueError):  # elsewhere than on Linux there is no limit of memory
+    """Limit memory to what decoding may use; no writing, few files, no core dump."""
+    with suppress(OSError, ValueError):  # no memory limit outside Linux
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         bound = pages * os.sysconf("SC_PAGE_SIZE") + memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
@@ -176,9 +179,9 @@ def limit_this_process(memory_bytes: int) -> None:
 
 
 def main() -> None:
-    """Answer until nothing more is asked."""
+    """Answer requests until stdin ends."""
     pa.set_cpu_count(1)
-    pc.min_max(pa.array([0]))  # loads what the first file would
+    pc.min_max(pa.array([0]))  # loads what the first file would load
     limit_this_process(int(sys.argv[1]))
     for line in sys.stdin:
         order = json.loads(line)

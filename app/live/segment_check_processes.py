@@ -1,8 +1,8 @@
-"""Processes that look at received segments (app.live.segment_check), each under limits of its own.
+"""Processes that check received segments (app.live.segment_check), each with its own limits.
 
-A file that takes too much time of the processor, too much memory or ends its process is not a
-segment: its rank gets a sentence, and the server goes on. Where the server's own machine is too
-slow or its disk fails, nothing is known about the file, and the rank sends it again.
+A file that needs too much CPU time or memory, or crashes its process, is not a segment: its rank
+gets a sentence, and the server continues. If the server's machine is too slow or its disk fails,
+nothing is known about the file, and the rank sends it again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from trace_hooks.schema import SegmentName
 
 MEMORY_BYTES = 768 << 20
 LONGEST_S = 10.0
-"""Of the processor's time, for one file."""
+"""CPU time for one file."""
 LONGEST_WAIT_S = 60.0
-"""For its answer, as disk and processor may be busy with other things."""
+"""Time until its answer, as disk and CPU may be busy with other work."""
 START_S = 60.0
-"""What a process gets to load its libraries, on top of that."""
+"""Extra time for a process to load its libraries."""
 AT_ONCE = min(2, os.cpu_count() or 1)
 _TRIES = 2
-"""A file is tried again where its process ended."""
+"""A file is checked again if its process ended."""
 _COMMAND = (sys.executable, "-P", "-m", "app.live.segment_check")
 _ENVIRON = {
     "OMP_NUM_THREADS": "1",
@@ -43,33 +43,33 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class SegmentChecks:
-    """Safe from many threads; who finds all processes busy waits.
+    """Safe for many threads; a caller waits while all processes are busy.
 
-    `memory_bytes`: what decoding one file may take.
+    `memory_bytes`: memory for decoding one file.
     """
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
-        self._places = threading.Semaphore(AT_ONCE)
+        self._slots = threading.Semaphore(AT_ONCE)
         self._idle: list[_Process] = []
         self._memory_bytes = memory_bytes
 
     def problem_of(self, path: Path, name: SegmentName) -> str:
-        """What is wrong with a file that shall be this segment; '' for nothing.
+        """What is wrong with a file that should be this segment; '' if nothing.
 
-        Raises UserError where no process can be started, or none gets to read the file.
+        Raises UserError if no process can be started or none manages to read the file.
         """
-        with self._places:
+        with self._slots:
             for _ in range(_TRIES):
                 process = self._idle.pop() if self._idle else _Process(self._memory_bytes)
                 try:
                     problem = process.problem_of(path, name)
-                except _Ended:  # perhaps the system ended it, for want of memory elsewhere
+                except _Ended:  # perhaps the system ended it when another process needed memory
                     continue
                 except _OutOfTime:
                     return _about(name, f"takes more than {LONGEST_S:g} s to decode")
                 except TimeoutError:
                     raise UserError(
-                        f"the server did not get to look at {name} within {LONGEST_WAIT_S:g} s; "
+                        f"the server could not check {name} within {LONGEST_WAIT_S:g} s; "
                         "the rank sends it again"
                     ) from None
                 self._idle.append(process)
@@ -86,7 +86,7 @@ class _Ended(Exception):
 
 
 class _OutOfTime(Exception):
-    """The process has used up its time of the processor."""
+    """The process has used up its CPU time."""
 
 
 class _Process:
@@ -104,14 +104,14 @@ class _Process:
             )
         except OSError as error:
             raise UserError(
-                f"no process can be started that checks files of ranks ({error.strerror})"
+                f"cannot start a process that checks the ranks' files ({error.strerror})"
             ) from error
         self._end = weakref.finalize(self, _end, self._process)
         self._more_s = START_S  # to start
 
     def problem_of(self, path: Path, name: SegmentName) -> str:
-        """What it says of a file; raises _Ended, _OutOfTime, TimeoutError, and has ended then;
-        raises UserError where the file cannot be read from the disk.
+        """What the process reports about a file. Raises _Ended, _OutOfTime or TimeoutError, and
+        then the process has ended; raises UserError if the file cannot be read from the disk.
         """
         until_s = time.monotonic() + LONGEST_WAIT_S + self._more_s
         self._more_s = 0.0
@@ -133,7 +133,7 @@ class _Process:
         raise TimeoutError if time.monotonic() >= until_s else _Ended
 
     def _line(self, until_s: float) -> bytes:
-        """A line, or less where the process has ended or its time is over."""
+        """A line, or part of one if the process has ended or its time is over."""
         assert self._process.stdout is not None
         poll, line = select.poll(), b""
         poll.register(self._process.stdout, select.POLLIN)

@@ -1,12 +1,14 @@
-"""Files of ranks that share no disk with the server: each is stored once, whatever dies when.
+"""Files of ranks that share no disk with the server: each is stored exactly once, even after
+crashes.
 
-A file is written whole to `incoming/` and looked at there; what is not what it claims to be goes to
-`quarantine/`. A segment that is sound is noted as received, then moved to `segments/`, where
-the indexer may merge and remove it at any time. Who is killed in between finds after the note
-either the file in `incoming/`, and moves it, or not, and then it was moved: what comes again is
-known by its number, which goes up within a table. (A power failure may cost what came in the
-seconds before it; nothing is flushed to the disk by force.) A file of an attempt that its rank has
-ended goes to `quarantine/` as well: the attempt stays as it is, and the rank can go on.
+The server writes a file completely to `incoming/` and checks it there; a file that is not what it
+claims to be goes to `quarantine/`. The server records a valid segment as received, then moves it to
+`segments/`, where the indexer may merge and remove it at any time. If the server is killed between
+these two steps, the next one either finds the recorded file in `incoming/` and moves it, or it was
+moved already. The server recognises a segment that arrives again by its number, which increases
+within a table. (A power failure may lose the files of the last seconds; nothing is flushed to the
+disk by force.) A file of an attempt that its rank has ended goes to `quarantine/` as well: the
+attempt stays as it is, and the rank can continue.
 """
 
 from __future__ import annotations
@@ -29,28 +31,28 @@ from trace_hooks.schema import SegmentName, publish_json, rank_file_name
 LEAST_FREE = 256 << 20
 MOST_JSON_BYTES = 1 << 20
 MOST_UNFIT = 100
-"""Files of a rank that are not what they claim to be; the next ones stay with it."""
+"""Invalid files of one rank; the server accepts no further files of that rank."""
 _LONGEST_NOTE = 64 << 20
 _INCOMING, _RECEIVED = "incoming", "received"
 _COUNTED = 10_000_000
 _ENDED = "ended"
 
 Check = Callable[[Path, SegmentName], str]
-"""What is wrong with a file that shall be this segment, in one sentence; '' for nothing."""
+"""What is wrong with a file that should be this segment, in one sentence; '' if nothing."""
 
 
 def require_room(folder: Path, num_bytes: int = 0) -> None:
-    """Raise UserError where so many bytes leave too little of the disk; raises OSError."""
+    """Raise UserError if this many bytes would fill the disk too far; raises OSError."""
     if shutil.disk_usage(folder).free < LEAST_FREE + num_bytes:
         raise UserError(f"the disk of {folder} is full; make room there")
 
 
 def has_ended(folder: Path, attempt: int, rank: int) -> bool:
-    """Whether a rank has ended an attempt, by what the folder of its run says."""
+    """Whether a rank has ended an attempt, according to the run's folder."""
     try:
         noted = _read_json(_note(folder, rank))
         return isinstance(noted, dict) and _ended(attempt) in noted
-    except FileNotFoundError:  # it sends no files: it writes them here itself
+    except FileNotFoundError:  # the rank sends no files: it writes them here itself
         pass
     except (OSError, ValueError, RecursionError):
         return False
@@ -60,8 +62,8 @@ def has_ended(folder: Path, attempt: int, rank: int) -> bool:
         return False
 
 
-class ReceivedFiles:
-    """Files of one rank; safe from many threads. `folder`: of the run."""
+class ShippedFiles:
+    """Files of one rank; safe for many threads. `folder`: of the run."""
 
     def __init__(self, folder: Path, rank: int, check: Check) -> None:
         self._folder, self._rank = folder, rank
@@ -71,21 +73,21 @@ class ReceivedFiles:
         self._last: dict[str, int] = {}  # number of the last segment, by table and attempt
         self._num_unfit = 0
         self._is_open = False
-        self._lock = threading.Lock()  # a thread may still store what came on the last connection
+        self._lock = threading.Lock()  # a thread may still store a file from the last connection
 
     def store(self, parcel: Parcel) -> str:
-        """Store a file, unless it was stored before; why it was set aside instead, '' where it was
-        not. Raises UserError where neither can be.
+        """Store a file, unless it was stored before; returns why it was quarantined instead, '' if
+        it was not. Raises UserError if neither is possible.
         """
         try:
             with self._lock:
                 return self._store(parcel)
         except OSError as error:
-            self._is_open = False  # the disk says what was stored, not what was meant to be
+            self._is_open = False  # read again from the disk what was really stored
             raise disk_error("a rank's file", error) from error
 
     def end(self, attempt: int) -> None:
-        """Note that the rank has ended an attempt and has sent all of it; raises UserError."""
+        """Record that the rank has ended an attempt and sent all its files; raises UserError."""
         try:
             with self._lock:
                 self._open()
@@ -99,7 +101,7 @@ class ReceivedFiles:
         if self._num_unfit >= MOST_UNFIT:
             raise UserError(
                 f"{MOST_UNFIT} files of rank {self._rank} were not what they claimed to be; "
-                "the next ones stay with it"
+                "the server accepts no more of them"
             )
         require_room(self._folder, len(parcel.data))
         if parcel.segment is None:
@@ -107,13 +109,13 @@ class ReceivedFiles:
         return self._store_segment(parcel.segment, parcel.data)
 
     def _open(self) -> None:
-        """Take up what the last server left, where no folder of the run is a link."""
+        """Continue with the state that the last server left; refuses folders that are links."""
         require_no_links(self._folder, *RECEIVING)
         if self._is_open and self._note.parent.exists():
             return
         if (self._folder / SECRET_FILE).exists():
             raise UserError(
-                "the ranks write into the folder that the server shows; leave TRACE_HOOKS_SHIP out"
+                "the ranks write into the folder that the server shows; unset TRACE_HOOKS_SHIP"
             )
         for name in ("segments", "ranks", _INCOMING, _RECEIVED):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
@@ -124,14 +126,14 @@ class ReceivedFiles:
             pass
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             raise UserError(
-                f"{self._note} is damaged: what of rank {self._rank} was stored is not known; "
-                "remove the file, then some of it may be stored twice"
+                f"{self._note} is damaged, so it is unknown which files of rank {self._rank} were "
+                "stored; remove it, then some of them may be stored twice"
             ) from None
         for path in (self._folder / _INCOMING).glob(f"*-{self._rank:05d}-*.parquet"):
             segment = SegmentName.parse(path.name)
             if segment is not None and self._is_known(segment):
                 path.replace(self._folder / "segments" / path.name)
-            else:  # not whole, perhaps
+            else:  # perhaps incomplete
                 path.unlink()
         self._is_open = True
 
@@ -154,10 +156,12 @@ class ReceivedFiles:
         return problem
 
     def _late(self, name: str, attempt: int | None) -> str:
-        """What is wrong with a file of an attempt that the rank has ended; '' for others."""
+        """What is wrong with a file of an attempt that the rank has ended; '' for other
+        attempts.
+        """
         if attempt is None or _ended(attempt) not in self._last:
             return ""
-        return f"{name} came after rank {self._rank} had ended attempt {attempt}"
+        return f"{name} arrived after rank {self._rank} had ended attempt {attempt}"
 
     def _store_json(self, parcel: Parcel) -> str:
         path = self._folder / parcel.name
@@ -187,7 +191,7 @@ class ReceivedFiles:
         return problem
 
     def _problem_of_json(self, parcel: Parcel, incoming: Path) -> str:
-        """What is wrong with run.json or a rank's file; '' for nothing."""
+        """What is wrong with run.json or a rank's file; '' if nothing."""
         if len(parcel.data) > MOST_JSON_BYTES:
             return f"has {len(parcel.data):,} bytes; it has at most {MOST_JSON_BYTES:,}"
         try:
@@ -199,11 +203,11 @@ class ReceivedFiles:
             is_own = (info["attempt"], info["rank"]) == (parcel.attempt, self._rank)
             return "" if is_own else "is that of another rank or attempt"
         except UserError as error:
-            return f"is not read: {str(error).replace(str(incoming), 'it')}"
+            return f"cannot be read: {str(error).replace(str(incoming), 'it')}"
 
     @staticmethod
     def _known(path: Path) -> Any:
-        """What a file says already; None where there is none, or a crash has damaged it."""
+        """Content of an existing file; None if there is none or a crash has damaged it."""
         try:
             return _read_json(path)
         except (FileNotFoundError, ValueError, RecursionError):
@@ -211,7 +215,7 @@ class ReceivedFiles:
 
     @staticmethod
     def _require_same_start(path: Path, info: Any, known: Any) -> None:
-        """Raise UserError where another start of the job took the same number of attempt.
+        """Raise UserError if another start of the job used the same attempt number.
 
         A node that is new to the run counts from 0 again; the rows of both would look the same.
         """
@@ -225,7 +229,7 @@ class ReceivedFiles:
 
 
 def _read_json(path: Path) -> Any:
-    """What a JSON file says; raises OSError, ValueError, RecursionError."""
+    """Content of a JSON file; raises OSError, ValueError, RecursionError."""
     return json.loads(read_plain_file(path, _LONGEST_NOTE))
 
 
@@ -238,5 +242,5 @@ def _ended(attempt: int) -> str:
 
 
 def _key(segment: SegmentName) -> str:
-    """What counts segments: the rank itself from 0, the watchdog in its name from far above."""
+    """Key of a segment counter: the rank counts from 0, its watchdog from a much higher number."""
     return f"{segment.table}-{segment.attempt:04d}-{segment.number // _COUNTED}"

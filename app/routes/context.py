@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from app.live.jobs import LiveJobs
 from app.runs.hub import Hub
-from app.web.request_queue import Turns
+from app.web.request_queue import RequestQueue
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,12 @@ class RouteContext:
     public_root: str = ""
     """where others reach this server, for links in shared files"""
     jobs: LiveJobs = field(default_factory=LiveJobs)
-    questions: Turns = field(default_factory=lambda: Turns("saved questions"))
-    sql: Turns = field(default_factory=lambda: Turns("SQL"))
-    shares: Turns = field(default_factory=lambda: Turns("shared files"))
-    whatifs: Turns = field(default_factory=lambda: Turns("what-if"))
+    questions: RequestQueue = field(default_factory=lambda: RequestQueue("saved questions"))
+    sql: RequestQueue = field(default_factory=lambda: RequestQueue("SQL"))
+    shares: RequestQueue = field(default_factory=lambda: RequestQueue("shared files"))
+    whatifs: RequestQueue = field(default_factory=lambda: RequestQueue("what-if"))
 
     @property
-    def queues(self) -> tuple[Turns, ...]:
+    def queues(self) -> tuple[RequestQueue, ...]:
         """All of them, for the server's own health."""
         return self.questions, self.sql, self.shares, self.whatifs

@@ -1,4 +1,4 @@
-"""How the server itself is: /healthz for whoever watches it, /metrics for Prometheus."""
+"""Health of the server itself: /healthz for monitors, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def routes(context: RouteContext) -> list[Route]:
 
     async def healthz(request: Request) -> Response:
         problems = hub.problems()
-        full = [turns.kind for turns in queues if turns.is_full]
+        full = [queue.kind for queue in queues if queue.is_full]
         health: dict[str, object] = {
             "status": "degraded" if problems or full else "ok",
             "uptime_s": round(METRICS.uptime_s, 1),

@@ -1,4 +1,4 @@
-"""The layout of a run: what it is, what another would mean, and correcting it by hand."""
+"""The layout of a run: the current one, a preview of another, and manual corrections."""
 
 from __future__ import annotations
 
@@ -26,86 +26,86 @@ from ingest.summary import layout_from
 from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
 
 INDEXED_S = 20.0
-"""How long the answer to a correction waits for the index to follow it."""
+"""How long the answer to a correction waits until the index has caught up."""
 _MOST_BYTES = 4096
 _LONGEST_SIZE = 9
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of a correction."""
+class _Correction(msgspec.Struct, forbid_unknown_fields=True):
+    """Body of a correction's request."""
 
     sizes: dict[str, int]
     order: str = ORDER
 
 
 def routes(context: RouteContext) -> list[Route]:
-    """GET, POST and DELETE api/run/RUN/layout; GET ?tp=2&dp=4&order=dp-tp says what it would mean.
+    """GET, POST and DELETE api/run/RUN/layout; GET ?tp=2&dp=4&order=dp-tp previews that layout.
 
-    POST takes {"sizes": {axis: size}, "order": axes slowest first}; it and DELETE, which takes the
-    correction back, need the role uploader.
+    POST takes {"sizes": {axis: size}, "order": axes slowest first}; POST and DELETE, which undoes
+    the correction, need the role uploader.
     """
     hub = context.hub
-    of = _Layouts(hub)
+    layouts = _Layouts(hub)
     path = "/api/run/{run}/layout"
     return [
-        Route(path, of.told, methods=["GET"]),
-        Route(path, of.correct, methods=["POST"]),
-        Route(path, of.undo, methods=["DELETE"]),
+        Route(path, layouts.describe, methods=["GET"]),
+        Route(path, layouts.correct, methods=["POST"]),
+        Route(path, layouts.undo, methods=["DELETE"]),
     ]
 
 
 class _Layouts:
-    """What the routes do."""
+    """The handlers of the routes."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    async def told(self, request: Request) -> Response:
-        """The layout as it is, or what the one asked for would mean."""
-        name, given = request.path_params["run"], dict(request.query_params)
+    async def describe(self, request: Request) -> Response:
+        """The current layout, or a preview of the requested one."""
+        name, parameters = request.path_params["run"], dict(request.query_params)
 
         def compute(_stop: Stop) -> dict[str, Any]:
             run = self._hub.run(name)
-            return _preview(run, given) if given else _told(run)
+            return _preview(run, parameters) if parameters else _described(run)
 
         return await answer(request, compute, JSONResponse)
 
     async def correct(self, request: Request) -> Response:
-        """Have the ranks stand in another layout."""
+        """Correct the layout."""
         require(request, Role.uploader)
-        asked = await _asked(request)
-        layout = layout_of(asked.sizes, asked.order)
+        correction = await _correction(request)
+        layout = layout_of(correction.sizes, correction.order)
         return await self._change(request, lambda run: layout_correction.correct(run, layout))
 
     async def undo(self, request: Request) -> Response:
-        """Take a correction back."""
+        """Undo a correction."""
         require(request, Role.uploader)
         return await self._change(request, layout_correction.undo)
 
     async def _change(self, request: Request, change: Callable[[Run], object]) -> Response:
-        """Answers once the index follows: whoever asks from then on sees it."""
+        """Answer once the index has caught up: later requests see the change."""
         name = request.path_params["run"]
 
         def compute(_stop: Stop) -> dict[str, Any]:
             change(self._hub.run(name))
             is_indexed = self._hub.catch_up(name, INDEXED_S)
-            return {**_told(self._hub.run(name)), "is_indexed": is_indexed}
+            return {**_described(self._hub.run(name)), "is_indexed": is_indexed}
 
         return await answer(request, compute, JSONResponse)
 
 
-async def _asked(request: Request) -> _Asked:
+async def _correction(request: Request) -> _Correction:
     """The body, checked; raises UserError."""
     too_long = f"a layout takes no more than {_MOST_BYTES} bytes"
     body = await body_of(request, _MOST_BYTES, too_long)
     try:
-        return msgspec.json.decode(body, type=_Asked)
+        return msgspec.json.decode(body, type=_Correction)
     except msgspec.DecodeError as error:
-        raise UserError(f"this is no layout: {error}") from None
+        raise UserError(f"this is not a layout: {error}") from None
 
 
-def _told(run: Run) -> dict[str, Any]:
-    """The layout as it is, and what a form needs to ask for another."""
+def _described(run: Run) -> dict[str, Any]:
+    """The current layout, and what the form for another one needs."""
     layout = run.layout()
     sizes = {axis: layout.size(axis) if layout else 1 for axis in (*AXES, *EXPERT_AXES)}
     ranks = run.ranks_as_read
@@ -125,9 +125,9 @@ def _order(layout: ParallelLayout | None) -> str:
     return "-".join(name for name, _ in layout.axes) if layout else ORDER
 
 
-def _preview(run: Run, given: Mapping[str, str]) -> dict[str, Any]:
-    sizes = {axis: _size(axis, text) for axis, text in given.items() if axis != "order"}
-    layout = layout_of(sizes, given.get("order", ORDER))
+def _preview(run: Run, parameters: Mapping[str, str]) -> dict[str, Any]:
+    sizes = {axis: _size(axis, text) for axis, text in parameters.items() if axis != "order"}
+    layout = layout_of(sizes, parameters.get("order", ORDER))
     check_fits(layout, run.ranks_as_read)
     return asdict(layout_preview(run, layout))
 

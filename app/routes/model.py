@@ -1,19 +1,19 @@
 """Data of the page Model.
 
 model/recorded    which tensors have statistics, which statistics, and their alarm levels
-model/health      one statistic of one tensor, layers x steps, pooled to the size asked for
-model/histogram   sizes of the values of one layer's tensor over the steps
-model/axes        which axes there are beside that of steps, or why not
-model/frames      which frames were kept: steps, layers, heads
+model/health      one statistic of one tensor, layers x steps, pooled to the requested size
+model/histogram   magnitudes of the values of one layer's tensor over the steps
+model/axes        which other axes there are next to steps, or why not
+model/frames      which frames were recorded: steps, layers, heads
 model/tiles       thumbnails of all frames of a kind in a step
-model/frame       one frame in full, as trace_hooks.protocol.frames has it
+model/frame       one full frame, encoded as in trace_hooks.protocol.frames
 model/states      hidden states of all layers of a step in two dimensions
 
 All take `attempt`; health and histogram `tensor` and `steps=FIRST..LAST`, `width` (`height`) of the
-canvas, `axis` (step_axes.AXES; one that the run does not have is that of steps); tiles and frame
-`what`, `step` and what narrows it: `layer`, `head`, `sample`, `name`, `shard`; states `what`,
-`step`, `sample`, `axes` (hidden_states.KINDS) and `unit`. Statistics are not content: every role
-may see them. Frames are: operators alone do.
+canvas, `axis` (step_axes.AXES; steps if the run does not have it); tiles and frame `what`, `step`
+and optional filters: `layer`, `head`, `sample`, `name`, `shard`; states `what`, `step`, `sample`,
+`axes` (hidden_states.KINDS) and `unit`. Statistics are not content: every role may see them. Frames
+are content: only operators may see them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class _Answers:
-    """What each route of this module answers, by its name."""
+    """The answers of this module's routes, by name."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -60,10 +60,10 @@ class _Answers:
         return JSONResponse(recorded(self._hub.run(asked.run), asked.whole("attempt")))
 
     def health(self, asked: Asked, stop: Stop) -> Response:
-        found = self._map(asked, stop)
-        statistic = statistic_of(found.tensor, asked.text("statistic"))
+        tensors = self._map(asked, stop)
+        statistic = statistic_of(tensors.tensor, asked.text("statistic"))
         height, axis = asked.whole("height", 600) or 0, self._axis(asked, stop)
-        arrays, meta = drawn(found, statistic, height, _width(asked), axis)
+        arrays, meta = drawn(tensors, statistic, height, _width(asked), axis)
         return Response(pack_arrays(arrays, meta), media_type=MEDIA_TYPE)
 
     def histogram(self, asked: Asked, stop: Stop) -> Response:
@@ -89,8 +89,8 @@ class _Answers:
         return Response(content, media_type=MEDIA_TYPE)
 
     def axes(self, asked: Asked, stop: Stop) -> Response:
-        found = self._axes(asked, stop)
-        return JSONResponse({"axes": [axis.to_json() for axis in found.values()]})
+        axes = self._axes(asked, stop)
+        return JSONResponse({"axes": [axis.to_json() for axis in axes.values()]})
 
     def _axes(self, asked: Asked, stop: Stop) -> dict[str, Axis]:
         attempt = asked.whole("attempt")
@@ -103,7 +103,7 @@ class _Answers:
         )
 
     def _axis(self, asked: Asked, stop: Stop) -> Axis | None:
-        """The axis asked for; None for that of steps, and for one that the run does not have."""
+        """The requested axis; None for steps, and for one that the run does not have."""
         name = axis_named(asked.text("axis"))
         axis = None if name == STEP else self._axes(asked, stop)[name]
         return None if axis is None or axis.why_not else axis
@@ -125,8 +125,8 @@ class _Answers:
         return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
 
     def frame(self, asked: Asked, stop: Stop) -> Response:
-        found = frames.frame(self._hub.run(asked.run), _wanted(asked), stop)
-        return Response(found.encode(), media_type="application/octet-stream", headers=_NO_STORE)
+        frame = frames.frame(self._hub.run(asked.run), _wanted(asked), stop)
+        return Response(frame.encode(), media_type="application/octet-stream", headers=_NO_STORE)
 
     def states(self, asked: Asked, stop: Stop) -> Response:
         wanted, unit = replace(_wanted(asked), layer=None), bool(asked.text("unit"))
@@ -172,7 +172,7 @@ def _wanted(asked: Asked) -> frames.Wanted:
 
 
 def _index(asked: Asked, name: str) -> int | None:
-    """A whole number from -1, which means: none."""
+    """A whole number from -1, which means none."""
     return -1 if asked.text(name) == "-1" else asked.whole(name)
 
 

@@ -1,4 +1,4 @@
-"""Data of the overview's own pictures: the step-time strip on top of every page."""
+"""Data of the step-time strip on top of every page."""
 
 from __future__ import annotations
 

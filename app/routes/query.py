@@ -1,4 +1,4 @@
-"""Answers of ready questions and of SQL, for the page and as CSV."""
+"""Answers of saved queries and of SQL, for the page and as CSV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.views.run.query import CSV_LIMIT_S, Query, answered, csv_pieces, prepar
 from app.web.answers import BUSY, answer, body_of, busy
 from app.web.caller import SESSION, require_page_header
 from app.web.connections import connection_of
-from app.web.request_queue import Busy, Owner, Turns, owner_of
+from app.web.request_queue import Busy, Owner, RequestQueue, owner_of
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -33,7 +33,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 _MOST_BYTES = 4 << 20
 _CSV = "text/csv"
 FILE_LIMIT_S = CSV_LIMIT_S + 60.0
-"""Time for a CSV file to arrive: a reader of a few bytes a minute does not keep its place."""
+"""Time for a CSV file to arrive: a reader of a few bytes a minute must not occupy its slot."""
 _PATH = "/api/run/{run}/query"
 _BY_ADDRESS = (
     'SQL is sent as POST with the JSON {"sql": ...} and the header X-Rankscope: an address alone '
@@ -42,8 +42,8 @@ _BY_ADDRESS = (
 
 
 def routes(context: RouteContext) -> list[Route]:
-    """Saved questions by GET api/run/RUN/query and query.csv, ?q=NAME&q.KEY=VALUE; SQL that people
-    write by POST to the same, {"sql": SELECT}; a link to its CSV by POST query.csv/ticket.
+    """Saved queries by GET api/run/RUN/query and query.csv, ?q=NAME&q.KEY=VALUE; SQL by POST to the
+    same addresses, {"sql": SELECT}; a link to its CSV by POST query.csv/ticket.
     """
     hub, questions, sql = context.hub, context.questions, context.sql
     tickets = Tickets()
@@ -59,17 +59,17 @@ def routes(context: RouteContext) -> list[Route]:
         ticket = request.query_params.get("ticket")
         if ticket is None:
             return await _csv(request, lambda: _saved(hub, request), questions)
-        is_probe = request.method == "HEAD"  # as of a download manager: it runs nothing
-        kept = (tickets.find if is_probe else tickets.take)(
+        is_probe = request.method == "HEAD"  # such as from a download manager: it runs nothing
+        order = (tickets.find if is_probe else tickets.take)(
             ticket, request.scope.get(SESSION, ""), request.path_params["run"]
         )
-        if kept is None:
-            raise UserError("this link to a CSV file was used or is old; ask for the file again")
+        if order is None:
+            raise UserError("this link to a CSV file was used or is old; request the file again")
         if is_probe:
             return Response(media_type=_CSV, headers=_headers_of_file(request))
-        response = await _csv(request, lambda: _written(hub, request, kept.text), sql)
+        response = await _csv(request, lambda: _written(hub, request, order.text), sql)
         if response.status_code == BUSY:
-            tickets.put_back(ticket, kept)
+            tickets.put_back(ticket, order)
         return response
 
     async def written_csv(request: Request) -> Response:
@@ -101,39 +101,43 @@ def routes(context: RouteContext) -> list[Route]:
     ]
 
 
-async def _page(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+async def _page(
+    request: Request, prepare: Callable[[], tuple[Run, Query]], queue: RequestQueue
+) -> Response:
     session = request.scope.get(SESSION)
 
     def compute(stop: Stop) -> bytes:
-        return msgspec.json.encode(asdict(answered(*asked(), stop, session=session)))
+        return msgspec.json.encode(asdict(answered(*prepare(), stop, session=session)))
 
     def respond(body: bytes) -> Response:
         return Response(body, media_type="application/json", headers=_NO_STORE)
 
-    return await answer(request, compute, respond, turns)
+    return await answer(request, compute, respond, queue)
 
 
-async def _csv(request: Request, asked: Callable[[], tuple[Run, Query]], turns: Turns) -> Response:
+async def _csv(
+    request: Request, prepare: Callable[[], tuple[Run, Query]], queue: RequestQueue
+) -> Response:
     owner = owner_of(request.scope)
 
     def compute(stop: Stop) -> tuple[bytes, Iterator[bytes], Stop]:
-        pieces = csv_pieces(*asked(), stop)
+        pieces = csv_pieces(*prepare(), stop)
         return next(pieces), pieces, stop
 
     def respond(made: tuple[bytes, Iterator[bytes], Stop]) -> Response:
-        return _File(turns, owner, made, _headers_of_file(request))
+        return _File(queue, owner, made, _headers_of_file(request))
 
     try:
-        turns.begin_file(owner)
+        queue.begin_file(owner)
     except Busy as error:
         return busy(error)
     made: Response | None = None
     try:
-        made = await answer(request, compute, respond, turns)
+        made = await answer(request, compute, respond, queue)
         return made
     finally:
         if not isinstance(made, _File):
-            turns.end_file(owner)
+            queue.end_file(owner)
 
 
 def _headers_of_file(request: Request) -> dict[str, str]:
@@ -143,40 +147,40 @@ def _headers_of_file(request: Request) -> dict[str, str]:
 
 
 class _File(StreamingResponse):
-    """A CSV file; it has a place of `turns` until it was sent, or its browser left or is slow."""
+    """A CSV file; it occupies a slot of `queue` until it is sent, aborted or too slow."""
 
     def __init__(
         self,
-        turns: Turns,
+        queue: RequestQueue,
         owner: Owner,
         made: tuple[bytes, Iterator[bytes], Stop],
         headers: dict[str, str],
     ) -> None:
-        super().__init__(_body(turns, owner, *made), media_type=_CSV, headers=headers)
-        self._turns, self._owner, self._stop = turns, owner, made[2]
+        super().__init__(_body(queue, owner, *made), media_type=_CSV, headers=headers)
+        self._queue, self._owner, self._stop = queue, owner, made[2]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the file and release its slot."""
         try:
             with move_on_after(FILE_LIMIT_S) as limit:
                 await super().__call__(scope, receive, send)
         finally:
             self._stop()
-            self._turns.end_file(self._owner)
+            self._queue.end_file(self._owner)
         connection = connection_of(scope)
         if limit.cancelled_caught and connection is not None:
-            connection.drop()  # without its end a file is known to be cut
+            connection.drop()  # so the client notices that the file is incomplete
             while (await receive())["type"] != "http.disconnect":
                 pass
 
 
 def _saved(hub: Hub, request: Request) -> tuple[Run, Query]:
-    given = request.query_params
-    if "sql" in given:
+    parameters = request.query_params
+    if "sql" in parameters:
         raise UserError(_BY_ADDRESS)
     run = hub.run(request.path_params["run"])
-    args = {key[2:]: value for key, value in given.items() if key.startswith("q.")}
-    return run, prepared(run, given.get("q"), args)
+    args = {key[2:]: value for key, value in parameters.items() if key.startswith("q.")}
+    return run, prepared(run, parameters.get("q"), args)
 
 
 def _written(hub: Hub, request: Request, text: str) -> tuple[Run, Query]:
@@ -201,16 +205,17 @@ class _Sql(msgspec.Struct):
 
 
 async def _body(
-    turns: Turns, owner: Owner, first: bytes, pieces: Iterator[bytes], stop: Stop
+    queue: RequestQueue, owner: Owner, first: bytes, pieces: Iterator[bytes], stop: Stop
 ) -> AsyncIterator[bytes]:
-    """The pieces; what a browser that left does not want is not computed."""
+    """The pieces; stops the computation once the browser has disconnected."""
     close: Any = getattr(pieces, "close", lambda: None)
     try:
         yield first
         following = partial(next, pieces, None)
-        while (piece := await turns.run(following, stop, owner, is_new=False)) is not None:
+        while (piece := await queue.run(following, stop, owner, is_new=False)) is not None:
             yield piece
     finally:
         stop()
-        with suppress(ValueError):  # a thread is at it: interrupted, it closes them itself
+        # a thread still uses it: once interrupted, that thread closes it
+        with suppress(ValueError):
             close()

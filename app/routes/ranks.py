@@ -1,11 +1,11 @@
 """Data of the grid, the heat maps and the table of ranks.
 
-ranks/layout    who the ranks are and where they stand
+ranks/layout    the ranks and their coordinates
 ranks/grid      one value per rank
-ranks/heat      the heat map, pooled to the size asked for; of one too large to be held, the newest
-                steps or those of `near`
+ranks/heat      the heat map, pooled to the requested size; if it is too large for memory, the
+                newest steps or those of `near`
 ranks/hosts     the heat map of hosts
-ranks/cell      the cell a block of the heat map has its colour from
+ranks/cell      the cell that gives a block of the heat map its colour
 ranks/worst     the heat map's worst cells, as rows
 ranks/table     one page of the table of ranks
 ranks/metrics   the list of metrics
@@ -45,11 +45,11 @@ _PATH = "/api/run/{run}/ranks/"
 _STATES_EVERY_S = 1.0
 NO_COMPARISON = "This run has no step times, so there is nothing to compare from step to step."
 NO_STEPS = (0, -1)
-"""Window of a run without a finished step."""
+"""Window of a run without finished steps."""
 
 
 class Asked:
-    """The parameters of a request; raises UserError with a sentence for damaged ones."""
+    """The parameters of a request; raises UserError with a sentence for invalid ones."""
 
     def __init__(self, request: Request) -> None:
         self.run: str = request.path_params["run"]
@@ -82,26 +82,26 @@ class Asked:
 
 
 class _Answers:
-    """What each route of this module answers, by its name."""
+    """The answers of this module's routes, by name."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._maps = Maps(hub)
 
     def layout(self, asked: Asked, stop: Stop) -> bytes:
-        at = places(self._hub.run(asked.run), asked.whole("attempt"), stop)
-        return pack_arrays(grids.layout_arrays(at), grids.layout_meta(at))
+        ranks = places(self._hub.run(asked.run), asked.whole("attempt"), stop)
+        return pack_arrays(grids.layout_arrays(ranks), grids.layout_meta(ranks))
 
     def grid(self, asked: Asked, stop: Stop) -> bytes:
-        found = self._values(asked, metric_of(asked.text("metric")), stop)
+        grid = self._values(asked, metric_of(asked.text("metric")), stop)
         nothing = "No step times were recorded: ranks and groups only."
-        return pack_arrays(found.arrays(), found.meta() | self._nothing(asked, nothing))
+        return pack_arrays(grid.arrays(), grid.meta() | self._nothing(asked, nothing))
 
     def hosts(self, asked: Asked, stop: Stop) -> bytes:
-        found = self._values(asked, metric_of(asked.text("metric")), stop)
-        shown = host_maps.host_map(found, asked.whole("height", 600) or 1)
-        told = {**shown.meta(), **found.meta()} | self._nothing(asked, NO_COMPARISON)
-        return pack_arrays(shown.arrays(), told)
+        grid = self._values(asked, metric_of(asked.text("metric")), stop)
+        hosts = host_maps.host_map(grid, asked.whole("height", 600) or 1)
+        meta = {**hosts.meta(), **grid.meta()} | self._nothing(asked, NO_COMPARISON)
+        return pack_arrays(hosts.arrays(), meta)
 
     def heat(self, asked: Asked, stop: Stop) -> bytes:
         part = None
@@ -109,7 +109,7 @@ class _Answers:
             metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
             part = self._maps.part(asked.run, metric, attempt, stop)
         whole, is_cut = (part, False) if part else self._whole(asked, stop)
-        found = heat_maps.heat_map(
+        heat_map = heat_maps.heat_map(
             whole,
             asked.text("order", "rank"),
             asked.pair("rows"),
@@ -117,9 +117,9 @@ class _Answers:
             asked.whole("height", 600) or 0,
             asked.whole("width", 1200) or 0,
         )
-        told = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
-        told |= self._nothing(asked, NO_COMPARISON)
-        return pack_arrays(found.arrays(), {**found.meta(), **told})
+        meta = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
+        meta |= self._nothing(asked, NO_COMPARISON)
+        return pack_arrays(heat_map.arrays(), {**heat_map.meta(), **meta})
 
     def _nothing(self, asked: Asked, sentence: str) -> dict[str, str]:
         return {"nothing": grids.why_no_steps(self._hub.run(asked.run), sentence)}
@@ -127,12 +127,12 @@ class _Answers:
     def cell(self, asked: Asked, stop: Stop) -> Any:
         whole, _ = self._whole(asked, stop)
         order, rows, steps = asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps")
-        found = heat_maps.furthest_cell(whole, order, rows, steps)
-        return None if found is None else asdict(found)
+        cell = heat_maps.furthest_cell(whole, order, rows, steps)
+        return None if cell is None else asdict(cell)
 
     def worst(self, asked: Asked, stop: Stop) -> Any:
-        found = heat_maps.worst_cells(self._whole(asked, stop)[0], asked.pair("steps"))
-        return {"cells": [asdict(one) for one in found]}
+        cells = heat_maps.worst_cells(self._whole(asked, stop)[0], asked.pair("steps"))
+        return {"cells": [asdict(cell) for cell in cells]}
 
     def table(self, asked: Asked, stop: Stop) -> Any:
         attempt = asked.whole("attempt")
@@ -195,7 +195,7 @@ def routes(context: RouteContext) -> list[Route]:
 
 def _prefetched(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> Route:
     async def handle(request: Request) -> Response:
-        if request.query_params.get("quick"):  # a part, until the whole is there
+        if request.query_params.get("quick"):  # a part, until the whole map is available
             return await answer(request, lambda stop: compute(Asked(request), stop), _arrays)
         return await answer_prefetched(
             request,

@@ -1,4 +1,4 @@
-"""The list of runs, asked for every two seconds by the start page."""
+"""The list of runs, which the start page requests every two seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A view as one HTML file to keep or send."""
+"""A view as one HTML file to store or send."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ingest.stopping import Stop
 
 def routes(context: RouteContext) -> list[Route]:
     """GET api/run/RUN/share?page=...&<fields of the view>: the file as a download."""
-    hub, turns, public_url = context.hub, context.shares, context.public_root
+    hub, queue, public_url = context.hub, context.shares, context.public_root
 
     async def share(request: Request) -> Response:
         name = request.path_params["run"]
@@ -33,6 +33,6 @@ def routes(context: RouteContext) -> list[Route]:
             headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
             return Response(file.content, media_type="text/html", headers=headers)
 
-        return await answer(request, compute, respond, turns)
+        return await answer(request, compute, respond, queue)
 
     return [Route("/api/run/{run}/share", share)]

@@ -1,4 +1,4 @@
-"""Tickets for one download each: a link cannot send a header, and a link alone must run nothing."""
+"""Tickets for one download each: a link cannot send a header, and a bare link must run nothing."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from ingest.free_sql.allow_list import check_text
 
 VALID_S = 60.0
 MOST_OF_ONE_SESSION = 10
-"""Tickets that are kept; the oldest of the session makes room, so nobody takes others' tickets."""
+"""At most this many valid tickets of one session; a new one evicts that session's oldest."""
 MOST_CHARACTERS = 8_000_000
-"""In the texts of all that are kept; the oldest make room."""
+"""In the texts of all valid tickets; new ones evict the oldest."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a ticket stands for: a text about a run, for the session that asked for it."""
+class Order:
+    """What a ticket stands for: SQL for a run, requested by this session."""
 
-    given_s: float
+    issued_s: float
     session: str
     run: str
     text: str
 
 
 class Tickets:
-    """What may be fetched once, soon, and by the session that asked for it."""
+    """Downloads that the session that requested them may fetch once, within VALID_S."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._orders: OrderedDict[str, Order] = OrderedDict()
 
     def give(self, session: str, run: str, text: str) -> str:
-        """A ticket for this text about this run; raises UserError for a text that is too long."""
+        """A ticket for this SQL and this run; raises UserError for a text that is too long."""
         check_text(text)
         ticket = secrets.token_urlsafe(24)
-        self.put_back(ticket, Kept(time.monotonic(), session, run, text))
+        self.put_back(ticket, Order(time.monotonic(), session, run, text))
         return ticket
 
-    def find(self, ticket: str, session: str, run: str) -> Kept | None:
-        """None for a ticket that is old, used, unknown or somebody else's."""
+    def find(self, ticket: str, session: str, run: str) -> Order | None:
+        """The order of a ticket; None if it is old, used, unknown or somebody else's."""
         self._drop_old()
-        kept = self._kept.get(ticket)
-        return kept if kept and (kept.session, kept.run) == (session, run) else None
+        order = self._orders.get(ticket)
+        return order if order and (order.session, order.run) == (session, run) else None
 
-    def take(self, ticket: str, session: str, run: str) -> Kept | None:
-        """As `find`, once."""
-        kept = self.find(ticket, session, run)
-        if kept is not None:
-            del self._kept[ticket]
-        return kept
+    def take(self, ticket: str, session: str, run: str) -> Order | None:
+        """As `find`, and make the ticket invalid."""
+        order = self.find(ticket, session, run)
+        if order is not None:
+            del self._orders[ticket]
+        return order
 
-    def put_back(self, ticket: str, kept: Kept) -> None:
-        """Make a ticket valid that was taken and served nothing, until it would have ended."""
+    def put_back(self, ticket: str, order: Order) -> None:
+        """Make a taken ticket that served nothing valid again, until its original end."""
         self._drop_old()
-        own = [key for key, other in self._kept.items() if other.session == kept.session]
+        own = [key for key, other in self._orders.items() if other.session == order.session]
         for oldest in own[: max(0, len(own) + 1 - MOST_OF_ONE_SESSION)]:
-            del self._kept[oldest]
-        while self._num_characters() + len(kept.text) > MOST_CHARACTERS:
-            self._kept.popitem(last=False)
-        self._kept[ticket] = kept
+            del self._orders[oldest]
+        while self._num_characters() + len(order.text) > MOST_CHARACTERS:
+            self._orders.popitem(last=False)
+        self._orders[ticket] = order
 
     def _drop_old(self) -> None:
-        begun_s = time.monotonic() - VALID_S
-        for ticket in [key for key, kept in self._kept.items() if kept.given_s <= begun_s]:
-            del self._kept[ticket]
+        oldest_s = time.monotonic() - VALID_S
+        for ticket in [key for key, order in self._orders.items() if order.issued_s <= oldest_s]:
+            del self._orders[ticket]
 
     def _num_characters(self) -> int:
-        return sum(len(kept.text) for kept in self._kept.values())
+        return sum(len(order.text) for order in self._orders.values())

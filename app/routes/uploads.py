@@ -1,8 +1,9 @@
-"""Files of a browser as runs, in the manner of tus 1.0 (https://tus.io/protocols/resumable-upload).
+"""Uploads of files as runs, similar to tus 1.0 (https://tus.io/protocols/resumable-upload).
 
-POST api/uploads {"files": [{"name", "size"}, ...]} makes an upload, whose stream is the contents of
-all its files one after the other. HEAD tells Upload-Offset, PATCH appends from there, DELETE gives
-the upload up. Once all bytes have come the import begins by itself; GET tells how it goes.
+POST api/uploads {"files": [{"name", "size"}, ...]} creates an upload, whose stream is the contents
+of all its files one after the other. HEAD returns Upload-Offset, PATCH appends from there, DELETE
+cancels the upload. Once all bytes have arrived, the import begins automatically; GET returns its
+progress.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ AT_ONCE = 16
 """Connections that may send at the same time: each holds a MB or two of memory."""
 AT_ONCE_OF_ONE_TOKEN = 8
 STALL_S = 60.0
-"""A connection that sends nothing for so long is ended; its browser comes back."""
+"""The server ends a connection that sends nothing for this long; the browser resumes later."""
 _WRITE_BYTES = 1 << 20
 _DRAIN_S = 10.0
-"""A browser shows a refusal only once its bytes were taken; for so long they are, unread."""
+"""A browser shows a refusal only after it has sent its bytes; the server discards them this
+long."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -44,18 +46,18 @@ def routes(context: RouteContext) -> list[Route]:
     """POST api/uploads; HEAD, PATCH, GET and DELETE api/uploads/ID."""
     hub = context.hub
     answers = _Answers(uploads_of(hub))
-    one = "/api/uploads/{id}"
+    path = "/api/uploads/{id}"
     return [
         Route("/api/uploads", _guarded(answers.create), methods=["POST"]),
-        Route(one, _guarded(answers.offset), methods=["HEAD"]),
-        Route(one, _guarded(answers.append), methods=["PATCH"]),
-        Route(one, _guarded(answers.end), methods=["DELETE"]),
-        Route(one, _guarded(answers.state), methods=["GET"]),
+        Route(path, _guarded(answers.offset), methods=["HEAD"]),
+        Route(path, _guarded(answers.append), methods=["PATCH"]),
+        Route(path, _guarded(answers.end), methods=["DELETE"]),
+        Route(path, _guarded(answers.state), methods=["GET"]),
     ]
 
 
 def _guarded(endpoint: Endpoint) -> Endpoint:
-    """For uploaders that speak the protocol; what goes wrong is a sentence with its status."""
+    """Require the uploader's role and the protocol; errors become a sentence with their status."""
 
     async def answer(request: Request) -> Response:
         require(request, Role.uploader)
@@ -94,9 +96,9 @@ class _Answers:
                 raise TooBig("the list of files is too long; pack them into a tar file")
         heads = parse_body(bytes(content), limit_bytes())
         upload = await run_in_threadpool(self._uploads.create, heads, _token_of(request))
-        # relative: whatever prefix a proxy has put before it stays there
-        where = {"Location": f"uploads/{upload.place.id}", **_offsets(upload)}
-        return JSONResponse({"id": upload.place.id}, 201, where)
+        # relative, so that a proxy's prefix is preserved
+        where = {"Location": f"uploads/{upload.storage.id}", **_offsets(upload)}
+        return JSONResponse({"id": upload.storage.id}, 201, where)
 
     async def offset(self, request: Request) -> Response:
         return Response(headers=_offsets(await self._upload(request)))
@@ -108,7 +110,7 @@ class _Answers:
         offset = _number(headers.get("upload-offset", ""))
         if offset is None:
             raise WrongOffset("the header Upload-Offset is missing or not a number of bytes")
-        with self._place(_token_of(request)):
+        with self._slot(_token_of(request)):
             upload = await self._upload(request)
             num_bytes = _number(headers.get("content-length", ""))
             writer = await run_in_threadpool(upload.claim, offset, num_bytes)
@@ -116,9 +118,9 @@ class _Answers:
         return Response(status_code=204, headers=_offsets(upload))
 
     @contextmanager
-    def _place(self, token: str) -> Iterator[None]:
-        """One of the connections that may send; raises Stopping where none is free."""
-        then = "this one goes on when one has ended"
+    def _slot(self, token: str) -> Iterator[None]:
+        """One of the connections that may send; raises Stopping if none is free."""
+        then = "this one continues when one has ended"
         if self._sending.total() >= AT_ONCE:
             raise Stopping(f"{AT_ONCE} uploads are being sent; {then}")
         if token and self._sending[token] >= AT_ONCE_OF_ONE_TOKEN:
@@ -130,7 +132,7 @@ class _Answers:
             self._sending[token] -= 1
 
     async def _write(self, body: _Body, upload: Upload, writer: object) -> None:
-        """Append what comes; whatever came before the connection broke counts."""
+        """Append the bytes; those that arrived before the connection broke count."""
         waiting = bytearray()
         try:
             async for piece in body.pieces():
@@ -150,7 +152,7 @@ class _Answers:
             self._uploads.import_if_whole(upload)
 
     async def state(self, request: Request) -> Response:
-        return JSONResponse((await self._upload(request)).told())
+        return JSONResponse((await self._upload(request)).as_json())
 
     async def end(self, request: Request) -> Response:
         await run_in_threadpool(self._uploads.end, request.path_params["id"])
@@ -158,30 +160,30 @@ class _Answers:
 
 
 def _token_of(request: Request) -> str:
-    """Whose upload it is; '' where the server has no tokens."""
+    """The digest of the uploader's token; '' on a server without tokens."""
     token: str = request.scope.get(TOKEN, "")
     return token
 
 
 def _number(text: str) -> int | None:
-    """A number of bytes in a header, None where it is none that a file could have."""
+    """A number of bytes in a header, None if it is not a valid file size."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def _offsets(upload: Upload) -> dict[str, str]:
-    total = upload.place.files.num_bytes
+    total = upload.storage.files.num_bytes
     return {"Upload-Offset": str(upload.offset), "Upload-Length": str(total)}
 
 
 class _Body:
-    """The bytes of a request as they come, and whether all have."""
+    """The bytes of a request as they arrive, and whether all have arrived."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.is_at_end = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Raises ClientDisconnect where the browser has gone, or is silent for too long."""
+        """Raises ClientDisconnect if the browser has disconnected or sends nothing for too long."""
         while not self.is_at_end:
             try:
                 async with asyncio.timeout(STALL_S):
@@ -194,7 +196,7 @@ class _Body:
             yield message.get("body", b"")
 
     async def drain(self) -> None:
-        """Take what still comes, unread, for a while."""
+        """Discard what still arrives, for a while."""
         with suppress(TimeoutError, ClientDisconnect):
             async with asyncio.timeout(_DRAIN_S):
                 async for _ in self.pieces():

@@ -1,11 +1,11 @@
 """Data of the what-if page.
 
-what-if           the numbers, or {"reason": sentence} where the data do not allow them
-what-if/causes    who costs how much, beyond the paper
-what-if/replay    one step as it is replayed and without stragglers, as arrays
+what-if           the numbers, or {"reason": sentence} if the data do not allow them
+what-if/causes    which rank, stage or operation costs how much
+what-if/replay    one step as replayed and without stragglers, as arrays
 
-All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has news they
-are computed again every NEW_EVERY_S at most, less often where that takes long; the numbers say
+All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has new data,
+they are recomputed at most every NEW_EVERY_S, less often if that takes long; `is_outdated` says
 whether there is newer data.
 """
 
@@ -22,8 +22,8 @@ from app.routes.ranks import Asked
 from app.runs.answer_store import Cached
 from app.runs.hub import Hub
 from app.runs.policies import min_age
-from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_why_not
-from app.views.whatif.answer import causes_told, cell_of, numbers, replayed
+from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_refusal
+from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from diagnosis.whatif.causes import causes
@@ -36,39 +36,39 @@ _PATH = "/api/run/{run}/what-if"
 
 
 class _Answers:
-    """What each route answers."""
+    """The answers of this module's routes."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def numbers(self, asked: Asked, stop: Stop) -> Response:
         cached = self._analysis(asked, stop)
-        found = cached.value
-        shown = _refused(found) if isinstance(found, Refusal) else numbers(found)
+        analysis = cached.value
+        content = _refused(analysis) if isinstance(analysis, Refusal) else numbers(analysis)
         is_outdated = self._hub.version(asked.run) > cached.version
-        return JSONResponse(shown | {"is_outdated": is_outdated})
+        return JSONResponse(content | {"is_outdated": is_outdated})
 
     def causes(self, asked: Asked, stop: Stop) -> Response:
         cached = self._analysis(asked, stop)
-        found = cached.value
-        if isinstance(found, Refusal):
-            return JSONResponse(_refused(found))
+        analysis = cached.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
         named = self._hub.cache.get(
             asked.run,
             ("what-if causes", cached.version, _scope(asked)),
-            lambda _run, stop: causes(found.prepared, lambda: stop_here(stop)),
+            lambda _run, stop: causes(analysis.prepared, lambda: stop_here(stop)),
             min_age(NEW_EVERY_S),
             stop,
         )
-        return JSONResponse(causes_told(named, found))
+        return JSONResponse(causes_json(named, analysis))
 
     def replay(self, asked: Asked, stop: Stop) -> Response:
-        found = self._analysis(asked, stop).value
-        if isinstance(found, Refusal):
-            return Response(pack_arrays({}, _refused(found)), media_type=MEDIA_TYPE)
-        cell = cell_of(self._hub.run(asked.run), found, asked.whole("rank"))
+        analysis = self._analysis(asked, stop).value
+        if isinstance(analysis, Refusal):
+            return Response(pack_arrays({}, _refused(analysis)), media_type=MEDIA_TYPE)
+        cell = cell_of(self._hub.run(asked.run), analysis, asked.whole("rank"))
         stop_here(stop)
-        made = replayed(found, asked.whole("step"), cell)
+        made = replayed(analysis, asked.whole("step"), cell)
         return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
 
     def _analysis(self, asked: Asked, stop: Stop) -> Cached[Answer | Refusal]:
@@ -76,30 +76,30 @@ class _Answers:
         return self._hub.cache.fetch(
             asked.run,
             ("what-if", attempt, steps),
-            lambda run, stop: whatif_or_why_not(run, attempt, steps, stop),
+            lambda run, stop: whatif_or_refusal(run, attempt, steps, stop),
             min_age(NEW_EVERY_S),
             stop,
         )
 
 
 def _scope(asked: Asked) -> tuple[int | None, Steps | None]:
-    """Attempt and steps that are looked at."""
+    """The requested attempt and steps."""
     return asked.whole("attempt"), asked.pair("steps")
 
 
-def _refused(found: Refusal) -> dict[str, object]:
-    return {"reason": found.reason}
+def _refused(refusal: Refusal) -> dict[str, object]:
+    return {"reason": refusal.reason}
 
 
 def routes(context: RouteContext) -> list[Route]:
-    """The routes of this module, worked on in turns."""
-    hub, turns = context.hub, context.whatifs
+    """The routes of this module, computed in this queue."""
+    hub, queue = context.hub, context.whatifs
     answers = _Answers(hub)
 
     def route(path: str, compute: Compute) -> Route:
         async def handle(request: Request) -> Response:
             return await answer(
-                request, lambda stop: compute(Asked(request), stop), lambda made: made, turns
+                request, lambda stop: compute(Asked(request), stop), lambda made: made, queue
             )
 
         return Route(_PATH + path, handle)

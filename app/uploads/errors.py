@@ -1,4 +1,4 @@
-"""What keeps an upload from going on: one sentence each, with its HTTP status."""
+"""Why an upload cannot continue: one sentence each, with its HTTP status."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from ingest.errors import UserError
 
 
 class UploadError(UserError):
-    """An upload cannot go on; `status` is how HTTP says so."""
+    """An upload cannot continue; `status` is the HTTP status."""
 
     status = 400
 
 
 class Unknown(UploadError):
-    """No such upload, or none any more."""
+    """There is no such upload, or not any more."""
 
     status = 404
 
 
 class WrongOffset(UploadError):
-    """The bytes are not the next ones."""
+    """The bytes are not the next ones of the stream."""
 
     status = 409
 
 
 class WrongVersion(UploadError):
-    """Another protocol."""
+    """The client uses another protocol version."""
 
     status = 412
 
 
 class TooBig(UploadError):
-    """More bytes than the server takes, or than were told."""
+    """More bytes than the server accepts, or than the list of files declared."""
 
     status = 413
 
@@ -50,13 +50,13 @@ class Busy(UploadError):
 
 
 class TooMany(UploadError):
-    """More uploads than the server keeps."""
+    """More uploads than the server allows."""
 
     status = 429
 
 
 class Stopping(UploadError):
-    """The server ends."""
+    """The server is stopping, or no connection is free."""
 
     status = 503
 
@@ -68,7 +68,7 @@ class NoRoom(UploadError):
 
 
 def no_room(error: OSError) -> NoRoom:
-    """The sentence for what the disk said."""
+    """The sentence for an error of the disk."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoRoom("the disk of the server is full; make room there and go on")
-    return NoRoom(f"the folder of runs cannot be written ({error.strerror}); check its rights")
+        return NoRoom("the disk of the server is full; make room there and continue")
+    return NoRoom(f"the folder of runs cannot be written ({error.strerror}); check its permissions")

@@ -1,7 +1,7 @@
-"""Folders of uploads, RUNS/.uploads/up-ID: the list of files, and the files as far as they came.
+"""Folders of uploads, RUNS/.uploads/up-ID: the list of files, and the files received so far.
 
-Each is locked by its server. What a server that has ended left can be taken over by the next one;
-what got no byte for a day (RANKSCOPE_UPLOAD_KEEP_HOURS) is removed.
+The server locks each of its folders. When a server has ended, the next one can take over its
+uploads; an upload that received no byte for a day (RANKSCOPE_UPLOAD_KEEP_HOURS) is removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ingest.errors import UserError
 from ingest.index.snapshots import OwnerLock
 from trace_hooks.schema import publish_json
 
-PLACE = ".uploads"
+UPLOADS_FOLDER = ".uploads"
 KEEP_VARIABLE = "RANKSCOPE_UPLOAD_KEEP_HOURS"
 _KEEP_HOURS = 24.0
 _LIST, _FILES, _TRIES = "upload.json", "files", "tries"
@@ -41,13 +41,13 @@ def keep_s() -> float:
     return _KEEP_HOURS * 3600.0
 
 
-class Place:
+class UploadFolder:
     """One upload's folder, locked by this server."""
 
     def __init__(
         self, folder: Path, lock: OwnerLock, heads: Sequence[FileHead], token: str = ""
     ) -> None:
-        """`token`: the digest of that which the upload counts for, '' where there was none."""
+        """`token`: digest of the token that the upload counts for, '' without one."""
         self.folder = folder
         self.token = token
         self._lock = lock
@@ -55,12 +55,12 @@ class Place:
 
     @property
     def id(self) -> str:
-        """Random; whoever knows it may go on with the upload."""
+        """Random; a client that knows it may continue the upload."""
         return self.folder.name.removeprefix(_PREFIX)
 
     @property
     def tries(self) -> int:
-        """Imports of these files that were begun and whose server did not live to end them."""
+        """Number of imports of these files during which the server ended."""
         try:
             return int((self.folder / _TRIES).read_text(encoding="ascii"))
         except (OSError, ValueError):
@@ -71,42 +71,42 @@ class Place:
         (self.folder / _TRIES).write_text(str(number), encoding="ascii")
 
     def age_s(self) -> float:
-        """Seconds since a byte came."""
+        """Seconds since the last byte arrived."""
         return time.time() - _newest_s(self.folder)
 
     def release(self) -> None:
-        """Leave it to the next server."""
+        """Unlock it for the next server."""
         self._lock.release()
 
     def remove(self) -> None:
-        """Leave nothing behind."""
+        """Delete the folder and release the lock."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.release()
 
 
-def new_place(runs: Path, heads: Sequence[FileHead], token: str = "") -> Place:
-    """A locked folder for an upload of these files; raises NoRoom where it cannot be made."""
+def new_folder(runs: Path, heads: Sequence[FileHead], token: str = "") -> UploadFolder:
+    """A locked folder for an upload of these files; raises NoRoom if it cannot be created."""
     content = {"files": [asdict(head) for head in heads], "token": token}
-    place = runs / PLACE
+    uploads = runs / UPLOADS_FOLDER
     name = secrets.token_hex(_ID_BYTES)
     try:
-        place.mkdir(exist_ok=True)
-        unlocked = place / f"new-{name}"
+        uploads.mkdir(exist_ok=True)
+        unlocked = uploads / f"new-{name}"
         unlocked.mkdir(mode=0o700)
         publish_json(content, unlocked / _LIST)
         lock = OwnerLock(unlocked)
         lock.acquire()
-        return Place(unlocked.rename(place / f"{_PREFIX}{name}"), lock, heads, token)
+        return UploadFolder(unlocked.rename(uploads / f"{_PREFIX}{name}"), lock, heads, token)
     except OSError as error:
         raise no_room(error) from None
 
 
-def taken_over(runs: Path, upload_id: str) -> Place | None:
-    """What an ended server left of an upload, None where there is nothing, or another has it.
+def taken_over(runs: Path, upload_id: str) -> UploadFolder | None:
+    """An upload that an ended server left; None if there is none or another server has it.
 
-    What is damaged cannot be gone on with and is removed.
+    A damaged upload cannot be continued and is removed.
     """
-    folder = runs / PLACE / f"{_PREFIX}{upload_id}"
+    folder = runs / UPLOADS_FOLDER / f"{_PREFIX}{upload_id}"
     if not _ID.fullmatch(upload_id) or not folder.is_dir():
         return None
     lock = OwnerLock(folder)
@@ -116,7 +116,7 @@ def taken_over(runs: Path, upload_id: str) -> Place | None:
         content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
         heads = [{"name": e["name"], "size": e["num_bytes"]} for e in content["files"]]
         token = str(content.get("token", ""))
-        return Place(folder, lock, parse_list(heads, sum(e["size"] for e in heads)), token)
+        return UploadFolder(folder, lock, parse_list(heads, sum(e["size"] for e in heads)), token)
     except (OSError, ValueError, TypeError, KeyError, UserError):
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
@@ -124,12 +124,12 @@ def taken_over(runs: Path, upload_id: str) -> Place | None:
 
 
 def left_ids(runs: Path) -> list[str]:
-    """Ids of all uploads on disk, whoever has them."""
-    return [path.name.removeprefix(_PREFIX) for path in (runs / PLACE).glob(f"{_PREFIX}*")]
+    """Ids of all uploads on disk, including other servers'."""
+    return [path.name.removeprefix(_PREFIX) for path in (runs / UPLOADS_FOLDER).glob(f"{_PREFIX}*")]
 
 
 def remove_litter(runs: Path, older_than_s: float) -> None:
-    """Remove what servers left that were killed while they made a folder, or imported."""
+    """Remove what servers left behind that were killed while creating a folder or importing."""
     for folder in _litter(runs):
         with suppress(OSError):  # another server was faster
             if time.time() - _newest_s(folder) > older_than_s:
@@ -137,12 +137,12 @@ def remove_litter(runs: Path, older_than_s: float) -> None:
 
 
 def _litter(runs: Path) -> Iterator[Path]:
-    yield from (runs / PLACE).glob("new-*")
+    yield from (runs / UPLOADS_FOLDER).glob("new-*")
     yield from runs.glob(".import-*")
 
 
 def _newest_s(folder: Path) -> float:
-    """When something in the folder was written last; raises OSError."""
+    """When something in the folder was last written; raises OSError."""
     newest = folder.stat().st_mtime
     for path in folder.rglob("*"):
         with suppress(OSError):  # removed meanwhile

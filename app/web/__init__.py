@@ -1,1 +1,1 @@
-"""HTTP: limits of connections and requests, answers, headers, caches of pages, metrics."""
+"""HTTP: limits on connections and requests, answers, headers, the page cache, metrics."""

@@ -1,4 +1,4 @@
-"""How a route answers: in a thread, stopped when the browser has left, errors as sentences."""
+"""How a route answers: in a thread, interrupted when the browser leaves, errors as sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.runs.answer_store import request_stop
 from app.runs.hub import Hub
 from app.runs.policies import PREFETCH
 from app.web.caller import Forbidden
-from app.web.request_queue import RETRY_S, Busy, Turns, owner_of
+from app.web.request_queue import RETRY_S, Busy, RequestQueue, owner_of
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
@@ -25,9 +25,9 @@ T = TypeVar("T")
 _LOOK_EVERY_S = 0.1
 _WORTH_GZIP_BYTES = 500
 BUSY = 503
-"""Status of an answer to a request that the queue has no place for."""
+"""Status of an answer when the queue is full."""
 GONE = 499
-"""Status of an answer that nobody waits for any more (as nginx logs it)."""
+"""Status of an answer whose client has disconnected (as nginx logs it)."""
 
 _under_way: set[Stop] = set()
 
@@ -36,19 +36,19 @@ async def answer(
     request: Request,
     compute: Callable[[Stop], T],
     respond: Callable[[T], Response],
-    turns: Turns | None = None,
+    queue: RequestQueue | None = None,
 ) -> Response:
     """`respond(compute(stop))`; a UserError becomes {"error": sentence} with status 400.
 
-    compute runs in a thread, with `turns` when its turn comes (503 where too many wait); `stop`
-    interrupts its query once the browser has gone.
+    `compute` runs in a thread; with `queue`, when its turn comes (503 if too many wait). `stop`
+    interrupts its query once the browser has disconnected.
     """
     stop = Stop()
 
     async def watch() -> None:
         while not await request.is_disconnected():
             await asyncio.sleep(_LOOK_EVERY_S)
-        while True:  # again: between two queries of one answer an interrupt is lost
+        while True:  # repeated: an interrupt between two queries of one answer has no effect
             stop()
             await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -60,7 +60,7 @@ async def answer(
     _under_way.add(stop)
     try:
         owner = owner_of(request.scope)
-        work = turns.run(computed, stop, owner) if turns else run_in_threadpool(computed)
+        work = queue.run(computed, stop, owner) if queue else run_in_threadpool(computed)
         return respond(await work)
     except Busy as error:
         return busy(error)
@@ -90,7 +90,7 @@ async def body_of(request: Request, most_bytes: int, too_long: str) -> bytes:
 
 @dataclass(frozen=True)
 class Body:
-    """An answer as it is sent; cached like this, it costs later requests next to nothing."""
+    """An answer as it is sent; cached in this form, it costs almost nothing to send again."""
 
     content: bytes
     media_type: str
@@ -98,13 +98,13 @@ class Body:
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> Body:
-        """Compressed where that is worth it."""
+        """Compress the content if it is long enough."""
         if len(content) < _WORTH_GZIP_BYTES:
             return cls(content, media_type, False)
         return cls(gzip.compress(content, compresslevel=1), media_type, True)
 
     def response(self, request: Request) -> Response:
-        """For a browser, or for a client that takes nothing compressed."""
+        """The response, decompressed for clients that do not accept gzip."""
         headers, content = {"Vary": "Accept-Encoding"}, self.content
         if self.is_gzip and "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
@@ -139,6 +139,6 @@ async def answer_prefetched(
 
 
 def stop_all() -> None:
-    """Interrupt every query under way: the server stops."""
+    """Interrupt every running query when the server stops."""
     for stop in list(_under_way):
         stop()

@@ -1,9 +1,9 @@
 """Typed arrays with a JSON header in one binary answer; assets/lib/arrays.mjs reads it.
 
-    uint32 little-endian: bytes of the header | header, UTF-8 JSON, padded with blanks | buffers
+    uint32 little-endian: bytes of the header | header, UTF-8 JSON, padded with spaces | buffers
 
 The header is `{"arrays": {name: {"dtype", "length", "offset"}}, ...meta}`; offsets count from the
-first byte after the header, each a multiple of 8, so that a typed array can lie on it.
+first byte after the header, each a multiple of 8, so that a typed array can view it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ALIGNMENT = 8
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> bytes:
-    """One answer of one-dimensional arrays (DTYPES) and JSON-able values; raises ValueError."""
+    """One answer from one-dimensional arrays (DTYPES) and JSON-able values; raises ValueError."""
     described: dict[str, dict[str, object]] = {}
     buffers: list[bytes] = []
     offset = 0

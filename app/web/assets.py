@@ -1,4 +1,4 @@
-"""The browser's files: where they are, and a version of their content for the URL they have."""
+"""The browser's files: their folder, and a hash of their content for their URLs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from functools import cache
 from pathlib import Path
 
 TYPES = {".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-"""Files the browser may have, by suffix."""
+"""Media types of the files that the browser may load, by suffix."""
 
 
 def assets_folder() -> Path:
-    """assets/ beside the package in a checkout, inside it in a wheel."""
+    """assets/ next to the package in a checkout, inside it in a wheel."""
     inside = Path(__file__).parents[1] / "assets"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "assets"
 
 
 @cache
 def assets_version() -> str:
-    """Hash of all files; it stands in their path, so that relative imports carry it and browsers
-    may keep them for ever.
+    """Hash of all files; part of their path, so that relative imports include it and browsers may
+    cache them forever.
     """
     digest = hashlib.sha256()
     for path in sorted(assets_folder().rglob("*")):
@@ -30,11 +30,11 @@ def assets_version() -> str:
 
 
 STYLE = "css/all.css"
-"""All style sheets in one: each file more is one more answer before the first picture."""
+"""All style sheets in one: each extra file is an extra request before the first paint."""
 
 
 def asset(name: str) -> bytes | None:
-    """What a file below assets/ holds, None where it is none of those the browser may have."""
+    """Content of a file below assets/; None if the browser may not load such a file."""
     folder = assets_folder().resolve()
     if name == STYLE:
         return _style(folder)
@@ -42,7 +42,7 @@ def asset(name: str) -> bytes | None:
         path = (folder / name).resolve()
         is_ours = path.is_relative_to(folder) and path.suffix in TYPES
         return path.read_bytes() if is_ours else None
-    except (OSError, ValueError):  # no file, too long a name, a null byte
+    except (OSError, ValueError):  # no such file, a name too long, a null byte
         return None
 
 

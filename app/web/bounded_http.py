@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with a time for each part of a request (app.web.connections)."""
+"""uvicorn's HTTP protocol with a deadline for each part of a request (app.web.connections)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from app.web.connections import BODY_IDLE_S, CONNECTION, HEAD_S, Connection, Connections
 
 UNKNOWN_KEEP_ALIVE_S = 5
-"""How long a connection is kept between two requests where none was let in yet."""
+"""How long a connection stays open between two requests if none was let in yet."""
 
 
 class Config(uvicorn.Config):
-    """uvicorn's, with the connections that the protocols count."""
+    """uvicorn's config, with the connections that the protocols count."""
 
     def __init__(self, app: ASGIApp, connections: Connections, **options: Any) -> None:
         super().__init__(app, http=BoundedHttp, **options)
@@ -26,30 +26,30 @@ class Config(uvicorn.Config):
 
 
 class BoundedHttp(H11Protocol):
-    """The head of a request has a deadline; a body only between two of its pieces."""
+    """The head of a request has one deadline; a body has one after each of its chunks."""
 
     config: Config
     connection: Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Follow it; requests carry the connection in their state."""
+        """Start to count it; requests carry the connection in their state."""
         super().connection_made(transport)
         self.connection = self.config.bounds.of(transport)
         self.app_state = self.app_state | {CONNECTION: self.connection}
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is no longer counted."""
+        """Stop counting it."""
         super().connection_lost(exc)
         self.config.bounds.forget(self.connection)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes and set the time for the next ones."""
+        """Process the bytes and set the deadline for the next ones."""
         super().data_received(data)
-        if self.transport.get_protocol() is self:  # else a WebSocket has it now
+        if self.transport.get_protocol() is self:  # else a WebSocket uses it now
             self._set_deadline()
 
     def on_response_complete(self) -> None:
-        """Keep the connection for as long as its owner is trusted with it."""
+        """Keep the connection open; shorter if no request on it was let in."""
         if self.connection.session is None:
             self.timeout_keep_alive = min(UNKNOWN_KEEP_ALIVE_S, self.config.timeout_keep_alive)
         else:
@@ -59,7 +59,7 @@ class BoundedHttp(H11Protocol):
         self._set_deadline()
 
     def send_400_response(self, msg: str) -> None:
-        """Say in one sentence that this is no HTTP, or too much of it."""
+        """Answer in one sentence that this is not HTTP, or that its head is too long."""
         sentence = (
             "This is not a valid HTTP/1.1 request, or its head has more than 64 KiB; "
             "send less, in the usual form."
@@ -85,7 +85,9 @@ class BoundedHttp(H11Protocol):
             waits = self.cycle.more_body and not self.flow.read_paused
             connection.deadline_s = now_s + BODY_IDLE_S if waits else None
         elif self.conn.their_state is h11.SEND_BODY and connection.session is not None:
-            connection.deadline_s = now_s + BODY_IDLE_S  # the answer is read after the whole body
+            connection.deadline_s = (
+                now_s + BODY_IDLE_S
+            )  # the client reads the answer after sending the whole body
         elif self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]:
-            # the head of the next request, or a stranger's body: not longer for more bytes
+            # the head of the next request, or an unknown client's body: more bytes do not extend it
             connection.deadline_s = connection.deadline_s or now_s + HEAD_S

@@ -1,7 +1,7 @@
-"""Whom a request is from, as app/access/auth.py has found out, and what they may do.
+"""Who sent a request, as determined by app/access/auth.py, and what they may do.
 
-The guard writes role, session and token's digest into the ASGI scope; everything behind it reads
-them there and asks `require(request, role)`.
+The guard writes role, session and token digest into the ASGI scope; everything behind it reads them
+there and calls `require(request, role)`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ from app.settings import Role
 from ingest.errors import UserError
 
 ROLE = "rankscope.role"
-"""Key of the role in the ASGI scope; missing where nobody was let in."""
+"""Key of the role in the ASGI scope; missing if the guard let nobody in."""
 JOB = "rankscope.job"
-"""Key in the ASGI scope that says whether a socket came with the job token."""
+"""Key in the ASGI scope: whether a socket came with the job token."""
 JOB_SESSION = "job"
-"""The session of all ranks, which have one bound on their connections."""
+"""The session of all ranks, which share one limit on their connections."""
 PAGE_HEADER = "x-rankscope"
-"""Header, with any text, of the dashboard's own requests that run something: a page of another site
-cannot send it, since this server answers no CORS preflight."""
+"""Header, with any text, of the dashboard's own requests that run something: pages of other sites
+cannot send it, because this server answers no CORS preflight."""
 SESSION = "rankscope.session"
-"""Key in the ASGI scope of whom a request counts for: a digest, never a secret."""
+"""Key in the ASGI scope of the session that a request counts for: a digest, never a secret."""
 TOKEN = "rankscope.token"
-"""Key in the ASGI scope of the token's digest, which all its sessions have in common; '' where none
-is needed."""
+"""Key in the ASGI scope of the token's digest, which all its sessions share; '' without tokens."""
 ANONYMOUS_SESSION = "anonymous"
-"""The session of everybody who sent neither a token nor a cookie."""
+"""The session of all requests with neither a token nor a cookie."""
 BEARER = "rankscope.bearer"
-"""Key in the ASGI scope that says whether a request came with a valid Bearer token."""
+"""Key in the ASGI scope: whether a request came with a valid Bearer token."""
 
 
 class Forbidden(UserError):
-    """Somebody known asked for what their role does not allow."""
+    """The caller's role does not allow the request."""
 
 
 def require(request: HTTPConnection, role: Role) -> None:
@@ -46,7 +45,7 @@ def require(request: HTTPConnection, role: Role) -> None:
 
 
 def require_page_header(request: HTTPConnection) -> None:
-    """Return if the request came from a page of this server, or with a token; raises Forbidden."""
+    """Return if the request came from a page of this server or with a token; raises Forbidden."""
     if request.headers.get(PAGE_HEADER) or request.scope.get(BEARER):
         return
     raise Forbidden(

@@ -1,9 +1,9 @@
-"""The server's connections: how many there are, how long they may do nothing, which ones go first.
+"""The server's connections: how many, how long they may be idle, and which are dropped first.
 
-A connection is unknown until a request on it was let in (app.access.auth). Unknown ones have a
-small number of file descriptors for themselves: when all are in use, the oldest unknown connection
-is dropped for the new one. So strangers keep nobody out who has a valid token, and /healthz
-answers.
+A connection is unknown until the guard (app.access.auth) lets in a request on it. Unknown
+connections have a small pool of file descriptors: when all are in use, the server drops the oldest
+unknown connection for the new one. So clients without a token lock out nobody who has one, and
+/healthz always answers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 CONNECTION = "rankscope_connection"
-"""Key in the state of the ASGI scope; missing where no socket of ours carries the request."""
+"""Key in the state of the ASGI scope; missing if the request did not come through our socket."""
 HEAD_S = 10.0
-"""What a client gets for a TLS handshake, for the head of a request, and to leave after an answer
-that did not wait for the rest of the body."""
+"""Time limit for a TLS handshake, for the head of a request, and to close the connection after an
+answer that did not wait for the rest of the body."""
 BODY_IDLE_S = 60.0
-"""A body ends so long after its last bytes came; one that comes slowly may take all day."""
+"""A body is cut off this long after its last bytes; there is no limit while bytes arrive."""
 STALLED_S = 60.0
-"""A client that takes nothing of its answer for so long is dropped."""
+"""A client that reads nothing of its answer for this long is dropped."""
 SWEEP_S = 1.0
 _MOST_FILES = 1 << 16
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
@@ -36,7 +36,7 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on connections; the other file descriptors are left to files."""
+    """Limits on connections; the remaining file descriptors are for files."""
 
     unknown: int
     known: int
@@ -46,7 +46,7 @@ class Limits:
 
     @staticmethod
     def of(num_files: int) -> Limits:
-        """For a process that may have this many file descriptors."""
+        """Limits for a process that may have this many file descriptors."""
         unknown = max(8, min(256, num_files // 8))
         known = num_files - unknown - min(512, num_files // 2)
         quarter = max(8, known // 4)
@@ -54,7 +54,7 @@ class Limits:
 
 
 def allowed_files() -> int:
-    """File descriptors this process may have, once it has raised its own limit."""
+    """Raise this process's limit of file descriptors as far as possible and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < raised:
@@ -72,7 +72,7 @@ class Connection:
         self.transport: asyncio.Transport | None = None  # None during a TLS handshake
         self.deadline_s: float | None = now_s + HEAD_S
         self.is_idle = True
-        """No request is under way."""
+        """Whether no request is running on it."""
         self.session: str | None = None  # None: unknown
         self.token = ""
         self._unsent = 0
@@ -86,27 +86,27 @@ class Connection:
     def drop(self) -> None:
         """Close it at once; its file descriptor is free after the next turn of the event loop.
 
-        A session's connection makes room for one other at once; one that is unknown is counted
-        until it is closed, since the descriptors of those are what is bounded.
+        A session's connection makes room for another at once. An unknown connection counts until it
+        is closed, because the limit is on the descriptors of unknown connections.
         """
         if self.session is not None:
             self.connections.forget(self)
         if self.transport is not None:
             self.transport.abort()
         else:
-            with suppress(OSError):  # gone already
+            with suppress(OSError):  # closed already
                 self.socket.shutdown(socket.SHUT_RDWR)
 
     def let_in(self, session: str, token: str = "", is_rank: bool = False) -> bool:
         """Count it for a session from now on, opened with the token of this digest.
 
-        False where the session, its token or the server has too many. A person's session has
-        `per_session` connections at most, all ranks together have `jobs`.
+        False if the session, its token or the server has too many. A user's session may have
+        `per_session` connections, all ranks together `jobs`.
         """
         return self.connections.let_in(self, session, token, is_rank)
 
     def is_late(self, now_s: float) -> bool:
-        """Whether it has used up its time."""
+        """Whether it has exceeded its deadline or its client reads nothing."""
         return (self.deadline_s is not None and now_s > self.deadline_s) or self._stalls(now_s)
 
     def _stalls(self, now_s: float) -> bool:
@@ -120,13 +120,13 @@ class Connection:
 
 
 class Connections:
-    """All connections of one server; used by the thread of its event loop only."""
+    """All connections of one server; used only by the thread of its event loop."""
 
     def __init__(
         self, limits: Limits, is_valid: Callable[[str, str], bool] = lambda _session, _token: True
     ) -> None:
         self.limits = limits
-        self._is_valid = is_valid  # whether a session and its token still open anything
+        self._is_valid = is_valid  # whether a session and its token are still valid
         self._accepted: dict[int, Connection] = {}  # by file descriptor, without a transport yet
         self._unknown: dict[Connection, None] = {}  # oldest first
         self._known: dict[str, dict[Connection, None]] = defaultdict(dict)
@@ -134,25 +134,25 @@ class Connections:
         self._is_sweeping = False
 
     def make_room(self) -> None:
-        """Return if one more may be accepted.
+        """Return if one more connection may be accepted.
 
-        Else the oldest unknown ones are dropped and BlockingIOError is raised: their descriptors
+        Otherwise drop the oldest unknown connections and raise BlockingIOError: their descriptors
         are free after the next turn of the event loop, which then accepts again.
         """
         self._forget_closed()
         if len(self._unknown) >= self.limits.unknown:
             self.drop_oldest()
-            raise BlockingIOError(errno.EAGAIN, "room is being made for the next connection")
+            raise BlockingIOError(errno.EAGAIN, "making room for the next connection")
 
     def drop_oldest(self) -> bool:
-        """Drop some of the oldest unknown connections; whether there were any."""
+        """Drop some of the oldest unknown connections; False if there were none."""
         oldest = list(self._unknown)[: max(1, self.limits.unknown // 8)]
         for connection in oldest:
             connection.drop()
         return bool(oldest)
 
     def add(self, accepted: socket.socket) -> None:
-        """Follow an accepted socket."""
+        """Start to count an accepted socket."""
         loop = asyncio.get_running_loop()
         connection = Connection(self, accepted, loop.time())
         self._accepted[accepted.fileno()] = connection
@@ -175,11 +175,11 @@ class Connections:
         if len(self._known.get(session, ())) >= share:
             pool: Iterable[Connection] = self._known[session]
         elif token and self._num_of_token[token] >= self.limits.per_token:
-            pool = (one for one in self._all_known() if one.token == token)
+            pool = (known for known in self._all_known() if known.token == token)
         else:
             is_full = sum(map(len, self._known.values())) >= self.limits.known
             pool = self._all_known() if is_full else (connection,)
-        idle = next((one for one in pool if one is connection or one.is_idle), None)
+        idle = next((other for other in pool if other is connection or other.is_idle), None)
         if idle is None:
             return False
         if idle is not connection:
@@ -191,7 +191,7 @@ class Connections:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """It was closed, or is counted elsewhere from now on."""
+        """Stop counting it here: it was closed or counts for a session from now on."""
         self._unknown.pop(connection, None)
         if connection.session is not None:
             mine = self._known[connection.session]
@@ -202,15 +202,15 @@ class Connections:
                 del self._known[connection.session]
 
     def _all_known(self) -> Iterator[Connection]:
-        return (one for mine in self._known.values() for one in mine)
+        return (connection for mine in self._known.values() for connection in mine)
 
     def _forget_closed(self) -> None:
-        """A failed TLS handshake is reported to nobody."""
-        for closed in [one for one in self._unknown if not one.is_open]:
+        """Forget connections that closed without a callback, such as failed TLS handshakes."""
+        for closed in [unknown for unknown in self._unknown if not unknown.is_open]:
             self.forget(closed)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Drop those that are late or whose session has ended."""
+        """Drop connections that are late or whose session has ended."""
         self._forget_closed()
         now_s = loop.time()
         known = list(self._all_known())
@@ -226,30 +226,30 @@ class Connections:
 
 
 class Listener(socket.socket):
-    """A listening socket whose connections are bounded and followed."""
+    """A listening socket whose connections are counted and limited."""
 
     connections: Connections | None = None
 
     def accept(self) -> tuple[socket.socket, object]:
-        """As usual; raises BlockingIOError while room is made: the event loop comes again."""
+        """As usual; raises BlockingIOError while making room: the event loop then tries again."""
         if self.connections is None:
             return super().accept()
-        if not self._is_waited_for():  # then nobody has to go
-            raise BlockingIOError(errno.EAGAIN, "no connection waits")
+        if not self._has_pending():  # then no connection has to be dropped
+            raise BlockingIOError(errno.EAGAIN, "no connection is pending")
         self.connections.make_room()
         try:
             accepted, address = super().accept()
         except OSError as error:
             if error.errno in _NO_DESCRIPTOR and self.connections.drop_oldest():
-                raise BlockingIOError(errno.EAGAIN, "room is being made") from error
+                raise BlockingIOError(errno.EAGAIN, "making room") from error
             raise  # the event loop waits for a second
         self.connections.add(accepted)
         return accepted, address
 
-    def _is_waited_for(self) -> bool:
-        waiting = select.poll()
-        waiting.register(self, select.POLLIN)
-        return bool(waiting.poll(0))
+    def _has_pending(self) -> bool:
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        return bool(poll.poll(0))
 
 
 def connection_of(scope: Scope) -> Connection | None:

@@ -1,7 +1,7 @@
-"""Requests for callbacks and scripts that no page of ours sends get a sentence.
+"""Refuses malformed requests for Dash callbacks and scripts with one sentence.
 
-Dash hands a callback whatever it was sent. Here a request must name a callback, with just its
-inputs, states and outputs, and each value must have the type that the page gives it.
+Dash passes whatever a client sent to a callback. Here a request must name a callback, with exactly
+its inputs, states and outputs, and each value must have the type that the page gives it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ VALUES: dict[str, Any] = {
     "breakdown-seen.data": bool | None,
     "theme.data": str | None,
 }
-"""Type of each value that callbacks are given, by ID.PROPERTY; Any: that it changed is enough."""
+"""Type of each callback argument, by ID.PROPERTY; Any: callbacks only use that it changed."""
 
 
 class _Property(msgspec.Struct):
@@ -80,7 +80,7 @@ _DECODER = msgspec.json.Decoder(_Callback)
 
 
 def refuse_malformed(dash: Dash) -> None:
-    """Answer 400, for scripts 404, and one sentence where Dash would fail with a traceback."""
+    """Answer 400 (404 for scripts) and one sentence where Dash would fail with a traceback."""
 
     @dash.server.before_request
     def refuse() -> tuple[Response, int] | None:
@@ -91,12 +91,12 @@ def refuse_malformed(dash: Dash) -> None:
 
     @dash.server.errorhandler(DependencyException)
     def no_such_script(_error: DependencyException) -> tuple[Response, int]:
-        text = "There is no such script; is the page older than the server? Load it again."
+        text = "There is no such script. Reload: this page is out of date."
         return jsonify({"error": text}), 404
 
 
 def _problem(known: dict[str, Any]) -> str | None:
-    """What is wrong with a callback's request, None: nothing; raises RequestEntityTooLarge."""
+    """What is wrong with a callback's request, None if nothing; raises RequestEntityTooLarge."""
     try:
         body = _DECODER.decode(request.get_data()) if request.is_json else None
     except (ValueError, RecursionError) as error:
@@ -104,26 +104,26 @@ def _problem(known: dict[str, Any]) -> str | None:
     if body is None:
         return "A callback's request is a JSON object with output and inputs, as application/json."
     if body.output not in known:
-        return "There is no such callback; is the page older than the server? Load it again."
+        return "There is no such callback. Reload: this page is out of date."
     wanted = known[body.output]
     outputs = body.outputs if isinstance(body.outputs, list) else body.outputs.name
-    named = [one.name for one in outputs] if isinstance(outputs, list) else outputs
+    named = [output.name for output in outputs] if isinstance(outputs, list) else outputs
     if named != _names_of(wanted["output"]):
-        return "The outputs of this callback's request are not those it has; load the page again."
-    for kind, given in (("inputs", body.inputs), ("state", body.state)):
-        if [one.name for one in given] != [f"{w['id']}.{w['property']}" for w in wanted[kind]]:
-            return f"The {kind} of this callback's request are not those it takes; load the page."
+        return "The outputs of this callback's request are not the callback's. Reload the page."
+    for kind, sent in (("inputs", body.inputs), ("state", body.state)):
+        if [value.name for value in sent] != [f"{w['id']}.{w['property']}" for w in wanted[kind]]:
+            return f"The {kind} of this callback's request are not the callback's. Reload the page."
     return next(filter(None, map(_wrong_value, [*body.inputs, *body.state])), None)
 
 
 def _names_of(output: Any) -> list[str] | str:
-    """ID.PROPERTY of a callback's outputs, or of its one output."""
+    """ID.PROPERTY of a callback's outputs, or of its only output."""
     return list(map(str, output)) if isinstance(output, list) else str(output)
 
 
-def _wrong_value(given: _Property) -> str | None:
+def _wrong_value(sent: _Property) -> str | None:
     try:
-        msgspec.convert(given.value, VALUES[given.name])
+        msgspec.convert(sent.value, VALUES[sent.name])
     except (ValueError, RecursionError) as error:
-        return f"{given.name} of this callback's request is not what the page sends: {error}"
+        return f"{sent.name} of this callback's request is not what the page sends: {error}"
     return None

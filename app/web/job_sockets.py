@@ -1,4 +1,4 @@
-"""WebSockets that take longer messages from those who came with the job token, and from them only.
+"""WebSockets that accept longer messages only from clients with the job token.
 
 uvicorn has one limit for all sockets. Browsers send short texts; ranks send frames.
 """
@@ -18,33 +18,33 @@ from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 _TOO_LONG = json.dumps(
     {
         "error": "The head of this request for a WebSocket has a line of more than "
-        f"{MAX_LINE_LENGTH:,} bytes or more than {MAX_NUM_HEADERS} headers; ask for less at a time."
+        f"{MAX_LINE_LENGTH:,} bytes or more than {MAX_NUM_HEADERS} headers; send less at a time."
     }
 ).encode()
 
 
 class JobSockets(WebSocketsSansIOProtocol):
-    """As uvicorn's own, with the limit raised once the guard knows who it is."""
+    """uvicorn's protocol, with a higher limit once the guard knows that a rank connects."""
 
     @property
     def connection(self) -> Connection:
-        """The connection that app.web.bounded_http handed over with its state."""
+        """The connection that app.web.bounded_http passed on in the state."""
         connection: Connection = self.app_state[CONNECTION]
         return connection
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection over from HTTP; until it is let in it has a deadline."""
+        """Take over a connection from HTTP; it has a deadline until the guard lets it in."""
         super().connection_made(transport)
         self.connection.is_idle = False
         self.connection.deadline_s = self.loop.time() + HEAD_S
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is no longer counted."""
+        """Stop counting it."""
         super().connection_lost(exc)
         self.connection.connections.forget(self.connection)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; a head that the parser gives up is refused: uvicorn would wait forever."""
+        """Process the bytes; refuse a head that the parser rejects: uvicorn would wait forever."""
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             self.transport.write(
@@ -55,7 +55,7 @@ class JobSockets(WebSocketsSansIOProtocol):
             self.transport.close()
 
     async def send(self, message: Any) -> None:
-        """Hand a message of the application on."""
+        """Pass on a message of the application."""
         if message["type"] == "websocket.accept" and self.scope.get(JOB):
             self.conn.max_message_size = MAX_FRAME_BYTES
         if self.connection.session is not None:

@@ -1,4 +1,4 @@
-"""What the server counts of itself, and its Prometheus text. One process, one set of numbers."""
+"""The server's own metrics as Prometheus text. One process, one set of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 LABEL = "rankscope.route"
-"""Key in the ASGI scope under which a route may be named; else its endpoint names it."""
+"""Key in the ASGI scope for a route's label; by default its endpoint decides."""
 
 
 class Metrics:
@@ -96,7 +96,7 @@ def _described(name: str, kind: str, meaning: str) -> list[str]:
 
 
 def resident_bytes() -> int:
-    """Memory of this process; where the system does not tell, the most it ever had."""
+    """Memory of this process; without /proc, its highest value so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -106,9 +106,9 @@ def resident_bytes() -> int:
 
 
 class Measured:
-    """Counts every HTTP request under its route's template, so that labels stay few.
+    """Counts every HTTP request under its route's template, so that there are few labels.
 
-    `dash_paths`: first parts of the paths that Dash answers itself, such as _dash-layout.
+    `dash_paths`: first parts of the paths that Dash itself answers, such as _dash-layout.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Measured:
         self.dash_paths = dash_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on and note how it was answered."""
+        """Pass the request on; record the status and the duration."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -1,7 +1,7 @@
-"""What Dash answers alike to everybody, made once: the page's frame, its scripts, its callbacks.
+"""Caches Dash's answers that are the same for everybody: the page, its scripts, its callbacks.
 
-Dash makes each of them anew through Flask, and the scripts are megabytes: twenty browsers that come
-at once waited seconds for them.
+Dash builds each answer again through Flask, and the scripts have megabytes: twenty browsers that
+opened a page at once waited seconds for them.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.web.answers import Body
 
 SCRIPTS = "/_dash-component-suites/"
-ALIKE = ("/_dash-layout", "/_dash-dependencies")
+SHARED = ("/_dash-layout", "/_dash-dependencies")
 _DASH = "/_dash"
-_FRAME = "the frame of every page"
+_PAGE = "the HTML of every page"
 MOST = 64
-"""Answers kept, those used last; a script may be asked for under many names."""
-_KEPT_HEADERS = ("cache-control", "etag", "last-modified")
+"""Maximum number of cached answers; the least recently used one is evicted."""
+_CACHED_HEADERS = ("cache-control", "etag", "last-modified")
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CachedAnswer:
     body: Body
     headers: tuple[tuple[str, str], ...]
 
 
-class KeptPages:
+class PageCache:
     """Wraps the Dash app."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedAnswer] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from what is kept, or hand on and keep."""
+        """Answer from the cache; otherwise pass the request on and cache the answer."""
         name = _name(scope)
         if name is None:
             await self.app(scope, receive, send)
             return
-        kept = self._kept.get(name)
-        if kept is None:
-            kept = await self._ask(scope, receive, send)
-            if kept is None:
+        answer = self._cached.get(name)
+        if answer is None:
+            answer = await self._request(scope, receive, send)
+            if answer is None:
                 return
-            self._kept[name] = kept
-            while len(self._kept) > MOST:
-                self._kept.popitem(last=False)
+            self._cached[name] = answer
+            while len(self._cached) > MOST:
+                self._cached.popitem(last=False)
         else:
-            self._kept.move_to_end(name)
+            self._cached.move_to_end(name)
         request = Request(scope)
-        response = kept.body.response(request)
-        response.headers.update(dict(kept.headers))
+        response = answer.body.response(request)
+        response.headers.update(dict(answer.headers))
         await response(scope, receive, send)
 
-    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> _Kept | None:
-        """What the app answers; None where that is no success: then it has been sent."""
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> _CachedAnswer | None:
+        """The app's answer; None if it is an error, which is then sent already."""
         begun: Message | None = None
         parts: list[bytes] = []
 
@@ -76,15 +76,15 @@ class KeptPages:
         if begun is None:
             return None
         headers = Headers(raw=begun["headers"])
-        kept = tuple((key, headers[key]) for key in _KEPT_HEADERS if key in headers)
-        return _Kept(Body.of(b"".join(parts), headers.get("content-type", "")), kept)
+        cached = tuple((key, headers[key]) for key in _CACHED_HEADERS if key in headers)
+        return _CachedAnswer(Body.of(b"".join(parts), headers.get("content-type", "")), cached)
 
 
 def _name(scope: Scope) -> str | None:
-    """Under what an answer is kept, None: it is not the same for everybody."""
+    """The answer's key in the cache; None if it is not the same for everybody."""
     path: str = scope.get("path", "")
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
-    if path.startswith(SCRIPTS) or path in ALIKE:
+    if path.startswith(SCRIPTS) or path in SHARED:
         return path
-    return None if path.startswith(_DASH) else _FRAME
+    return None if path.startswith(_DASH) else _PAGE

@@ -1,7 +1,7 @@
-"""JSON that strangers send, without what Python reads beyond JSON and cannot write again.
+"""Strict JSON for requests: refuses what Python's parser accepts but cannot write again.
 
 Python reads NaN, Infinity, 1e999, numbers of thousands of digits and halves of surrogate pairs, and
-fails when an answer repeats them.
+fails when an answer contains them.
 """
 
 from __future__ import annotations

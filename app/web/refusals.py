@@ -1,4 +1,4 @@
-"""How a request is refused before any route has seen it: one sentence, also to a WebSocket."""
+"""Refuses a request before any route sees it: with one sentence, also for a WebSocket."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from starlette.types import Receive, Scope, Send
 
 
 def sentence(status: int, text: str) -> JSONResponse:
-    """An answer that says what is wrong."""
+    """A JSON answer with one error sentence."""
     return JSONResponse({"error": text}, status)
 
 
 async def refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send it; to a WebSocket before it is accepted, where the server can, else close it (403)."""
+    """Send the answer; to a WebSocket as an HTTP response if possible, else close it (403)."""
     if scope["type"] == "websocket" and "websocket.http.response" not in scope.get(
         "extensions", {}
     ):

@@ -1,4 +1,4 @@
-"""What every route and every socket refuses: an address that is too long, a body of two lengths."""
+"""Refuses addresses that are too long and requests with two body lengths, for every route."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _TWO_LENGTHS = (
 
 
 class RequestLimits:
-    """Refuses such requests before anything takes them apart."""
+    """Refuses such requests before anything parses them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, or refuse it."""
+        """Pass the request on, or refuse it."""
         names = {name for name, _ in scope.get("headers", ())}
         if {b"content-length", b"transfer-encoding"} <= names:
-            # a proxy may have seen another end of this request than this server
+            # a proxy may see the end of this request in a different place than this server
             answer = sentence(400, _TWO_LENGTHS)
             answer.headers["Connection"] = "close"
             await refuse(answer, scope, receive, send)
@@ -36,6 +36,6 @@ class RequestLimits:
             return
         text = (
             f"This address has {num_parameters:,} parameters in {len(query):,} bytes; at most "
-            f"{MOST_PARAMETERS} in {LONGEST_QUERY:,} bytes are taken. Ask for less at a time."
+            f"{MOST_PARAMETERS} in {LONGEST_QUERY:,} bytes are allowed. Request less at a time."
         )
         await refuse(sentence(414, text), scope, receive, send)

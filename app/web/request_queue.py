@@ -1,10 +1,10 @@
-"""Places for slow work, so that a dashboard of many people stays quick for all.
+"""Queues for slow work, so that a dashboard with many users stays fast for all of them.
 
-Each kind of work has places of its own. They are shared out among accounts, and those of an account
-among its sessions. Anybody who has a token can open any number of sessions with it, so all of them
-are one account, which never has all places nor fills the queue. A team may share one token, so none
-of its sessions keeps the others out: no session has all the files of its account, and a free place
-goes to the account, then to the session, that has fewest.
+Each kind of work has a queue with its own slots. Accounts share the slots, and the sessions of an
+account share its slots. A token opens any number of sessions, so all sessions of one token form one
+account, which never gets all slots nor fills the queue. A team may share one token, so no session
+locks out the others: no session gets all the files of its account, and a free slot goes to the
+account, then to the session, with the fewest running requests.
 """
 
 from __future__ import annotations
@@ -24,33 +24,34 @@ from ingest.stopping import Interrupted, Stop
 
 T = TypeVar("T")
 AT_ONCE = 4
-"""Pieces of one kind of work that are worked on at once."""
+"""Requests of one kind that run at once, and files of one kind that are sent at once."""
 OF_ONE_ACCOUNT = 3
-"""Also of the files that are sent, which keep what computes them until their browser has all."""
+"""Slots that one account may use; the same limit holds for its files, whose computation stays open
+until the browser has received everything."""
 FILES_OF_ONE_SESSION = 2
 MOST_WAITING = 16
-"""This many more wait for a place, at most half of them of one session; whoever comes then gets a
-sentence. Of one account half of them count against the others."""
+"""At most this many requests wait for a slot, at most half of them from one session; the server
+refuses further ones. Of one account at most half of this number counts against the others."""
 MOST_SESSIONS_WAITING = 100
-"""A session that has nothing under way may wait until this many do, or half of them with its
-token."""
+"""A session with no running request may wait unless this many requests wait, or half as many of its
+own account."""
 RETRY_S = 10
 _LOOK_EVERY_S = 0.1
 
 
 class Busy(UserError):
-    """Too many wait already."""
+    """Too many requests wait already."""
 
 
 class Owner(NamedTuple):
-    """Whom work counts for: a session and its token's digest, '' where the server has no tokens."""
+    """The session that work counts for and its token's digest, '' on a server without tokens."""
 
     session: str = ""
     token: str = ""
 
     @property
     def account(self) -> str:
-        """What all sessions of one token have in common; without tokens each is one."""
+        """Shared by all sessions of one token; without tokens each session is an account."""
         return self.token or self.session
 
 
@@ -58,34 +59,34 @@ NOBODY = Owner()
 
 
 def owner_of(scope: Scope) -> Owner:
-    """Whom a request counts for."""
+    """The session and token that a request counts for."""
     return Owner(scope.get(SESSION, ""), scope.get(TOKEN, ""))
 
 
 class _Counts:
-    """How much of something each session and each account has."""
+    """How much each session and each account has."""
 
     def __init__(self) -> None:
         self.of_session: Counter[str] = Counter()
         self.of_account: Counter[str] = Counter()
 
     def add(self, owner: Owner, number: int) -> None:
-        """Count it; nothing is kept of those that have nothing."""
+        """Add to both counts and delete those that reach zero."""
         for counts, key in ((self.of_session, owner.session), (self.of_account, owner.account)):
             counts[key] += number
             if not counts[key]:
                 del counts[key]
 
     def total(self) -> int:
-        """Of all together."""
+        """The sum over all accounts."""
         return self.of_account.total()
 
 
-class Turns:
-    """The places of one kind of work, on threads apart from other requests'. For one event loop."""
+class RequestQueue:
+    """The queue of one kind of work, on threads of its own. For one event loop."""
 
     def __init__(self, kind: str = "work") -> None:
-        """`kind` is what /healthz calls it."""
+        """`kind`: its name in /healthz."""
         self.kind = kind
         self._running = _Counts()
         self._waiting: list[tuple[Owner, asyncio.Future[None]]] = []
@@ -93,37 +94,37 @@ class Turns:
 
     @property
     def is_full(self) -> bool:
-        """Whether somebody waits for a place, or no further file would be sent."""
+        """Whether a request waits for a slot, or no further file could be sent."""
         return bool(self._waiting) or self._sent.total() >= AT_ONCE
 
     def begin_file(self, owner: Owner) -> None:
-        """A file begins, which `end_file` has to end; raises Busy where too many are sent."""
+        """Count a file until `end_file`; raises Busy if too many are being sent."""
         if self._sent.total() >= AT_ONCE:
-            raise Busy("as many files as the server can compute at once are being sent; ask again")
+            raise Busy("the server is sending as many files as it can compute at once; try again")
         if self._sent.of_session[owner.session] >= FILES_OF_ONE_SESSION:
-            raise Busy(f"you are being sent {FILES_OF_ONE_SESSION} files; ask again after one")
+            raise Busy(f"{FILES_OF_ONE_SESSION} files are being sent to you; try again after one")
         if self._sent.of_account[owner.account] >= OF_ONE_ACCOUNT:
-            raise Busy(f"{OF_ONE_ACCOUNT} files are being sent to holders of your token; ask again")
+            raise Busy(f"{OF_ONE_ACCOUNT} files are being sent to holders of your token; try again")
         self._sent.add(owner, 1)
 
     def end_file(self, owner: Owner) -> None:
-        """It was sent, or its browser has left."""
+        """Stop counting a file that was sent or whose browser has disconnected."""
         self._sent.add(owner, -1)
 
     async def run(
         self, work: Callable[[], T], stop: Stop, owner: Owner = NOBODY, is_new: bool = True
     ) -> T:
-        """`work()` in a thread, when its turn comes; raises Busy, Interrupted where `stop` was
-        called before. `is_new` False: the next part of what had its turn, never refused.
+        """Run `work()` in a thread when its turn comes; raises Busy, or Interrupted if `stop` was
+        called before. `is_new` False: the next part of work that has had its turn; never refused.
         """
         if is_new and not self._may_wait(owner):
             raise Busy(
-                f"{len(self._waiting)} questions wait for an answer already; ask again in a moment"
+                f"{len(self._waiting)} requests are waiting for an answer; try again in a moment"
             )
-        await self._turn(stop, owner)
+        await self._wait_for_slot(stop, owner)
         working = asyncio.ensure_future(run_sync(work, limiter=CapacityLimiter(1)))
-        # a thread goes on where its request was cut
-        working.add_done_callback(lambda done: self._give_back(owner, done))
+        # a thread runs on after its request was cancelled
+        working.add_done_callback(lambda done: self._release_slot(owner, done))
         return await asyncio.shield(working)
 
     def _may_wait(self, owner: Owner) -> bool:
@@ -137,42 +138,42 @@ class Turns:
         num_counted = sum(min(number, half) for number in of_account.values())
         return num_counted < MOST_WAITING and num_of_account < MOST_WAITING and num_own < half
 
-    async def _turn(self, stop: Stop, owner: Owner) -> None:
-        """Wait for a place, no longer than somebody waits for the answer."""
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append((owner, place))
-        self._hand_out()
+    async def _wait_for_slot(self, stop: Stop, owner: Owner) -> None:
+        """Wait for a slot, until `stop` is called at most."""
+        slot = asyncio.get_running_loop().create_future()
+        self._waiting.append((owner, slot))
+        self._assign_slots()
         try:
-            while not (await asyncio.wait({place}, timeout=_LOOK_EVERY_S))[0]:
+            while not (await asyncio.wait({slot}, timeout=_LOOK_EVERY_S))[0]:
                 if stop.called:
-                    raise Interrupted("the question was given up before its turn came")
+                    raise Interrupted("the request was cancelled before its turn came")
         except BaseException:
-            if place.done():  # it came just now
+            if slot.done():  # assigned at this very moment
                 self._running.add(owner, -1)
-                self._hand_out()
+                self._assign_slots()
             else:
-                self._waiting.remove((owner, place))
+                self._waiting.remove((owner, slot))
             raise
 
-    def _hand_out(self) -> None:
-        """Give free places to those whose account, then session, has fewest; of those to the one
-        that has waited longest.
+    def _assign_slots(self) -> None:
+        """Give free slots to the account, then session, with the fewest running requests; among
+        equals, to the request that has waited longest.
         """
         while self._waiting and self._running.total() < AT_ONCE:
             following = min(self._waiting, key=lambda waiting: self._num_running(waiting[0]))
-            owner, place = following
+            owner, slot = following
             if self._running.of_account[owner.account] >= OF_ONE_ACCOUNT:
                 return
             self._running.add(owner, 1)
             self._waiting.remove(following)
-            place.set_result(None)
+            slot.set_result(None)
 
     def _num_running(self, owner: Owner) -> tuple[int, int]:
         of_account, of_session = self._running.of_account, self._running.of_session
         return of_account[owner.account], of_session[owner.session]
 
-    def _give_back(self, owner: Owner, working: asyncio.Future[T]) -> None:
+    def _release_slot(self, owner: Owner, working: asyncio.Future[T]) -> None:
         self._running.add(owner, -1)
-        self._hand_out()
+        self._assign_slots()
         if not working.cancelled():
-            working.exception()  # seen, also where the request was cut
+            working.exception()  # retrieved even if the request was cancelled

@@ -1,4 +1,4 @@
-"""Headers of every answer that keep browsers from trusting it too much."""
+"""Security headers of every answer: content policy, sniffing, framing."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _HOST = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?", re.ASCII)
 _INLINE_SCRIPT = re.compile(r"<script(?P<attributes>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 
 
-class SafeHeaders:
+class SecurityHeaders:
     """Adds the headers. `pages`: its inline scripts may run; `public_origin`: '' or https://host."""
 
     def __init__(self, app: ASGIApp, pages: Flask, public_origin: str = "") -> None:
         self.app = app
-        self.hashes = " ".join(f"'sha256-{one}'" for one in sorted(_script_hashes(pages)))
+        self.hashes = " ".join(f"'sha256-{digest}'" for digest in sorted(_script_hashes(pages)))
         self.public_host = public_origin.partition("://")[2]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on."""
+        """Pass the request on and add the headers to its answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -42,8 +42,8 @@ class SafeHeaders:
 
         async def send_more(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = Headers(raw=message["headers"])
-                if "cache-control" not in given:  # else a browser keeps it as long as it guesses
+                existing = Headers(raw=message["headers"])
+                if "cache-control" not in existing:  # else browsers guess how long to cache it
                     added["Cache-Control"] = "no-cache"
                 raw = [(k.lower().encode(), v.encode()) for k, v in added.items()]
                 message["headers"] = [*message["headers"], *raw]
@@ -52,7 +52,7 @@ class SafeHeaders:
         await self.app(scope, receive, send_more)
 
     def _policy(self, headers: Headers) -> str:
-        """The policy for this request: not all browsers take 'self' for its WebSockets, too."""
+        """The policy for this request: in some browsers 'self' does not include WebSockets."""
         hosts = [host for host in (headers.get("host", ""), self.public_host) if host]
         sockets = [
             f"{scheme}://{host}"

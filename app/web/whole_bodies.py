@@ -1,4 +1,4 @@
-"""Bodies of requests for pages are read here, before a thread that answers has to wait for them."""
+"""Reads bodies of requests for pages completely, so that no answering thread waits for them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.web.caller import SESSION, TOKEN
 
 LONGEST_S = 30.0
-"""What a body gets to come as a whole; those of our pages have some kilobytes."""
+"""Time limit for a whole body; those of our pages have a few kilobytes."""
 MOST_TOGETHER = 16 << 20
-"""Bytes of bodies that one token (without tokens: one browser) may have under way."""
+"""Bytes of unfinished bodies that one token (without tokens: one browser) may send at once."""
 _GONE = 499
 
 
 class WholeBodies:
-    """Hands requests on once all of their body is here. `most_bytes`: of one body."""
+    """Passes requests on once their whole body has arrived. `most_bytes`: of one body."""
 
     def __init__(self, app: ASGIApp, most_bytes: int) -> None:
         self.app = app
@@ -26,7 +26,7 @@ class WholeBodies:
         self._held: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read and hand on, or answer that it is too long or too slow."""
+        """Read the body and pass the request on, or answer that it is too long or too slow."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -39,10 +39,10 @@ class WholeBodies:
                 await refusal(scope, receive, send)
         finally:
             self._held[owner] -= len(body)
-            self._held += Counter()  # without those that hold nothing
+            self._held += Counter()  # drops the keys with nothing left
 
     async def _read(self, receive: Receive, body: bytearray, owner: str) -> Response | None:
-        """Read all of it; what to answer where that is not possible."""
+        """Read the whole body; returns the refusal if that is not possible."""
         try:
             async with asyncio.timeout(LONGEST_S):
                 while True:
@@ -59,7 +59,9 @@ class WholeBodies:
                     if not message.get("more_body", False):
                         return None
         except TimeoutError:
-            return _sentence(408, f"The rest of this request did not come within {LONGEST_S:g} s.")
+            return _sentence(
+                408, f"The rest of this request did not arrive within {LONGEST_S:g} s."
+            )
 
 
 def _sentence(status: int, text: str) -> Response:
@@ -67,10 +69,10 @@ def _sentence(status: int, text: str) -> Response:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """What gives the body at first."""
-    given = iter([{"type": "http.request", "body": body, "more_body": False}])
+    """A `receive` that first returns the body."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def take() -> Message:
-        return next(given, None) or await receive()
+        return next(messages, None) or await receive()
 
     return take

@@ -1,4 +1,4 @@
-"""Connections that are begun and never used, and tokens that are guessed."""
+"""Connections that are opened and never used, and guessed tokens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from browser import Server
 from abuse_parts.server import OWNER, Session, counted, health, percentile
 
 TRICKLE_S = 1.0
-"""So often a half-open request sends one more line, as slow clients do."""
+"""How often a half-open request sends one more line, as slow clients do."""
 WATCH_S = 30.0
-"""For so long the server is asked while they are open."""
+"""How long requests are sent to the server while they are open."""
 ASK_EVERY_S, ASK_LIMIT_S = 0.5, 5.0
 GUESSES_AT_ONCE, FLOOD_S = 8, 10.0
 ORDINARY_PATH = "/api/runs"
@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[Callable[[int], bytes], bool]] = {
 
 @contextmanager
 def held_open(port: int, first: Callable[[int], bytes], num: int) -> Iterator[list[socket.socket]]:
-    """So many connections that have sent their first bytes; closed afterwards."""
+    """This many connections that have sent their first bytes; closed afterwards."""
     opened: list[socket.socket] = []
     try:
         for number in range(num):
@@ -104,7 +104,7 @@ def _is_closed(one: socket.socket) -> bool:
 def crowded(server: Server, kind: str, num: int) -> Row:
     """Answers of /healthz and of a request with a token while connections of a kind are open."""
     first, goes_on = KINDS[kind]
-    asked = {"/healthz": _Asked(), "with a token": _Asked()}
+    asked = {"/healthz": _Repeated(), "with a token": _Repeated()}
     with held_open(server.port, first, num) as opened:
         begun_s = time.monotonic()
         while time.monotonic() - begun_s < WATCH_S:
@@ -121,8 +121,8 @@ def crowded(server: Server, kind: str, num: int) -> Row:
 
 
 @dataclass
-class _Asked:
-    """Answers to the same request, asked for again and again."""
+class _Repeated:
+    """Answers to the same request, sent repeatedly."""
 
     times_ms: list[float] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
@@ -168,8 +168,8 @@ def _again_s(server: Server) -> float | str:
 
 
 def guessed(server: Server) -> Row:
-    """Wrong tokens as fast as they can be sent, and somebody with a valid one meanwhile."""
-    quiet_ms = _asked_ms(server, 3.0)[0]
+    """Wrong tokens as fast as possible, and a client with a valid one meanwhile."""
+    quiet_ms = _valid_token_ms(server, 3.0)[0]
     statuses: Counter[str] = Counter()
     ended = threading.Event()
 
@@ -184,7 +184,7 @@ def guessed(server: Server) -> Row:
     threads = [threading.Thread(target=guess, args=(n,)) for n in range(GUESSES_AT_ONCE)]
     for thread in threads:
         thread.start()
-    times_ms, failures = _asked_ms(server, FLOOD_S)
+    times_ms, failures = _valid_token_ms(server, FLOOD_S)
     ended.set()
     for thread in threads:
         thread.join()
@@ -197,9 +197,9 @@ def guessed(server: Server) -> Row:
     }
 
 
-def _asked_ms(server: Server, seconds: float) -> tuple[list[float], Counter[str]]:
+def _valid_token_ms(server: Server, seconds: float) -> tuple[list[float], Counter[str]]:
     """Times of answers to the valid token, each on a new connection; what else came."""
-    asked, until_s = _Asked(), time.monotonic() + seconds
+    asked, until_s = _Repeated(), time.monotonic() + seconds
     while time.monotonic() < until_s:
         asked.take(*_ordinary(server.port), 0.0)
         time.sleep(0.05)

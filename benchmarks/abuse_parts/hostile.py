@@ -1,4 +1,4 @@
-"""Hostile SELECTs in a row, and all places taken: what others notice, and what stays in memory."""
+"""Hostile SELECTs in a row, and all slots occupied: effects on other users and on memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUIET_S, REST_S, HELD_S = 15.0, 10.0, 8.0
 FREE_LIMIT_S = 120.0
 DIED = "server died"
 HOLDERS_OF_EACH = 3
-"""Lasting queries that each viewer sends at once to take every place."""
+"""Long queries that each viewer sends at once to occupy every slot."""
 PATHS = [
     path.format(run=run)
     for run in RUNS
@@ -54,7 +54,7 @@ PATHS = [
         "/api/run/{run}/query?q=where_time_goes",
     )
 ]
-"""What the visitors ask for: pages, tiles, grids, heat maps and saved queries."""
+"""The visitors' requests: pages, tiles, grids, heat maps and saved queries."""
 
 Row = dict[str, Any]
 """Measure -> value."""
@@ -105,7 +105,7 @@ def attacked(server: Server, options: argparse.Namespace) -> Row:
 def send_hostile(
     server: Server, options: argparse.Namespace, is_post: bool
 ) -> tuple[Counter[str], float]:
-    """One viewer's queries, one after the other; what became of them, and how long it took."""
+    """One viewer's queries, one after the other; their results, and how long they took."""
     outcomes: Counter[str] = Counter()
     begun_s = time.monotonic()
     for name in islice(cycle(HOSTILE), options.hostile):
@@ -127,7 +127,7 @@ def send_hostile(
 
 
 def exhausted(server: Server, is_post: bool) -> Row:
-    """Health and free SQL of the operator while the viewers' queries hold every place."""
+    """Health and free SQL of the operator while the viewers' queries occupy every slot."""
 
     def hold(secret: str, name: str) -> None:
         session = Session(server.port, secret, HELD_S)

@@ -1,4 +1,4 @@
-"""What SELECTs of real work take: alone, by several people at once, and the first of all."""
+"""Times of realistic SELECTs: alone, by several users at once, and the first of all."""
 
 from __future__ import annotations
 

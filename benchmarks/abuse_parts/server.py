@@ -1,4 +1,4 @@
-"""What servers are asked with: sessions, free SQL in either form, visitors, memory."""
+"""Clients of servers: sessions, free SQL in either form, visitors; and their memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import numpy as np
 from browser import Server, children, rss_mb, rss_mb_or_0
 
 OWNER = "the-token-of-the-operator"
-"""Of those whose requests are measured."""
+"""Token of the users whose requests are measured."""
 VIEWERS = tuple(f"the-token-of-viewer-{number}" for number in range(8))
-"""Of eight people; the first alone, or all of them, attack."""
+"""Tokens of eight users; the first alone, or all of them, attack."""
 TOKENS = [
     *("--token", f"operator={OWNER}"),
     *(given for secret in VIEWERS for given in ("--token", f"viewer={secret}")),
@@ -29,7 +29,7 @@ RUNS = ("recorded", "generated")
 OWN_HEADER = {"X-Rankscope": "1"}
 OTHER_FORM = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 LATEST_S = 30.0
-"""A request that waits for so long counts as not answered."""
+"""A request that waits for this long counts as not answered."""
 PAUSE_S = 0.05
 _SAMPLE_S = 0.05
 
@@ -84,7 +84,7 @@ def takes_post(port: int, run: str) -> bool:
 
 
 class Visitors:
-    """People who look at runs: each asks one path after the other, with a short pause."""
+    """Users who view runs: each requests one path after the other, with a short pause."""
 
     def __init__(
         self, port: int, paths: Sequence[str], num: int = 2, pause_s: float = 0.05
@@ -197,7 +197,7 @@ def server_rss_mb(server: Server) -> float:
 
 
 def health(port: int, limit_s: float = LATEST_S) -> tuple[str, float]:
-    """What /healthz says to somebody without a token on a new connection, and after how many ms."""
+    """Answer of /healthz on a new connection without a token, and its time in ms."""
     session = Session(port, limit_s=limit_s)
     answer = session.ask("/healthz")
     session.close()

@@ -38,13 +38,13 @@ def main() -> None:
     outcomes = _judged(chosen, arguments.jobs, arguments.minutes)
     took_s = time.perf_counter() - begun_s
     head = f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s."
-    said = "\n".join([head, "", *_report(outcomes, arguments.rivals)])
-    print(said)
+    report = "\n".join([head, "", *_report(outcomes, arguments.rivals)])
+    print(report)
     print("## Mistakes\n", *tables.mistakes(outcomes), sep="\n")
     if arguments.write is not None:
         text = arguments.write.read_text(encoding="utf-8")
         kept = text[: text.index(REPLACED) + len(REPLACED)]
-        arguments.write.write_text(f"{kept}\n\n{said}\n", encoding="utf-8")
+        arguments.write.write_text(f"{kept}\n\n{report}\n", encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:

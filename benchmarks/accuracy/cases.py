@@ -1,4 +1,4 @@
-"""Which jobs are judged: each has a name and a seed of its own, so that one can be made again."""
+"""The jobs to judge: each has its own name and seed, so that one can be generated again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def cases(
 
     In the order of a draw, so that a run that is cut short has a fair sample.
     """
-    found = [
+    drawn = [
         Case(schema, kind, dose, number, seed)
         for schema, known in ((NATIVE, KINDS), (TRACE, drawn_trace.KINDS))
         if schema in schemas
@@ -67,9 +67,9 @@ def cases(
     ]
     for schema, wanted in ((NATIVE, num_healthy), (TRACE, num_healthy // 4)):
         if schema in schemas and (not kinds or HEALTHY in kinds):
-            found += [Case(schema, HEALTHY, ANY_DOSE, number, seed) for number in range(wanted)]
-    order = np.random.default_rng(seed).permutation(len(found))
-    return [found[at] for at in order]
+            drawn += [Case(schema, HEALTHY, ANY_DOSE, number, seed) for number in range(wanted)]
+    order = np.random.default_rng(seed).permutation(len(drawn))
+    return [drawn[index] for index in order]
 
 
 def _doses_of(kind: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One job from its draw to what rankscope says of it, through the command line."""
+"""One job from its random settings to rankscope's findings, through the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REPLAYABLE = (
 
 @dataclass
 class Outcome:
-    """What was planted in one job, and what was said of it.
+    """The faults planted in one job, and the findings about it.
 
     Of traces also `causes`: what `rankscope whatif` says, and `rules`: what the published what-if
     rules do, both without steps. `error`: the last line of a crash.
@@ -97,12 +97,12 @@ def _judge(outcome: Outcome, folder: Path) -> None:
 
 
 def told_causes(run: Path) -> list[dict[str, Any]]:
-    """What `rankscope whatif` prints as causes, in the shape of findings."""
+    """The causes that `rankscope whatif` prints, in the shape of findings."""
     with open_any(run) as opened:
-        found = causes(whatif_of(opened).prepared)
+        recorded = causes(whatif_of(opened).prepared)
     return [
         {"kind": c.kind, "ranks": c.ranks, "stages": c.stages, "steps": [0, ALL_STEPS]}
-        for c in found
+        for c in recorded
     ]
 
 
@@ -119,5 +119,5 @@ def answer(arguments: list[str]) -> tuple[int, dict[str, Any]]:
         code = rankscope([*arguments, "--json"])
     if not said.getvalue():
         raise RuntimeError(problems.getvalue().strip() or f"{arguments[0]} said nothing ({code})")
-    found: dict[str, Any] = json.loads(said.getvalue())
-    return code, found
+    content: dict[str, Any] = json.loads(said.getvalue())
+    return code, content

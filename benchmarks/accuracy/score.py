@@ -1,11 +1,11 @@
-"""Findings against labels: what was found, where, since when, and what was said wrongly.
+"""Scores findings against labels: detected faults, their location and onset, and false findings.
 
-A label is found by a finding of its kind that acts in some of its steps. It is located where that
-finding names exactly its ranks; where a stage is meant, the stage and no rank; where the whole job
-is meant, no rank or all. Further findings of the same kind and place are the same finding told
-twice. All others are false, also where they name an innocent rank of the right kind. What is said
-beside labels that the data do not allow to tell is neither right nor wrong, unless it names
-innocent ranks only.
+A label is found if a finding of its kind covers some of its steps. It is located if that finding
+names exactly its ranks; for a fault of a stage, the stage and no rank; for a fault of the whole
+job, no rank or all. Further findings of the same kind and location are duplicates of the first. All
+others are false, including those that name an innocent rank with the right kind. A finding about a
+label that is not identifiable from the data is neither right nor wrong, unless it names only
+innocent ranks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Finding = dict[str, Any]
 
 @dataclass(frozen=True)
 class Match:
-    """One label and the finding that tells of it, None: missed."""
+    """One label and the finding that matches it, None: missed."""
 
     label: Label
     finding: Finding | None
 
     @property
     def is_located(self) -> bool:
-        """Whether the finding names the place exactly."""
+        """Whether the finding names the location exactly."""
         return self.finding is not None and names_place(self.finding, self.label)
 
     @property
@@ -41,7 +41,7 @@ class Match:
 
 @dataclass
 class Scored:
-    """One job: its identifiable labels with their findings, and findings that fit nothing."""
+    """One job: its identifiable labels with their findings, and false findings."""
 
     matches: list[Match] = field(default_factory=list)
     false: list[Finding] = field(default_factory=list)
@@ -65,17 +65,19 @@ def _meets(finding: Finding, label: Label) -> bool:
 
 
 def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
-    """Match the findings of one job with its labels, those that name the place first."""
+    """Match the findings of one job with its labels, those with the exact location first."""
     left, scored = list(findings), Scored()
     fitting: dict[int, Finding] = {}
     for exact in (True, False):
-        for at, label in enumerate(labels):
+        for index, label in enumerate(labels):
             fits = [f for f in left if _tells(f, label, exact)]
-            if at not in fitting and fits:
-                fitting[at] = min(fits, key=lambda f: abs(f["steps"][0] - label.first_step))
-                left.remove(fitting[at])
+            if index not in fitting and fits:
+                fitting[index] = min(fits, key=lambda f: abs(f["steps"][0] - label.first_step))
+                left.remove(fitting[index])
     scored.matches = [
-        Match(label, fitting.get(at)) for at, label in enumerate(labels) if label.is_identifiable
+        Match(label, fitting.get(index))
+        for index, label in enumerate(labels)
+        if label.is_identifiable
     ]
     scored.false = [f for f in left if not any(_is_excused(f, label) for label in labels)]
     return scored
@@ -87,7 +89,7 @@ def _tells(finding: Finding, label: Label, exact: bool) -> bool:
 
 
 def _is_excused(finding: Finding, label: Label) -> bool:
-    """Told twice, or about something that cannot be told apart."""
+    """Whether it is a duplicate, or about a label that is not identifiable."""
     if not label.is_identifiable:
         return _spares_innocents(finding, label)
     return _tells(finding, label, exact=True)

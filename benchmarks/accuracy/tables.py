@@ -72,18 +72,18 @@ def _share(part: int, whole: int) -> float:
 
 def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
     """By kind: of the label where something was planted, of the finding where it was said."""
-    found: dict[str, Tally] = defaultdict(Tally)
+    by_kind: dict[str, Tally] = defaultdict(Tally)
     for one in scored:
         for match in one.matches:
-            tally = found[match.label.kind]
+            tally = by_kind[match.label.kind]
             tally.found += match.finding is not None
             tally.missed += match.finding is None
             tally.located += match.is_located
             if match.onset_error is not None:
                 tally.onsets.append(match.onset_error)
         for finding in one.false:
-            found[finding["kind"]].false += 1
-    return found
+            by_kind[finding["kind"]].false += 1
+    return by_kind
 
 
 def by_kind(
@@ -145,7 +145,7 @@ def _percents(errors: list[tuple[float, float]]) -> str:
 
 
 def excluded(outcomes: Sequence[Outcome]) -> list[str]:
-    """Labels that the generator says the data do not allow to tell."""
+    """Labels that are not identifiable from the data according to the generator."""
     labels = [label for o in outcomes for label in o.labels]
     out = [(label.kind, label.why_not) for label in labels if label.why_not]
     counts = {reason: out.count(reason) for reason in sorted(set(out))}

@@ -110,9 +110,9 @@ class Job:
             text, _ = self._process.communicate()
         self._kill()  # what it started
         seconds = time.monotonic() - self._begun_s
-        found = json.loads(self._found.read_text("utf-8")) if self._found.exists() else None
+        answer = json.loads(self._found.read_text("utf-8")) if self._found.exists() else None
         self._folder.cleanup()
-        return Ended(code, text or "", seconds, found)
+        return Ended(code, text or "", seconds, answer)
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -70,7 +70,7 @@ class Profile:
     @property
     def kernels(self) -> list[Work]:
         """Work that computes, in order of its begin."""
-        return [one for one in self.work if one.is_kernel]
+        return [item for item in self.work if item.is_kernel]
 
     def unix_ns(self, at_us: float) -> int:
         """Of a time in the trace."""
@@ -78,7 +78,7 @@ class Profile:
 
     def launched_in(self, begin_us: float, end_us: float) -> list[Work]:
         """Work whose launch lies in a stretch of time on the host, wherever it ran itself."""
-        return [one for one in self.work if begin_us <= one.launched_us < end_us]
+        return [item for item in self.work if begin_us <= item.launched_us < end_us]
 
 
 @dataclass(frozen=True)
@@ -145,27 +145,27 @@ def read_trace(trace: Mapping[str, Any]) -> Profile:
         work = _host_work(operators)
     return Profile(
         trace.get("baseTimeNanoseconds", 0),
-        sorted((one["ts"], _end(one)) for one in notes if one["name"].startswith(_STEPS)),
-        [Call(one["name"], one["ts"]) for one in calls],
-        sorted(work, key=lambda one: one.begin_us),
-        {one["name"]: one["ts"] for one in notes if not one["name"].startswith(_STEPS)},
-        [one["name"] for one in operators],
+        sorted((note["ts"], _end(note)) for note in notes if note["name"].startswith(_STEPS)),
+        [Call(call["name"], call["ts"]) for call in calls],
+        sorted(work, key=lambda item: item.begin_us),
+        {note["name"]: note["ts"] for note in notes if not note["name"].startswith(_STEPS)},
+        [operator["name"] for operator in operators],
     )
 
 
-def counts(found: Profile) -> Counts:
+def counts(profile: Profile) -> Counts:
     """Calls and work of the steps; raises ValueError without a step."""
-    if not found.steps:
+    if not profile.steps:
         raise ValueError("torch.profiler recorded no step")
-    begin_us, end_us = found.steps[0][0], found.steps[-1][1]
-    calls = Counter(call.name for call in found.calls if begin_us <= call.at_us <= end_us)
-    work = [one for one in found.work if begin_us <= one.launched_us <= end_us]
-    copies = [one for one in work if one.kind == "gpu_memcpy"]
-    pageable = sum("Pageable" in one.name for one in copies)
+    begin_us, end_us = profile.steps[0][0], profile.steps[-1][1]
+    calls = Counter(call.name for call in profile.calls if begin_us <= call.at_us <= end_us)
+    work = [item for item in profile.work if begin_us <= item.launched_us <= end_us]
+    copies = [item for item in work if item.kind == "gpu_memcpy"]
+    pageable = sum("Pageable" in copy.name for copy in copies)
     return Counts(
         waits=_number(calls, _WAITS) + pageable,
         copies=len(copies),
-        kernels=sum(one.is_kernel for one in work),
+        kernels=sum(item.is_kernel for item in work),
         queries=_number(calls, _QUERIES),
         may_wait=_number(calls, _MAY_WAIT),
     )
@@ -191,7 +191,9 @@ def _device_work(by_kind: Mapping[str, Any], calls: list[dict[str, Any]]) -> lis
 
 
 def _host_work(operators: Iterable[dict[str, Any]]) -> list[Work]:
-    in_order = sorted(operators, key=lambda one: (one["tid"], one["ts"], -one["dur"]))
+    in_order = sorted(
+        operators, key=lambda operator: (operator["tid"], operator["ts"], -operator["dur"])
+    )
     innermost = [
         one
         for one, after in pairwise([*in_order, {"tid": None, "ts": 0}])

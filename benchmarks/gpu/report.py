@@ -33,12 +33,12 @@ def _between(text: str, begin: str, end: str, new: str, page: Path) -> str:
 
 def parts() -> str:
     """Markdown: what each part says of itself."""
-    found = []
+    lines = []
     for part in PARTS:
         source = (Path(__file__).parent / "parts" / f"{part.module}.py").read_text("utf-8")
         title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
-        found.append(f"### {title.rstrip('.')}\n\n{text.strip()}\n")
-    return "\n" + "\n".join(found) + "\n"
+        lines.append(f"### {title.rstrip('.')}\n\n{text.strip()}\n")
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
@@ -46,7 +46,7 @@ def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
     if not machines:
         rows = [f"| ({part.letter}) {part.shows} | not run |" for part in PARTS]
         return "\n| part | |\n|---|---|\n" + "\n".join(rows) + "\n\n"
-    return "\n" + "\n".join(_of_machine(*one) for one in machines) + "\n"
+    return "\n" + "\n".join(_of_machine(*machine) for machine in machines) + "\n"
 
 
 def _of_machine(machine: Machine, results: list[Result]) -> str:

@@ -92,17 +92,17 @@ def _followed(process: subprocess.Popen[str]) -> tuple[list[str], int | None]:
 
     timer = threading.Timer(LIMIT_S, end)
     timer.start()
-    said: list[str] = []
+    lines: list[str] = []
     try:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
-            said = [*said[-19:], line.rstrip()]
+            lines = [*lines[-19:], line.rstrip()]
         code = process.wait()
     finally:
         timer.cancel()
         _kill(process)
-    return said, None if was_late.is_set() else code
+    return lines, None if was_late.is_set() else code
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
@@ -115,8 +115,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-def _state(code: int | None, said: list[str], figures: list[Figure]) -> tuple[str, str]:
-    last = said[-1][:300] if said else "it printed nothing"
+def _state(code: int | None, lines: list[str], figures: list[Figure]) -> tuple[str, str]:
+    last = lines[-1][:300] if lines else "it printed nothing"
     if code is None:
         return "stopped", f"it took more than {LIMIT_S} s; what it had found is kept"
     if code == NOT_HERE:
@@ -153,13 +153,13 @@ class ResultFiles:
     @staticmethod
     def all_below(folder: Path) -> list[tuple[Machine, list[Result]]]:
         """Every machine and its results, in order of the parts."""
-        found = []
+        machines = []
         for below in sorted(folder.glob("*/")):
             stored = [json.loads(path.read_text("utf-8")) for path in below.glob("*.json")]
             if stored:
                 results = sorted(map(_read, stored), key=lambda result: result.part.letter)
-                found.append((Machine(**stored[0]["machine"]), results))
-        return found
+                machines.append((Machine(**stored[0]["machine"]), results))
+        return machines
 
 
 def _read(stored: dict[str, Any]) -> Result:

@@ -74,32 +74,32 @@ def numbered(recorder: Recorder) -> Iterator[None]:
         del watched.open, watched.close
 
 
-def compared(spans: pa.Table, found: Profile) -> list[Compared]:
+def compared(spans: pa.Table, profile: Profile) -> list[Compared]:
     """Spans with work in them; `spans`: rows that the hooks wrote. Those of the first step are left
     out where there are steps: the profiler itself has things to do for the first time.
     """
-    first_us = found.steps[0][1] if found.steps else float("-inf")
-    work = sorted(found.work, key=lambda one: one.launched_us)
-    launched = [one.launched_us for one in work]
+    first_us = profile.steps[0][1] if profile.steps else float("-inf")
+    work = sorted(profile.work, key=lambda item: item.launched_us)
+    launched = [item.launched_us for item in work]
     columns = ["kind", "name", "ts_ns", "dur_ns", "args"]
     pairs = []
     for row in spans.select(columns).to_pylist():
-        begin_us = found.marks.get(f"{_OPEN}{row['args']}")
-        end_us = found.marks.get(f"{_CLOSE}{row['args']}")
+        begin_us = profile.marks.get(f"{_OPEN}{row['args']}")
+        end_us = profile.marks.get(f"{_CLOSE}{row['args']}")
         if begin_us is None or end_us is None or begin_us < first_us:
             continue
         inside = work[bisect.bisect_left(launched, begin_us) : bisect.bisect(launched, end_us)]
         if not inside:
             continue
-        last_us = max(one.end_us for one in inside)
+        last_us = max(item.end_us for item in inside)
         pairs.append(
             Compared(
                 row["kind"],
                 row["name"],
                 row["dur_ns"] / 1e3,
-                last_us - min(one.begin_us for one in inside),
-                busy_us([(one.begin_us, one.end_us) for one in inside]),
-                (row["ts_ns"] + row["dur_ns"] - found.base_ns) / 1e3 - last_us,
+                last_us - min(item.begin_us for item in inside),
+                busy_us([(item.begin_us, item.end_us) for item in inside]),
+                (row["ts_ns"] + row["dur_ns"] - profile.base_ns) / 1e3 - last_us,
             )
         )
     return pairs

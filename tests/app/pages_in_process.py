@@ -27,13 +27,13 @@ def text_of(tree: Any) -> str:
 
 def having(tree: Any, **values: Any) -> list[Component]:
     """Components with these properties; data_act stands for data-act."""
-    found = []
+    rows = []
     for part in parts(tree):
         if isinstance(part, Component):
             own = part.to_plotly_json()["props"]
             if all(own.get(k.replace("_", "-"), own.get(k)) == v for k, v in values.items()):
-                found.append(part)
-    return found
+                rows.append(part)
+    return rows
 
 
 def call(server: Flask, output: str, changed: str, **values: Any) -> dict[str, Any] | None:
@@ -45,10 +45,10 @@ def call(server: Flask, output: str, changed: str, **values: Any) -> dict[str, A
     outputs = [dict(zip(("id", "property"), o.split("."), strict=True)) for o in output.split(",")]
     name = output if len(outputs) == 1 else ".." + "...".join(output.split(",")) + ".."
     (known,) = [d for d in client.get("/_dash-dependencies").get_json() if d["output"] == name]
-    given = {key.replace("__", ".").replace("_", "-"): value for key, value in values.items()}
+    fields = {key.replace("__", ".").replace("_", "-"): value for key, value in values.items()}
 
     def filled(named: list[dict[str, str]]) -> list[dict[str, Any]]:
-        return [{**one, "value": given.get(f"{one['id']}.{one['property']}")} for one in named]
+        return [{**one, "value": fields.get(f"{one['id']}.{one['property']}")} for one in named]
 
     answer = client.post(
         "/_dash-update-component",

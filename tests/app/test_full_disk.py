@@ -17,7 +17,7 @@ from app.analysis.live_status import live_status
 from app.analysis.run_board import RunBoard
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
-from app.live.shipped_files import ReceivedFiles
+from app.live.shipped_files import ShippedFiles
 from app.runs.hub import Hub
 from app.server import make_app
 from ingest.errors import UserError
@@ -112,7 +112,7 @@ def test_an_import_works_again(disk: Disk, tmp_path: Path) -> None:
 
 def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
-    files = ReceivedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
+    files = ShippedFiles(disk.folder / "job", 0, lambda _path, _segment: "")
     parcel = rank_file(0)
     disk.fill()
     with pytest.raises(UserError, match="make room"):
@@ -152,13 +152,13 @@ def test_a_run_that_was_refused_for_want_of_room_is_opened_when_there_is_room(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.live.shipped_files.LEAST_FREE", 0)
-    told = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
+    hello = Hello("job", 0, 0, 1, start="start-of-this", secret="x" * 32)
     disk.fill()
     with pytest.raises(UserError, match="No space left"):
-        Claims(disk.folder).check(told)
+        Claims(disk.folder).check(hello)
     disk.make_room()
-    Claims(disk.folder).check(told)
-    assert (disk.folder / "job" / "attempts" / "0000").read_text("utf-8").strip() == told.start
+    Claims(disk.folder).check(hello)
+    assert (disk.folder / "job" / "attempts" / "0000").read_text("utf-8").strip() == hello.start
 
 
 def test_no_run_is_opened_where_the_disk_is_almost_full(disk: Disk) -> None:

@@ -66,5 +66,5 @@ def test_a_full_disk_is_one_sentence(verb: list[str]) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         f"rankscope {verb[0]}: the output cannot be written (No space left on device); "
-        "give it a place with free space\n"
+        "write it to a disk with free space\n"
     )

@@ -49,11 +49,11 @@ def test_info_agrees_with_the_counted_facts(
 ) -> None:
     facts = FACTS[name]
     summary = said(capsys, "info", imported(name))
-    told = {fact["rank"] for fact in facts if fact.get("rank") is not None}
+    answer = {fact["rank"] for fact in facts if fact.get("rank") is not None}
     assert sum(summary["events_per_rank"].values()) == sum(fact["n"] for fact in facts)
     assert summary["steps"] == sorted({step for fact in facts for step in fact["steps"]})
     assert summary["num_ranks"] == len(facts)
-    assert {str(rank) for rank in told} <= set(summary["events_per_rank"])
+    assert {str(rank) for rank in answer} <= set(summary["events_per_rank"])
 
 
 @pytest.mark.parametrize(

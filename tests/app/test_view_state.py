@@ -16,16 +16,16 @@ CASES = json.loads(Path(__file__).with_name("view_cases.json").read_text(encodin
 
 
 def view_of(case):
-    given = dict(case["view"])
-    if "ranks_to" in given:
-        given["ranks"] = range(given.pop("ranks_to") + 1)
+    view_fields = dict(case["view"])
+    if "ranks_to" in view_fields:
+        view_fields["ranks"] = range(view_fields.pop("ranks_to") + 1)
     for name in ("ranks", "steps", "t"):
-        if name in given:
-            given[name] = tuple(given[name])
+        if name in view_fields:
+            view_fields[name] = tuple(view_fields[name])
     for name in ("args", "model"):
-        if name in given:
-            given[name] = tuple(given[name].items())
-    return View(**given)
+        if name in view_fields:
+            view_fields[name] = tuple(view_fields[name].items())
+    return View(**view_fields)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -75,9 +75,9 @@ def run(tmp_path_factory):
     ],
 )
 def test_what_the_run_has_not_is_explained(run, given, says):
-    told = explain(View("a", **given), run)
-    assert len(told) == len(says)
-    for sentence, part in zip(told, says, strict=True):
+    sentences = explain(View("a", **given), run)
+    assert len(sentences) == len(says)
+    for sentence, part in zip(sentences, says, strict=True):
         assert part in sentence
         assert sentence.endswith(".")
 

@@ -161,8 +161,8 @@ def test_what_other_tools_are_given(tmp_path: Path) -> None:
     run, _ = drawn.write(tmp_path)
     spans = spans_of(run)
     write_sections(spans, tmp_path / "sections.json")
-    given = json.loads((tmp_path / "sections.json").read_text())
-    compute = given["kernels"]["compute"]
+    answer = json.loads((tmp_path / "sections.json").read_text())
+    compute = answer["kernels"]["compute"]
     assert (len(compute), len(compute[0])) == (drawn.job.num_ranks, drawn.job.num_steps)
     (rank,) = drawn.labels[0].ranks
     assert max(range(len(compute)), key=lambda r: compute[r][drawn.labels[0].first_step]) == rank

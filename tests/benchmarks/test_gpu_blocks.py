@@ -27,14 +27,14 @@ def wall(block: Block) -> float:
 
 def test_a_block_is_compared_with_its_two_neighbours_only() -> None:
     """The device gets slower all the time, which is no cost of a way."""
-    given = turns((OFF, 100), ("layers", 112), (OFF, 120), ("null", 130), (OFF, 140))
-    assert percent_more(given, "layers", wall).median == pytest.approx(100 * (112 / 110 - 1))
-    assert ms_more(given, "null", wall).median == 0
+    blocks = turns((OFF, 100), ("layers", 112), (OFF, 120), ("null", 130), (OFF, 140))
+    assert percent_more(blocks, "layers", wall).median == pytest.approx(100 * (112 / 110 - 1))
+    assert ms_more(blocks, "null", wall).median == 0
 
 
 def test_the_figure_of_a_way_is_the_median_of_its_blocks() -> None:
-    given = turns((OFF, 10), ("a", 11), (OFF, 10), ("a", 90), (OFF, 10), ("a", 12), (OFF, 10))
-    found = ms_more(given, "a", wall)
+    blocks = turns((OFF, 10), ("a", 11), (OFF, 10), ("a", 90), (OFF, 10), ("a", 12), (OFF, 10))
+    found = ms_more(blocks, "a", wall)
     assert found == Spread(1.5, 2, 41, 80, 3)
 
 
@@ -63,8 +63,8 @@ def test_an_aim_is_judged_where_the_null_is_narrower_or_the_cost_far_beyond_it(
 
 
 def test_a_spread_in_words() -> None:
-    given = spread([10.0, 12.0, 11.0]).in_words("%", "blocks")
-    assert given == "quartiles 10.5 to 11.5, most 12 %; 3 blocks"
+    text = spread([10.0, 12.0, 11.0]).in_words("%", "blocks")
+    assert text == "quartiles 10.5 to 11.5, most 12 %; 3 blocks"
 
 
 def test_a_block_counts_what_its_steps_take(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def memory(rss: list[int], peak: int = 0, dropped: int = 0) -> Memory:
 
 
 def test_growth_is_the_slope_once_the_beginning_is_over() -> None:
-    found = memory([0, 900, 1000, 1010, 1020, 1030, 1040])
-    assert growth(found.samples, lambda one: one.rss) == pytest.approx(20)
-    assert growth(found.samples[:1], lambda one: one.rss) == 0
+    samples = memory([0, 900, 1000, 1010, 1020, 1030, 1040])
+    assert growth(samples.samples, lambda one: one.rss) == pytest.approx(20)
+    assert growth(samples.samples[:1], lambda one: one.rss) == 0
 
 
 @pytest.mark.parametrize(("more", "holds"), [(0, True), (MIB, True), (MIB + 1, False)])
@@ -91,7 +91,9 @@ def test_the_default_level_may_take_nothing_of_the_device(more: int, holds: bool
     alone, found = memory([MIB] * 4, peak=100 * MIB), memory([3 * MIB] * 4, 100 * MIB + more)
     given = figures("layers", alone, found, is_promised=True)
     assert given[0].holds is holds
-    assert [one.holds for one in figures("watch", alone, found, is_promised=False)] == [None] * 5
+    assert [figure.holds for figure in figures("watch", alone, found, is_promised=False)] == [
+        None
+    ] * 5
     host = next(one for one in given if "host" in one.name)
     assert host.value == 2
     assert "growth per 1,000 steps 0.00 MiB" in host.note

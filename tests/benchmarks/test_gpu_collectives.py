@@ -50,16 +50,16 @@ def test_calls_without_a_row_are_counted_by_operation() -> None:
 def test_a_call_enqueued_after_its_kernel_does_not_hold() -> None:
     kernels = [(20_000, 50_000), (1_020_000, 1_050_000)]
     good = {"rows": [row(2, 1_000_000), row(1, 0)], "reduce_kernels": kernels}
-    found = by_name(nccl.kernel_figures("x", [good]))
-    assert found["x: enqueue to kernel, least"].holds
-    assert found["x: enqueue to kernel, least"].value == 20.0
-    assert found["x: from a row's start to its kernel"].value == 10.0
-    assert found["x: from a kernel's end to its row's"].value == 10.0
-    assert found["x: waited calls without an end"].holds
+    figures = by_name(nccl.kernel_figures("x", [good]))
+    assert figures["x: enqueue to kernel, least"].holds
+    assert figures["x: enqueue to kernel, least"].value == 20.0
+    assert figures["x: from a row's start to its kernel"].value == 10.0
+    assert figures["x: from a kernel's end to its row's"].value == 10.0
+    assert figures["x: waited calls without an end"].holds
     late = {"rows": [row(1, 0), row(2, 1_200_000, end_ns=-1)], "reduce_kernels": kernels}
-    found = by_name(nccl.kernel_figures("x", [late]))
-    assert found["x: enqueue to kernel, least"].holds is False
-    assert found["x: waited calls without an end"].holds is False
+    figures = by_name(nccl.kernel_figures("x", [late]))
+    assert figures["x: enqueue to kernel, least"].holds is False
+    assert figures["x: waited calls without an end"].holds is False
 
 
 def test_kernels_that_cannot_be_paired_are_told() -> None:
@@ -74,9 +74,9 @@ def test_rows_of_ddp_are_held_against_the_flight_recorder() -> None:
         for seq in (1, 2)
     ]
     flight = [entry(-900_000_000), entry(1_000_000), entry(2_000_000)]  # the first is of before
-    found = by_name(nccl.ddp_figures("x", [{"rows": rows, "flight": flight}]))
-    assert found["x: DDP's all-reduces without a row"].holds
-    assert found["x: DDP's all-reduces with an end"].value == 0
+    figures = by_name(nccl.ddp_figures("x", [{"rows": rows, "flight": flight}]))
+    assert figures["x: DDP's all-reduces without a row"].holds
+    assert figures["x: DDP's all-reduces with an end"].value == 0
     one = by_name(nccl.ddp_figures("x", [{"rows": rows[:1], "flight": flight}]))
     assert one["x: DDP's all-reduces without a row"].holds is False
     none = by_name(nccl.ddp_figures("x", [{"rows": [], "flight": []}]))
@@ -92,9 +92,9 @@ def test_durations_are_held_against_kernels() -> None:
             entry(5_000, duration_ms=0.031, time_discovered_completed_ns=40_050_000),
         ],
     }
-    found = by_name(nccl.duration_figures("x", [rank]))
-    assert round(float(found["x: Flight Recorder's duration less its kernel's"].value), 3) == 1.0
-    assert found["x: its end after the kernel's"].value == 40.0
+    figures = by_name(nccl.duration_figures("x", [rank]))
+    assert round(float(figures["x: Flight Recorder's duration less its kernel's"].value), 3) == 1.0
+    assert figures["x: its end after the kernel's"].value == 40.0
 
 
 def test_costs_are_told_beside_their_noise() -> None:

@@ -108,9 +108,9 @@ def test_how_a_part_ends(
     """Whatever it does, what it had found is kept."""
     code = f"from benchmarks.gpu.figures import *\ndef measure(place):\n    {FAKE_PARTS[name]}\n"
     kit_with(tmp_path, monkeypatch, code)
-    found = run_part(Part("x", "fake", "nothing"), "cpu", tmp_path / "results")
-    assert (found.state, why in found.why) == (state, True), found
-    assert found.figures[0] == Figure("x", 1.0, holds=found.figures[0].holds)
+    outcome = run_part(Part("x", "fake", "nothing"), "cpu", tmp_path / "results")
+    assert (outcome.state, why in outcome.why) == (state, True), outcome
+    assert outcome.figures[0] == Figure("x", 1.0, holds=outcome.figures[0].holds)
 
 
 def kit_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -29,10 +29,10 @@ def test_a_step_without_kernels_does_not_hold() -> None:
 
 def test_times_after_a_capture_are_told_against_those_before() -> None:
     times = {"before": [(1.0, 0.5), (1.0, 0.5), (3.0, 0.5), (3.0, 0.5)], "after": [(4.0, 0.75)] * 4}
-    found = {figure.name: figure.value for figure in capture.time_figures(times)}
-    assert found["a step after against before, wall time"] == 2.0
-    assert found["the same, second half against first: noise, wall time"] == 2.0
-    assert found["a step after against before, CPU time"] == 0.25
+    figures = {figure.name: figure.value for figure in capture.time_figures(times)}
+    assert figures["a step after against before, wall time"] == 2.0
+    assert figures["the same, second half against first: noise, wall time"] == 2.0
+    assert figures["a step after against before, CPU time"] == 0.25
 
 
 def frame(
@@ -253,8 +253,8 @@ def test_what_a_device_does_not_answer_is_named_and_left_out() -> None:
     assert [(figure.name, figure.value) for figure in said] == [
         ("NVLink errors", "not here: not supported")
     ]
-    found = nvml.reading_figures(left, 3)
-    assert [figure.name for figure in found] == [
+    figures = nvml.reading_figures(left, 3)
+    assert [figure.name for figure in figures] == [
         "a reading of 1 queries, wall time",
         "a reading of 1 queries, CPU time",
         "power, wall time",

@@ -39,7 +39,7 @@ def trace(*events: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> None:
-    found = read_trace(
+    profile = read_trace(
         trace(
             event("user_annotation", STEP, 100, 100),
             *[
@@ -65,7 +65,7 @@ def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> 
             *launched(9, 150, 160, 5),
         )
     )
-    seen = counts(found)
+    seen = counts(profile)
     assert (seen.waits, seen.copies, seen.kernels, seen.queries, seen.may_wait) == (
         6,
         2,
@@ -77,7 +77,7 @@ def test_waits_are_calls_that_wait_and_copies_of_memory_that_is_not_pinned() -> 
 
 def test_only_what_lies_within_the_steps_counts() -> None:
     sync = "cudaDeviceSynchronize"
-    found = read_trace(
+    profile = read_trace(
         trace(
             event("cuda_runtime", sync, 50),
             event("user_annotation", STEP, 100, 10),
@@ -90,7 +90,7 @@ def test_only_what_lies_within_the_steps_counts() -> None:
             *launched(2, 131, 140, 10),
         )
     )
-    seen = counts(found)
+    seen = counts(profile)
     assert (seen.waits, seen.kernels) == (3, 1)
 
 
@@ -111,10 +111,10 @@ def test_a_kernel_belongs_to_the_step_that_launched_it(tmp_path: Path) -> None:
         event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 60, correlation=6),
     )
     path.write_bytes(gzip.compress(json.dumps(seen).encode()))
-    found = read_file(path)
-    assert capture.in_steps(found) == [1, 1]
-    assert [one.begin_us for one in found.kernels] == [40, 45, 50]
-    assert found.unix_ns(40) == BASE_NS + 40_000
+    profile = read_file(path)
+    assert capture.in_steps(profile) == [1, 1]
+    assert [kernel.begin_us for kernel in profile.kernels] == [40, 45, 50]
+    assert profile.unix_ns(40) == BASE_NS + 40_000
 
 
 def spans(*rows: dict[str, Any]) -> pa.Table:
@@ -123,7 +123,7 @@ def spans(*rows: dict[str, Any]) -> pa.Table:
 
 
 def test_a_span_is_compared_with_what_was_launched_inside_it() -> None:
-    found = read_trace(
+    profile = read_trace(
         trace(
             *launched(1, 90, 95, 400),  # before it: runs on into it, and is not its own
             event("user_annotation", "rankscope open 3", 100),
@@ -134,14 +134,14 @@ def test_a_span_is_compared_with_what_was_launched_inside_it() -> None:
         )
     )
     row = {"ts_ns": BASE_NS + 498_000, "dur_ns": 205_000, "args": "3"}
-    (one,) = compared(spans(row), found)
+    (one,) = compared(spans(row), profile)
     assert (one.kind, one.span_us, one.work_us, one.busy_us) == ("forward", 205, 200, 150)
     assert one.error_us == 5
     assert one.late_us == pytest.approx(3)  # ends at 703 by the hooks, at 700 by the profiler
 
 
 def test_spans_without_a_number_a_mark_or_work_are_left_out() -> None:
-    found = read_trace(
+    profile = read_trace(
         trace(
             event("user_annotation", "rankscope open 1", 100),
             event("user_annotation", "rankscope close 1", 130),
@@ -149,7 +149,9 @@ def test_spans_without_a_number_a_mark_or_work_are_left_out() -> None:
         )
     )
     at = {"ts_ns": BASE_NS, "dur_ns": 1}
-    assert compared(spans(at | {"args": "1"}, at | {"args": "2"}, at | {"args": None}), found) == []
+    assert (
+        compared(spans(at | {"args": "1"}, at | {"args": "2"}, at | {"args": None}), profile) == []
+    )
 
 
 def test_time_in_which_several_kernels_run_counts_once() -> None:
@@ -173,12 +175,12 @@ def test_spans_of_the_hooks_carry_the_number_that_the_profiler_has(tmp_path: Pat
 
     try:
         with numbered(tracer.recorder):
-            found = profiled(place, step, 3)
+            profile = profiled(place, step, 3)
         step()  # not numbered any more
     finally:
         tracer.stop()
-    pairs = compared(rows_of(tmp_path / "runs", "spans"), found)
-    assert len([one for one in pairs if one.kind == "optimizer"]) == 2
-    assert {"forward", "backward", "optimizer"} <= {one.kind for one in pairs}
-    assert all(one.error_us > 0 for one in pairs)
-    assert all(0 < one.busy_us <= one.work_us for one in pairs)
+    pairs = compared(rows_of(tmp_path / "runs", "spans"), profile)
+    assert len([pair for pair in pairs if pair.kind == "optimizer"]) == 2
+    assert {"forward", "backward", "optimizer"} <= {pair.kind for pair in pairs}
+    assert all(pair.error_us > 0 for pair in pairs)
+    assert all(0 < pair.busy_us <= pair.work_us for pair in pairs)

@@ -95,7 +95,7 @@ def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
 
 
 def test_a_run_that_comes_up_opens_by_itself(server: Served, tabs: OpenTab, tmp_path: Path) -> None:
-    server.hub.expect("job", "the ranks come up; this page opens by itself")
+    server.hub.expect("job", "the ranks come up; this page opens automatically")
     tab = tabs(f"http://{server.address}")
     tab.problems.allow("status 400")
     tab.problems.allow("Bad Request")

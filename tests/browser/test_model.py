@@ -243,7 +243,7 @@ def test_next_tokens_other_runs_and_other_axes_are_drawn(
     assert tab.view()["model"]["axis"] == "tokens"
     tab.open(View(model_run, "model", model=(("axis", "tokens"),)).url())
     tab.wait_for(
-        "document.querySelector('.model-bar')?.innerText.includes('tells no tokens per step')"
+        "document.querySelector('.model-bar')?.innerText.includes('logs no tokens per step')"
     )
     assert tab.page.get_by_label("over", exact=True).input_value() == ""
     assert tab.page.locator('.model-bar option[value="tokens"]').is_disabled()

@@ -153,7 +153,7 @@ def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: 
         tab.wait_for(f"{said}.includes('The prompt is empty')")
         tab.page.get_by_label("prompt", exact=True).fill("5 7")
         run.click()
-        tab.wait_for(f"{said}.includes('2 of 8 ranks are connected; a prompt takes all of them')")
+        tab.wait_for(f"{said}.includes('2 of 8 ranks are connected; a prompt needs all of them')")
         _answer(ranks, ["<b>five</b>", " a", "end"])
         tab.wait_for(f"{said}.includes('After step 7: 3 tokens; training waited 12 ms')")
         tab.page.get_by_role("button", name="·a, 50%", exact=True).click()

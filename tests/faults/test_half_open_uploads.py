@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.uploads.sending import PLACE, STREAM, TUS, listed, trace
+from tests.app.uploads.sending import STREAM, TUS, UPLOADS_FOLDER, listed, trace
 from tests.faults.serving import Server, serving
 from tests.waiting import wait_until
 
@@ -52,7 +52,7 @@ def half_sent(server: Server, upload: str, num: int) -> Iterator[list[socket.soc
 
 
 def num_files(runs: Path) -> int:
-    return sum(1 for _ in (runs / PLACE).rglob("*"))
+    return sum(1 for _ in (runs / UPLOADS_FOLDER).rglob("*"))
 
 
 @pytest.mark.faults

@@ -187,7 +187,7 @@ def test_a_rank_that_comes_again_takes_its_own_place_and_no_other_start_does(
         old.send(hello("night"))
         old.recv(WAIT_S)
         code, reason = tried(server, hello("night", start="another-start"))
-        assert (code, "another start has attempt 0" in reason) == (agents.NOT_YOURS, True)
+        assert (code, "another start owns attempt 0" in reason) == (agents.NOT_YOURS, True)
         code, _ = tried(server, hello("night", rank=5, start="another-start"))
         assert code == agents.NOT_YOURS
         new.send(hello("night"))

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.access.wrong_tokens import MOST_AT_ONCE
 from app.live import claims
-from app.live.connected_rank import Hello, LiveRank
+from app.live.connected_rank import ConnectedRank, Hello
 from app.routes.live import agents
 from app.settings import Settings
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state
@@ -74,7 +74,7 @@ def test_what_is_no_json_reaches_nobody(server: Served, told: str, value: str) -
             assert strictly(browser.recv(WAIT_S))["connected"] == 1
 
 
-def kept_of(rank: LiveRank) -> int:
+def kept_of(rank: ConnectedRank) -> int:
     return len(json.dumps(rank.as_json()))
 
 
@@ -82,11 +82,11 @@ def test_a_rank_has_little_to_say_of_itself() -> None:
     nested = json.loads("[" + "[]," * 10_000 + "[]]")
     many = {f"n{number}": number for number in range(10_000)}
     for what in ({"x": nested}, {"layers": nested}, {"layers": list(range(10_000))}, many):
-        rank = LiveRank(Hello.from_json(json.loads(hello(what=what))))
+        rank = ConnectedRank(Hello.from_json(json.loads(hello(what=what))))
         assert kept_of(rank) < 1_000
         rank.beat({**BEAT, "watches": [{"id": "w", "text": "x" * 9_999, "x": nested, **many}]})
         assert kept_of(rank) < 2_000
-    rank = LiveRank(Hello.from_json(json.loads(hello(what={"layers": [0, 1], "heads": 4}))))
+    rank = ConnectedRank(Hello.from_json(json.loads(hello(what={"layers": [0, 1], "heads": 4}))))
     rank.beat({**BEAT, "watches": [{"id": "w", "text": "t", "cost_ms_per_step": 1.5, "frames": 3}]})
     told = rank.as_json()
     assert told["what"] == {"layers": [0, 1], "heads": 4}

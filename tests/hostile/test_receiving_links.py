@@ -12,7 +12,7 @@ import pytest
 from app.live.claims import Claims, NotYours
 from app.live.connected_rank import Hello
 from app.live.segment_check import problem_of
-from app.live.shipped_files import ReceivedFiles, has_ended
+from app.live.shipped_files import ShippedFiles, has_ended
 from ingest.errors import UserError
 from ingest.index.quarantine import Quarantine
 from tests.hostile.test_job_tokens import rank_file, segment, steps_file
@@ -141,7 +141,7 @@ def test_a_claim_that_is_a_link_is_not_followed(run: Path, elsewhere: Path, name
 def test_a_file_is_not_written_through_a_link(
     run: Path, elsewhere: Path, place: str, parcel: Parcel
 ) -> None:
-    files = ReceivedFiles(run, 0, problem_of)
+    files = ShippedFiles(run, 0, problem_of)
     files.store(steps_file(number=7))  # the link comes later
     name = place.replace("NAME", str(SegmentName("steps", 0, 0, 8)))
     name = name.replace("JSON", "0000-00000.json").replace("PID", str(os.getpid()))
@@ -149,7 +149,7 @@ def test_a_file_is_not_written_through_a_link(
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(elsewhere / "keys")
     before = contents(elsewhere)
-    for one in (files, ReceivedFiles(run, 0, problem_of)):
+    for one in (files, ShippedFiles(run, 0, problem_of)):
         ends(lambda one=one: one.store(parcel))  # type: ignore[misc]
     assert contents(elsewhere) == before
 
@@ -162,13 +162,13 @@ def test_a_file_is_not_written_through_a_link(
 def test_no_folder_that_is_a_link_is_written(
     run: Path, elsewhere: Path, name: str, parcel: Parcel
 ) -> None:
-    files = ReceivedFiles(run, 0, problem_of)
+    files = ShippedFiles(run, 0, problem_of)
     files.store(steps_file(number=7))  # it was open before
     if (run / name).is_dir():
         (run / name).rename(run / "before")
     (run / name).symlink_to(elsewhere)
     before = contents(elsewhere)
-    for one in (files, ReceivedFiles(run, 0, problem_of)):
+    for one in (files, ShippedFiles(run, 0, problem_of)):
         if name == "incoming/00000" and parcel.segment is not None:
             continue
         assert "is a link" in str(ends(lambda one=one: one.store(parcel)))  # type: ignore[misc]
@@ -201,6 +201,6 @@ def test_a_pipe_keeps_no_file_waiting(run: Path, name: str) -> None:
     (run / name).parent.mkdir()
     os.mkfifo(run / name)
     for parcel in (segment(b"rows"), rank_file(0)):
-        ends(lambda parcel=parcel: ReceivedFiles(run, 0, problem_of).store(parcel))  # type: ignore[misc]
+        ends(lambda parcel=parcel: ShippedFiles(run, 0, problem_of).store(parcel))  # type: ignore[misc]
     ends(lambda: has_ended(run, 0, 0))
     ends(lambda: Quarantine(run).sentences())

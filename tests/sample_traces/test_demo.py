@@ -221,4 +221,4 @@ def test_the_browser_opens_where_there_is_a_display_and_sigterm_leaves_nothing_e
 
 def test_a_replay_plants_no_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--replay", "--fault", "gc=1"]) == 2
-    assert "--replay shows what was recorded" in capsys.readouterr().err
+    assert "--replay opens a recorded run" in capsys.readouterr().err

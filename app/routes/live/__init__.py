@@ -1,1 +1,3 @@
-"""Routes and sockets of running jobs: agents of ranks, live status, watching, perturbing."""
+"""Routes and sockets of running jobs: agents of ranks, live status, capture requests,
+perturbing.
+"""

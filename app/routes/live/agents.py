@@ -1,11 +1,11 @@
-"""The socket of the ranks: frames and signs of life come here, commands go back.
+"""The socket of the ranks: it receives frames and heartbeats and sends commands.
 
-`{base}/agent`, opened with the job token (app.access.auth) and, by the hello, with the secret of a
-run: it says which rank of which attempt the connection may write (app.live.claims). Text is JSON:
+`{base}/agent` requires the job token (app.access.auth) and a hello with the run's secret, which
+determines the rank and the attempt that the connection may write (app.live.claims). Text is JSON:
 hello, heartbeat, ack, bye from the rank; welcome, watch, command to it. Binary is one frame
-(trace_hooks.protocol.frames) or one file (trace_hooks.protocol.file_transfer). The server closes a
-connection that sends what is malformed, too much or nothing at all, with a close code and one
-sentence; the rank connects again by itself, and training does not notice.
+(trace_hooks.protocol.frames) or one file (trace_hooks.protocol.file_transfer). If a connection
+sends malformed messages, too many or none, the server closes it with a close code and one sentence;
+the rank reconnects on its own, and training does not notice.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.access.auth import AGENT_PATH
 from app.live.claims import Claims, NotYours, TooMany
-from app.live.connected_rank import ENDED, Hello, LiveRank, OtherVersion
+from app.live.connected_rank import ENDED, ConnectedRank, Hello, OtherVersion
 from app.live.connected_ranks import Crowded
 from app.live.frame_cache import key_of
 from app.live.jobs import LiveJobs
 from app.live.segment_check_processes import SegmentChecks
-from app.live.shipped_files import ReceivedFiles
+from app.live.shipped_files import ShippedFiles
 from app.routes.context import RouteContext
 from app.web.caller import JOB
 from app.web.plain_json import loads
@@ -42,12 +42,12 @@ MALFORMED, UNKNOWN_TOKEN, NOT_YOURS, SILENT, REPLACED = 4400, 4401, 4403, 4408, 
 OTHER_VERSION, FLOOD, FAILED, CROWDED = 4426, 4429, 4500, 4503
 """Close codes."""
 HELLO_S = 10.0
-"""What a rank gets to say who it is."""
+"""Time limit for a rank's hello."""
 SILENT_S = 15.0
-"""A rank that sends nothing for so long is gone; its heartbeats come each second."""
+"""A rank that sends nothing for this long is gone; it sends a heartbeat each second."""
 SEND_S = 10.0
 MESSAGES_PER_S, BYTES_PER_S = 1_000.0, float(64 << 20)
-"""What a rank is told to keep to; twice as much is a flood."""
+"""The limits that the welcome sends to a rank; twice as much is a flood."""
 TEXTS_PER_S, MOST_TEXTS = 20.0, 400.0
 LONGEST_TEXT = 1 << 16
 _LONGEST_REASON = 120
@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class _Refused(Exception):
-    """The rank is let go: close code and one sentence."""
+    """The server closes the connection: close code and one sentence."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -65,21 +65,21 @@ class _Refused(Exception):
 
 
 class _Disk:
-    """What sockets of ranks do on disk, in threads that nobody else waits for."""
+    """Disk access for the ranks' sockets, in threads that nothing else uses."""
 
     def __init__(self, runs: Path, is_connected: Callable[[str], bool]) -> None:
         self.claims = Claims(runs, is_connected)
         self.checks = SegmentChecks()
         self._limiters: dict[str, CapacityLimiter] = {}
 
-    async def run(self, what: str, function: Callable[..., T], *given: Any) -> T:
-        """What a function says; `what` has threads of its own."""
+    async def run(self, what: str, function: Callable[..., T], *arguments: Any) -> T:
+        """The result of a function; each `what` has its own threads."""
         limiter = self._limiters.setdefault(what, CapacityLimiter(_DISK_THREADS))
-        return await run_sync(function, *given, limiter=limiter)
+        return await run_sync(function, *arguments, limiter=limiter)
 
 
 def routes(context: RouteContext) -> list[WebSocketRoute]:
-    """The socket of the ranks of all runs; `runs` is where the files are stored that they send."""
+    """The socket of all runs' ranks; the files that they send are stored below `runs`."""
     jobs, runs = context.jobs, context.hub.store.folder
     disk = _Disk(runs, jobs.ranks.is_connected)
 
@@ -89,10 +89,10 @@ def routes(context: RouteContext) -> list[WebSocketRoute]:
             if not websocket.scope.get(JOB):
                 raise _Refused(
                     UNKNOWN_TOKEN,
-                    "this job token is not known here; set TRACE_HOOKS_TOKEN to the "
+                    "this job token is not valid here; set TRACE_HOOKS_TOKEN to the "
                     "one the server was started with",
                 )
-            await _Line(jobs, websocket, disk).serve()
+            await _RankSocket(jobs, websocket, disk).serve()
         except _Refused as error:
             await _close(websocket, error.code, str(error))
         except (TimeoutError, WebSocketDisconnect):
@@ -102,7 +102,7 @@ def routes(context: RouteContext) -> list[WebSocketRoute]:
 
 
 def _may_send(hello: Hello, parcel: file_transfer.Parcel) -> bool:
-    """Whether a file is the rank's own, of this attempt or what is left of one before it."""
+    """Whether a file is the rank's own, of this attempt or left over from an earlier one."""
     if parcel.rank is None or parcel.attempt is None:
         return hello.rank == 0  # the file of the run
     return parcel.rank == hello.rank and parcel.attempt <= hello.attempt
@@ -110,11 +110,12 @@ def _may_send(hello: Hello, parcel: file_transfer.Parcel) -> bool:
 
 async def _close(websocket: WebSocket, code: int, reason: str) -> None:
     short = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
-    with suppress(TimeoutError, WebSocketDisconnect, RuntimeError):  # it has left already
+    # the rank has disconnected already
+    with suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
         await asyncio.wait_for(websocket.close(code, short), SEND_S)
 
 
-class _Line:
+class _RankSocket:
     """One rank's socket."""
 
     def __init__(self, jobs: LiveJobs, websocket: WebSocket, disk: _Disk) -> None:
@@ -126,14 +127,14 @@ class _Line:
         self._texts = Rate(TEXTS_PER_S, MOST_TEXTS)
 
     async def serve(self) -> None:
-        """Take what the rank sends and give it its commands, until one of both ends it."""
+        """Receive messages and send commands until either side closes the connection."""
         rank = await self._entered(await self._hello())
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._welcome()
             tasks = [
-                asyncio.create_task(self._take(rank)),
-                asyncio.create_task(self._give(rank)),
+                asyncio.create_task(self._receive(rank)),
+                asyncio.create_task(self._send_commands(rank)),
                 asyncio.create_task(self._until_replaced(rank)),
             ]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -160,8 +161,8 @@ class _Line:
         }
         await asyncio.wait_for(self._websocket.send_json(welcome), SEND_S)
 
-    async def _entered(self, message: dict[str, Any]) -> LiveRank:
-        """The rank that a hello claims to be; raises _Refused where it may not be."""
+    async def _entered(self, message: dict[str, Any]) -> ConnectedRank:
+        """The rank that a hello claims to be; raises _Refused if the claim is not valid."""
         try:
             hello = Hello.from_json(message)
             await self._disk.run("claims", self._disk.claims.check, hello)
@@ -182,16 +183,16 @@ class _Line:
         try:
             message = await asyncio.wait_for(self._websocket.receive(), limit_s)
         except TimeoutError:
-            raise _Refused(SILENT, f"nothing came for {limit_s:.0f} s") from None
+            raise _Refused(SILENT, f"no message for {limit_s:.0f} s") from None
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1006))
         text, content = message.get("text"), message.get("bytes")
         size = len(text if text is not None else content or b"")
         allowed = self._messages.take() and self._bytes.take(size)
         if not allowed or (text is not None and not self._texts.take()):
-            raise _Refused(FLOOD, "messages come faster than the server takes them")
+            raise _Refused(FLOOD, "messages arrive faster than the server accepts them")
         if text is not None and size > LONGEST_TEXT:
-            raise _Refused(MALFORMED, f"a text of a rank has {LONGEST_TEXT} characters at most")
+            raise _Refused(MALFORMED, f"a rank's text may have at most {LONGEST_TEXT} characters")
         received: str | bytes = text if text is not None else content or b""
         return received
 
@@ -201,35 +202,35 @@ class _Line:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise _Refused(MALFORMED, "this text of a rank is not a JSON object")
+            raise _Refused(MALFORMED, "this text from a rank is not a JSON object")
         return value
 
-    async def _take(self, rank: LiveRank) -> None:
+    async def _receive(self, rank: ConnectedRank) -> None:
         while True:
             message = await self._message(SILENT_S)
             rank.seen()
             try:
                 if isinstance(message, bytes) and message.startswith(file_transfer.MAGIC):
-                    await self._take_file(rank, file_transfer.decode(message))
+                    await self._receive_file(rank, file_transfer.decode(message))
                 elif isinstance(message, bytes):
-                    self._take_frame(rank, message)
-                elif not self._take_text(rank, value := self._object(message)):
+                    self._receive_frame(rank, message)
+                elif not self._receive_text(rank, value := self._object(message)):
                     await self._end(rank, value.get("complete") is True)
                     return
             except ValueError as error:
                 raise _Refused(MALFORMED, str(error)) from error
 
-    def _take_frame(self, rank: LiveRank, content: bytes) -> None:
+    def _receive_frame(self, rank: ConnectedRank, content: bytes) -> None:
         hello = rank.hello
         frame = replace(decode(content), attempt=hello.attempt, rank=hello.rank)
         rank.received += 1
         self._jobs.frames.put(key_of(hello.run, hello.rank, frame), frame.encode())
 
-    async def _take_file(self, rank: LiveRank, parcel: file_transfer.Parcel) -> None:
-        """Store a file of a rank that shares no disk with this server, and say so."""
+    async def _receive_file(self, rank: ConnectedRank, parcel: file_transfer.Parcel) -> None:
+        """Store a file of a rank that shares no disk with this server, and confirm it."""
         hello = rank.hello
         if not _may_send(hello, parcel):
-            raise _Refused(NOT_YOURS, f"{parcel.name} is no file of rank {hello.rank}")
+            raise _Refused(NOT_YOURS, f"{parcel.name} is not a file of rank {hello.rank}")
         answer = {"type": "stored", "name": parcel.name}
         try:
             problem = await self._disk.run("files", self._files(hello).store, parcel)
@@ -239,29 +240,29 @@ class _Line:
             answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
         await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
 
-    def _files(self, hello: Hello) -> ReceivedFiles:
-        """Files of a rank. Raises UserError where none are kept."""
+    def _files(self, hello: Hello) -> ShippedFiles:
+        """Files of a rank. Raises UserError if this server cannot store them."""
         known = self._jobs.ranks.runs[hello.run].files
         if hello.rank not in known:
             folder = self._disk.claims.folder(hello.run)
-            known[hello.rank] = ReceivedFiles(folder, hello.rank, self._disk.checks.problem_of)
+            known[hello.rank] = ShippedFiles(folder, hello.rank, self._disk.checks.problem_of)
         return known[hello.rank]
 
-    async def _end(self, rank: LiveRank, is_complete: bool) -> None:
-        """A rank says good-bye; what it has sent is complete, or a later start sends the rest."""
+    async def _end(self, rank: ConnectedRank, is_complete: bool) -> None:
+        """End a rank's attempt; its files are complete, or a later start sends the rest."""
         rank.state = ENDED
         files = self._jobs.ranks.runs[rank.hello.run].files.get(rank.hello.rank)
         if files is not None and is_complete:
             with suppress(UserError):  # the disk is full, and the attempt stays open
                 await self._disk.run("files", files.end, rank.hello.attempt)
 
-    def _take_text(self, rank: LiveRank, message: dict[str, Any]) -> bool:
-        """Take one text; False where the rank says good-bye."""
+    def _receive_text(self, rank: ConnectedRank, message: dict[str, Any]) -> bool:
+        """Process one text; False if it ends the connection."""
         kind = message.get("type")
         if kind == "heartbeat":
             rank.beat(message)
         elif kind == "ack":
-            rank.heard(message)
+            rank.acknowledge(message)
         elif kind == "hello":
             self._jobs.ranks.again(rank, Hello.from_json(message))
         elif kind == "bye":
@@ -270,11 +271,11 @@ class _Line:
             raise _Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
         return True
 
-    async def _give(self, rank: LiveRank) -> None:
+    async def _send_commands(self, rank: ConnectedRank) -> None:
         while True:
             command = await rank.commands.get()
             await asyncio.wait_for(self._websocket.send_json(command), SEND_S)
 
-    async def _until_replaced(self, rank: LiveRank) -> None:
+    async def _until_replaced(self, rank: ConnectedRank) -> None:
         await rank.replaced.wait()
         raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected again")

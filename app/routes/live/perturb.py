@@ -1,11 +1,11 @@
 """Data of the view Perturb of the page Model, and which ranks of a run are connected.
 
-model/perturbations   what was perturbed, in every attempt, as the ranks' marks tell
-model/captures        marks of captures of kernels, newest first (`attempt`)
+model/perturbations   what was perturbed, in every attempt, according to the ranks' marks
+model/captures        marks of kernel captures, newest first (`attempt`)
 model/losses          loss over the steps (`attempt`, `steps=FIRST..LAST`, `width`)
-connected?run=RUN     connected ranks in sum: what they have and allow, what they are asked for
+connected?run=RUN     summary of the connected ranks: what they have, allow and are requested to do
 
-None of it is content: every role may see it.
+None of this is content: every role may see it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.live.commands import layers_of
-from app.live.connected_rank import LiveRank
+from app.live.connected_rank import ConnectedRank
 from app.routes.context import RouteContext
 from app.routes.ranks import Asked
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
 from app.view_state import format_ranks
 from app.views.model.losses import logged_losses, losses
-from app.views.model.perturbations import recorded, told
+from app.views.model.perturbations import as_json, recorded
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from app.web.caller import ROLE
@@ -46,16 +46,16 @@ def routes(context: RouteContext) -> list[BaseRoute]:
     def perturbed(asked: Asked, stop: Stop) -> Response:
         run = hub.run(asked.run)
         marks = hub.cache.get(asked.run, "perturbations", recorded, STALE_WHILE_REVALIDATE, stop)
-        found = told(marks, run)
-        said = {"perturbations": found, "attempts": run.attempts, "state": run.state}
-        return JSONResponse(said, headers=_NO_STORE)
+        shown = as_json(marks, run)
+        content = {"perturbations": shown, "attempts": run.attempts, "state": run.state}
+        return JSONResponse(content, headers=_NO_STORE)
 
     def captures(asked: Asked, stop: Stop) -> Response:
         rows = (
             hub.run(asked.run).ask("marks", attempt=asked.whole("attempt"), stop=stop).to_pylist()
         )
-        found = [row for row in rows if row["kind"] == "kernel_capture"][-_MOST_CAPTURES:]
-        shown = [{name: row[name] for name in ("attempt", "rank", "step", "text")} for row in found]
+        marks = [row for row in rows if row["kind"] == "kernel_capture"][-_MOST_CAPTURES:]
+        shown = [{name: row[name] for name in ("attempt", "rank", "step", "text")} for row in marks]
         return JSONResponse({"captures": shown[::-1]}, headers=_NO_STORE)
 
     def loss(asked: Asked, stop: Stop) -> Response:
@@ -76,8 +76,8 @@ def routes(context: RouteContext) -> list[BaseRoute]:
         run = jobs.ranks.runs.get(request.query_params.get("run", ""))
         role: Role | None = request.scope.get(ROLE)
         may_ask = role is not None and role >= Role.operator
-        found = _summary(run.connected if run else [])
-        return JSONResponse({"may_ask": may_ask, **found}, headers=_NO_STORE)
+        summary = _summary(run.connected if run else [])
+        return JSONResponse({"may_ask": may_ask, **summary}, headers=_NO_STORE)
 
     return [
         _route("perturbations", perturbed),
@@ -94,13 +94,13 @@ def _route(name: str, compute: Any) -> Route:
     return Route(_PATH + name, handle)
 
 
-def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
-    """Of connected ranks: who they are, what they have, allow and are asked for."""
-    asked: dict[Perturbation, list[int]] = defaultdict(list)
+def _summary(ranks: list[ConnectedRank]) -> dict[str, Any]:
+    """Of connected ranks: which they are, what they have, allow and are requested to do."""
+    requested: dict[Perturbation, list[int]] = defaultdict(list)
     for rank in ranks:
-        for one in rank.perturbations:
-            asked[one].append(rank.hello.rank)
-    heads = [told for rank in ranks if type(told := rank.hello.what.get("heads")) is int]
+        for perturbation in rank.perturbations:
+            requested[perturbation].append(rank.hello.rank)
+    heads = [count for rank in ranks if type(count := rank.hello.what.get("heads")) is int]
     allowing = [rank.hello.rank for rank in ranks if rank.hello.allow_perturbation]
     return {
         "connected": len(ranks),
@@ -111,7 +111,11 @@ def _summary(ranks: list[LiveRank]) -> dict[str, Any]:
         "layers": sorted({layer for rank in ranks for layer in layers_of(rank)}),
         "heads": max(heads, default=None),
         "asked": [
-            {"perturbation": one.to_json(), "text": one.text, "ranks": format_ranks(sorted(at))}
-            for one, at in asked.items()
+            {
+                "perturbation": perturbation.to_json(),
+                "text": perturbation.text,
+                "ranks": format_ranks(sorted(perturbed)),
+            }
+            for perturbation, perturbed in requested.items()
         ],
     }

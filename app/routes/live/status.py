@@ -1,8 +1,8 @@
-"""The live socket: sends a browser each piece of news at once, and each second how old the data is.
+"""The live socket: notifies a browser at once of new data, and each second how old the data is.
 
 `{base}/api/live?run=NAME` sends app.analysis.live_status.LiveStatus as JSON; without a run it sends
-{version} whenever a run has come, gone or changed. A message is made when it is sent: a slow
-browser gets the newest state only, and nothing queues up.
+{version} whenever a run is added, removed or changed. The server builds each message when it sends
+it: a slow browser gets only the newest state, and nothing queues up.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from ingest.errors import UserError
 
 HEARTBEAT_S = 1.0
 SHORTEST_S = 0.05
-"""Pause between two messages, so that a run that changes all the time does not flood."""
+"""Pause between two messages, so that a run that changes all the time does not flood the
+browser."""
 AWAITED_S = 1.5
-"""How long a socket waits for a first index: less than the page, so that a page that has nothing
-yet gets the same answer here, and looks again when there is something.
+"""A socket waits this long for a first index: less than the page. So a page that found no index
+gets the same answer here, and checks again later.
 """
 SPREAD_S = 0.04
 MOST_SPREAD_S = 0.8
-"""News are sent to one socket after the other, this far apart and all within the latter: every page
-asks for what it shows when it gets them, and the last would wait for all the others.
+"""The server notifies one socket after the other with the first pause between them, all within the
+second: each notified page requests its data, and the last page would wait for all the others.
 """
 NUM_THREADS = 4
 SEND_LIMIT_S = 20.0
-"""A browser that takes nothing for this long is disconnected."""
+"""The server closes the socket of a browser that reads nothing for this long."""
 UNKNOWN = 4404
-"""Close code: there is no such run (yet); the reason says why."""
+"""Close code: there is no such run (yet); the reason explains it."""
 _LONGEST_REASON = 120
 _LEFT = (WebSocketDisconnect, asyncio.TimeoutError)
 
@@ -48,50 +49,50 @@ def routes(context: RouteContext) -> list[WebSocketRoute]:
     """The live socket of the runs of `hub`."""
     hub = context.hub
 
-    # own threads: sockets go on while all the others wait for queries
+    # own threads: sockets keep working while all other threads wait for queries
     limiter: CapacityLimiter | None = None
-    places: set[int] = set()
+    numbers: set[int] = set()
 
     async def live(websocket: WebSocket) -> None:
         nonlocal limiter
         limiter = limiter or CapacityLimiter(NUM_THREADS)
         await websocket.accept()
-        with METRICS.open_socket(), _place(places) as place:
+        with METRICS.open_socket(), _free_number(numbers) as number:
             name = websocket.query_params.get("run")
-            await _serve(hub, websocket, name, limiter, min(place * SPREAD_S, MOST_SPREAD_S))
+            await _serve(hub, websocket, name, limiter, min(number * SPREAD_S, MOST_SPREAD_S))
 
     return [WebSocketRoute("/api/live", live)]
 
 
 @contextmanager
-def _place(taken: set[int]) -> Iterator[int]:
-    """The first free place in the queue, while the block runs."""
-    place = next(number for number in count() if number not in taken)
-    taken.add(place)
+def _free_number(taken: set[int]) -> Iterator[int]:
+    """The first number that no other socket has, while the block runs."""
+    number = next(number for number in count() if number not in taken)
+    taken.add(number)
     try:
-        yield place
+        yield number
     finally:
-        taken.discard(place)
+        taken.discard(number)
 
 
 async def _serve(
     hub: Hub, websocket: WebSocket, name: str | None, limiter: CapacityLimiter, pause_s: float
 ) -> None:
-    """Send news to one socket; its turn comes `pause_s` after there are any."""
+    """Serve one socket; it is notified `pause_s` after new data arrives."""
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
-    num_news = 0  # of all runs
+    num_changes = 0  # of all runs
 
-    def heard(run: str, _version: int) -> None:
-        nonlocal num_news
+    def on_change(run: str, _version: int) -> None:
+        nonlocal num_changes
         if name is None or run == name:
-            num_news += 1
+            num_changes += 1
             with suppress(RuntimeError):  # the loop is closing
                 loop.call_soon_threadsafe(news.set)
 
     def message() -> dict[str, object]:
         if name is None:
-            return {"run": None, "version": num_news}
+            return {"run": None, "version": num_changes}
         return live_status(hub, name).as_json()
 
     async def made() -> dict[str, object]:
@@ -106,7 +107,7 @@ async def _serve(
 
     sender = asyncio.create_task(_send(websocket, made, news, pause_s))
     receiver = asyncio.create_task(_wait_for_end(websocket))
-    end = hub.listen(heard)
+    end = hub.listen(on_change)
     try:
         done, _ = await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -120,7 +121,7 @@ async def _serve(
         end()
         sender.cancel()
         receiver.cancel()
-        # else asyncio logs a send that fails while it is cancelled as an error nobody handled
+        # asyncio would log a send that fails while it is cancelled as an unretrieved error
         await asyncio.gather(sender, receiver, return_exceptions=True)
 
 
@@ -141,7 +142,7 @@ async def _send(
 
 
 async def _wait_for_end(websocket: WebSocket) -> None:
-    """Read and drop what the browser sends, until it leaves."""
+    """Read and ignore the browser's messages until it disconnects."""
     while True:
         if (await websocket.receive())["type"] == "websocket.disconnect":
             return

@@ -1,9 +1,9 @@
-"""What is watched live in a job: asking for it, and the socket on which browsers see it.
+"""Capture requests of a running job, and the socket that sends the captured frames to browsers.
 
-GET `api/watch?run=RUN` tells what is watched and which ranks are connected; POST begins and ends
-watches, POST `api/command` asks the ranks for something else; both need the operator's role and
-answer with what each rank said. `{base}/live/frames?run=RUN` sends frames, each browser at its own
-pace: it gets the newest of each, and is told how many were left out for it. With `tells=1` it says
+GET `api/watch?run=RUN` returns the capture requests and the connected ranks; POST begins and ends
+requests, POST `api/command` sends the ranks another command; both need the operator's role and
+return each rank's answer. `{base}/live/frames?run=RUN` sends frames, each browser at its own pace:
+it gets the newest of each and the number of frames left out. With `tells=1` the browser reports
 what it has drawn (app/live/frame_pacing.py).
 """
 
@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.live.frame_cache import Reader, Wanted
-from app.live.frame_pacing import Rounds
+from app.live.frame_pacing import FramePacing
 from app.live.jobs import LiveJobs
 from app.live.prompt import begin_prompt
 from app.routes.context import RouteContext
@@ -33,20 +33,20 @@ from trace_hooks.protocol.prompts import PROMPT
 from trace_hooks.protocol.watches import watches_of
 
 FORBIDDEN, UNKNOWN = 4403, 4404
-"""Close codes of the browsers' socket; the reason says why."""
+"""Close codes of the browsers' socket; the reason explains them."""
 STATE_S = 1.0
 SEND_LIMIT_S = 20.0
-"""A browser that takes nothing for so long is let go of."""
+"""The server closes the socket of a browser that reads nothing for this long."""
 _MOST_POSTED = 1 << 16
 _MOST_WANTED = 64
 _LONGEST_REASON = 120
 _NO_STORE = {"Cache-Control": "no-store"}
 
-Answering = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
+Handler = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
 
 
 def routes(context: RouteContext) -> list[BaseRoute]:
-    """Watches, commands and the browsers' socket."""
+    """Capture requests, commands and the browsers' socket."""
     jobs = context.jobs
 
     async def watched(request: Request) -> Response:
@@ -57,31 +57,31 @@ def routes(context: RouteContext) -> list[BaseRoute]:
         return JSONResponse({**state, "ranks": ranks}, headers=_NO_STORE)
 
     async def watch(request: Request) -> Response:
-        async def begun(told: dict[str, Any], run: str) -> dict[str, Any]:
-            _require_only(told, "watches", "end")
-            ended = told.get("end", [])
+        async def handle(body: dict[str, Any], run: str) -> dict[str, Any]:
+            _require_only(body, "watches", "end")
+            ended = body.get("end", [])
             if not isinstance(ended, list):
-                raise UserError("end is no list; give the ids of watches")
-            watches = watches_of(told.get("watches", []))
+                raise UserError("end is not a list; give the ids of watches")
+            watches = watches_of(body.get("watches", []))
             return await jobs.ranks.watch(run, watches, map(str, ended))
 
-        return await _posted(request, begun)
+        return await _posted(request, handle)
 
     async def command(request: Request) -> Response:
-        async def sent(told: dict[str, Any], run: str) -> dict[str, Any]:
-            _require_only(told, "name", "args", "ranks")
-            name, ranks = told.get("name"), told.get("ranks")
+        async def handle(body: dict[str, Any], run: str) -> dict[str, Any]:
+            _require_only(body, "name", "args", "ranks")
+            name, ranks = body.get("name"), body.get("ranks")
             if not isinstance(name, str) or not 0 < len(name) <= 60:
                 raise UserError("a command needs a name")
             if ranks is not None and not (
                 isinstance(ranks, list) and all(type(rank) is int for rank in ranks)
             ):
-                raise UserError("ranks is no list of numbers; leave it out for all ranks")
+                raise UserError("ranks is not a list of numbers; leave it out for all ranks")
             if name == PROMPT:
-                return await begin_prompt(jobs.ranks, run, told.get("args"))
-            return await jobs.ranks.command(run, name, told.get("args"), ranks)
+                return await begin_prompt(jobs.ranks, run, body.get("args"))
+            return await jobs.ranks.command(run, name, body.get("args"), ranks)
 
-        return await _posted(request, sent)
+        return await _posted(request, handle)
 
     async def frames(websocket: WebSocket) -> None:
         await websocket.accept()
@@ -107,25 +107,25 @@ def routes(context: RouteContext) -> list[BaseRoute]:
     ]
 
 
-async def _posted(request: Request, answering: Answering) -> Response:
-    """The answer to an operator's JSON; what is wrong with it is a sentence."""
+async def _posted(request: Request, handler: Handler) -> Response:
+    """The answer to an operator's JSON; raises UserError for invalid JSON."""
     require(request, Role.operator)
-    too_long = f"this is longer than {_MOST_POSTED} bytes; ask for less at once"
+    too_long = f"this is longer than {_MOST_POSTED} bytes; request less at once"
     content = await body_of(request, _MOST_POSTED, too_long)
     try:
-        told = loads(content)
+        body = loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"this is no JSON; send an object ({str(error)[:80]})") from None
-    if not isinstance(told, dict):
-        raise UserError("this is no JSON object; send one")
+        raise UserError(f"this is not JSON; send an object ({str(error)[:80]})") from None
+    if not isinstance(body, dict):
+        raise UserError("this is not a JSON object; send one")
     try:
-        return JSONResponse(await answering(told, _run_of(request)), headers=_NO_STORE)
+        return JSONResponse(await handler(body, _run_of(request)), headers=_NO_STORE)
     except ValueError as error:
         raise UserError(str(error)) from None
 
 
-def _require_only(told: dict[str, Any], *known: str) -> None:
-    unknown = [name for name in told if name not in known]
+def _require_only(body: dict[str, Any], *known: str) -> None:
+    unknown = [name for name in body if name not in known]
     if unknown:
         raise UserError(f"there is no {unknown[0][:40]!r} here; known are {', '.join(known)}")
 
@@ -138,34 +138,34 @@ def _run_of(request: HTTPConnection) -> str:
 
 
 def _wanted(websocket: WebSocket) -> Wanted:
-    """What a browser wants to see; raises UserError."""
-    given = websocket.query_params
+    """Which frames a browser requests; raises UserError."""
+    parameters = websocket.query_params
     numbers: dict[str, frozenset[int]] = {}
     for name in ("layer", "head"):
-        texts = given.getlist(name)[:_MOST_WANTED]
+        texts = parameters.getlist(name)[:_MOST_WANTED]
         try:
             numbers[name] = frozenset(int(text) for text in texts)
         except ValueError:
             raise UserError(f"{name} is {' '.join(texts)[:40]!r}; give a number") from None
     return Wanted(
         _run_of(websocket),
-        frozenset(given.getlist("watch")[:_MOST_WANTED]),
-        frozenset(given.getlist("what")[:_MOST_WANTED]),
+        frozenset(parameters.getlist("watch")[:_MOST_WANTED]),
+        frozenset(parameters.getlist("what")[:_MOST_WANTED]),
         numbers["layer"],
         numbers["head"],
     )
 
 
 async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
-    rounds = Rounds(reader, tells=websocket.query_params.get("tells") == "1")
-    sender = asyncio.create_task(_send(jobs, websocket, reader, rounds))
-    receiver = asyncio.create_task(_hear(websocket, rounds))
+    pacing = FramePacing(reader, reports=websocket.query_params.get("tells") == "1")
+    sender = asyncio.create_task(_send(jobs, websocket, reader, pacing))
+    receiver = asyncio.create_task(_receive(websocket, pacing))
     try:
         await asyncio.wait({sender, receiver}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         sender.cancel()
         receiver.cancel()
-        # a send that fails while it is cancelled would be told by asyncio as an error nobody saw
+        # asyncio would log a send that fails while it is cancelled as an unretrieved error
         ended = await asyncio.gather(sender, receiver, return_exceptions=True)
     for error in ended:
         if isinstance(error, Exception) and not isinstance(
@@ -174,19 +174,19 @@ async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
             raise error
 
 
-async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader, rounds: Rounds) -> None:
-    """Frames as they come and the state each second, one after the other."""
+async def _send(jobs: LiveJobs, websocket: WebSocket, reader: Reader, pacing: FramePacing) -> None:
+    """Send frames as they arrive and the state each second, one after the other."""
     loop = asyncio.get_running_loop()
     due_s = loop.time()
     while True:
         if loop.time() >= due_s:
             due_s = loop.time() + STATE_S
             await asyncio.wait_for(websocket.send_json(_state(jobs, reader)), SEND_LIMIT_S)
-        content = rounds.take(loop.time())
+        content = pacing.take(loop.time())
         if content is not None:
             await asyncio.wait_for(websocket.send_bytes(content), SEND_LIMIT_S)
             continue
-        await rounds.wait(loop.time(), due_s)
+        await pacing.wait(loop.time(), due_s)
 
 
 def _state(jobs: LiveJobs, reader: Reader) -> dict[str, Any]:
@@ -195,10 +195,10 @@ def _state(jobs: LiveJobs, reader: Reader) -> dict[str, Any]:
     return {**state, "skipped": reader.skipped}
 
 
-async def _hear(websocket: WebSocket, rounds: Rounds) -> None:
-    """Read what the browser says, until it leaves."""
+async def _receive(websocket: WebSocket, pacing: FramePacing) -> None:
+    """Process the browser's messages until it disconnects."""
     while True:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-        rounds.hear(message.get("text") or "")
+        pacing.report(message.get("text") or "")

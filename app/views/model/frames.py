@@ -1,7 +1,7 @@
-"""Stored frames: what there is, thumbnails of one step, and one frame in full.
+"""Stored frames: an index, thumbnails of one step, and single frames in full.
 
-Frames are content: the routes ask for the operator's role before anything here is called. The SQL
-stands here and not among the ready questions, which everybody may ask.
+Frames are content: the routes require the operator's role before they call anything here. The SQL
+is here and not among the saved queries, which every role may run.
 
 Shape suffixes: N frame, Y row of a thumbnail, X column of it.
 """
@@ -26,7 +26,7 @@ from trace_hooks.schema import FRAME_KINDS
 MOST_TILES = 4096
 MOST_PIXELS = 8_000_000
 MOST_STEPS = 2000
-"""Steps listed of one kind: the newest."""
+"""At most this many steps of one kind are listed: the newest."""
 _EMPTY, _STRONGEST = 0, 255
 
 _INDEX = (
@@ -71,21 +71,21 @@ class Wanted:
 
 
 def frame_index(run: Run, attempt: int | None, stop: Stop | None = None) -> dict[str, Any]:
-    """Which steps, layers, heads and sequences were kept of each kind, and the attempts there are.
+    """Which steps, layers, heads and sequences were recorded of each kind, and the attempts.
 
     Raises UserError.
     """
     number = run.newest_attempt if attempt is None else attempt
     values = {"frames": _files(run, number, None), "attempt": number}
-    found = run.snapshot.execute(_INDEX, values, TIME_LIMIT_S, stop).to_pylist()
-    by_what = {row["what"]: row for row in found}
+    rows = run.snapshot.execute(_INDEX, values, TIME_LIMIT_S, stop).to_pylist()
+    by_what = {row["what"]: row for row in rows}
     kinds = [by_what[what] for what in FRAME_KINDS if what in by_what]
     whats = [kind | {"steps": kind["steps"][-MOST_STEPS:]} for kind in kinds]
     return {"whats": whats, "attempts": run.attempts}
 
 
 def first_step(run: Run, wanted: Wanted, stop: Stop | None = None) -> int:
-    """The first step with frames that are wanted, whatever `wanted.step` is; raises UserError."""
+    """The first step with wanted frames, ignoring `wanted.step`; raises UserError."""
     attempt = _attempt(run, wanted)
     values = {
         "frames": _files(run, attempt, None),
@@ -95,23 +95,23 @@ def first_step(run: Run, wanted: Wanted, stop: Stop | None = None) -> int:
     }
     step = run.snapshot.execute(_FIRST, values, TIME_LIMIT_S, stop).column("step")[0].as_py()
     if step is None:
-        raise UserError(f"no {wanted.what} was kept in this run; watch it first")
+        raise UserError(f"no {wanted.what} was recorded in this run; watch it first")
     return int(step)
 
 
 def frames_of(run: Run, wanted: Wanted, layer: int, stop: Stop | None = None) -> list[Frame]:
-    """All frames of one layer that are wanted; raises UserError for damaged ones."""
+    """All wanted frames of one layer; raises UserError for damaged ones."""
     return [_frame_of(row) for row in _rows(run, wanted, layer, stop)]
 
 
 def frame(run: Run, wanted: Wanted, stop: Stop | None = None) -> Frame:
-    """The first frame that is wanted; raises UserError where there is none."""
+    """The first wanted frame; raises UserError if there is none."""
     if wanted.layer is None:
         raise UserError("layer is missing; give the number of a layer")
     rows = _rows(run, wanted, wanted.layer, stop)
     if not rows:
         raise UserError(
-            f"no {wanted.what} of layer {wanted.layer} was kept in step {wanted.step}; "
+            f"no {wanted.what} of layer {wanted.layer} was recorded in step {wanted.step}; "
             "choose another step"
         )
     return _frame_of(rows[0])
@@ -120,18 +120,18 @@ def frame(run: Run, wanted: Wanted, stop: Stop | None = None) -> Frame:
 def tiles(
     run: Run, wanted: Wanted, height: int, width: int, stop: Stop | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Thumbnails of all frames wanted: a byte a pixel, frame by frame, and what each is of.
+    """Thumbnails of all wanted frames: a byte per pixel, frame by frame, and what each one shows.
 
-    0 is no value, 1 to 255 from nothing to the strongest: of attention and probabilities by size,
-    of what has a sign 128 is 0. Raises UserError.
+    0 means no value, 1 to 255 zero to the strongest: of attention and probabilities by size; for
+    values with a sign 128 is zero. Raises UserError.
     """
     if height < 1 or width < 1 or height * width > 1 << 16:
-        raise UserError(f"thumbnails of {height} x {width} cannot be drawn; ask for smaller ones")
+        raise UserError(f"thumbnails of {height} x {width} cannot be drawn; request smaller ones")
     made: dict[str, list[Any]] = defaultdict(list)
     seen = set()
     most = min(MOST_TILES, MOST_PIXELS // (height * width))
     is_cut = False
-    for layer in kept_layers(run, wanted, stop):
+    for layer in recorded_layers(run, wanted, stop):
         for row in _rows(run, wanted, layer, stop):
             place = tuple(row[name] for name in ("layer", "head", "name", "shard"))
             if place in seen:  # another micro-batch, a replica
@@ -174,21 +174,21 @@ def tile(found: Frame, height: int, width: int) -> Bytes:
 
 
 def _means(matrix: Floats, height: int, width: int) -> Floats:
-    """Means of blocks, along each side where it has more values than pixels."""
-    found = matrix
+    """Means of blocks, along each side with more values than pixels."""
+    pooled = matrix
     for axis, most in ((0, height), (1, width)):
-        count = found.shape[axis]
+        count = pooled.shape[axis]
         if count > most:
             border = edges(count, most)
             sizes = np.diff(border).reshape((-1, 1) if axis == 0 else (1, -1))
-            found = np.add.reduceat(found, border[:-1], axis=axis) / sizes
+            pooled = np.add.reduceat(pooled, border[:-1], axis=axis) / sizes
         else:
-            found = np.take(found, np.arange(most) * count // most, axis=axis)
-    return found
+            pooled = np.take(pooled, np.arange(most) * count // most, axis=axis)
+    return pooled
 
 
-def kept_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[int]:
-    """Layers of which there are frames, ascending."""
+def recorded_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[int]:
+    """Layers with frames, ascending."""
     if wanted.layer is not None:
         return [wanted.layer]
     attempt = _attempt(run, wanted)
@@ -199,8 +199,8 @@ def kept_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[int]
         "what": wanted.what,
         "sample": wanted.sample,
     }
-    found = run.snapshot.execute(_LAYERS, values, TIME_LIMIT_S, stop)
-    return [int(layer) for layer in found.column("layer").to_pylist()]
+    layers = run.snapshot.execute(_LAYERS, values, TIME_LIMIT_S, stop)
+    return [int(layer) for layer in layers.column("layer").to_pylist()]
 
 
 def _rows(run: Run, wanted: Wanted, layer: int, stop: Stop | None) -> list[dict[str, Any]]:
@@ -230,9 +230,9 @@ def _files(run: Run, attempt: int, step: int | None) -> list[str]:
 
 
 def _frame_of(row: dict[str, Any]) -> Frame:
-    """Frame of a row of the table; raises UserError for a damaged one."""
+    """Frame from a row of the table; raises UserError for a damaged one."""
     try:
-        given = {field.name: row[field.name] for field in fields(Frame)}
-        return Frame(**given | {"shape": tuple(row["shape"])})
+        values = {field.name: row[field.name] for field in fields(Frame)}
+        return Frame(**values | {"shape": tuple(row["shape"])})
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(f"a stored frame of step {row.get('step')} is damaged: {error}") from None

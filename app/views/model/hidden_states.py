@@ -1,16 +1,15 @@
-"""Hidden states of all layers of a step in two dimensions, on axes that stay from step to step.
+"""Hidden states of all layers of a step in two dimensions, on axes that are the same in each step.
 
-One pair of axes serves all layers and all steps, so that a token's path over the layers, and what
-training changes, are seen as movement and not as axes that turn. They are the first two principal
-components of one step, by default the first that was kept: nothing has to be aligned (Procrustes,
-signs), and a link shows the same picture whatever is captured later. Where training has moved away
-from that step, another can be named. The other choices: the step that is shown (holds the most of
-it, comparable with no other), and random orthogonal directions of a fixed seed, which no data
-choose (Johnson and Lindenstrauss: distances survive on the average).
+One pair of axes serves all layers and all steps, so that a token's path over the layers, and
+changes by training, appear as movement and not as rotating axes. The axes are the first two
+principal components of one step, by default the first recorded one: nothing has to be aligned
+(Procrustes, signs), and a link shows the same picture regardless of later captures. If training has
+moved away from that step, the user can choose another. The other choices: the shown step (most
+variance, but not comparable with other steps), and random orthogonal directions with a fixed seed,
+independent of the data (Johnson and Lindenstrauss: distances are preserved on average).
 
-`unit`: each state is divided by its RMS, as the norm of the next layer does before it reads it.
-Without that a few massive activations (arXiv 2402.17762) and the growth over the layers are most of
-what is seen.
+`unit`: each state is divided by its RMS, as the norm of the next layer does. Without that, a few
+massive activations (arXiv 2402.17762) and the growth over the layers dominate the picture.
 
 Shape suffixes: L layer, T token, C feature, N state (of any token and layer), A axis (2).
 """
@@ -23,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from app.views.model.frames import Wanted, first_step, frames_of, kept_layers
+from app.views.model.frames import Wanted, first_step, frames_of, recorded_layers
 from app.views.ranks.scales import Floats
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
 KINDS = ("first", "own", "random")
-"""Axes of the first step kept, of the step that is shown, random ones; a number: of that step."""
+"""Axes of the first recorded step, of the shown step, random ones; a number: of that step."""
 
 NUM_AXES = 2
 MOST_TOKENS = 512
@@ -39,13 +38,13 @@ MOST_FITTED = 512
 
 _SEED = 0
 _NOTHING = 1e-9
-"""A direction with so much less in it than the first is rounding."""
+"""A direction with a smaller share than this, relative to the first, is rounding error."""
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Where and in which directions states are looked at. `step`: of the states they, or their
-    centre alone, come from; `num_fitted`: how many of those.
+    """Centre and directions of the projection. `step`: of the states that they, or only their
+    centre, come from; `num_fitted`: the number of those states.
     """
 
     kind: str
@@ -65,7 +64,7 @@ class States:
 
 
 def axes_of(run: Run, wanted: Wanted, kind: str, unit: bool, stop: Stop | None = None) -> Axes:
-    """Axes of a kind (KINDS) for the frames wanted; raises UserError."""
+    """Axes of a kind (KINDS) for the wanted frames; raises UserError."""
     if kind in ("first", "random"):
         step = first_step(run, wanted, stop)
     elif kind == "own":
@@ -75,7 +74,7 @@ def axes_of(run: Run, wanted: Wanted, kind: str, unit: bool, stop: Stop | None =
     else:
         raise UserError(f"axes is {kind[:40]!r}; give one of {', '.join(KINDS)}, or a step")
     wanted = replace(wanted, step=step)
-    layers = kept_layers(run, wanted, stop)
+    layers = recorded_layers(run, wanted, stop)
     per_layer = max(1, MOST_FITTED // max(1, len(layers)))
     some = [
         _evenly(one.state_TC[np.isfinite(one.state_TC).all(1)], per_layer)
@@ -92,9 +91,12 @@ def axes_of(run: Run, wanted: Wanted, kind: str, unit: bool, stop: Stop | None =
 
 
 def principal_directions(state_NC: Floats) -> Floats:
-    """The NUM_AXES directions of most variance, CA; of each the greatest part is positive."""
+    """The NUM_AXES directions of greatest variance, CA; the largest component of each is
+    positive.
+    """
     centred_NC = state_NC.astype(np.float64) - state_NC.mean(0, dtype=np.float64)
-    is_wide = len(centred_NC) < centred_NC.shape[1]  # the smaller of both products says the same
+    # the smaller of the two products gives the same directions
+    is_wide = len(centred_NC) < centred_NC.shape[1]
     square = centred_NC @ centred_NC.T if is_wide else centred_NC.T @ centred_NC
     first = np.linalg.eigh(square)[1][:, ::-1][:, :NUM_AXES]
     first_CA = centred_NC.T @ first if is_wide else first
@@ -109,11 +111,11 @@ def principal_directions(state_NC: Floats) -> Floats:
 
 
 def random_directions(num_features: int) -> Floats:
-    """Orthogonal directions of a fixed seed, CA."""
+    """Orthogonal directions with a fixed seed, CA."""
     drawn_CA = np.random.default_rng(_SEED).standard_normal((num_features, NUM_AXES))
-    found_CA = np.linalg.qr(drawn_CA)[0]
+    orthogonal_CA = np.linalg.qr(drawn_CA)[0]
     direction_CA = np.zeros((num_features, NUM_AXES), np.float32)
-    direction_CA[:, : found_CA.shape[1]] = found_CA
+    direction_CA[:, : orthogonal_CA.shape[1]] = orthogonal_CA
     return direction_CA
 
 
@@ -122,27 +124,27 @@ def projection(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Points of all layers and tokens of a step: `point`, float32, layer by layer, token by token.
 
-    NaN where a layer has no such token, or values that are not finite. `shares` says how much of
-    the states' squared distance from the centre lies along each axis. Raises UserError.
+    NaN where a layer lacks a token or has values that are not finite. `shares`: the share of the
+    states' squared distance from the centre along each axis. Raises UserError.
     """
-    layers = kept_layers(run, wanted, stop)
+    layers = recorded_layers(run, wanted, stop)
     tokens = np.empty(0, np.int64)
     points, along_A, whole = [], np.zeros(NUM_AXES), 0.0
-    for one in states_of(run, wanted, unit, layers, stop):
-        if one.state_TC.shape[1] != len(axes.centre_C):
+    for states in states_of(run, wanted, unit, layers, stop):
+        if states.state_TC.shape[1] != len(axes.centre_C):
             raise UserError(
-                f"hidden states of step {wanted.step} have {one.state_TC.shape[1]} features and "
+                f"hidden states of step {wanted.step} have {states.state_TC.shape[1]} features and "
                 f"those of the axes {len(axes.centre_C)}; choose the axes of this step"
             )
-        tokens = tokens if points else one.tokens
-        centred_TC = one.state_TC - axes.centre_C
-        point_TA = _onto(tokens, one.tokens, centred_TC @ axes.direction_CA)
+        tokens = tokens if points else states.tokens
+        centred_TC = states.state_TC - axes.centre_C
+        point_TA = _onto(tokens, states.tokens, centred_TC @ axes.direction_CA)
         finite = np.isfinite(centred_TC).all(1)
         along_A += np.square(centred_TC[finite] @ axes.direction_CA, dtype=np.float64).sum(0)
         whole += float(np.square(centred_TC[finite], dtype=np.float64).sum())
         points.append(point_TA)
     if not points:
-        raise UserError(f"no hidden states were kept in step {wanted.step}; choose another step")
+        raise UserError(f"no hidden states recorded in step {wanted.step}; choose another step")
     meta = {
         "step": wanted.step,
         "layers": layers,
@@ -156,23 +158,24 @@ def projection(
 def states_of(
     run: Run, wanted: Wanted, unit: bool, layers: list[int], stop: Stop | None = None
 ) -> Iterator[States]:
-    """Hidden states of each layer, at most MOST_TOKENS of each; one layer is in memory at a time.
+    """Hidden states of each layer, at most MOST_TOKENS of each; only one layer is in memory at a
+    time.
 
-    Parts of the sequence (sequence parallelism) are put together; of several watches the first
-    counts. Raises UserError.
+    Joins parts of the sequence (sequence parallelism); of several capture requests it uses the
+    first. Raises UserError.
     """
     if wanted.what != "residual":
-        raise UserError("hidden states are those of the residual stream; ask for what=residual")
+        raise UserError("hidden states are those of the residual stream; request what=residual")
     for layer in layers:
         frames = frames_of(run, wanted, layer, stop)
         first = frames[0]
         parts = {
-            one.row_begin: one
-            for one in reversed(frames)
-            if (one.watch, one.microbatch, one.sample, one.shape[-1], one.row_every)
+            frame.row_begin: frame
+            for frame in reversed(frames)
+            if (frame.watch, frame.microbatch, frame.sample, frame.shape[-1], frame.row_every)
             == (first.watch, first.microbatch, first.sample, first.shape[-1], first.row_every)
         }
-        states = [one.values().reshape(-1, one.shape[-1]) for one in parts.values()]
+        states = [frame.values().reshape(-1, frame.shape[-1]) for frame in parts.values()]
         tokens = np.concatenate(
             [
                 begin + np.arange(len(state_TC)) * first.row_every
@@ -189,14 +192,14 @@ def states_of(
 
 
 def _evenly(rows: np.ndarray, most: int) -> np.ndarray:
-    """At most so many rows, evenly spread."""
+    """At most this many rows, evenly spread."""
     return rows[:: -(-len(rows) // most)] if len(rows) > most else rows
 
 
 def _onto(tokens: np.ndarray, own: np.ndarray, point_TA: Floats) -> Floats:
-    """Points by the tokens of the first layer; NaN where this one has no such token."""
-    found_TA = np.full((len(tokens), NUM_AXES), np.nan, np.float32)
-    at = {int(token): row for row, token in enumerate(own)}
-    rows = np.array([at.get(int(token), -1) for token in tokens])
-    found_TA[rows >= 0] = point_TA[rows[rows >= 0]]
-    return found_TA
+    """Points by the tokens of the first layer; NaN where this layer lacks a token."""
+    aligned_TA = np.full((len(tokens), NUM_AXES), np.nan, np.float32)
+    row_of_token = {int(token): row for row, token in enumerate(own)}
+    rows = np.array([row_of_token.get(int(token), -1) for token in tokens])
+    aligned_TA[rows >= 0] = point_TA[rows[rows >= 0]]
+    return aligned_TA

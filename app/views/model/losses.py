@@ -1,4 +1,4 @@
-"""The job's loss over the steps, pooled to what a plot has room for.
+"""The job's loss over the steps, pooled to the width of a plot.
 
 Shape suffixes: S steps, C columns of the plot.
 """
@@ -16,11 +16,11 @@ from ingest.stopping import Stop
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Logged = tuple[Ints, Floats]
-"""Steps with a loss, in order, and the loss: what the ranks logged, their mean."""
+"""Steps with a loss, in order, and the mean of the losses that the ranks logged."""
 
 
 def logged_losses(run: Run, attempt: int | None, stop: Stop | None = None) -> Logged:
-    """Losses of an attempt; None: of the newest attempt of each step. Raises UserError."""
+    """Losses of an attempt; None: the newest attempt of each step. Raises UserError."""
     steps = run.ask("steps", attempt=attempt, stop=stop)
     loss = steps.column("loss")
     step_S = steps.column("step").to_numpy().astype(np.int64)
@@ -34,8 +34,8 @@ def losses(
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """At most `width` columns of equally many steps; arrays and meta of the answer.
 
-    first, last: steps of a column that have a loss; mean, least, greatest: of those that are finite
-    (NaN where none is); bad: how many are not.
+    first, last: steps of a column with a loss; mean, least, greatest: of the finite losses (NaN if
+    there are none); bad: number of losses that are not finite.
     """
     step_S, loss_S = logged
     if steps is not None:

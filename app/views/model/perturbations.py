@@ -1,4 +1,4 @@
-"""Perturbations that a run has recorded: what each was, on which ranks, in which steps, its end."""
+"""Recorded perturbations of a run: their settings, ranks, steps and how they ended."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ _Row = Mapping[str, Any]
 
 @dataclass
 class Recorded:
-    """One perturbation of one attempt, put together from the marks of its ranks."""
+    """One perturbation of one attempt, assembled from the marks of its ranks."""
 
     attempt: int
-    asked: Perturbation
+    requested: Perturbation
     begun: dict[int, int] = field(default_factory=dict)
     """first step perturbed, by rank"""
     ended: dict[int, int] = field(default_factory=dict)
-    """last step perturbed, by rank; a rank that was lost has no end"""
+    """last step perturbed, by rank; a lost rank has no end"""
     num_tensors: int = 0
     whys: dict[str, None] = field(default_factory=dict)
 
     @property
     def key(self) -> str:
-        """Names it in links: the same id may be used again later."""
-        return f"{self.attempt}.{self.asked.id}.{self.asked.steps[0]}"
+        """Its key in links: the same id may be used again later."""
+        return f"{self.attempt}.{self.requested.id}.{self.requested.steps[0]}"
 
-    def add(self, row: _Row, told: Mapping[str, Any]) -> None:
-        """Take over one mark."""
+    def add(self, row: _Row, content: Mapping[str, Any]) -> None:
+        """Add one mark."""
         rank, step = row["rank"], row["step"]
-        if told.get("event") != "end":
+        if content.get("event") != "end":
             self.begun.setdefault(rank, step)
             return
-        count, tensors = told.get("num_steps"), told.get("num_tensors")
+        count, tensors = content.get("num_steps"), content.get("num_tensors")
         first = self.begun.setdefault(rank, step)
         self.ended[rank] = first + count - 1 if type(count) is int and count > 0 else step
         self.num_tensors += tensors if type(tensors) is int else 0
-        self.whys.setdefault(str(told.get("why", ""))[:200])
+        self.whys.setdefault(str(content.get("why", ""))[:200])
 
     def to_json(self, is_going_on: bool, newest_step: int | None) -> dict[str, Any]:
-        """What the page shows. `last`: the newest step seen while it is under way or cut off."""
-        first, asked_last = min(self.begun.values()), self.asked.steps[1]
+        """The perturbation as the page shows it. `last`: the newest step while it is running or cut
+        off.
+        """
+        first, requested_last = min(self.begun.values()), self.requested.steps[1]
         is_over = self.begun.keys() <= self.ended.keys()
-        so_far = asked_last if newest_step is None else min(asked_last, newest_step)
+        so_far = requested_last if newest_step is None else min(requested_last, newest_step)
         last = max(self.ended.values()) if is_over else max(first, so_far)
         return {
             "key": self.key,
             "attempt": self.attempt,
-            "perturbation": self.asked.to_json(),
-            "text": self.asked.text,
+            "perturbation": self.requested.to_json(),
+            "text": self.requested.text,
             "ranks": format_ranks(sorted(self.begun)),
             "first": first,
             "last": last,
@@ -66,19 +68,22 @@ class Recorded:
 
 
 def recorded_in(rows: Iterable[_Row]) -> list[Recorded]:
-    """Perturbations in rows of the question `marks`, in order of their begin; damaged ones are
-    left out.
+    """Perturbations in rows of the query `marks`, in order of their first step; skips damaged
+    rows.
     """
-    found: dict[tuple[int, Perturbation], Recorded] = {}
+    perturbations: dict[tuple[int, Perturbation], Recorded] = {}
     for row in rows:
         try:
-            told = json.loads(row["args"] or "")
-            asked = of_mark(told)
+            content = json.loads(row["args"] or "")
+            requested = of_mark(content)
         except (ValueError, TypeError, AttributeError, RecursionError):
             continue
-        key = row["attempt"], asked
-        found.setdefault(key, Recorded(row["attempt"], asked)).add(row, told)
-    return sorted(found.values(), key=lambda one: (one.attempt, min(one.begun.values())))
+        key = row["attempt"], requested
+        perturbations.setdefault(key, Recorded(row["attempt"], requested)).add(row, content)
+    return sorted(
+        perturbations.values(),
+        key=lambda recorded: (recorded.attempt, min(recorded.begun.values())),
+    )
 
 
 def recorded(run: Run, stop: Stop | None = None) -> list[Recorded]:
@@ -87,12 +92,14 @@ def recorded(run: Run, stop: Stop | None = None) -> list[Recorded]:
     return recorded_in(row for row in rows if row["kind"] == MARK)
 
 
-def told(found: Iterable[Recorded], run: Run) -> list[dict[str, Any]]:
-    """What the page shows of them now."""
+def as_json(perturbations: Iterable[Recorded], run: Run) -> list[dict[str, Any]]:
+    """The perturbations as the page shows them now."""
     newest = run.newest_attempt
     is_running = run.state in ("running", "silent")
     last_steps = {row["attempt"]: row["last_step"] for row in run.ask("run_summary").to_pylist()}
     return [
-        one.to_json(is_running and one.attempt == newest, last_steps.get(one.attempt))
-        for one in found
+        recorded.to_json(
+            is_running and recorded.attempt == newest, last_steps.get(recorded.attempt)
+        )
+        for recorded in perturbations
     ]

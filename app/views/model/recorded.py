@@ -1,4 +1,4 @@
-"""What a run holds of the inside of its model: what the page Model has to show, if anything."""
+"""Which data of a run's model were recorded: what the page Model can show, if anything."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _TABLES = ("tensor_stats", "attention_stats", "frames")
 
 
 def tables_recorded(run: Run) -> frozenset[str]:
-    """Which of the tables of a model's inside have rows, in any attempt."""
+    """Which tables of model data have rows, in any attempt."""
     rows = run.index_rows("SELECT DISTINCT table_name FROM files WHERE num_rows > 0")
     return frozenset(row["table_name"] for row in rows) & frozenset(_TABLES)
 
 
 def can_record(run: Run) -> bool:
-    """Whether hooks run in the job now, which could record it."""
+    """Whether the job is running with hooks, which could record model data."""
     return run.info["source"] == "hooks" and run.state != "finished"
 
 
 def has_model(run: Run) -> bool:
-    """Whether there is anything to show, or may be: whether the page is a tab."""
+    """Whether the page Model is a tab: there is something to show, or may be later."""
     return bool(tables_recorded(run)) or can_record(run) or is_perturbed(run)
 
 
 def first_view(run: Run) -> str:
-    """The view that the page opens with: one that has something to show."""
+    """The first view of the page: one that has something to show."""
     tables = tables_recorded(run)
     if tables == {"frames"}:
         return "inspect"
@@ -37,13 +37,13 @@ def first_view(run: Run) -> str:
 
 
 def is_perturbed(run: Run) -> bool:
-    """Whether any mark tells of a perturbation."""
+    """Whether any mark records a perturbation."""
     rows = run.index_rows("SELECT 1 FROM files WHERE num_rows > 0 AND table_name = 'marks' LIMIT 1")
     return bool(rows) and MARK in run.ask("marks").column("kind").to_pylist()
 
 
 def recorded(run: Run, attempt: int | None) -> dict[str, Any]:
-    """What can be chosen on the page: tensors in the model's order, and the statistics of each."""
+    """The page's choices: tensors in the model's order, and the statistics of each."""
     tables = tables_recorded(run)
     has = set()
     if "tensor_stats" in tables:
@@ -55,7 +55,11 @@ def recorded(run: Run, attempt: int | None) -> dict[str, Any]:
         "tensors": [
             {
                 "name": name,
-                "statistics": [one.to_json(name) for one in STATISTICS.values() if one.is_of(name)],
+                "statistics": [
+                    statistic.to_json(name)
+                    for statistic in STATISTICS.values()
+                    if statistic.is_of(name)
+                ],
             }
             for name in names
         ],

@@ -1,6 +1,6 @@
-"""What can be shown of a model's tensors, and the levels from which its training is in danger.
+"""Statistics of a model's tensors, and the levels at which training is in danger.
 
-Every level names where it comes from. A `usual` level is where healthy training lies, no alarm.
+Every level names its source. A `usual` level marks the values of healthy training, not an alarm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 from ingest.errors import UserError
 
 HEADS = "heads"
-"""What attention heads have statistics under, beside schema.TENSORS: table attention_stats."""
+"""Name for the statistics of attention heads, in addition to schema.TENSORS: table
+attention_stats."""
 
 _WORTSMAN = "Wortsman et al. 2023, arXiv 2309.14322"
 _ZHAI = "Zhai et al. 2023, arXiv 2303.06296"
@@ -19,20 +20,20 @@ _ZHAI = "Zhai et al. 2023, arXiv 2303.06296"
 
 @dataclass(frozen=True)
 class Level:
-    """A value of a statistic that means something."""
+    """A threshold of a statistic."""
 
     value: float
     severity: str
     """fault, warn, or usual"""
     is_above: bool
-    """whether it is values above it that mean it, else those below; of no meaning for `usual`"""
+    """whether it applies to values above it, else to those below; no meaning for `usual`"""
     text: str
     source: str
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number of a tensor in one step: how it is said, scaled, pooled and judged."""
+    """One number of a tensor in one step: its name, scale, pooling and levels."""
 
     name: str
     title: str
@@ -40,7 +41,7 @@ class Statistic:
     scale: str
     """log, linear (from 0 to 1), count (from 0), or signed"""
     worst: str
-    """what stands for a block of cells: max, min, or size (the one furthest from 0)"""
+    """the value shown for a block of cells: max, min, or size (the one furthest from 0)"""
     tensors: tuple[str, ...] = ()
     """tensors that have it; empty: all but the heads"""
     levels: tuple[Level, ...] = ()
@@ -50,11 +51,11 @@ class Statistic:
         return tensor in self.tensors if self.tensors else tensor != HEADS
 
     def levels_of(self, tensor: str) -> tuple[Level, ...]:
-        """Levels that hold for a tensor: Adam's epsilon is one of gradients alone."""
+        """Levels that apply to a tensor: Adam's epsilon only to gradients."""
         return self.levels if self.name != "rms" or tensor == "gradient" else ()
 
     def to_json(self, tensor: str) -> dict[str, Any]:
-        """For the browser, as it is for one tensor."""
+        """The statistic for the browser, for one tensor."""
         return asdict(self) | {"levels": [asdict(level) for level in self.levels_of(tensor)]}
 
 
@@ -75,7 +76,7 @@ _ALL = (
     Statistic(
         "zero_ratio",
         "Share of zeros",
-        "Values that are exactly 0: of an activation with a rectifier units that are dead.",
+        "Values that are exactly 0: in an activation after a rectifier, dead units.",
         "linear",
         "max",
     ),
@@ -119,24 +120,24 @@ _ALL = (
     Statistic(
         "entropy",
         "Attention entropy",
-        f"Of a head's attention weights, nats; towards 0 it collapses ({_ZHAI}).",
+        f"Entropy of a head's attention weights, nats; towards 0 it collapses ({_ZHAI}).",
         "log",
         "min",
         (HEADS,),
     ),
 )
 
-STATISTICS: dict[str, Statistic] = {one.name: one for one in _ALL}
+STATISTICS: dict[str, Statistic] = {statistic.name: statistic for statistic in _ALL}
 """By name, in the order of menus."""
 
 
 def statistic_of(tensor: str, name: str | None) -> Statistic:
-    """The statistic of that name, None: the first that the tensor has; raises UserError."""
-    fitting = [one for one in _ALL if one.is_of(tensor)]
+    """The statistic of that name, None: the tensor's first; raises UserError."""
+    fitting = [statistic for statistic in _ALL if statistic.is_of(tensor)]
     if not name:
         return fitting[0]
-    found = next((one for one in fitting if one.name == name), None)
-    if found is None:
-        names = ", ".join(one.name for one in fitting)
-        raise UserError(f"{tensor} has no statistic {name[:40]!r}; take one of {names}")
-    return found
+    match = next((statistic for statistic in fitting if statistic.name == name), None)
+    if match is None:
+        names = ", ".join(statistic.name for statistic in fitting)
+        raise UserError(f"{tensor} has no statistic {name[:40]!r}; choose one of {names}")
+    return match

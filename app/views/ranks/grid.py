@@ -1,4 +1,4 @@
-"""The grid of ranks: each rank at its place in the parallel layout, coloured by one metric.
+"""The grid of ranks: each rank at its coordinates in the parallel layout, coloured by one metric.
 
 Shape suffixes: R rank, S step.
 """
@@ -33,11 +33,13 @@ class Grid:
     legend: dict[str, Any]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For app.web.arrays.pack_arrays: one byte per rank, and the numbers for the tooltip."""
+        """Arrays for app.web.arrays.pack_arrays: one byte per rank, and the numbers for the
+        tooltip.
+        """
         return {"code": self.code_R, "value": self.value_R, "peers": self.peers_R}
 
     def meta(self) -> dict[str, Any]:
-        """The rest."""
+        """The metadata: steps and legend."""
         return {"steps": None if self.steps is None else list(self.steps), "legend": self.legend}
 
 
@@ -69,11 +71,11 @@ def grid(cells: Cells) -> Grid:
 
 
 def _spread(cells: Cells, deviation_R: Floats) -> Floats:
-    """Spread of the peers by which a rank is judged.
+    """Spread of the peers against which a rank is judged.
 
-    Slowdown: that of the single steps, as slowest_ranks has it. Times differ from rank to rank for
-    good (roles, places in the schedule): that of the peers' means, though at least what means of so
-    many steps differ by chance.
+    Slowdown: the spread over single steps, as in slowest_ranks. Times differ permanently from rank
+    to rank (roles, positions in the schedule): the spread of the peers' means, but at least the
+    spread that means of this many steps have by chance.
     """
     spread_R = np.full(len(deviation_R), np.nan, dtype=np.float32)
     *_, (part, group_G) = cells.parts()  # of the newest attempt
@@ -98,13 +100,15 @@ def _mean(value_RS: Floats) -> Floats:
 
 def _median(value_RS: Floats) -> Floats:
     known_R = ~np.isnan(value_RS).all(axis=1)
-    found_R = np.full(len(value_RS), np.nan, dtype=np.float32)
-    found_R[known_R] = np.nanmedian(value_RS[known_R], axis=1)
-    return found_R
+    median_R = np.full(len(value_RS), np.nan, dtype=np.float32)
+    median_R[known_R] = np.nanmedian(value_RS[known_R], axis=1)
+    return median_R
 
 
 def why_no_steps(run: Run, otherwise: str) -> str:
-    """Why there is no value where no step is finished; `otherwise`: where none will come."""
+    """Why there is no value if no step is finished; `otherwise`: the reason if the run has
+    ended.
+    """
     return otherwise if run.state == "finished" else "No finished step yet."
 
 
@@ -118,11 +122,13 @@ def layout_arrays(places: Places) -> dict[str, np.ndarray]:
 
 
 def layout_meta(places: Places) -> dict[str, Any]:
-    """Sizes of the axes in use, names of the hosts, and the reason where there is no layout."""
+    """Sizes of the axes in use, names of the hosts, and the reason if there is no layout."""
     sizes = {axis: int(index_R.max(initial=-1)) + 1 for axis, index_R in places.coords.items()}
     reason = None
     if not places.has_layout:
-        reason = "The parallel layout of this run is not known, so ranks stand by host and number."
+        reason = (
+            "The parallel layout of this run is unknown, so ranks are ordered by host and number."
+        )
     return {
         "axes": {axis: size for axis, size in sizes.items() if size > (axis == "cp")},
         "hosts": sorted(set(places.hosts)),

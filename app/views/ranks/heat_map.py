@@ -1,7 +1,7 @@
-"""Heat maps: rank x step and host x rank in host, pooled to the size they are drawn at.
+"""Heat maps: rank x step and host x rank in host, pooled to the size of the picture.
 
 A block of cells shows its greatest deviation from the peers (bytes of app.views.ranks.scales are
-ordered by it), so that a lone straggler among thousands of ranks stays visible.
+ordered by it), so that a single straggler among thousands of ranks stays visible.
 
 Shape suffixes: R row of the whole map, S step, H drawn row, W drawn column.
 """
@@ -24,7 +24,7 @@ ORDERS = ("rank", "place", "host")
 """Rows by global rank; by (pp, dp, cp, tp); by host."""
 MOST_CELLS = 2_000_000
 VALUES_UP_TO = 40_000
-"""Maps of at most so many cells carry their values; of larger ones the cell pointed at is asked."""
+"""Maps up to this size include their values; for larger ones the page requests single cells."""
 NUM_WORST = 20
 
 Window = tuple[int, int]
@@ -35,7 +35,7 @@ def row_order(order: str, places: Places) -> Ints:
     """Rows of the cells in the order they are drawn; raises UserError."""
     if order not in ORDERS:
         raise UserError(
-            f"rows cannot be ordered by {order[:40]!r}; take one of {', '.join(ORDERS)}"
+            f"rows cannot be ordered by {order[:40]!r}; choose one of {', '.join(ORDERS)}"
         )
     if order == "place":
         axes = [places.coords[axis] for axis in ("tp", "cp", "dp", "pp")]
@@ -49,13 +49,13 @@ def row_order(order: str, places: Places) -> Ints:
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
-    """Sorts host-9 before host-10; numbers before letters, so that every name has its place."""
+    """Sorts host-9 before host-10; numbers before letters, so that all names can be compared."""
     parts = re.split(r"([0-9]+)", name)
-    return [(0, int(part)) if at % 2 else (1, part) for at, part in enumerate(parts)]
+    return [(0, int(part)) if position % 2 else (1, part) for position, part in enumerate(parts)]
 
 
 def row_marks(order: str, places: Places) -> list[tuple[int, str]]:
-    """Where in the order a new stage or host begins, and its name; none for rows by rank."""
+    """Positions at which a new stage or host begins, with its name; empty for rows by rank."""
     rows_R = row_order(order, places)
     if order == "place":
         names = [f"pp {index}" for index in places.coords["pp"][rows_R]]
@@ -65,7 +65,11 @@ def row_marks(order: str, places: Places) -> list[tuple[int, str]]:
         names = [places.hosts[row] for row in rows_R]
     else:
         return []
-    return [(at, name) for at, name in enumerate(names) if at == 0 or name != names[at - 1]]
+    return [
+        (position, name)
+        for position, name in enumerate(names)
+        if position == 0 or name != names[position - 1]
+    ]
 
 
 def edges(count: int, most: int) -> Ints:
@@ -79,17 +83,17 @@ def pooled(code_RS: Bytes, height: int, width: int) -> tuple[Bytes, Ints, Ints]:
     rows_H, columns_W = edges(code_RS.shape[0], height), edges(code_RS.shape[1], width)
     if code_RS.size == 0:
         return np.zeros((0, 0), dtype=np.uint8), rows_H, columns_W
-    found = code_RS
+    code_HW = code_RS
     if len(rows_H) - 1 < code_RS.shape[0]:
-        found = np.maximum.reduceat(found, rows_H[:-1], axis=0)
+        code_HW = np.maximum.reduceat(code_HW, rows_H[:-1], axis=0)
     if len(columns_W) - 1 < code_RS.shape[1]:
-        found = np.maximum.reduceat(found, columns_W[:-1], axis=1)
-    return np.ascontiguousarray(found), rows_H, columns_W
+        code_HW = np.maximum.reduceat(code_HW, columns_W[:-1], axis=1)
+    return np.ascontiguousarray(code_HW), rows_H, columns_W
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What is drawn: bytes, and which ranks and steps they stand for."""
+    """A picture: bytes, and the ranks and steps that they represent."""
 
     code_HW: Bytes
     rank_R: Ints
@@ -108,12 +112,12 @@ class HeatMap:
     marks: list[tuple[int, str]]
     """see row_marks"""
     value_RS: Floats | None
-    """values and peers' medians where nothing is pooled and the map is small"""
+    """values and peers' medians if nothing is pooled and the map is small"""
     peers_RS: Floats | None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For app.web.arrays.pack_arrays."""
-        found = {
+        """Arrays for app.web.arrays.pack_arrays."""
+        arrays = {
             "code": self.code_HW.reshape(-1),
             "rank": self.rank_R.astype(np.uint32),
             "rows": self.rows_H.astype(np.uint32),
@@ -122,19 +126,19 @@ class HeatMap:
             "last_step": self.last_W.astype(np.float64),
         }
         if self.value_RS is not None and self.peers_RS is not None:
-            found["value"] = self.value_RS.reshape(-1)
-            found["peers"] = self.peers_RS.reshape(-1)
-        return found
+            arrays["value"] = self.value_RS.reshape(-1)
+            arrays["peers"] = self.peers_RS.reshape(-1)
+        return arrays
 
     def meta(self) -> dict[str, Any]:
-        """The rest."""
+        """The metadata: sizes, windows and marks."""
         return {
             "height": self.code_HW.shape[0],
             "width": self.code_HW.shape[1],
             "rows": list(self.rows),
             "num_rows": self.num_rows,
             "all_steps": list(self.all_steps),
-            "marks": [{"at": at, "label": label} for at, label in self.marks],
+            "marks": [{"at": position, "label": label} for position, label in self.marks],
         }
 
 
@@ -148,7 +152,7 @@ def heat_map(
 ) -> HeatMap:
     """The window rows x steps of the map, pooled to at most height x width; raises UserError."""
     if height < 1 or width < 1 or height * width > MOST_CELLS:
-        raise UserError(f"a map of {height} x {width} cells cannot be drawn; ask for a smaller one")
+        raise UserError(f"a map of {height} x {width} cells cannot be drawn; request a smaller one")
     order_R = row_order(order, cells.places)
     first, last = _within(rows, (0, len(order_R) - 1))
     columns = _columns(cells, steps)
@@ -175,21 +179,21 @@ def heat_map(
 
 
 def _columns(cells: Cells, steps: Window | None) -> slice:
-    """Columns of the steps; all where there is none of them."""
-    found = cells.columns(steps) if steps else slice(0, 0)
-    return found if found.start < found.stop else slice(0, len(cells.steps_S))
+    """Columns of the steps; all columns if the map has none of them."""
+    columns = cells.columns(steps) if steps else slice(0, 0)
+    return columns if columns.start < columns.stop else slice(0, len(cells.steps_S))
 
 
-def _within(asked: Window | None, whole: Window) -> Window:
-    """The part of a window inside the whole; the whole where they do not meet."""
-    low, high = asked or whole
+def _within(window: Window | None, whole: Window) -> Window:
+    """The part of a window inside the whole; the whole if they do not overlap."""
+    low, high = window or whole
     low, high = max(low, whole[0]), min(high, whole[1])
     return (low, high) if low <= high else whole
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell in words; None where it was not recorded."""
+    """One cell with its numbers; None if it was not recorded."""
 
     rank: int
     step: int
@@ -212,7 +216,7 @@ def _cell(cells: Cells, row: int, column: int) -> Cell:
 def furthest_cell(
     cells: Cells, order: str = "rank", rows: Window | None = None, steps: Window | None = None
 ) -> Cell | None:
-    """The cell of a block whose colour the block has, the furthest from its peers among equals."""
+    """The cell that gives a block its colour; among equals the one furthest from its peers."""
     shown_R = row_order(order, cells.places)
     first, last = _within(rows, (0, len(shown_R) - 1))
     if not cells.has_values:
@@ -221,8 +225,8 @@ def furthest_cell(
     block_R = shown_R[first : last + 1]
     code = cells.code_RS[block_R, columns]
     size = np.abs(np.nan_to_num(cells.deviation(np.s_[block_R, columns])))
-    at = int(np.argmax(np.where(code == code.max(), size, -1)))
-    row, column = divmod(at, code.shape[1])
+    index = int(np.argmax(np.where(code == code.max(), size, -1)))
+    row, column = divmod(index, code.shape[1])
     return _cell(cells, int(block_R[row]), columns.start + column)
 
 
@@ -235,4 +239,4 @@ def worst_cells(cells: Cells, steps: Window | None = None, most: int = NUM_WORST
     rows, columns = np.nonzero(cells.code_RS[:, shown] > scales.IN_NOISE)
     size = np.abs(cells.deviation((rows, low + columns)))
     furthest = np.argsort(-size, kind="stable")[:most]
-    return [_cell(cells, int(rows[at]), low + int(columns[at])) for at in furthest]
+    return [_cell(cells, int(rows[index]), low + int(columns[index])) for index in furthest]

@@ -1,4 +1,4 @@
-"""What a layout would mean for a run: who stands where, and along which axis its groups run."""
+"""Preview of a layout: the coordinates of the ranks, and the axes of the process groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ingest.run import Run
 from trace_hooks.layout import ParallelLayout
 
 FIRST_RANKS = 16
-"""Ranks whose place is shown."""
+"""Number of ranks whose coordinates are shown."""
 
 
 @dataclass(frozen=True)
@@ -23,27 +23,27 @@ class LayoutPreview:
 
 
 def layout_preview(run: Run, layout: ParallelLayout) -> LayoutPreview:
-    """The layout over the ranks that are here and the process groups they recorded."""
+    """The layout for the ranks with data and for the process groups that they recorded."""
     ranks = sorted({info["rank"] for info in run.ranks_as_read if layout.has(info["rank"])})
     axes = tuple(name for name, _ in layout.axes)
     places = [(rank, layout.coords(rank)) for rank in ranks[:FIRST_RANKS]]
     return LayoutPreview(
         str(layout),
         axes,
-        tuple((rank, {axis: at[axis] for axis in axes}) for rank, at in places),
-        _groups_said(run, layout),
+        tuple((rank, {axis: coords[axis] for axis in axes}) for rank, coords in places),
+        _groups_sentence(run, layout),
     )
 
 
-def _groups_said(run: Run, layout: ParallelLayout) -> str:
-    """How well the recorded process groups fit: a wrong order shows here first."""
+def _groups_sentence(run: Run, layout: ParallelLayout) -> str:
+    """How well the recorded process groups fit: a wrong order of axes shows here first."""
     rows = run.index_rows(
         "SELECT DISTINCT ranks FROM group_members WHERE len(ranks) > 1 AND told_axis <> 'ep'"
     )
     if not rows:
-        return "No process group was recorded that could tell whether this fits."
+        return "No recorded process group shows whether this layout is right."
     if all(len(row["ranks"]) == layout.world_size for row in rows):
-        return "The recorded process groups span the whole job: they cannot tell whether this fits."
+        return "All recorded process groups span the whole job: they do not show if it is right."
     along = Counter(layout.axis_of(row["ranks"]) for row in rows)
     unfit = along.pop("unknown", 0)
     fit = ", ".join(

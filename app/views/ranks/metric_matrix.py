@@ -1,4 +1,4 @@
-"""One metric for every rank and step of a run, with its peers and its colour: what pictures draw.
+"""One metric for every rank and step of a run, with its peers and its colour, for all pictures.
 
 Shape suffixes: R rank (a row), S step (a column); G and T: some of the rows and columns.
 """
@@ -21,7 +21,7 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 LAST_STEPS = 20
-"""Steps over which a rank is judged where nobody chose others: as slowest_ranks does."""
+"""Steps over which a rank is judged by default, as in slowest_ranks."""
 
 MOST_CELLS = 16_000_000
 """Of one map: 12,288 ranks x 1,300 steps, 144 MB with values, peers and colours."""
@@ -38,7 +38,7 @@ class Cells:
     metric: Metric
     places: Places
     steps_S: Ints
-    """numbers of the steps there are, rising; profiles may be taken at steps 5 and 1,000,000"""
+    """numbers of the recorded steps, ascending; profiles may be from steps 5 and 1,000,000"""
     value_RS: Floats
     """in the metric's unit; NaN not recorded"""
     peers_RS: Floats
@@ -46,12 +46,12 @@ class Cells:
     step_ms: float
     """median step time of the job"""
     attempt_S: Ints
-    """the attempt each step is shown of"""
+    """the attempt from which each step is shown"""
     groups: dict[int, Ints]
-    """by attempt: ranks (R) with one number are each other's peers; -1: not in this attempt"""
+    """by attempt: ranks (R) with the same number are peers; -1: not in this attempt"""
 
     def deviation(self, part: Any = np.s_[:, :]) -> Floats:
-        """How far cells lie from their peers: slowdown - 1, or a share of the job's step time."""
+        """How far cells are from their peers: slowdown - 1, or a share of the job's step time."""
         if self.metric.is_ratio:
             return self.value_RS[part] - np.float32(1)
         return (self.value_RS[part] - self.peers_RS[part]) / np.float32(self.step_ms)
@@ -88,21 +88,21 @@ class Cells:
 
     @property
     def legend(self) -> dict[str, Any]:
-        """For the browser: see scales.legend."""
+        """The legend for the browser: see scales.legend."""
         return scales.legend(self.metric, self.step_ms, self._judged[1])
 
     @property
     def has_values(self) -> bool:
-        """Whether anything at all was recorded."""
+        """Whether any value was recorded."""
         return bool(self.value_RS.size) and not bool(np.isnan(self.value_RS).all())
 
     @property
     def nbytes(self) -> int:
-        """What is held in memory: values, peers and, once they were asked for, colours."""
+        """Memory of values, peers and colours (computed on first use)."""
         return self.value_RS.nbytes + self.peers_RS.nbytes + self.value_RS.size
 
     def columns(self, steps: Steps) -> slice:
-        """Where steps first..last stand; an empty slice where there is none of them."""
+        """Columns of the steps first..last; an empty slice if there are none."""
         low, high = np.searchsorted(self.steps_S, (steps[0], steps[1] + 1))
         return slice(int(low), int(high))
 
@@ -126,10 +126,10 @@ def cells(
     stop: Stop | None = None,
     step_ms: float | None = None,
 ) -> Cells:
-    """Cells of a metric over the finished steps first..last (default: all); raises UserError where
-    they are more than MOST_CELLS.
+    """Cells of a metric over the finished steps first..last (default: all); raises UserError if
+    there are more than MOST_CELLS.
 
-    `step_ms`: job_step_ms where it is known already.
+    `step_ms`: job_step_ms if it is known already.
     """
     low, high = steps or ALL_STEPS
     num_ranks, num_steps = _extent(run, attempt, (low, high))
@@ -158,14 +158,14 @@ def cells(
     if metric.is_ratio:
         value_RS = value_RS / peers_RS
     step_ms = job_step_ms(run, attempt) if step_ms is None else step_ms
-    found = Cells(metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups)
-    return found if steps is None else found.window(steps)
+    matrix = Cells(metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups)
+    return matrix if steps is None else matrix.window(steps)
 
 
 def _matrix(rank_R: Ints, rank_N: Ints, column_N: Ints, value_N: Floats, num_steps: int) -> Floats:
-    """Rows of an answer spread over ranks (rising) and steps; NaN where there is none."""
+    """Values of a table as matrix of ranks (ascending) and steps; NaN where there is none."""
     row_N = np.searchsorted(rank_R, rank_N)
-    # one row more than there are ranks: what belongs to a rank of an older attempt only goes there
+    # one extra row for values of ranks that exist only in an older attempt
     row_N[np.append(rank_R, -1)[row_N] != rank_N] = len(rank_R)
     value_RS = np.full((len(rank_R) + 1, num_steps), np.nan, dtype=np.float32)
     value_RS[row_N, column_N] = value_N
@@ -179,10 +179,10 @@ def _peers(
     peers_RS = np.full_like(value_RS, np.nan)
     groups = {}
     for attempt in np.unique(attempt_S):
-        at = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
-        rows, at_rows = np.intersect1d(shown.rank_R, at.rank_R, return_indices=True)[1:]
+        ranks = shown if attempt == attempt_S[-1] else places(run, int(attempt), stop)
+        rows, rank_rows = np.intersect1d(shown.rank_R, ranks.rank_R, return_indices=True)[1:]
         part = np.ix_(rows, np.flatnonzero(attempt_S == attempt))
-        pp_R, tp_R = (np.maximum(at.coords[axis][at_rows], 0) for axis in ("pp", "tp"))
+        pp_R, tp_R = (np.maximum(ranks.coords[axis][rank_rows], 0) for axis in ("pp", "tp"))
         median, group_G = peers_median(value_RS[part], group_ids(pp_R), group_ids(pp_R, tp_R))
         peers_RS[part] = median
         groups[int(attempt)] = np.full(len(value_RS), -1)
@@ -191,7 +191,7 @@ def _peers(
 
 
 def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
-    """First and last of the finished steps among the newest 20; None while none is finished."""
+    """First and last finished step among the newest 20; None if none is finished."""
     text = (
         "SELECT min(step) AS first, max(step) AS last FROM step_rollup WHERE finished"
         " AND step >= $least AND ($attempt IS NULL OR attempt = $attempt)"
@@ -204,7 +204,7 @@ def last_steps(run: Run, attempt: int | None = None) -> Steps | None:
 
 
 def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
-    """The newest steps with about `most_cells` cells; None where the whole run has no more."""
+    """The newest steps with about `most_cells` cells; None if the whole run has no more."""
     num_ranks, num_steps = _extent(run, attempt, ALL_STEPS)
     if num_ranks * num_steps <= 2 * most_cells:
         return None
@@ -212,7 +212,7 @@ def newest_part(run: Run, attempt: int | None, most_cells: int) -> Steps | None:
 
 
 def fitting_part(run: Run, attempt: int | None, steps: Steps | None = None) -> Steps | None:
-    """The newest of the steps (default: all) that one map can hold; None: it can hold them all."""
+    """The newest of the steps (default: all) that fit into one map; None if all of them fit."""
     within = steps or ALL_STEPS
     num_ranks, num_steps = _extent(run, attempt, within)
     if num_ranks * num_steps <= MOST_CELLS:
@@ -221,32 +221,32 @@ def fitting_part(run: Run, attempt: int | None, steps: Steps | None = None) -> S
 
 
 def _extent(run: Run, attempt: int | None, steps: Steps) -> tuple[int, int]:
-    """Ranks and finished steps that there are in first..last."""
+    """Number of ranks and of finished steps in first..last."""
     text = (
         "SELECT count(DISTINCT rank) AS ranks, count(DISTINCT step) AS steps"
         " FROM chosen_steps($attempt)"
         " WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
     )
-    found = run.index_rows(text, attempt=attempt, low=steps[0], high=steps[1])[0]
-    return found["ranks"], found["steps"]
+    [row] = run.index_rows(text, attempt=attempt, low=steps[0], high=steps[1])
+    return row["ranks"], row["steps"]
 
 
 def _newest(run: Run, attempt: int | None, steps: Steps, most_steps: int) -> Steps:
-    """First and last of the newest finished steps within first..last, of which there are some."""
+    """First and last of the newest finished steps within first..last; there must be some."""
     text = (
         "SELECT min(step) AS first, max(step) AS last FROM (SELECT DISTINCT step"
         " FROM chosen_steps($attempt) WHERE finished AND step >= 0 AND step BETWEEN $low AND $high"
         " ORDER BY step DESC LIMIT $most)"
     )
     low, high = steps
-    found = run.index_rows(text, attempt=attempt, low=low, high=high, most=most_steps)[0]
-    return found["first"], found["last"]
+    [row] = run.index_rows(text, attempt=attempt, low=low, high=high, most=most_steps)
+    return row["first"], row["last"]
 
 
 def job_step_ms(run: Run, attempt: int | None) -> float:
-    """Median over all ranks and finished steps of the step time; 1 where no step is finished.
+    """Median step time over all ranks and finished steps; 1 if no step is finished.
 
-    Of the whole run, so that the same metric has the same scale wherever it is shown.
+    Of the whole run, so that a metric has the same scale everywhere.
     """
     text = (
         "SELECT median(window_ns) / 1e6 AS ms FROM chosen_steps($attempt)"
@@ -257,11 +257,11 @@ def job_step_ms(run: Run, attempt: int | None) -> float:
 
 
 def _attempts(run: Run, steps_S: Ints, attempt: int | None) -> Ints:
-    """The attempt each step is shown of: the one asked for, else the newest that has it."""
-    found_S = np.full(len(steps_S), attempt or 0)
+    """The attempt from which each step is shown: the requested one, else the newest that has it."""
+    attempt_S = np.full(len(steps_S), attempt or 0)
     if attempt is None and len(steps_S):
         text = "SELECT step, attempt FROM newest_steps WHERE step BETWEEN $low AND $high"
         rows = run.index_rows(text, low=int(steps_S[0]), high=int(steps_S[-1]))
         newest = {row["step"]: row["attempt"] for row in rows}
-        found_S[:] = [newest.get(step, 0) for step in steps_S.tolist()]
-    return found_S
+        attempt_S[:] = [newest.get(step, 0) for step in steps_S.tolist()]
+    return attempt_S

@@ -1,8 +1,8 @@
 """Peers of ranks in whole matrices: their medians and their spread.
 
-The rule is that of `slowdowns` in ingest/sql/index/views.sql, held equal by a test: the other
-ranks with the same pp and tp; fewer than 3 of those: the other ranks of the stage; still fewer: the
-rank's own last 20 steps.
+The rule is that of `slowdowns` in ingest/sql/index/views.sql (a test compares them): the other
+ranks with the same pp and tp; if there are fewer than 3, the other ranks of the stage; if there are
+still fewer, the rank's own last 20 steps.
 
 Shape suffixes: R rank, S step, G member of a group.
 """
@@ -17,7 +17,7 @@ from app.views.ranks.scales import Floats, Ints
 
 FEWEST_PEERS = 3
 PAST_STEPS = 20
-"""Steps of the own past, and of the window over which noise is measured."""
+"""Steps of a rank's own past, and of the window in which noise is measured."""
 _FEWEST_PAST = 3
 
 
@@ -34,7 +34,7 @@ def members(group_R: Ints) -> Iterator[Ints]:
 
 
 def median_of_others(value_GS: Floats) -> tuple[Floats, Ints]:
-    """Median of a group without the member itself, and how many members have a value (S)."""
+    """Median of a group without the member itself, and the number of members with a value (S)."""
     sorted_SG = np.sort(value_GS.T, axis=1)  # NaN last
     count_S = value_GS.shape[0] - np.isnan(sorted_SG).sum(axis=1)
     low, middle, high = (
@@ -51,14 +51,14 @@ def median_of_others(value_GS: Floats) -> tuple[Floats, Ints]:
 
 
 def own_past(value_S: Floats) -> Floats:
-    """Median of the up to 20 values before each one; NaN where there are fewer than 3."""
+    """Median of up to 20 values before each one; NaN if there are fewer than 3."""
     known = np.flatnonzero(~np.isnan(value_S))
-    found_S = np.full_like(value_S, np.nan)
+    median_S = np.full_like(value_S, np.nan)
     for number, step in enumerate(known):
         before = known[max(0, number - PAST_STEPS) : number]
         if len(before) >= _FEWEST_PAST:
-            found_S[step] = np.median(value_S[before])
-    return found_S
+            median_S[step] = np.median(value_S[before])
+    return median_S
 
 
 def peers_median(value_RS: Floats, stage_R: Ints, replica_R: Ints) -> tuple[Floats, Ints]:
@@ -76,14 +76,14 @@ def peers_median(value_RS: Floats, stage_R: Ints, replica_R: Ints) -> tuple[Floa
             median_RS[np.ix_(rows, few_S)] = np.nan
             by_stage_R[rows] = bool(few_S[count_S > 0].any())
     for rows in members(stage_R):
-        asking = rows[by_stage_R[rows]]
-        if not asking.size:
+        needing = rows[by_stage_R[rows]]
+        if not needing.size:
             continue
         stage_GS, count_S = median_of_others(value_RS[rows])
         stage_GS[:, count_S <= FEWEST_PEERS] = np.nan
-        is_alone_R[asking] = bool((count_S[count_S > 0] <= FEWEST_PEERS).any())
+        is_alone_R[needing] = bool((count_S[count_S > 0] <= FEWEST_PEERS).any())
         mine = stage_GS[by_stage_R[rows]]
-        median_RS[asking] = np.where(np.isnan(median_RS[asking]), mine, median_RS[asking])
+        median_RS[needing] = np.where(np.isnan(median_RS[needing]), mine, median_RS[needing])
     for row in np.flatnonzero(is_alone_R):
         past_S = own_past(value_RS[row])
         median_RS[row] = np.where(np.isnan(median_RS[row]), past_S, median_RS[row])
@@ -100,7 +100,7 @@ def _mad(values: Floats) -> float:
 
 
 def spread(deviation_RS: Floats, group_R: Ints) -> Floats:
-    """MAD of the deviations of each rank's group over the window of 20 steps a step is in.
+    """MAD of the deviations of each rank's group over the window of 20 steps that contains a step.
 
     Windows end with the last step, so that the newest values are judged by the last 20 steps.
     """
@@ -116,7 +116,7 @@ def spread(deviation_RS: Floats, group_R: Ints) -> Floats:
 
 
 def spread_within_step(deviation_RS: Floats, group_R: Ints) -> Floats:
-    """MAD of the deviations of each rank's group in each step; 0 where the group is one rank."""
+    """MAD of the deviations of each rank's group in each step; 0 if the group is one rank."""
     spread_RS = np.zeros_like(deviation_RS)
     for rows in members(group_R):
         if rows.size > 1:
@@ -127,11 +127,11 @@ def spread_within_step(deviation_RS: Floats, group_R: Ints) -> Floats:
 
 
 def _nanmedian(value_SG: Floats) -> Floats:
-    """Median along the last axis without NaN; NaN where nothing is known (and no warning)."""
+    """Median along the last axis without NaN; NaN (without a warning) if nothing is known."""
     sorted_SG = np.sort(value_SG, axis=1)
     count_S = value_SG.shape[1] - np.isnan(sorted_SG).sum(axis=1)
     low, high = (
-        np.take_along_axis(sorted_SG, np.maximum(at, 0)[:, None], 1)[:, 0]
-        for at in ((count_S - 1) // 2, count_S // 2 - (count_S == 0))
+        np.take_along_axis(sorted_SG, np.maximum(index, 0)[:, None], 1)[:, 0]
+        for index in ((count_S - 1) // 2, count_S // 2 - (count_S == 0))
     )
     return np.where(count_S > 0, (low + high) / 2, np.nan).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Who the ranks of an attempt are and where they stand.
+"""The ranks of an attempt with their hosts and coordinates.
 
 Shape suffix: R rank.
 """
@@ -18,7 +18,7 @@ AXES = ("pp", "dp", "cp", "tp")
 
 @dataclass(frozen=True)
 class Places:
-    """Ranks, ordered; -1 in a coordinate is unknown."""
+    """Ranks in order; -1 is an unknown coordinate."""
 
     rank_R: Ints
     hosts: list[str]
@@ -27,12 +27,12 @@ class Places:
 
     @property
     def has_layout(self) -> bool:
-        """Whether every rank has a place on at least one axis."""
+        """Whether every rank has a coordinate on at least one axis."""
         return bool(len(self.rank_R)) and any((c >= 0).all() for c in self.coords.values())
 
 
 def places(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Places:
-    """The ranks of an attempt (default: the newest) and where they stand."""
+    """The ranks of an attempt (default: the newest) with their coordinates."""
     table = run.ask("rank_list", attempt=attempt, stop=stop)
     coords = {
         axis: np.asarray(table.column(axis).fill_null(-1).to_numpy()).astype(np.int64)

@@ -1,6 +1,6 @@
 """The table of ranks: one row each, sorted and paged on the server.
 
-12,288 rows are joined once per set of steps and kept by the caller; a page is 50 of them.
+12,288 rows are joined once per set of steps and cached by the caller; a page is 50 of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RankRow:
     bubble_ms: float | None
     wait_ms: float | None
     wait_caused_ms: float | None
-    """GPU-ms, in groups within one pipeline stage"""
+    """rank-ms, in groups within one pipeline stage"""
 
 
 SORTABLE = (*(field.name for field in fields(RankRow)), "state")
@@ -52,7 +52,7 @@ def rank_rows(
     slowdowns: Grid,
     stop: Stop | None = None,
 ) -> list[RankRow]:
-    """A row for every rank of the attempt, also for those without a finished step.
+    """A row for every rank of the attempt, including those without a finished step.
 
     `slowdowns`: the grid of that metric over the same steps.
     """
@@ -68,10 +68,10 @@ def rank_rows(
 
 def _slowdowns(grid: Grid) -> dict[int, dict[str, Any]]:
     beyond_R = grid.code_R > IN_NOISE
-    found = zip(grid.places.rank_R.tolist(), grid.value_R.tolist(), beyond_R.tolist(), strict=True)
+    values = zip(grid.places.rank_R.tolist(), grid.value_R.tolist(), beyond_R.tolist(), strict=True)
     return {
         rank: {"slowdown": value, "beyond_noise": beyond and value > 1}
-        for rank, value, beyond in found
+        for rank, value, beyond in values
         if not math.isnan(value)
     }
 
@@ -106,7 +106,7 @@ _FILTER = re.compile(r"(rank|pp|dp|cp|tp)\s*[=: ]?\s*(\d{1,9})(?:-(\d{1,9}))?", 
 
 
 def matches(row: RankRow, text: str) -> bool:
-    """Whether a row fits every word: `777`, `rank=0-7`, `pp=3`, or a part of the host's name."""
+    """Whether a row matches every word: `777`, `rank=0-7`, `pp=3`, or a part of the host's name."""
     return all(_matches_word(row, word) for word in text.lower().replace(",", " ").split())
 
 
@@ -128,12 +128,12 @@ def page(
     number: int = 0,
     find: int | None = None,
 ) -> dict[str, Any]:
-    """One page of the rows that fit, sorted; unknown values last. `find`: the page with this rank.
+    """One page of the matching rows, sorted; unknown values last. `find`: the page with this rank.
 
-    Raises UserError for a column that there is not.
+    Raises UserError for an unknown column.
     """
     if sort not in SORTABLE or direction not in ("asc", "desc"):
-        raise UserError(f"the table cannot be sorted by {sort[:40]!r}; take {', '.join(SORTABLE)}")
+        raise UserError(f"the table cannot be sorted by {sort[:40]!r}; give {', '.join(SORTABLE)}")
     fitting = [row for row in rows if matches(row, text)]
 
     def value(row: RankRow) -> Any:
@@ -144,8 +144,8 @@ def page(
     known.sort(key=value, reverse=direction == "desc")
     ordered = known + [row for row in fitting if value(row) is None]
     if find is not None:
-        at = next((i for i, row in enumerate(ordered) if row.rank == find), 0)
-        number = at // PAGE_ROWS
+        index = next((i for i, row in enumerate(ordered) if row.rank == find), 0)
+        number = index // PAGE_ROWS
     last = max(0, (len(ordered) - 1) // PAGE_ROWS)
     number = min(number, last)
     shown = ordered[number * PAGE_ROWS : (number + 1) * PAGE_ROWS]

@@ -1,11 +1,11 @@
-"""The metrics a rank can be shown by, and how a number becomes a colour: the same on every page.
+"""The metrics of ranks, and how a number becomes a colour: the same on every page.
 
 One byte per value, ordered so that the greatest byte of a block is its greatest deviation:
 
     0 not recorded | 1 within noise (grey) | 2s less than the peers, 2s + 1 more, strength s 1..127
 
-A deviation is against the peers: slowdown - 1, or (value - peers' median) / the job's step time.
-The colour is full at `Metric.full`, fixed per metric. Noise is `noise_factor` times the
+A deviation is relative to the peers: slowdown - 1, or (value - peers' median) / the job's step
+time. The strongest colour is at `Metric.full`, fixed per metric. Noise is `noise_factor` times the
 spread (MAD) of the peers; assets/lib/canvas/colour.mjs turns the bytes into colours.
 
 Shape suffixes: R rank, S step; ... any shape.
@@ -35,7 +35,7 @@ _SIGMA_PER_MAD = 1.4826
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric of ranks: how it is asked, said and coloured."""
+    """One metric of ranks: its query, its texts and its colours."""
 
     name: str
     title: str
@@ -55,7 +55,7 @@ class Metric:
         return self.unit == "x"
 
     def to_json(self) -> dict[str, Any]:
-        """For the browser."""
+        """The metric for the browser."""
         return asdict(self)
 
 
@@ -64,7 +64,7 @@ _ALL = (
         "slowdown",
         "Slowdown",
         "x",
-        "Compute of a rank (CPU time on CPU) over the median of its peers; 1 is as fast as they.",
+        "Compute of a rank (CPU time on CPU) over the median of its peers; 1 is equally fast.",
         "work",
         decimals=2,
         full=0.5,
@@ -87,39 +87,43 @@ _ALL = (
         "cpu",
         "CPU time of compute",
         "ms",
-        "CPU time the compute took, where it was recorded; waiting does not count.",
+        "CPU time of the compute, if recorded; waiting does not count.",
         "cpu",
     ),
     Metric(
         "exposed_comm",
         "Exposed communication",
         "ms",
-        "Communication that no compute of the rank hides.",
+        "Communication that is not hidden by compute of the rank.",
         "exposed_comm",
     ),
     Metric(
         "exposed_tp",
         "Exposed TP communication",
         "ms",
-        "Tensor-parallel communication that no compute of the rank hides.",
+        "Tensor-parallel communication that is not hidden by compute of the rank.",
         "exposed_tp",
     ),
     Metric(
         "exposed_pp",
         "Exposed PP communication",
         "ms",
-        "Sends and receives between pipeline stages that no compute of the rank hides.",
+        "Sends and receives between pipeline stages that are not hidden by compute of the rank.",
         "exposed_pp",
     ),
     Metric(
         "exposed_dp",
         "Exposed DP communication",
         "ms",
-        "Data-parallel communication that no compute of the rank hides.",
+        "Data-parallel communication that is not hidden by compute of the rank.",
         "exposed_dp",
     ),
     Metric(
-        "data_wait", "Data wait", "ms", "Time a step was blocked on its next batch.", "data_wait"
+        "data_wait",
+        "Data wait",
+        "ms",
+        "Time a step waited for its next batch.",
+        "data_wait",
     ),
     Metric(
         "bubble",
@@ -132,22 +136,22 @@ _ALL = (
         "wait",
         "Wait",
         "ms",
-        "What the rank waited for later members in groups of its stage: the victim's side.",
+        "Time the rank waited for later members in groups of its stage: the victim's side.",
         "wait",
     ),
     Metric(
         "wait_caused",
         "Wait caused",
-        "GPU-ms",
-        "What the others waited because the rank came last, in groups of one pipeline stage: "
-        "the culprit's side.",
+        "rank-ms",
+        "Time the others waited because the rank came last, in groups of one pipeline stage: the "
+        "culprit's side.",
         "wait_caused",
     ),
     Metric(
         "not_visible",
         "Not visible",
         "ms",
-        "Time of the step that nothing recorded; neither compute nor idle is claimed for it.",
+        "Time of the step without any record; it may be compute or idle.",
         "not_visible",
     ),
 )
@@ -159,19 +163,20 @@ DEFAULT = _ALL[0].name
 
 
 def metric_of(name: str | None) -> Metric:
-    """The metric of that name (None: the default); raises UserError naming those there are."""
-    found = METRICS.get(name or DEFAULT)
-    if found is None:
-        raise UserError(f"there is no metric {str(name)[:40]!r}; take one of {', '.join(METRICS)}")
-    return found
+    """The metric of that name (None: the default); raises UserError naming all metrics."""
+    metric = METRICS.get(name or DEFAULT)
+    if metric is None:
+        names = ", ".join(METRICS)
+        raise UserError(f"there is no metric {str(name)[:40]!r}; choose one of {names}")
+    return metric
 
 
 def noise_factor(num_values: int, cells_per_value: int = 1) -> float:
     """How many MADs of single cells count as noise among `num_values` values shown together.
 
-    3 as a rule. Where so many values are shown that some lie further out by chance alone, their
-    expected extreme sigma sqrt(2 ln N) (Donoho and Johnstone's universal threshold); a value that
-    is a mean over `cells_per_value` steps has the smaller sigma of a mean.
+    Usually 3. With so many values that some are further out by chance alone, their expected extreme
+    sigma sqrt(2 ln N) (Donoho and Johnstone's universal threshold); a value that is a mean over
+    `cells_per_value` steps has the smaller sigma of a mean.
     """
     extreme = math.sqrt(2 * math.log(max(num_values, 2)) / max(cells_per_value, 1))
     return max(NOISE_MADS, _SIGMA_PER_MAD * extreme)
@@ -182,17 +187,17 @@ def codes(deviation: Floats, noise: Floats, full: float) -> Bytes:
     size = np.abs(deviation)
     strength = np.minimum(np.rint(np.nan_to_num(size) * (STRONGEST / full)), STRONGEST)
     coloured = 2 * strength.astype(np.uint8) + (deviation > 0)
-    is_coloured = (size > noise) & (strength >= 1)  # less than a 127th of the scale is no colour
-    found = np.where(is_coloured, coloured, IN_NOISE).astype(np.uint8)
-    found[np.isnan(deviation)] = NO_DATA
-    return found
+    is_coloured = (size > noise) & (strength >= 1)  # less than a 127th of the scale has no colour
+    code = np.where(is_coloured, coloured, IN_NOISE).astype(np.uint8)
+    code[np.isnan(deviation)] = NO_DATA
+    return code
 
 
 def legend(metric: Metric, step_ms: float, noise: float) -> dict[str, Any]:
-    """What the browser needs for the scale: `full` and `noise` in the metric's unit, the middle.
+    """The scale for the browser: `full` and `noise` in the metric's unit, and the centre.
 
     `noise`: deviation within which colours are grey (of the median group). `centre`: 1 for ratios,
-    None where the middle is the peers' median.
+    None if the centre is the peers' median.
     """
     unit = 1.0 if metric.is_ratio else step_ms
     return {

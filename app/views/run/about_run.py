@@ -1,6 +1,6 @@
-"""What is known of a run besides its data: where it came from, what was guessed, what was lost.
+"""Provenance of a run: where its data came from, what was guessed, what could not be read.
 
-Sentences of an import are kept as it made them; many of one kind are told as one.
+Sentences of an import are shown as the importer wrote them; similar ones are folded into one.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ METHOD_WORDS = {
     "matched_collectives": "by the ends of collectives that all their members recorded",
     "store_ping_pong": "by messages between the ranks",
     "same_host": "one host, one clock",
-    "reference": "the clock the others are compared with",
-    "imported": "taken as the files tell them",
+    "reference": "the clock with which the others are compared",
+    "imported": "as recorded in the files",
 }
 MOST_CLOCKS = 64
-"""Ranks in the table of clocks, those known worst first."""
+"""Ranks in the table of clocks, the least accurate first."""
 MOST_FOLDED = 200
-"""Sentences of one kind, and files, that are listed."""
-_FEWEST_ALIKE = 3
+"""At most this many sentences of one kind, and files, are listed."""
+_FEWEST_SIMILAR = 3
 _MOST_NAMED = 8
 _CONTENT_HASH = re.compile(r"-([0-9a-f]{12})$")
-"""An import's id ends in it."""
+"""The end of an import's id."""
 _VARYING = re.compile(r"\d[\d,._]*|'[^']*'|\"[^\"]*\"")
 _FILE_NAME = re.compile(r"^\S+\.\w+:? ")
 
 
 @dataclass(frozen=True)
-class Said:
-    """One sentence, or the first of several of its kind with the others behind it."""
+class Sentence:
+    """One sentence, or the first of several similar ones, with the others."""
 
     text: str
     others: tuple[str, ...] = ()
     num_others: int = 0
-    """also those that are not listed"""
+    """including those that are not listed"""
 
 
 @dataclass(frozen=True)
 class ClockRow:
-    """How well one rank's clock is known; `method` None: it is not aligned."""
+    """Accuracy of one rank's clock; `method` None: it is not aligned."""
 
     rank: int
     host: str
@@ -63,7 +63,7 @@ class ClockRow:
 
 @dataclass(frozen=True)
 class Clocks:
-    """`sentence` says it all; `worst_err_us` is None where an error is not known."""
+    """`sentence` summarises them; `worst_err_us` is None if an error is not known."""
 
     sentence: str
     is_unaligned: bool = False
@@ -74,7 +74,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class AboutRun:
-    """What the panel says of a run."""
+    """Content of the panel about a run."""
 
     source: str
     is_import: bool
@@ -89,16 +89,16 @@ class AboutRun:
     corrected_ns: int | None
     can_be_corrected: bool
     clocks: Clocks
-    guesses: tuple[Said, ...]
+    guesses: tuple[Sentence, ...]
     num_guesses: int
-    problems: tuple[Said, ...]
+    problems: tuple[Sentence, ...]
     num_problems: int
     importing: str | None = None
-    """how far the import is, in words; None: all is read"""
+    """progress of the import, as text; None: complete"""
 
 
 def about_run(run: Run, attempt: int | None = None) -> AboutRun:
-    """All of it, of an attempt (default: the newest) where that matters; raises UserError."""
+    """Everything about a run, for an attempt (default: the newest); raises UserError."""
     info = run.info
     source = info["source"]
     is_import = source not in RECORDED
@@ -130,7 +130,7 @@ def about_run(run: Run, attempt: int | None = None) -> AboutRun:
 
 
 def _provenance(lines: Sequence[str]) -> tuple[list[str], str | None]:
-    """Files and when they were imported, of what an import wrote down."""
+    """Files, and when they were imported, from the lines of an import."""
     stamps = [line for line in lines if line.startswith("imported ")]
     files = [printable(line) for line in lines if line not in stamps]
     return files, stamps[-1].removeprefix("imported ") if stamps else None
@@ -152,27 +152,29 @@ def _framework(name: str, versions: Mapping[str, Any]) -> str:
     return ", ".join(known) or name
 
 
-def summed(sentences: Sequence[str]) -> tuple[Said, ...]:
-    """Sentences in order; of three or more that differ in names and numbers only, one."""
-    alike: dict[str, list[str]] = {}
+def summed(sentences: Sequence[str]) -> tuple[Sentence, ...]:
+    """Sentences in order; three or more that differ only in names and numbers are folded into
+    one.
+    """
+    similar: dict[str, list[str]] = {}
     for sentence in sentences:
         text = printable(sentence)
-        alike.setdefault(_VARYING.sub("#", _FILE_NAME.sub("", text)), []).append(text)
-    found = []
-    for texts in alike.values():
-        if len(texts) < _FEWEST_ALIKE:
-            found += [Said(text) for text in texts]
+        similar.setdefault(_VARYING.sub("#", _FILE_NAME.sub("", text)), []).append(text)
+    sentences_shown = []
+    for texts in similar.values():
+        if len(texts) < _FEWEST_SIMILAR:
+            sentences_shown += [Sentence(text) for text in texts]
         else:
             others = texts[1:]
-            found.append(Said(texts[0], tuple(others[:MOST_FOLDED]), len(others)))
-    return tuple(found)
+            sentences_shown.append(Sentence(texts[0], tuple(others[:MOST_FOLDED]), len(others)))
+    return tuple(sentences_shown)
 
 
 def clocks(run: Run, attempt: int | None = None) -> Clocks:
     """How the clocks of an attempt's ranks compare, in a sentence and rank by rank."""
     kind = run.info["clock"]
     if kind == "per_step_relative":
-        return Clocks("Times count anew in each step: nothing is compared across steps by time.")
+        return Clocks("Times start again in each step: steps cannot be compared by time.")
     rows = [_clock_row(row) for row in run.ask("clock_error", attempt=attempt).to_pylist()]
     if len(rows) < 2:
         return Clocks("One rank: there is no other clock to compare with.", num_rows=len(rows))
@@ -181,7 +183,7 @@ def clocks(run: Run, attempt: int | None = None) -> Clocks:
     worst = None if None in errors or unaligned else max(e for e in errors if e is not None)
     sentence = _unaligned(unaligned, len(rows)) if unaligned else _aligned(rows, worst)
     if kind == "unknown":
-        sentence += " The files do not tell what their times count from."
+        sentence += " The files do not say from when their times count."
     by_error = sorted(rows, key=lambda row: (row.method is not None, -(row.err_us or 0), row.rank))
     listed = tuple(sorted(by_error[:MOST_CLOCKS], key=lambda row: row.rank))
     return Clocks(sentence, bool(unaligned), worst, listed, len(rows))
@@ -204,13 +206,13 @@ def _unaligned(unaligned: Sequence[int], num_ranks: int) -> str:
         who = f"The clocks of the {num_ranks} ranks here are not aligned"
     else:
         shown = ", ".join(map(str, unaligned[:_MOST_NAMED]))
-        more = len(unaligned) - _MOST_NAMED
+        num_more = len(unaligned) - _MOST_NAMED
         noun = "rank" if len(unaligned) == 1 else "ranks"
         verb = "clock" if len(unaligned) == 1 else "clocks"
         are = "is" if len(unaligned) == 1 else "are"
-        also = f" and {more} more" if more > 0 else ""
+        also = f" and {num_more} more" if num_more > 0 else ""
         who = f"The {verb} of {noun} {shown}{also} {are} not aligned with the others"
-    return f"{who}: lanes show each rank's own times, and nobody is named for coming late."
+    return f"{who}: lanes show each rank's own times, and no rank is reported as late."
 
 
 def _aligned(rows: Sequence[ClockRow], worst_err_us: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The few numbers on top of the overview: now, against a baseline of the run, and their past."""
+"""The key figures on top of the overview: now, against a baseline of the run, and over time."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from app.views.run.without_steps import Recorded, ranks_text, recorded
 from ingest.run import Run
 
 NOW_STEPS = 5
-"""Steps whose median is `now` where nobody chose steps."""
+"""Steps whose median is `now` if no steps are chosen."""
 BASELINE_STEPS = 50
 FIRST_STEPS, FEWEST_STEPS = 5, 3
 WARM_UP_STEPS = 2
-"""The first steps allocate and compile: no baseline."""
+"""The first steps allocate and compile: they are not part of a baseline."""
 HOOK_STEPS = 100
-"""Newest steps whose heartbeats tell what the hooks cost: a long run of many ranks has millions."""
+"""Newest steps whose heartbeats give the hooks' cost: a long run of many ranks has millions."""
 NOISE_MADS = 3.0
 _LEAST_SHOWN = 0.05
-"""Percent: less would be shown as 0.0."""
+"""Percent; a smaller value would be displayed as 0.0."""
 LEAST_CHANGE = 0.01
-"""Changes below 1 % of the baseline (or 1 point of a share) are called none."""
+"""Changes below 1 % of the baseline (or 1 point of a share) do not count."""
 
 Series = list[tuple[int, float]]
-"""(step, value), in order of steps, known values only"""
+"""(step, value), in order of steps, only known values"""
 
 
 @dataclass(frozen=True)
 class Kpi:
-    """One tile. `tone`: plain, bad or good, only beyond noise. `series`: for the sparkline."""
+    """One tile. `tone`: plain; beyond noise bad or good. `series`: for the sparkline."""
 
     key: str
     label: str
@@ -43,18 +43,18 @@ class Kpi:
     tone: str = "plain"
     series: tuple[tuple[int, float], ...] = ()
     baseline: float | None = None
-    baseline_said: str = ""
+    baseline_text: str = ""
     extra: str = ""
-    """what the number is made of"""
+    """the components of the number"""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What `now` is compared with. `noise`: 3 MAD of its steps."""
+    """The value with which `now` is compared. `noise`: 3 MAD of its steps."""
 
     value: float
     noise: float
-    said: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -67,54 +67,55 @@ class Scope:
 
 @dataclass(frozen=True)
 class Measured:
-    """The tiles that only news of the run change. `ended`: how many ranks ended each step."""
+    """The tiles that change only with new data. `ended`: how many ranks ended each step."""
 
     kpis: tuple[Kpi, ...]
     ended: tuple[tuple[int, float], ...]
 
 
 def kpis(run: Run, attempt: int | None, scope: Scope) -> tuple[Kpi, ...]:
-    """The tiles that can be known; raises UserError."""
-    return with_heard(run, attempt, measured(run, attempt, scope), time.time_ns())
+    """The tiles with known values; raises UserError."""
+    return with_reporting(run, attempt, measured(run, attempt, scope), time.time_ns())
 
 
 def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
-    """The tiles but for who is heard; raises UserError."""
-    asked: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
-    job = run.ask("steps", step_min=0, **asked).to_pylist()
-    if not job and run.state == "finished":  # no step will come
+    """All tiles except that of reporting ranks; raises UserError."""
+    filters: dict[str, Any] = {} if attempt is None else {"attempt": attempt}
+    job = run.ask("steps", step_min=0, **filters).to_pylist()
+    if not job and run.state == "finished":  # there will be no steps
         newest = run.newest_attempt if attempt is None else attempt
         return Measured(tuple(recorded_kpis(recorded(run, newest))), ())
-    shares = run.ask("job_shares", **asked).to_pylist()
-    lost = run.ask("time_lost", **asked).to_pylist()
-    speed = run.ask("throughput", **asked).to_pylist() if _has_flops(run, job) else []
-    found = [
+    shares = run.ask("job_shares", **filters).to_pylist()
+    lost = run.ask("time_lost", **filters).to_pylist()
+    speed = run.ask("throughput", **filters).to_pylist() if _has_flops(run, job) else []
+    tiles = [
         _step_time(_series(job, "step_ms"), scope),
         _mfu(_series(speed, "mfu_ratio"), scope),
         _bubble(shares, scope),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
-        _hook_cost(run, {**asked, "step_min": _newest(job, HOOK_STEPS)}),
+        _hook_cost(run, {**filters, "step_min": _newest(job, HOOK_STEPS)}),
     ]
     ended = tuple(_series(job, "num_finished"))
-    return Measured(tuple(kpi for kpi in found if kpi is not None), ended)
+    return Measured(tuple(kpi for kpi in tiles if kpi is not None), ended)
 
 
-def recorded_kpis(found: Recorded) -> list[Kpi]:
-    """The tiles of a run without steps: what it has, and what is open in it."""
-    if not found.num_collectives:
-        by = f"by {_many(found.num_ranks, 'rank')}"
+def recorded_kpis(counts: Recorded) -> list[Kpi]:
+    """The tiles of a run without steps: its records, and its open collectives."""
+    if not counts.num_collectives:
+        by = f"by {_many(counts.num_ranks, 'rank')}"
         meaning = "No step of this run is known."
-        return [Kpi("recorded", "Spans recorded", f"{found.num_spans:,}", "", by, meaning)]
-    num_open, apart = sum(f.num_open for f in found.fronts), [f for f in found.fronts if f.is_apart]
-    groups = sum(front.num_open > 0 for front in found.fronts)
+        return [Kpi("recorded", "Spans recorded", f"{counts.num_spans:,}", "", by, meaning)]
+    num_open = sum(front.num_open for front in counts.fronts)
+    apart = [front for front in counts.fronts if front.is_apart]
+    groups = sum(front.num_open > 0 for front in counts.fronts)
     kpis = [
         Kpi(
             "recorded",
             "Collectives recorded",
-            f"{found.num_collectives:,}",
+            f"{counts.num_collectives:,}",
             "",
-            f"by {_many(found.num_ranks, 'rank')}, in {_many(len(found.fronts), 'group')}",
+            f"by {_many(counts.num_ranks, 'rank')}, in {_many(len(counts.fronts), 'group')}",
             "Collectives, sends and receives, counted once per member.",
         ),
         Kpi(
@@ -122,8 +123,8 @@ def recorded_kpis(found: Recorded) -> list[Kpi]:
             "Not completed",
             f"{num_open:,}",
             "",
-            f"in {_many(groups, 'group')}" if num_open else "all were seen to end",
-            "What nobody saw end before the record did.",
+            f"in {_many(groups, 'group')}" if num_open else "all of them ended",
+            "Collectives, sends and receives without a recorded end.",
         ),
     ]
     if apart:
@@ -135,8 +136,8 @@ def recorded_kpis(found: Recorded) -> list[Kpi]:
                 f"{len(apart):,}",
                 "",
                 f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
-                "Groups with members at different collectives: those behind or silent hold up the "
-                "others.",
+                "Groups with members at different collectives: the others wait for those that are "
+                "behind or silent.",
                 "bad",
             )
         )
@@ -147,20 +148,22 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def with_heard(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
-    """All tiles at a moment, Unix ns: who is heard stands before what the hooks cost."""
-    heard = _heard(run, attempt, known.ended, now_ns)
-    at = next((n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis))
-    return (*known.kpis[:at], *([heard] if heard else []), *known.kpis[at:])
+def with_reporting(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
+    """All tiles at a time, Unix ns: that of reporting ranks comes before the hooks' cost."""
+    tile = _reporting(run, attempt, known.ended, now_ns)
+    position = next(
+        (n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis)
+    )
+    return (*known.kpis[:position], *([tile] if tile else []), *known.kpis[position:])
 
 
 def _newest(job: Sequence[dict[str, Any]], num_steps: int) -> int:
-    """The first of so many newest steps."""
+    """The first of this many newest steps."""
     return int(job[-1]["step"]) - num_steps + 1 if len(job) >= num_steps else -1
 
 
 def _has_flops(run: Run, job: Sequence[dict[str, Any]]) -> bool:
-    """Whether anything says what a step computes: else the question need not be asked."""
+    """Whether the FLOPs of a step may be known; otherwise the query is not needed."""
     return bool(run.info.get("model")) or any(row["flops"] is not None for row in job)
 
 
@@ -178,7 +181,7 @@ def now_of(series: Series, steps: tuple[int, int] | None) -> Series:
 def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | None:
     """The 50 steps before `now` and before step `until` (where a finding begins).
 
-    Where there are fewer, the first 3 to 5 after the warm-up; else None.
+    If there are fewer, the first 3 to 5 after the warm-up; else None.
     """
     if not now:
         return None
@@ -192,7 +195,9 @@ def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | No
 
 
 def _with_noise_of(base: Baseline | None, now: Series) -> Baseline | None:
-    """The greater of the noise before and now: three steps alone know little of it."""
+    """The baseline with the greater of the noise before and now: three steps say little about
+    it.
+    """
     return None if base is None else replace(base, noise=max(base.noise, _noise(now)))
 
 
@@ -220,7 +225,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
         tone,
         tuple(series),
         base.value if base else None,
-        base.said if base else "",
+        base.text if base else "",
     )
 
 
@@ -255,7 +260,7 @@ def _share(
         tone,
         tuple(series),
         base.value if base else None,
-        base.said if base else "",
+        base.text if base else "",
         extra,
     )
 
@@ -267,18 +272,18 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
-    for name, said in (("waiting_ratio", "late ranks"), ("bubble_other_ratio", "host work")):
+    for name, cause in (("waiting_ratio", "late ranks"), ("bubble_other_ratio", "host work")):
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
-            parts.append(f"{value:.1f} {said}")
+            parts.append(f"{value:.1f} {cause}")
     return _share(
         "bubble",
         "Bubble",
         _series(shares, "bubble_ratio"),
         scope,
-        "Covered time of all ranks without compute, data or transfer. Of it host work: gc, "
-        "checkpoints, host code, copies, which the timeline draws as themselves.",
+        "Covered time of all ranks without compute, data or transfer. Part of it is host work: gc, "
+        "checkpoints, host code, copies, which the timeline draws separately.",
         extra=", ".join(parts),
     )
 
@@ -306,36 +311,36 @@ def _lost(series: Series, scope: Scope) -> Kpi | None:
         "Lost to stragglers",
         series,
         scope,
-        "Measured: what last arrivers make others wait within a stage / all ranks' time.",
+        "Measured: waiting caused by last arrivals within a stage / all ranks' time.",
     )
 
 
-def _heard(
+def _reporting(
     run: Run, attempt: int | None, ended: tuple[tuple[int, float], ...], now_ns: int
 ) -> Kpi | None:
-    """None for an attempt before the newest: nobody can be heard of it any more."""
+    """None for an attempt before the newest: its ranks can no longer report."""
     newest, states = run.newest_attempt, run.rank_states(now_ns)
     if not states or attempt not in (None, newest):
         return None
     sizes = [info["world_size"] for info in run.ranks if info["attempt"] == newest]
     world = max([len(states), *sizes])
-    heard = sum(state in ("running", "finished") for state in states.values())
-    away = world - heard
+    num_reporting = sum(state in ("running", "finished") for state in states.values())
+    num_missing = world - num_reporting
     is_over = set(states.values()) == {"finished"}
-    if away:
-        detail = f"{away:,} not heard"
+    if num_missing:
+        detail = f"{num_missing:,} not reporting"
     else:
         ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
-        last = f"last beat of each within {max(ages, default=0.0):.1f} s"
+        last = f"last heartbeat of each within {max(ages, default=0.0):.1f} s"
         detail = "all finished" if is_over else last
     return Kpi(
         "heard",
-        "Ranks heard",
-        f"{heard:,} / {world:,}",
+        "Ranks reporting",
+        f"{num_reporting:,} / {world:,}",
         "",
         detail,
-        "Ranks of which something arrived within 10 s, or that finished.",
-        "bad" if away and run.info["source"] == "hooks" else "plain",
+        "Ranks whose last data arrived within 10 s, or that have finished.",
+        "bad" if num_missing and run.info["source"] == "hooks" else "plain",
         ended if is_over else _ended_by_all(ended, world),
     )
 
@@ -343,13 +348,13 @@ def _heard(
 def _ended_by_all(
     ended: tuple[tuple[int, float], ...], world: int
 ) -> tuple[tuple[int, float], ...]:
-    """Up to the last step that all ranks ended: those after it are still under way."""
-    last = max((at for at, (_, count) in enumerate(ended) if count >= world), default=-1)
+    """Up to the last step that all ranks ended: later ones are still running."""
+    last = max((index for index, (_, count) in enumerate(ended) if count >= world), default=-1)
     return ended[: last + 1]
 
 
-def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
-    rows = run.ask("hook_cost", **asked).to_pylist()
+def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
+    rows = run.ask("hook_cost", **filters).to_pylist()
     known = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
     if not known:
         return None
@@ -361,10 +366,10 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
         "Hook cost",
         f"{100 * statistics.mean(known):.2f}",
         "%",
-        f"{dropped:,} rows dropped" if dropped else "no row dropped",
+        f"{dropped:,} rows dropped" if dropped else "no rows dropped",
         f"Own time of the hooks / the job's time, mean over ranks in the last {HOOK_STEPS} steps.",
         "bad" if dropped else "plain",
-        tuple(_series(run.ask("hook_cost_by_step", **asked).to_pylist(), "cost_ratio")),
+        tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
         extra=extra,
     )
 
@@ -372,17 +377,17 @@ def _hook_cost(run: Run, asked: dict[str, Any]) -> Kpi | None:
 def change_of(
     value: float, base: Baseline | None, higher_is_bad: bool, relative: bool
 ) -> tuple[str, str]:
-    """Words for the change against the baseline, and the tone."""
+    """Text for the change from the baseline, and the tone."""
     if base is None:
         return "too few steps to compare", "plain"
     change = value - base.value
     least = LEAST_CHANGE * base.value if relative else LEAST_CHANGE
     if relative:
-        said = f"{100 * abs(change) / base.value:.1f} %" if base.value else "0 %"
+        size = f"{100 * abs(change) / base.value:.1f} %" if base.value else "0 %"
     else:
-        said = f"{100 * abs(change):.1f} pt"
+        size = f"{100 * abs(change):.1f} pt"
     if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
-        return f"as in {base.said}", "plain"
+        return f"as in {base.text}", "plain"
     arrow = "▲" if change > 0 else "▼"
     tone = "bad" if (change > 0) == higher_is_bad else "good"
-    return f"{arrow} {said} vs {base.said}", tone
+    return f"{arrow} {size} vs {base.text}", tone

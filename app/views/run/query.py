@@ -1,4 +1,4 @@
-"""Answers of queries as the page shows them and as CSV; ready questions as forms."""
+"""Answers of queries for the page and as CSV; saved queries as forms."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ingest.run import TIME_LIMIT_S, Run
 from ingest.stopping import Interrupted, Stop
 
 MAX_ROWS = 10_000
-"""Rows sent to the page; CSV has all."""
+"""Rows sent to the page; CSV contains all rows."""
 _MOST_BYTES = 32 << 20
-"""What the rows of the page may take; fewer than MAX_ROWS are sent where they take more."""
+"""Memory of the page's rows; fewer than MAX_ROWS are sent if they need more."""
 COUNT_FOR_S = 5.0
-"""The rows beyond those of the page are counted for so long at most."""
+"""The rows beyond those of the page are counted for at most this long."""
 CSV_LIMIT_S = 600.0
 NOW = "now_ns"
-"""Parameter filled with the server's time where it is not given."""
+"""Parameter with the server's time as default."""
 _LONGEST_CELL = 500
 _SAFEST = 2**53
 
 Query = tuple[str, dict[str, Any] | None]
-"""SQL and its values; None: the SQL is the browser's own."""
+"""SQL and its values; None: the user wrote the SQL."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +47,40 @@ class Column:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the page shows of an answer."""
+    """An answer as the page shows it."""
 
     columns: list[Column]
     rows: list[list[Any]]
-    """at most MAX_ROWS; whole numbers beyond 2^53 and what is no finite number as text"""
+    """at most MAX_ROWS; whole numbers beyond 2^53 and numbers that are not finite as text"""
     num_rows: int
     """rows counted"""
     is_counted: bool
-    """whether that is all of them"""
+    """whether num_rows is the total"""
     seconds: float
 
 
 def questions() -> list[dict[str, Any]]:
-    """Every ready question with its documentation, JSON-able."""
+    """Every saved query with its documentation, JSON-able."""
     return [
         {
-            "name": asked.name,
-            "doc": asked.doc,
-            "parameters": [asdict(parameter) for parameter in asked.parameters],
-            "columns": [list(column) for column in asked.columns],
-            "empty": asked.empty,
+            "name": query.name,
+            "doc": query.doc,
+            "parameters": [asdict(parameter) for parameter in query.parameters],
+            "columns": [list(column) for column in query.columns],
+            "empty": query.empty,
         }
-        for asked in saved_queries().values()
+        for query in saved_queries().values()
     ]
 
 
 def prepared(run: Run, name: str | None, args: Mapping[str, str]) -> Query:
-    """What a page asks for: the question `name` with `args`; UserError."""
+    """The saved query `name` with `args`; raises UserError."""
     if not name:
-        raise UserError("there is no question; choose one, or send SQL by POST")
-    asked = saved_queries().get(name)
-    wants_now = asked is not None and any(p.name == NOW for p in asked.parameters)
-    given = {NOW: time.time_ns(), **args} if wants_now else dict(args)
-    return run.prepared(name, **given)
+        raise UserError("no query was given; choose a saved query, or send SQL by POST")
+    query = saved_queries().get(name)
+    wants_now = query is not None and any(p.name == NOW for p in query.parameters)
+    values = {NOW: time.time_ns(), **args} if wants_now else dict(args)
+    return run.prepared(name, **values)
 
 
 def answered(
@@ -90,9 +90,9 @@ def answered(
     limit_s: float = TIME_LIMIT_S,
     session: str | None = None,
 ) -> Answer:
-    """The first rows of a query and how many there are; raises UserError.
+    """The first rows of a query and their total number; raises UserError.
 
-    `session`: whose SQL it is (Run.sql_reading).
+    `session`: the session that sent the SQL (Run.sql_reading).
     """
     begun = time.monotonic()
     page = _Page()
@@ -115,7 +115,7 @@ def _reading(
 
 
 class _Page:
-    """The first rows, and the number of all as far as counting went."""
+    """The first rows, and the number of rows counted so far."""
 
     def __init__(self) -> None:
         self.columns: list[Column] = []
@@ -126,7 +126,7 @@ class _Page:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has all rows that are sent."""
+        """Whether it has as many rows as are sent."""
         return len(self.rows) >= MAX_ROWS or self._num_bytes >= _MOST_BYTES
 
     def take(self, reader: pa.RecordBatchReader, now_s: Callable[[], float]) -> None:
@@ -167,7 +167,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Python values; as text where Python has none (years beyond 9999, infinite dates)."""
+    """Python values; as text if Python cannot express them (years beyond 9999, infinite dates)."""
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
@@ -180,7 +180,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _cell(value: Any) -> Any:
-    """A JSON value that loses nothing."""
+    """A JSON value without loss of precision."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -202,9 +202,9 @@ def _text(value: Any) -> str:
 
 
 def csv_pieces(run: Run, query: Query, stop: Stop | None = None) -> Iterator[bytes]:
-    """The whole answer as CSV with a header, piece by piece; raises UserError.
+    """The whole answer as CSV with a header, in pieces; raises UserError.
 
-    Text that a spreadsheet would take for a formula gets a quote in front.
+    Text that a spreadsheet would run as a formula gets a leading quote.
     """
     with _reading(run, query, CSV_LIMIT_S, stop) as reader:
         yield _csv_bytes([[harmless(name) for name in reader.schema.names]])

@@ -1,4 +1,4 @@
-"""What the list of runs says of each: state by arrival, size, progress, how it ended."""
+"""Rows of the list of runs: state (by arrival of data), size, progress, how it ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ingest.run_folder.run_files import RUN_FILE
 IMPORTING = "importing"
 INDEXING = "indexing"
 DAMAGED = "damaged"
-"""States of the list besides ingest.run.STATES."""
+"""States of the list in addition to ingest.run.STATES."""
 
 _LONGEST_ERROR = 160
 _NS = 1e9
@@ -23,19 +23,19 @@ _NS = 1e9
 
 @dataclass(frozen=True)
 class Judged:
-    """What the diagnosis of a run said: how many findings act now or are over, and the first."""
+    """Summary of a run's diagnosis: how many findings are present or over, and the first."""
 
     num_present: int
     num_past: int
     first: str
     """its title; empty without a finding"""
     num_noted: int = 0
-    """what stood out and is no finding"""
+    """number of observations that are not findings"""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What one published state of a run's index says; it stays true until the next one."""
+    """Data from one published state of a run's index; valid until the next one."""
 
     name: str
     is_live: bool
@@ -46,16 +46,16 @@ class Card:
     facts: Mapping[str, Any] | None = None
     """the row of run_card.sql; None: no data yet"""
     problem: str | None = None
-    """why there is nothing else: one sentence"""
+    """why there is no other data: one sentence"""
     is_indexing: bool = False
     importing: str | None = None
-    """how far its import is, in words; None: it is whole"""
+    """progress of its import, as text; None: complete"""
     judged: Judged | None = None
     """None: not judged yet, or not enough data"""
 
     @property
     def bar(self) -> str:
-        """What the top bar says of a run besides its state: drawn anew where this changes."""
+        """The top bar's text about a run, without its state; the bar is redrawn if it changes."""
         return f"attempt {self.facts['attempt'] if self.facts else 0} {self.layout}".strip()
 
 
@@ -67,7 +67,7 @@ class RunRow:
     state: str
     """running, silent, lost, finished, importing, indexing or damaged"""
     ended: str | None = None
-    """how it ended, where it has"""
+    """how it ended, if it has"""
     attempts: int | None = None
     layout: str = ""
     num_ranks: int | None = None
@@ -78,22 +78,22 @@ class RunRow:
     last_step_ms: float | None = None
     num_hosts: int | None = None
     age_s: float | None = None
-    """since something arrived, s; for an ended run since its last sign of life"""
+    """seconds since the last data arrived; for an ended run since its end"""
     num_bytes: int | None = None
     num_problems: int = 0
     problem: str | None = None
     importing: str | None = None
-    """how far its import is, in words"""
+    """progress of its import, as text"""
     num_findings: int | None = None
     """present ones; None: not judged"""
     num_past: int | None = None
     first_finding: str = ""
     num_noted: int | None = None
-    """what stood out and is no finding; None: not judged"""
+    """number of observations that are not findings; None: not judged"""
 
 
 def read_card(folder: Path) -> Card:
-    """Card of a run from its published snapshot; a damaged run's has its sentence."""
+    """Card of a run from its published snapshot; the card of a damaged run has the problem."""
     try:
         with Run(folder) as run:
             return card_of(run)
@@ -117,14 +117,14 @@ def card_of(run: Run) -> Card:
 
 
 def importing_words(run: Run) -> str | None:
-    """How far the import of a run is; None where it is whole."""
+    """Progress of a run's import; None if it is complete."""
     if not run.info.get("importing"):
         return None
     return str(import_progress(run.folder))
 
 
 def importing_card(folder: Path) -> Card:
-    """Card of a run in the making: nobody indexes it but whoever looks at it."""
+    """Card of a run that is being imported: it is indexed only once somebody opens it."""
     return Card(folder.name, False, written_ns(folder), importing=str(import_progress(folder)))
 
 
@@ -134,7 +134,7 @@ def waiting_card(folder: Path) -> Card:
 
 
 def written_ns(folder: Path) -> int:
-    """When run.json was written, Unix ns; 0 where it has gone."""
+    """When run.json was written, Unix ns; 0 if it is gone."""
     try:
         return (folder / RUN_FILE).stat().st_mtime_ns
     except OSError:  # it is being deleted
@@ -142,7 +142,7 @@ def written_ns(folder: Path) -> int:
 
 
 def run_row(card: Card, now_ns: int) -> RunRow:
-    """The line of a card at a moment of the server's clock."""
+    """The row of a card at a time of the server's clock."""
     if card.problem is not None:
         return RunRow(card.name, DAMAGED, problem=card.problem)
     if card.is_indexing:
@@ -167,7 +167,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         facts["num_steps"],
         facts["last_step_ms"],
         facts["num_hosts"] or None,
-        max(0.0, (now_ns - _heard_ns(card, state)) / _NS),
+        max(0.0, (now_ns - _last_sign_ns(card, state)) / _NS),
         facts["num_bytes"],
         facts["num_problems"],
         num_findings=judged.num_present if judged else None,
@@ -178,7 +178,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
 
 
 def activity_ns(card: Card) -> int:
-    """When something of the run arrived last, Unix ns; imports: when they were imported."""
+    """When the run's last data arrived, Unix ns; imports: when they were imported."""
     facts = card.facts or {}
     arrived_ns = facts.get("arrived_ns") or 0
     return (
@@ -188,15 +188,17 @@ def activity_ns(card: Card) -> int:
     )
 
 
-def _heard_ns(card: Card, state: str) -> int:
-    """An ended run's last sign of life is its end, however late its files were copied here."""
+def _last_sign_ns(card: Card, state: str) -> int:
+    """When the run was last active: an ended run at its end, even if its files were copied
+    later.
+    """
     ended_ns = (card.facts or {}).get("ended_ns")
     is_over = state == "finished" and card.is_live and ended_ns is not None
     return int(ended_ns) if is_over else activity_ns(card)
 
 
 def live_state(card: Card, now_ns: int) -> str:
-    """As ingest.run.Run.state has it, from what the card keeps."""
+    """As ingest.run.Run.state, from the card's data."""
     facts = card.facts or {}
     if card.importing is not None:
         return IMPORTING

@@ -1,4 +1,4 @@
-"""The step-time strip: how long the job's steps took over the whole run, and what happened when."""
+"""The step-time strip: how long the job's steps took over the whole run, with its events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 MOST_POINTS = 4096
-"""Points sent; more steps are pooled, the greatest of each stretch kept."""
+"""At most this many points are sent; more steps are pooled to the greatest of each stretch."""
 MOST_MARKS = 500
 
 Steps = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that happened in a step. `kind`: restart, checkpoint, fault, error, note, ..."""
+    """An event in a step. `kind`: restart, checkpoint, fault, error, note, ..."""
 
     step: int
     kind: str
@@ -44,8 +44,8 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Strip:
-    """Points in order of steps. `step_P`: the step of the greatest time of the stretch from first_P
-    to last_P; `ms_P`: that time, NaN while nobody has finished it.
+    """Points in order of steps. `step_P`: the step with the greatest time in the stretch from
+    first_P to last_P; `ms_P`: that time, NaN while no rank has finished it.
     """
 
     first_P: Steps
@@ -68,7 +68,7 @@ def strip_of(
     known = ms_S[np.isfinite(ms_S)]
     finished_S = step_S[np.isfinite(ms_S)]
     marks = [*_restarts(step_S, attempt_S), *_checkpoints(run, attempt, stop)]
-    marks += _told(run, int(step_S[0]) if step_S.size else 0, attempt, stop)
+    marks += _job_marks(run, int(step_S[0]) if step_S.size else 0, attempt, stop)
     return Strip(
         *pooled(step_S, ms_S, MOST_POINTS),
         float(np.median(known)) if known.size else None,
@@ -83,7 +83,7 @@ def strip_of(
 
 
 def _lasts_to(finding: Finding, finished_S: npt.NDArray[np.int64]) -> int:
-    """Last step of its stretch: what is still so lasts to now, also where steps have come since."""
+    """Last step of its stretch; an ongoing finding lasts to the newest finished step."""
     if not finding.ongoing or not finished_S.size:
         return finding.last_step
     return max(finding.last_step, int(finished_S[-1]))
@@ -112,8 +112,12 @@ def pooled(
 def _restarts(step_S: npt.NDArray[np.int64], attempt_S: npt.NDArray[np.int64]) -> list[Mark]:
     changed = np.flatnonzero(np.diff(attempt_S) > 0) + 1
     return [
-        Mark(int(step_S[at]), "restart", f"Attempt {attempt_S[at]} goes on from step {step_S[at]}.")
-        for at in changed
+        Mark(
+            int(step_S[index]),
+            "restart",
+            f"Attempt {attempt_S[index]} continues from step {step_S[index]}.",
+        )
+        for index in changed
     ]
 
 
@@ -125,7 +129,7 @@ def _checkpoints(run: Run, attempt: int | None, stop: Stop | None) -> list[Mark]
     ]
 
 
-def _told(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> list[Mark]:
+def _job_marks(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> list[Mark]:
     rows: list[dict[str, Any]] = run.ask("marks", attempt=attempt, stop=stop).to_pylist()
     return [
         Mark(max(row["step"], first_step), row["kind"], row["text"] or row["kind"], row["rank"])
@@ -134,7 +138,7 @@ def _told(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> 
 
 
 def rarest_first(marks: list[Mark]) -> list[Mark]:
-    """The rarest kinds first where there are too many, then in order of steps."""
+    """At most MOST_MARKS marks in order of steps; the rarest kinds take precedence."""
     counts: dict[str, int] = {}
     for mark in marks:
         counts[mark.kind] = counts.get(mark.kind, 0) + 1

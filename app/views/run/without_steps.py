@@ -1,4 +1,4 @@
-"""What a run without step times holds instead: collectives, and where each group stands."""
+"""Data of a run without step times: collectives, and the progress of each group."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ingest.stopping import Stop
 
 @dataclass(frozen=True)
 class Front:
-    """One group and the oldest of its collectives that is not completed; ranks: at most 64 each."""
+    """One group and its oldest collective that is not completed; at most 64 ranks per list."""
 
     name: str
     axis: str
     num_members: int | None
     num_open: int
     seq: int | None
-    """its number in the group; None: there is none, or only sends and receives"""
+    """its collective number; None: there is none, or only sends and receives"""
     op: str
     behind: tuple[int, ...]
-    """members whose oldest open one it is"""
+    """members for which it is the oldest open collective"""
     ahead: tuple[int, ...]
     """members that are further"""
     ahead_seq: int | None
@@ -31,7 +31,7 @@ class Front:
 
     @property
     def is_apart(self) -> bool:
-        """Whether its members do not stand at the same collective."""
+        """Whether its members are at different collectives."""
         return self.seq is not None and bool(self.ahead or self.absent)
 
 
@@ -42,13 +42,13 @@ class Recorded:
     num_spans: int
     num_collectives: int
     num_ranks: int
-    """ranks that recorded any of these"""
+    """ranks with records"""
     fronts: tuple[Front, ...]
     """those apart first, then the largest"""
 
 
 def recorded(run: Run, attempt: int, stop: Stop | None = None) -> Recorded:
-    """What was recorded in an attempt; raises UserError."""
+    """Counts of the records of an attempt; raises UserError."""
     text = (
         "SELECT (SELECT coalesce(sum(num_spans), 0) FROM step_rollup WHERE attempt = $attempt)"
         " AS spans, (SELECT coalesce(sum(num_instances), 0) FROM collective_rollup"
@@ -81,6 +81,6 @@ def _front(row: dict[str, Any]) -> Front:
 
 
 def ranks_text(ranks: tuple[int, ...], longest: int = 40) -> str:
-    """`8-11, 15`, cut where it is longer."""
+    """`8-11, 15`, cut to at most `longest` characters."""
     text = format_ranks(ranks).replace(",", ", ")
     return text if len(text) <= longest else f"{text[:longest].rpartition(',')[0]}, ..."

@@ -1,4 +1,4 @@
-"""What-if analysis of a run of the store: asks for the operations, replays them."""
+"""What-if analysis of a run: queries the operations and replays them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
 
 MOST_SPANS = 1_500_000
-"""Spans of a recorded job looked at, of all ranks: the newest steps. Of 4,096 ranks these are some
-five steps, what the search for pauses needs at least.
+"""At most this many spans of all ranks are analysed: the newest steps. With 4,096 ranks these are
+about five steps, the least that the search for pauses needs.
 """
 
 MOST_INFIDELITY = 0.05
-"""Share by which measured and replayed steps may differ before that is told (2505.05713)."""
+"""Share by which measured and replayed steps may differ without a note (arXiv 2505.05713)."""
 
 _FEWEST_STEPS = 3
-"""With as many steps the first of an attempt, which warms up, is left out."""
+"""With at least this many steps, the first of an attempt is left out, as it warms up."""
 
 Steps = tuple[int, int]
 """First and last, both included."""
@@ -31,7 +31,7 @@ _ALL_STEPS: Steps = (0, 2**62)
 
 @dataclass(frozen=True)
 class Answer:
-    """The metrics, what a timeline of them needs, and everything that was assumed."""
+    """The metrics, the prepared operations for a timeline, and all assumptions."""
 
     attempt: int
     metrics: WhatIf
@@ -41,15 +41,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a run does not allow the analysis, in one sentence."""
+    """Why the analysis of a run is not possible, in one sentence."""
 
     reason: str
 
 
-def whatif_or_why_not(
+def whatif_or_refusal(
     run: Run, attempt: int | None = None, steps: Steps | None = None, stop: Stop | None = None
 ) -> Answer | Refusal:
-    """As `whatif_of`; what the data do not allow is an answer, too, and worth keeping."""
+    """As `whatif_of`; a refusal is an answer, too, and worth caching."""
     try:
         return whatif_of(run, attempt, steps, stop)
     except NotAnswerable as error:
@@ -57,31 +57,31 @@ def whatif_or_why_not(
 
 
 def can_tell(run: Run) -> bool:
-    """Whether the newest attempt seems to have what the analysis needs: a layout, and forwards,
-    with stages those of several micro-batches. `whatif_of` looks closer, and says what is missing.
+    """Whether the newest attempt seems to have what the analysis needs: a layout and forwards, with
+    pipeline stages those of several micro-batches. `whatif_of` checks everything.
     """
     layout = run.layout()
     if layout is None:
         return False
-    found = run.index_rows(
+    rows = run.index_rows(
         "SELECT 1 FROM kind_rollup WHERE attempt = $attempt AND kind = 'forward'"
         " AND num_spans >= $least LIMIT 1",
         attempt=run.newest_attempt,
         least=2 if layout.size("pp") > 1 else 1,
     )
-    return bool(found) or format_facts(run.info["source"]).is_operation_trace
+    return bool(rows) or format_facts(run.info["source"]).is_operation_trace
 
 
 def stop_here(stop: Stop | None) -> None:
-    """Raise Interrupted where whoever asked has left: replays look here, queries by themselves."""
+    """Raise Interrupted if the caller has left: replays check here, queries on their own."""
     if stop is not None and stop.called:
-        raise Interrupted("the replay was given up: nobody waits for it any more")
+        raise Interrupted("the replay was cancelled: its caller has left")
 
 
 def whatif_of(
     run: Run, attempt: int | None = None, steps: Steps | None = None, stop: Stop | None = None
 ) -> Answer:
-    """Ask and replay one attempt (default: the newest), or only some of its steps, first and last
+    """Replay one attempt (default: the newest), or only some of its steps, first and last
     included; raises NotAnswerable and UserError.
     """
     wanted = attempt
@@ -90,9 +90,9 @@ def whatif_of(
     layout = run.layout(wanted)
     if layout is None:
         raise NotAnswerable(
-            "the layout of the job is unknown, so nobody knows which ranks are stages of one "
+            "the layout of the job is unknown, so it is not known which ranks are stages of one "
             "pipeline and which are replicas; a StragglerAnalysis trace needs its yaml of sizes "
-            "beside it, a recorded job its parallel sizes"
+            "next to it, a recorded job its parallel sizes"
         )
     sizes = Sizes(layout.size("dp"), layout.size("pp"), layout.size("cp"))
     rows, notes = _operations(run, wanted, sizes, steps, stop)
@@ -105,17 +105,17 @@ def whatif_of(
 
 
 def _fidelity_note(fidelity: float) -> tuple[str, ...]:
-    """What a replay that is far off means; the paper leaves such jobs out."""
+    """A note for a replay that is far off; the paper excludes such jobs."""
     if abs(fidelity) <= MOST_INFIDELITY:
         return ()
     if fidelity > 0:
         return (
-            f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones: gaps between "
-            "operations (launches, pauses, waiting for data) cost that, and no number here has it.",
+            f"Measured steps are {100 * fidelity:.0f} % longer than replayed ones, because of gaps "
+            "between operations (launches, pauses, waiting for data); no number includes them.",
         )
     return (
         f"Measured steps are {-100 * fidelity:.0f} % shorter than replayed ones: operations ran "
-        "beside each other that the replay puts one after the other.",
+        "at the same time that the replay runs one after the other.",
     )
 
 
@@ -132,9 +132,9 @@ def _operations(
 
 
 def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tuple[str, ...]]:
-    """First and last step to look at: the newest (of the chosen) that all ranks have finished."""
+    """First and last step to analyse: the newest (of the chosen) that all ranks have finished."""
     low, high = chosen or _ALL_STEPS
-    found = run.index_rows(
+    finished = run.index_rows(
         "WITH recorded AS (SELECT DISTINCT rank FROM step_rollup WHERE attempt = $attempt)"
         " SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
         " WHERE attempt = $attempt AND step BETWEEN $low AND $high"
@@ -144,17 +144,20 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
         low=low,
         high=high,
     )
-    if not found:
+    if not finished:
         which = "no step" if chosen is None else f"none of the steps {low} to {high}"
         raise NotAnswerable(f"{which} is finished on all ranks yet, so there is nothing to replay")
     taken, num_spans = 0, 0
-    while taken < len(found) and (num_spans := num_spans + found[taken]["num_spans"]) <= MOST_SPANS:
+    while (
+        taken < len(finished)
+        and (num_spans := num_spans + finished[taken]["num_spans"]) <= MOST_SPANS
+    ):
         taken += 1
     taken = max(taken, 1)
     notes = []
-    if chosen is None and taken == len(found) >= _FEWEST_STEPS:
+    if chosen is None and taken == len(finished) >= _FEWEST_STEPS:
         taken -= 1
-        notes.append(f"The first step ({found[-1]['step']}) is left out: it warms up.")
-    elif taken < len(found):
-        notes.append(f"Only the newest {taken} of {len(found)} finished steps are looked at.")
-    return found[taken - 1]["step"], found[0]["step"], tuple(notes)
+        notes.append(f"The first step ({finished[-1]['step']}) is left out: it warms up.")
+    elif taken < len(finished):
+        notes.append(f"Only the newest {taken} of {len(finished)} finished steps are analysed.")
+    return finished[taken - 1]["step"], finished[0]["step"], tuple(notes)

@@ -1,4 +1,4 @@
-"""What the what-if page shows, as JSON and arrays: the numbers, the causes, a step replayed."""
+"""Data of the what-if page, as JSON and arrays: the numbers, the causes, a replayed step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from diagnosis.whatif.timeline import Cell, Timeline, replica, timeline
 from ingest.run import Run
 
 MOST_LANES = 32
-"""Lanes of a job without stages: as many dp ranks, the busiest ones."""
+"""Lanes of a job without pipeline stages: this many dp ranks, the busiest ones."""
 
 MOST_WORKERS = 20
-"""The worst of them, listed beside the map."""
+"""The worst workers, listed next to the map."""
 
 _TIMES = (
     "replayed_start_s",
@@ -35,10 +35,10 @@ _TIMES = (
 
 
 def numbers(answer: Answer) -> dict[str, Any]:
-    """The metrics (names as in `rankscope whatif --json`) and what is to be said with them.
+    """The metrics (names as in `rankscope whatif --json`) and their context.
 
     `S_w` and `rank` by stage and dp rank: of the worst member of each cell; `worst`: the worst of
-    all workers. `M_W_ranks` begin with the worst.
+    all workers. `M_W_ranks` begins with the worst.
     """
     metrics = answer.metrics
     return {
@@ -67,58 +67,60 @@ def numbers(answer: Answer) -> dict[str, Any]:
 
 
 def worst_first(ranks: Sequence[int], metrics: WhatIf) -> list[int]:
-    """By S_w, greatest first; equal ones by rank."""
+    """Ranks by S_w, greatest first; equal ones by rank."""
     S_w = metrics.S_w
     return sorted(ranks, key=lambda rank: (-S_w[rank], rank))
 
 
 def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
-    places = np.argwhere(metrics.rank_PDT >= 0)
-    order = np.argsort(-metrics.S_w_PDT[tuple(places.T)], kind="stable")[:MOST_WORKERS]
+    workers = np.argwhere(metrics.rank_PDT >= 0)
+    order = np.argsort(-metrics.S_w_PDT[tuple(workers.T)], kind="stable")[:MOST_WORKERS]
     return [
         {
-            "rank": int(metrics.rank_PDT[at]),
-            "stage": at[0],
-            "dp": at[1],
-            "value": float(metrics.S_w_PDT[at]),
+            "rank": int(metrics.rank_PDT[worker]),
+            "stage": worker[0],
+            "dp": worker[1],
+            "value": float(metrics.S_w_PDT[worker]),
         }
-        for at in map(tuple, places[order].tolist())
+        for worker in map(tuple, workers[order].tolist())
     ]
 
 
-def causes_told(found: Sequence[Cause], answer: Answer) -> dict[str, Any]:
-    """Causes with what they cost, s and share of a replayed step, and what none can tell."""
-    causes = [
+def causes_json(causes: Sequence[Cause], answer: Answer) -> dict[str, Any]:
+    """Causes with their costs, in s and as share of a replayed step, and what is not
+    identifiable.
+    """
+    costs = [
         {
-            "kind": one.kind,
-            "stages": one.stages,
-            "ranks": one.ranks,
-            "text": one.text,
-            "cost_s": one.cost_s,
-            "share": one.cost_s / answer.metrics.T_s,
+            "kind": cause.kind,
+            "stages": cause.stages,
+            "ranks": cause.ranks,
+            "text": cause.text,
+            "cost_s": cause.cost_s,
+            "share": cause.cost_s / answer.metrics.T_s,
         }
-        for one in found
+        for cause in causes
     ]
-    return {"causes": causes, "not_identifiable": NOT_IDENTIFIABLE}
+    return {"causes": costs, "not_identifiable": NOT_IDENTIFIABLE}
 
 
 @dataclass(frozen=True)
 class Replay:
-    """One step on some lanes: arrays of the ops (times in s, float32), and what they belong to."""
+    """One step on some lanes: arrays of the operations (times in s, float32) and their context."""
 
     arrays: dict[str, npt.NDArray[Any]]
     meta: dict[str, Any]
 
 
 def replayed(answer: Answer, step: int | None, cell: Cell | None) -> Replay:
-    """A step (the nearest there is; None: a typical one) around a cell (None: the busiest)."""
+    """The nearest step (None: a typical one) around a cell (None: the busiest)."""
     metrics = answer.metrics
-    at = _typical(metrics.T_s_S) if step is None else _nearest(metrics.step_S, step)
-    cells = _lanes(answer.prepared, at, cell)
-    found = timeline(answer.prepared, int(metrics.step_S[at]), cells)
+    index = _typical(metrics.T_s_S) if step is None else _nearest(metrics.step_S, step)
+    cells = _lanes(answer.prepared, index, cell)
+    lanes = timeline(answer.prepared, int(metrics.step_S[index]), cells)
     rank_PD = metrics.rank_PD
     meta = {
-        "step": found.step,
+        "step": lanes.step,
         "dp": cells[0][1] if answer.prepared.ops.sizes.pp > 1 else None,
         "lanes": [
             {
@@ -130,15 +132,15 @@ def replayed(answer: Answer, step: int | None, cell: Cell | None) -> Replay:
             for stage, dp in cells
         ],
         "optypes": list(answer.prepared.ops.optypes),
-        "T_base_s": float(metrics.T_base_s_S[at]),
-        "T_s": float(metrics.T_s_S[at]),
-        "T_ideal_s": float(metrics.T_ideal_s_S[at]),
+        "T_base_s": float(metrics.T_base_s_S[index]),
+        "T_s": float(metrics.T_s_S[index]),
+        "T_ideal_s": float(metrics.T_ideal_s_S[index]),
     }
-    return Replay(_arrays(found, meta["optypes"]), meta)
+    return Replay(_arrays(lanes, meta["optypes"]), meta)
 
 
 def _typical(time_S: npt.NDArray[np.float64]) -> int:
-    """Index of a step that lasts as long as the middle one."""
+    """Index of the step with the median duration."""
     return int(np.argsort(time_S, kind="stable")[(len(time_S) - 1) // 2])
 
 
@@ -146,9 +148,9 @@ def _nearest(step_S: npt.NDArray[np.int64], step: int) -> int:
     return int(np.argmin(np.abs(step_S - step)))
 
 
-def _lanes(prepared: Prepared, at: int, cell: Cell | None) -> list[Cell]:
-    """All stages of a replica; without stages the busiest replicas, and the one asked for."""
-    busy_D = _busy(prepared, at)
+def _lanes(prepared: Prepared, step_index: int, cell: Cell | None) -> list[Cell]:
+    """All stages of a replica; without stages the busiest replicas, and the requested one."""
+    busy_D = _busy(prepared, step_index)
     if prepared.ops.sizes.pp > 1:
         return replica(prepared, int(np.argmax(busy_D)) if cell is None else cell[1])
     busiest = np.argsort(-busy_D, kind="stable")[:MOST_LANES].tolist()
@@ -157,18 +159,20 @@ def _lanes(prepared: Prepared, at: int, cell: Cell | None) -> list[Cell]:
     return [(0, dp) for dp in sorted(busiest)]
 
 
-def _busy(prepared: Prepared, at: int) -> npt.NDArray[np.float64]:
-    """Compute of the busiest stage of each dp rank in one step, s: who has most is waited for."""
+def _busy(prepared: Prepared, step_index: int) -> npt.NDArray[np.float64]:
+    """Compute of the busiest stage of each dp rank in one step, s: the others wait for the
+    largest.
+    """
     ops = prepared.ops
     members = [[op for t in COMPUTE for op in ops.of_type(t, p)] for p in range(ops.sizes.pp)]
     busy_D: npt.NDArray[np.float64] = np.max(
-        [prepared.own_OSD[stage, at].sum(axis=0) for stage in members], axis=0
+        [prepared.own_OSD[stage, step_index].sum(axis=0) for stage in members], axis=0
     )
     return busy_D
 
 
-def _arrays(found: Timeline, optypes: list[str]) -> dict[str, npt.NDArray[Any]]:
-    rows, pp_dp = found.rows, {cell: lane for lane, cell in enumerate(found.cells)}
+def _arrays(lanes: Timeline, optypes: list[str]) -> dict[str, npt.NDArray[Any]]:
+    rows, pp_dp = lanes.rows, {cell: lane for lane, cell in enumerate(lanes.cells)}
     places = zip(rows["stage"].to_pylist(), rows["dp"].to_pylist(), strict=True)
     codes = [optypes.index(optype) for optype in rows["optype"].to_pylist()]
     return {
@@ -180,12 +184,12 @@ def _arrays(found: Timeline, optypes: list[str]) -> dict[str, npt.NDArray[Any]]:
 
 
 def cell_of(run: Run, answer: Answer, rank: int | None) -> Cell | None:
-    """The cell a rank belongs to, also one that another rank stands for; None: none."""
+    """The cell of a rank, even if another rank represents it; None if there is none."""
     if rank is None:
         return None
-    found = np.argwhere(answer.metrics.rank_PDT == rank)
-    if len(found):
-        stage, dp, _ = found[0].tolist()
+    indices = np.argwhere(answer.metrics.rank_PDT == rank)
+    if len(indices):
+        stage, dp, _ = indices[0].tolist()
         return stage, dp
     rows = run.index_rows(
         "SELECT coalesce(pp, 0) AS stage, coalesce(dp, 0) AS dp FROM ranks"

@@ -1,1 +1,1 @@
-"""Other tools on the same jobs. Scripts of theirs run in virtual environments of their own."""
+"""Other tools on the same jobs. Their scripts run in separate virtual environments."""

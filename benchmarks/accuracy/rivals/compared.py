@@ -1,4 +1,4 @@
-"""Who is named, by us and by other tools, on the same jobs."""
+"""Which ranks rankscope and other tools name on the same jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEALTHY_MORE = 4
 
 @dataclass
 class Named:
-    """How often a tool named whom."""
+    """How often a tool named the right or wrong ranks."""
 
     exactly: int = 0
     with_others: int = 0
@@ -38,16 +38,16 @@ class Named:
 
 def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
     """Jobs of our tables for all tools: small ones with one place at fault, and healthy ones."""
-    found: dict[tuple[str, str], list[Outcome]] = {}
+    by_kind: dict[tuple[str, str], list[Outcome]] = {}
     for o in outcomes:
         one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
         told = all(label.is_identifiable for label in o.labels)
         small = 1 < o.rank_steps <= MOST_RANKS * 40
         if o.case.schema == NATIVE and o.case.dose in AUDIBLE and one_place and told and small:
-            found.setdefault((o.case.kind, o.case.dose), []).append(o)
+            by_kind.setdefault((o.case.kind, o.case.dose), []).append(o)
     taken = [
         o
-        for (kind, _), some in found.items()
+        for (kind, _), some in by_kind.items()
         for o in some[: per_kind * (_HEALTHY_MORE if kind == HEALTHY else 1)]
     ]
     return [o for o in taken if not o.error]

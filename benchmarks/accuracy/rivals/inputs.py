@@ -1,4 +1,4 @@
-"""What other tools are given of a run: timings per section, and Kineto profiles."""
+"""Inputs for other tools from a run: timings per section, and Kineto profiles."""
 
 from __future__ import annotations
 

@@ -74,10 +74,10 @@ def one_report(generator, parts, best):
         True,
         0,
     )
-    said = report.identify_stragglers()
-    sets = [said["straggler_gpus_relative"], said["straggler_gpus_individual"]]
-    sets += [*said["straggler_sections_relative"].values()]
-    sets += [*said["straggler_sections_individual"].values()]
+    stragglers = report.identify_stragglers()
+    sets = [stragglers["straggler_gpus_relative"], stragglers["straggler_gpus_individual"]]
+    sets += [*stragglers["straggler_sections_relative"].values()]
+    sets += [*stragglers["straggler_sections_individual"].values()]
     return {one.rank for group in sets for one in group}
 
 

@@ -18,17 +18,17 @@ import pyarrow.parquet as pq
 STRAGGLES, MOST_OF_IT, CORRELATED = 1.1, 0.5, 0.9
 
 
-def told(said: dict[str, Any], trace: Path) -> list[dict[str, Any]]:
+def told(answer: dict[str, Any], trace: Path) -> list[dict[str, Any]]:
     """Findings of the rules in the shape of ours: kind, ranks, stages, steps."""
-    if said.get("S") is None or said["S"] < STRAGGLES:
+    if answer.get("S") is None or answer["S"] < STRAGGLES:
         return []
-    if (said["M_W"] or 0) >= MOST_OF_IT:
-        return [_finding("slow_worker", ranks=said["M_W_ranks"])]
-    if (said["M_S"] or 0) >= MOST_OF_IT:
-        return [_finding("slow_stage", stages=[max(map(int, said["S_stage"]))])]
+    if (answer["M_W"] or 0) >= MOST_OF_IT:
+        return [_finding("slow_worker", ranks=answer["M_W_ranks"])]
+    if (answer["M_S"] or 0) >= MOST_OF_IT:
+        return [_finding("slow_stage", stages=[max(map(int, answer["S_stage"]))])]
     if _correlation(trace) >= CORRELATED:
         return [_finding("sequence_imbalance")]
-    worst = max(said["S_t"], key=lambda name: said["S_t"][name])
+    worst = max(answer["S_t"], key=lambda name: answer["S_t"][name])
     kind = _KIND_OF_TYPE.get(worst)
     return [_finding(kind)] if kind else []
 

@@ -170,9 +170,9 @@ def _kernels(found: Profile) -> list[tuple[int, int]]:
     """(begin, end) of the kernels of NCCL, in order."""
     names = ("nccl", "onerank")
     return [
-        (found.unix_ns(one.begin_us), found.unix_ns(one.end_us))
-        for one in found.kernels
-        if any(name in one.name.lower() for name in names)
+        (found.unix_ns(kernel.begin_us), found.unix_ns(kernel.end_us))
+        for kernel in found.kernels
+        if any(name in kernel.name.lower() for name in names)
     ]
 
 

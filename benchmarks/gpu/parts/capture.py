@@ -98,15 +98,15 @@ def _blocks(place: Place, step: Callable[[], None]) -> list[Times]:
     for _ in range(steps):
         step()
     place.wait()
-    found = []
+    times = []
     for _ in range(BLOCKS):
         wall_ns, cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
         for _ in range(steps):
             step()
         cpu_ns = time.thread_time_ns() - cpu_ns
         place.wait()
-        found.append(((time.perf_counter_ns() - wall_ns) / steps / 1e6, cpu_ns / steps / 1e6))
-    return found
+        times.append(((time.perf_counter_ns() - wall_ns) / steps / 1e6, cpu_ns / steps / 1e6))
+    return times
 
 
 def _alone(place: Place, steps: int) -> list[torch.Tensor]:
@@ -173,18 +173,18 @@ def mark_figures(cost_args: dict[str, Any]) -> list[Figure]:
 
 def time_figures(times: dict[str, list[Times]]) -> list[Figure]:
     """Medians of blocks of each phase; the later ones against those before the first capture."""
-    found = []
+    results = []
     for column, name in enumerate(("wall time", "CPU time")):
         before = [block[column] for block in times["before"]]
         half = len(before) // 2
         noise = median(before[half:]) - median(before[:half])
-        found.append(
+        results.append(
             Figure(f"a step, {name}", median(before), "ms", note=spread(before).in_words("ms"))
         )
-        found.append(Figure(f"the same, second half against first: noise, {name}", noise, "ms"))
+        results.append(Figure(f"the same, second half against first: noise, {name}", noise, "ms"))
         for phase in [phase for phase in times if phase != "before"]:
             later = [block[column] for block in times[phase]]
             more = median(later) - median(before)
             note = spread(later).in_words("ms")
-            found.append(Figure(f"a step {phase} against before, {name}", more, "ms", note=note))
-    return found
+            results.append(Figure(f"a step {phase} against before, {name}", more, "ms", note=note))
+    return results

@@ -147,14 +147,14 @@ def _say_times(place: Place, name: str, training: Training, stepping: Stepping =
 
         settle(place, tracer, step)
         with numbered(tracer.recorder):
-            found = profiled_kernels(place, step, 1 + STEPS)
-    _say_compared(place, name, compared(rows_of(folder, "spans"), found), KINDS)
+            profile = profiled_kernels(place, step, 1 + STEPS)
+    _say_compared(place, name, compared(rows_of(folder, "spans"), profile), KINDS)
 
 
 def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequence[str]) -> None:
     """Figures of each kind of span; raises ValueError where one was not recorded at all."""
     for kind in kinds:
-        own = [one for one in spans if one.kind == kind]
+        own = [span for span in spans if span.kind == kind]
         if not own:
             raise ValueError(f"no {kind} of the hooks has kernels of torch.profiler in it")
         errors = sorted(one.error_us for one in own)
@@ -178,7 +178,7 @@ def _say_compared(place: Place, name: str, spans: list[Compared], kinds: Sequenc
                 note=f"by more than {TOO_SHORT_US:g} us",
             )
         )
-    late = sorted(one.late_us for one in spans)
+    late = sorted(span.late_us for span in spans)
     place.say_of_gpu(
         Figure(
             f"{name}: ends of spans, later by our clock than by the profiler's",
@@ -233,8 +233,8 @@ def _graph(place: Place) -> None:
 
         warm_up(place, step)
         with numbered(tracer.recorder):
-            found = profiled_kernels(place, step, 1 + STEPS)
-    spans = compared(rows_of(folder, "spans"), found)
+            profile = profiled_kernels(place, step, 1 + STEPS)
+    spans = compared(rows_of(folder, "spans"), profile)
     _say_compared(place, "CUDA graph", spans, ("forward", "optimizer"))
 
 

@@ -141,13 +141,13 @@ def measure(place: Place) -> None:
     """The ways of recording with both models, then torch.profiler and captures with both: nothing
     of CUPTI may be in the process while the former are measured. nsys in processes of its own.
     """
-    found: dict[str, Recorded] = {}
+    by_name: dict[str, Recorded] = {}
     for name, seconds in SECONDS.items():
-        place.attempt(WORKLOADS[name].name, partial(_recording, place, name, seconds, found))
-    for name, recorded in found.items():
+        place.attempt(WORKLOADS[name].name, partial(_recording, place, name, seconds, by_name))
+    for name, recorded in by_name.items():
         title = f"{WORKLOADS[name].name}: {PROFILER}"
         place.attempt(title, partial(_profiling, place, name, SECONDS[name] / 4, recorded))
-    found.clear()
+    by_name.clear()
     gc.collect()
     torch.cuda.empty_cache()  # does nothing where CUDA is not in use
     place.attempt("nsys", partial(_nsys, place))

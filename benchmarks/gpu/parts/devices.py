@@ -99,7 +99,7 @@ def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[st
         return [Figure(f"{name}: the job", ended.fault, holds=False)]
     by_torch = ended.found
     written = ("", "") if rank is None else (rank["device"], rank["device_uuid"])
-    found = [
+    results = [
         Figure(
             f"{name}: the rank's device",
             " ".join(written).strip() or "nothing",
@@ -115,11 +115,11 @@ def figures(name: str, ended: Ended, rank: dict[str, Any] | None, known: list[st
     if by_torch["uuid"] and known:
         plain = [uuid.removeprefix("GPU-").removeprefix("MIG-") for uuid in known]
         there = by_torch["uuid"].removeprefix("GPU-").removeprefix("MIG-") in plain
-        found.append(Figure(f"{name}: nvidia-smi knows the UUID", str(there), holds=there))
-    return found
+        results.append(Figure(f"{name}: nvidia-smi knows the UUID", str(there), holds=there))
+    return results
 
 
 def _rank_file(folder: Path) -> dict[str, Any] | None:
     paths = list(folder.glob("runs/device/ranks/*.json"))
-    found: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
-    return found
+    answer: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
+    return answer

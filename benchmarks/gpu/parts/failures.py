@@ -58,26 +58,26 @@ def going_on_figures(
     what: str, ended: Mapping[str, Ended], folders: Mapping[str, Path]
 ) -> list[Figure]:
     """Of a job that goes on: it ends well, with the same losses, and no hook has failed."""
-    found = []
+    results = []
     alone = ended["none"].found or []
     noise = differing(alone, ended["again"].found or [])
     for way, job in ended.items():
         remark = "" if job.code == 0 else job.raised or job.last_line
         ends = "ends well" if job.code == 0 else f"ended with {job.code}"
-        found.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=remark))
+        results.append(Figure(f"{what}, {way}: the job", ends, holds=job.code == 0, note=remark))
         if way == "none" or job.code != 0:
             continue
         differ = differing(alone, job.found or [])
         # where it differs without hooks, too, nothing can be said
         holds = None if way == "again" or noise else differ == 0
-        found.append(
+        results.append(
             Figure(f"{what}, {way}: losses that differ", differ, f"of {len(alone)}", holds)
         )
         if way != "again":
-            found.append(_hook_errors(what, way, folders[way]))
+            results.append(_hook_errors(what, way, folders[way]))
     if what == "oom":
-        found.append(_out_of_memory(ended))
-    return found
+        results.append(_out_of_memory(ended))
+    return results
 
 
 def _out_of_memory(ended: Mapping[str, Ended]) -> Figure:
@@ -94,8 +94,8 @@ def differing(alone: list[int], other: list[int]) -> int:
 
 def _rank_file(folder: Path) -> dict[str, Any] | None:
     paths = list(folder.glob("runs/failing/ranks/*.json"))
-    found: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
-    return found
+    answer: dict[str, Any] | None = json.loads(paths[0].read_text("utf-8")) if paths else None
+    return answer
 
 
 def _hook_errors(what: str, way: str, folder: Path) -> Figure:
@@ -109,7 +109,7 @@ def assert_figures(
 ) -> list[Figure]:
     """Of a job whose device fails: it fails alike, ends, and the run folder says why."""
     alone = ended["none"]
-    found = [
+    results = [
         Figure(
             f"{what}, without hooks", alone.raised or alone.last_line, holds=ASSERTS in alone.raised
         )
@@ -119,7 +119,7 @@ def assert_figures(
         same = (job.code, job.raised) == (alone.code, alone.raised)
         later_s = job.seconds - alone.seconds
         noise_s = abs(ended["again"].seconds - alone.seconds)
-        found += [
+        results += [
             Figure(
                 f"{what}, {way}: exit code and exception",
                 f"{job.code}, {job.raised or job.last_line}",
@@ -135,7 +135,7 @@ def assert_figures(
             ),
             told_figure(f"{what}, {way}: the run folder", _rank_file(folders[way])),
         ]
-    return found
+    return results
 
 
 def told_figure(name: str, rank: dict[str, Any] | None) -> Figure:

@@ -50,10 +50,10 @@ def _compare(place: Place, name: str) -> None:
             place.say_of_gpu(figure)
 
 
-def figures(title: str, alone: Memory, found: Memory, is_promised: bool) -> list[Figure]:
+def figures(title: str, alone: Memory, memory: Memory, is_promised: bool) -> list[Figure]:
     """What a way takes more than training alone."""
-    peak = found.peak_requested - alone.peak_requested
-    last, alone_last = found.samples[-1], alone.samples[-1]
+    peak = memory.peak_requested - alone.peak_requested
+    last, alone_last = memory.samples[-1], alone.samples[-1]
     num_steps = last.step
     return [
         Figure(
@@ -62,7 +62,7 @@ def figures(title: str, alone: Memory, found: Memory, is_promised: bool) -> list
             "MiB more",
             holds=peak <= FREE_BYTES if is_promised else None,
             note=f"without hooks {alone.peak_requested / MIB:,.1f} MiB; allocated "
-            f"{(found.peak_allocated - alone.peak_allocated) / MIB:,.1f} MiB more",
+            f"{(memory.peak_allocated - alone.peak_allocated) / MIB:,.1f} MiB more",
         ),
         Figure(
             f"{title}: on the device after {num_steps} steps",
@@ -73,37 +73,39 @@ def figures(title: str, alone: Memory, found: Memory, is_promised: bool) -> list
             f"{title}: taken of the device after {num_steps} steps",
             (last.taken - alone_last.taken) / MIB,
             "MiB more",
-            note=_growth_note(alone, found, lambda one: one.taken),
+            note=_growth_note(alone, memory, lambda one: one.taken),
         ),
         Figure(
             f"{title}: pinned memory after {num_steps} steps",
             (last.pinned - alone_last.pinned) / MIB,
             "MiB more",
-            note=_growth_note(alone, found, lambda one: one.pinned),
+            note=_growth_note(alone, memory, lambda one: one.pinned),
         ),
         Figure(
             f"{title}: memory of the host after {num_steps} steps",
             (last.rss - alone_last.rss) / MIB,
             "MiB more",
             note=f"without hooks {alone_last.rss / MIB:,.0f} MiB; "
-            f"{_growth_note(alone, found, lambda one: one.rss)}; {found.dropped} rows dropped",
+            f"{_growth_note(alone, memory, lambda one: one.rss)}; {memory.dropped} rows dropped",
         ),
     ]
 
 
-def _growth_note(alone: Memory, found: Memory, value: Callable[[Sample], int]) -> str:
-    if found.samples[-1].step < ENOUGH_STEPS:
+def _growth_note(alone: Memory, memory: Memory, value: Callable[[Sample], int]) -> str:
+    if memory.samples[-1].step < ENOUGH_STEPS:
         return f"growth is looked at over {ENOUGH_STEPS} steps or more"
-    own, without = (growth(one.samples, value) / MIB for one in (found, alone))
+    own, without = (growth(one.samples, value) / MIB for one in (memory, alone))
     return f"growth per 1,000 steps {own:.2f} MiB, without hooks {without:.2f}"
 
 
 def growth(samples: Sequence[Sample], value: Callable[[Sample], int]) -> float:
     """Bytes per 1,000 steps by least squares, the first quarter of the steps left out."""
-    late = [one for one in samples if one.step >= samples[-1].step / 4]
+    late = [sample for sample in samples if sample.step >= samples[-1].step / 4]
     if len(late) < 2:
         return 0.0
-    slope = statistics.linear_regression([one.step for one in late], list(map(value, late))).slope
+    slope = statistics.linear_regression(
+        [sample.step for sample in late], list(map(value, late))
+    ).slope
     return 1_000 * slope
 
 

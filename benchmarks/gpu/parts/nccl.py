@@ -83,7 +83,7 @@ def _figures(ranks: list[dict[str, Any]], name: str, place: Place) -> list[Figur
     lacking = [not_recorded(rank["made"], rank["rows"]) for rank in ranks]
     errors = [rank["errors"] for rank in ranks if rank["errors"]]
     calls = sum(sum(rank["made"].values()) for rank in ranks)
-    found = [
+    results = [
         Figure(
             f"{name}: calls without a row",
             sum(map(sum, map(Counter.values, lacking))),
@@ -99,9 +99,9 @@ def _figures(ranks: list[dict[str, Any]], name: str, place: Place) -> list[Figur
         ),
         Figure(f"{name}: errors of hooks", str(errors or "none"), holds=not errors),
     ]
-    found += kernel_figures(name, ranks)
-    found += flight_figures(name, ranks, place.is_rehearsal)
-    return found
+    results += kernel_figures(name, ranks)
+    results += flight_figures(name, ranks, place.is_rehearsal)
+    return results
 
 
 def not_in_ring(rows: Rows, ring: Rows) -> Rows:
@@ -165,17 +165,17 @@ def flight_figures(name: str, ranks: list[dict[str, Any]], rehearsed: bool) -> l
     """What the Flight Recorder knows, and what the hooks made of it for DDP."""
     entries = [entry for rank in ranks for entry in rank["flight"]]
     ends = sum(entry.get("time_discovered_completed_ns") is not None for entry in entries)
-    found = [
+    figures = [
         Figure(f"{name}: Flight Recorder entries", len(entries), note=f"{ends} with an end"),
         *ddp_figures(name, ranks),
     ]
     timed = [entry for entry in entries if entry.get("duration_ms") is not None]
     if rehearsed:
-        return [*found, Figure(f"{name}: durations", "not here: needs a CUDA device")]
-    found.append(Figure(f"{name}: entries with a duration", len(timed), f"of {len(entries)}"))
+        return [*figures, Figure(f"{name}: durations", "not here: needs a CUDA device")]
+    figures.append(Figure(f"{name}: entries with a duration", len(timed), f"of {len(entries)}"))
     if timed:
-        found += duration_figures(name, ranks)
-    return found
+        figures += duration_figures(name, ranks)
+    return figures
 
 
 def ddp_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
@@ -226,10 +226,10 @@ def duration_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
                 late_ms.append((entry["time_discovered_completed_ns"] - end) / 1e6)
     if not errors_us:
         return [Figure(f"{name}: durations against kernels", "not here: no kernel of NCCL seen")]
-    found = [_of(f"{name}: Flight Recorder's duration less its kernel's", errors_us, "us")]
+    results = [_of(f"{name}: Flight Recorder's duration less its kernel's", errors_us, "us")]
     if late_ms:
-        found.append(_of(f"{name}: its end after the kernel's", late_ms, "ms"))
-    return found
+        results.append(_of(f"{name}: its end after the kernel's", late_ms, "ms"))
+    return results
 
 
 def cost_figures(costs: list[dict[str, list[float]]]) -> list[Figure]:

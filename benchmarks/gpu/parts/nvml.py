@@ -69,7 +69,7 @@ def queries_of(nvml: ModuleType | Any, device: Any) -> dict[str, Query]:
         "nvmlDeviceGetCurrentClocksEventReasons",
         getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None),
     )
-    found: dict[str, Query] = {
+    queries: dict[str, Query] = {
         "temperature": lambda: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
         "power": lambda: nvml.nvmlDeviceGetPowerUsage(device),
         "clock of the SMs": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
@@ -81,8 +81,8 @@ def queries_of(nvml: ModuleType | Any, device: Any) -> dict[str, Query]:
         "NVLink errors": lambda: nvlink_errors(nvml, device),
     }
     if reasons is not None:
-        found["reasons for lower clocks"] = lambda: reasons(device)
-    return found
+        queries["reasons for lower clocks"] = lambda: reasons(device)
+    return queries
 
 
 def nvlink_errors(nvml: ModuleType | Any, device: Any) -> int:
@@ -105,15 +105,15 @@ def supported(
     queries: dict[str, Query], refusal: type[Exception], say: Callable[[Figure], None]
 ) -> dict[str, Query]:
     """Those that this device answers; the others are named."""
-    found = {}
+    by_name = {}
     for name, query in queries.items():
         try:
             query()
         except refusal as error:
             say(Figure(name, f"not here: {error}"))
         else:
-            found[name] = query
-    return found
+            by_name[name] = query
+    return by_name
 
 
 def reading_figures(queries: dict[str, Query], readings: int) -> list[Figure]:
@@ -125,17 +125,17 @@ def reading_figures(queries: dict[str, Query], readings: int) -> list[Figure]:
             query()
             cpu_ns = time.thread_time_ns() - cpu_ns
             times[name].append(((time.perf_counter_ns() - wall_ns) / 1e6, cpu_ns / 1e6))
-    found = []
+    results = []
     for column, kind in enumerate(("wall", "CPU")):
         readings_of = zip(*times.values(), strict=True)
         sums = spread([sum(one[column] for one in reading) for reading in readings_of])
         name = f"a reading of {len(queries)} queries, {kind} time"
-        found.append(Figure(name, sums.median, "ms", note=sums.in_words("ms")))
+        results.append(Figure(name, sums.median, "ms", note=sums.in_words("ms")))
     for name, measured in times.items():
         wall, cpu = (spread([one[column] for one in measured]) for column in (0, 1))
         note = f"CPU {cpu.median:.3g} ms; wall {wall.in_words('ms')}"
-        found.append(Figure(f"{name}, wall time", wall.median, "ms", note=note))
-    return found
+        results.append(Figure(f"{name}, wall time", wall.median, "ms", note=note))
+    return results
 
 
 @contextlib.contextmanager
@@ -189,9 +189,9 @@ def slowing_figures(name: str, times: dict[str, list[float]]) -> list[Figure]:
     """What readings add to a step, pair by pair, and what nothing adds."""
     alone = times["without"]
     step = spread(alone)
-    found = [Figure(f"{name}: a step", step.median, "ms", note=step.in_words("ms"))]
+    results = [Figure(f"{name}: a step", step.median, "ms", note=step.in_words("ms"))]
     for way, what in (("without again", "noise"), ("with", "added by a reading a second")):
         share = spread([(b / a - 1) * 100 for a, b in zip(alone, times[way], strict=True)])
         note = share.in_words("%", "pairs")
-        found.append(Figure(f"{name}: {what}", share.median, "%", note=note))
-    return found
+        results.append(Figure(f"{name}: {what}", share.median, "%", note=note))
+    return results

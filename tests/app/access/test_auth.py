@@ -147,9 +147,13 @@ def test_another_site_may_not_embed_nor_fetch_a_page(kind: tuple[str, str]) -> N
     tried = client(Settings())
     for path in (*PAGES, *API):
         for site in ("cross-site", "same-site"):
-            asked = {"sec_fetch_site": site, "sec_fetch_mode": kind[0], "sec_fetch_dest": kind[1]}
-            assert tried.get(path, **asked).status == 403
-            assert not tried.opens(path, **asked)
+            headers_sent = {
+                "sec_fetch_site": site,
+                "sec_fetch_mode": kind[0],
+                "sec_fetch_dest": kind[1],
+            }
+            assert tried.get(path, **headers_sent).status == 403
+            assert not tried.opens(path, **headers_sent)
 
 
 def test_another_site_may_not_fetch_a_page_ahead() -> None:

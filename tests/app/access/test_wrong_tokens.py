@@ -97,7 +97,7 @@ def test_a_person_gets_a_page_that_asks(guarded: Client) -> None:
     assert '<input type="hidden" name="rank" value="5">' in answer.text
     assert "<script>" not in answer.text
     wrong = guarded.get(f"{target}&token=wrong-wrong", **HTML)  # over plain HTTP: no Sec-Fetch-Site
-    assert "This token is not known here." in wrong.text
+    assert "This token is not valid here." in wrong.text
     assert '<form action="/p/run/a/overview">' in wrong.text
 
 
@@ -108,9 +108,9 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
     for headers in (HTML, HTML | {"sec_fetch_site": "cross-site"} | PAGE):
         first = guarded.get(target, **headers)
         assert first.status == 401
-        found = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', first.text)
-        assert found
-        again = found[1].replace("&amp;", "&")
+        match = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', first.text)
+        assert match
+        again = match[1].replace("&amp;", "&")
         assert again.startswith(target)
         second = guarded.get(again, **headers)
         assert "<form" in second.text  # no loop
@@ -153,7 +153,7 @@ def test_wrong_tokens_are_limited_and_a_valid_one_never_is(guarded: Client) -> N
         assert refused.status == 429
         assert refused.headers["retry-after"] == "60"
         assert refused.headers["connection"] == "close"
-        assert "A valid token is taken at any time." in refused.json()["error"]
+        assert "A valid token is accepted at any time." in refused.json()["error"]
     assert not guarded.opens(f"/p{SOCKET}", authorization="Bearer wrong")
     assert guarded.get("/p/api/runs", authorization=f"Bearer {SECRET}").status == 200
     assert guarded.get("/p/api/runs").status == 401  # no token is not a wrong one

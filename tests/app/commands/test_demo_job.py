@@ -34,7 +34,7 @@ def job() -> Iterator[subprocess.Popen[bytes]]:
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     shutil.copytree(RECORDED / "slow_rank", tmp_path / "job")
     monkeypatch.setattr(demo_job, "PRINT_EVERY_S", 0.0)
-    monkeypatch.setattr(demo_job, "NEWS_EVERY_S", 0.5)
+    monkeypatch.setattr(demo_job, "STATUS_EVERY_S", 0.5)
     monkeypatch.setattr(demo_job, "LAST_PASS_S", 1.0)
     opened = Hub(tmp_path)
     yield opened
@@ -84,7 +84,7 @@ def test_queries_that_always_fail_are_told_in_a_sentence_and_the_job_goes_on(
     assert job.poll() == 0
     _, *waiting, last = capsys.readouterr().out.splitlines()
     assert 1 <= len(waiting) <= 6
-    assert all(str(TOO_SLOW) in line and "the job goes on" in line for line in waiting)
+    assert all(str(TOO_SLOW) in line and "the job continues" in line for line in waiting)
     assert last == f"the last steps could not be printed: {TOO_SLOW}"
 
 

@@ -22,20 +22,20 @@ def run(tmp_path: Path) -> Path:
 
 def test_findings_exit_3_and_name_the_rank(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run)]) == 3
-    said = capsys.readouterr().out
-    assert "URGENT  Rank 5 is slow. Its compute takes 1." in said
-    assert "evidence" in said
-    assert "try " in said
+    output = capsys.readouterr().out
+    assert "URGENT  Rank 5 is slow. Its compute takes 1." in output
+    assert "evidence" in output
+    assert "try " in output
 
 
 def test_json_holds_findings_that_can_be_read_back(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diagnose", str(run), "--json"]) == 3
-    said = json.loads(capsys.readouterr().out)
-    assert said["judged"]
-    (finding,) = (Finding.from_json(one) for one in said["findings"])
-    assert finding.id == said["findings"][0]["id"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["judged"]
+    (finding,) = (Finding.from_json(one) for one in output["findings"])
+    assert finding.id == output["findings"][0]["id"]
 
 
 def test_a_healthy_run_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

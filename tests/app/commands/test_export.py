@@ -25,8 +25,8 @@ def rows(name):
 
 def test_a_trace_is_named_after_the_run_and_told(run, tmp_path, capsys):
     assert main(["export", run, "--format", "perfetto"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("rankscope-job.json (30 spans, 3 flows, ")
+    output = capsys.readouterr().out
+    assert output.startswith("rankscope-job.json (30 spans, 3 flows, ")
     trace = json.loads((tmp_path / "rankscope-job.json").read_text())
     assert {e["pid"] for e in trace["traceEvents"] if e["ph"] == "X"} == {0, 1}
 

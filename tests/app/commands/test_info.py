@@ -240,10 +240,10 @@ def test_progress_is_one_line_of_a_terminal_and_few_lines_of_a_log(
             progress.on_file("folder/rank-3.json")
             for done in (1, 25_000_000, 50_000_000):
                 progress(done, 100_000_000)
-        told = capsys.readouterr().err
-        assert told.count("of 100 MB") == shown - is_terminal
-        assert "reading 50 of 100 MB, 8 MB/s, 6 s left: rank-3.json" in told
-        assert told.endswith("\r\x1b[K" if is_terminal else "rank-3.json\n")
+        output = capsys.readouterr().err
+        assert output.count("of 100 MB") == shown - is_terminal
+        assert "reading 50 of 100 MB, 8 MB/s, 6 s left: rank-3.json" in output
+        assert output.endswith("\r\x1b[K" if is_terminal else "rank-3.json\n")
 
 
 def test_help_lists_every_verb_without_importing_any(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,8 +37,8 @@ def imported(folder: Path, layout: ParallelLayout | None = None, **more: Any) ->
             run.span(rank, step, "other_comm", begin + 700, begin + 900, group_id=dp)
     run.rank_files(end={"ts_ns": 0, "status": "finished", "error": None})
     for path in (folder / "ranks").iterdir():
-        told = json.loads(path.read_text())
-        path.write_text(json.dumps({**told, "hooks": {}}))
+        rank_info = json.loads(path.read_text())
+        path.write_text(json.dumps({**rank_info, "hooks": {}}))
     run.publish()
     return folder
 
@@ -50,8 +50,8 @@ def kinds(run: Run) -> dict[str, int]:
 
 def content(folder: Path) -> dict[str, bytes]:
     """Files of a run that nobody may change."""
-    found = [*folder.glob("ranks/*"), *folder.glob("segments/*"), folder / "run.json"]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = [*folder.glob("ranks/*"), *folder.glob("segments/*"), folder / "run.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_ranks_groups_and_kinds_follow_and_undo_brings_all_back(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_replicas_may_be_split_and_experts_stand_beside(tmp_path: Path) -> None:
 def test_a_world_size_that_no_file_tells_is_told_by_hand(tmp_path: Path) -> None:
     folder = imported(tmp_path / "run")
     for path in (folder / "ranks").iterdir():
-        told = json.loads(path.read_text())
-        path.write_text(json.dumps({**told, "world_size": -1}))
+        rank_info = json.loads(path.read_text())
+        path.write_text(json.dumps({**rank_info, "world_size": -1}))
     with open_run(folder) as run:
         assert info(run)["world_size"] is None
         with pytest.raises(UserError, match="there is a rank 3"):
@@ -184,8 +184,8 @@ def test_what_a_job_told_itself_is_not_corrected(tmp_path: Path) -> None:
     builder.rank_files()
     folder = tmp_path / "run"
     for path in (folder / "ranks").iterdir():
-        told = json.loads(path.read_text())
-        path.write_text(json.dumps({**told, "hooks": {"level": 1}}))
+        rank_info = json.loads(path.read_text())
+        path.write_text(json.dumps({**rank_info, "hooks": {"level": 1}}))
     builder.publish()
     with open_run(folder) as run:
         with pytest.raises(UserError, match="nothing to correct"):

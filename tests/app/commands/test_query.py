@@ -89,8 +89,8 @@ def test_the_list_has_every_question(capsys):
         (("step_times", "rank"), "KEY=VALUE"),
         (("step_times", "colour=red"), "takes no 'colour'"),
         (("no_such_query",), "no saved query"),
-        (("SELECT 1", "a=1"), "ready question"),
-        ((), "give a run and a question"),
+        (("SELECT 1", "a=1"), "saved queries"),
+        ((), "give a run and a query"),
         (("step_times", "rank=" + "9" * 400), "give one int value"),
         (("step_times", "rank=99999999999999999999"), "give one int value"),
         (("step_times", "rank=1.5"), "give one int value"),
@@ -113,13 +113,18 @@ def test_index_says_what_it_did_and_then_nothing(tmp_path, capsys):
 
 def test_index_as_json(tmp_path, capsys):
     two_rank_run(tmp_path / "a")
-    told = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
-    assert (told["run"], told["new_files"], told["set_aside"], told["merged"]) == ("a", 8, 0, 0)
+    answer = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
+    assert (answer["run"], answer["new_files"], answer["set_aside"], answer["merged"]) == (
+        "a",
+        8,
+        0,
+        0,
+    )
 
 
 def test_index_of_nothing_and_of_a_run_that_is_taken(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    assert "holds no run" in said(capsys, "index", tmp_path / "empty", code=2)
+    assert "contains no run" in said(capsys, "index", tmp_path / "empty", code=2)
     assert "does not exist" in said(capsys, "index", tmp_path / "nowhere", code=2)
     two_rank_run(tmp_path / "a")
     with Indexer(tmp_path / "a"):

@@ -47,8 +47,8 @@ def started(tmp_path: Path) -> Iterator[Command]:
 
 def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, str]]]:
     assert main(["token", "list", "--json"]) == 0
-    told: dict[str, list[dict[str, str]]] = json.loads(capsys.readouterr().out)
-    return told
+    output: dict[str, list[dict[str, str]]] = json.loads(capsys.readouterr().out)
+    return output
 
 
 def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
@@ -67,16 +67,16 @@ def test_a_token_is_revoked_while_the_server_runs_with_all_it_opened(
     assert f"token {roles['viewer'][:12]} and its session are revoked\n" == capsys.readouterr().out
     for headers in (bearer, cookie):
         wait_until(lambda headers=headers: ask(address, "/api/runs", **headers)[0] == 401)  # type: ignore[misc]
-    for one in sockets:
-        with one, pytest.raises(ConnectionClosed):
-            drain(one)
+    for socket in sockets:
+        with socket, pytest.raises(ConnectionClosed):
+            drain(socket)
     assert ask(address, "/api/runs", Authorization=f"Bearer {SECRET}")[0] == 200
 
 
 def test_a_session_is_revoked_alone(started: Command, capsys: pytest.CaptureFixture[str]) -> None:
     address = urlsplit(started.url()).netloc
     first, second = logged_in(address, SECRET), logged_in(address, SECRET)
-    oldest, _ = sorted(listed(capsys)["sessions"], key=lambda one: one["began_s"])
+    oldest, _ = sorted(listed(capsys)["sessions"], key=lambda session: session["began_s"])
     assert main(["token", "revoke", oldest["digest"][:12]]) == 0
     wait_until(lambda: ask(address, "/api/runs", **first)[0] == 401)
     assert ask(address, "/api/runs", **second)[0] == 200
@@ -118,7 +118,7 @@ def test_a_revoked_token_starts_no_server_again(
     assert main(["serve", str(tmp_path / "runs"), "--port", "0", "--token", SECRET]) == 2
     assert "was revoked with `rankscope token revoke`" in capsys.readouterr().err
     assert main(["token", "list"]) == 0
-    assert "No server of this user has taken a token" in capsys.readouterr().out
+    assert "No server of this user has used a token" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -159,8 +159,8 @@ def test_off_loopback_it_says_that_nothing_is_encrypted(tmp_path: Path) -> None:
 
 
 def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
-    given = ["--certfile", str(CERTIFICATE), "--keyfile", str(KEY), "--token", SECRET]
-    command = Command(str(tmp_path), "--port", "0", "--host", "0.0.0.0", *given)
+    arguments = ["--certfile", str(CERTIFICATE), "--keyfile", str(KEY), "--token", SECRET]
+    command = Command(str(tmp_path), "--port", "0", "--host", "0.0.0.0", *arguments)
     url = urlsplit(command.url())
     assert url.scheme == "https"
     assert command.process.stdout is not None
@@ -197,8 +197,8 @@ def test_what_is_no_certificate_is_a_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    given = ["--certfile", str(certfile), "--keyfile", str(keyfile)]
-    assert main(["serve", str(tmp_path), "--port", "0", *given]) == 2
+    arguments = ["--certfile", str(certfile), "--keyfile", str(keyfile)]
+    assert main(["serve", str(tmp_path), "--port", "0", *arguments]) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -206,8 +206,8 @@ def test_a_key_with_a_password_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing waits for somebody to type it in."""
-    given = ["--certfile", str(CERTIFICATE), "--keyfile", str(TLS / "locked_key.pem")]
-    assert main(["serve", str(tmp_path), "--port", "0", *given]) == 2
+    arguments = ["--certfile", str(CERTIFICATE), "--keyfile", str(TLS / "locked_key.pem")]
+    assert main(["serve", str(tmp_path), "--port", "0", *arguments]) == 2
     assert "a PEM certificate and its key, without a password" in capsys.readouterr().err
 
 

@@ -49,8 +49,8 @@ claims.check(Hello("night", 0, 0, 8, start="a-start-of-it", secret=sys.argv[4]))
 
 
 def hello(run: str = "night", **more: object) -> Hello:
-    given = {"attempt": 0, "rank": 0, "start": "a-start-of-it", "secret": SECRET, **more}
-    return Hello(run, world_size=8, **given)  # type: ignore[arg-type]
+    fields = {"attempt": 0, "rank": 0, "start": "a-start-of-it", "secret": SECRET, **more}
+    return Hello(run, world_size=8, **fields)  # type: ignore[arg-type]
 
 
 def server_claims(runs: Path, limit: str, number: int = 0) -> int:

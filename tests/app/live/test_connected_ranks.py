@@ -63,8 +63,8 @@ class Server:
     def __init__(self, runs: Path, port: int) -> None:
         self.address = f"127.0.0.1:{port}"
         code = "import sys; from app.cli import main; sys.exit(main())"
-        given = ["serve", str(runs), "--port", str(port), "--job-token", JOB_TOKEN]
-        self._command = [sys.executable, "-c", code, *given]
+        arguments = ["serve", str(runs), "--port", str(port), "--job-token", JOB_TOKEN]
+        self._command = [sys.executable, "-c", code, *arguments]
         self.process = self._begun()
 
     def _begun(self) -> subprocess.Popen[str]:
@@ -80,15 +80,15 @@ class Server:
         self.wait_ready()
 
     def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(ask(self.address, "/api/watch?run=job")[1])
-        return found
+        answer: dict[str, Any] = json.loads(ask(self.address, "/api/watch?run=job")[1])
+        return answer
 
     def watch(self) -> dict[str, Any]:
         body = json.dumps({"watches": [W1]}).encode()
         status, answer = ask(self.address, "/api/watch?run=job", "POST", body)
         assert status == 200, answer
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        content: dict[str, Any] = json.loads(answer)
+        return content
 
     def resident_bytes(self) -> int:
         text = Path(f"/proc/{self.process.pid}/statm").read_text("ascii")
@@ -205,8 +205,8 @@ def test_twenty_browsers_on_one_watch_one_of_them_very_slow(
             browsers = [threading.Thread(target=browse) for _ in range(NUM_BROWSERS - 1)]
             for one in browsers:
                 one.start()
-            for one in browsers:
-                one.join(6 * WAIT_S)
+            for browser in browsers:
+                browser.join(6 * WAIT_S)
             assert len(seen) == NUM_BROWSERS - 1
             grown = server.resident_bytes() - before
             assert grown < num_frames * size / 2  # what a queue for the slow one would hold

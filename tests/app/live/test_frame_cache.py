@@ -1,4 +1,4 @@
-"""Frames from ranks to browsers: newest wins, each at its own pace, memory bounded."""
+"""Frames from ranks to browsers: newest wins, each browser at its own pace, memory bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from app.live.frame_cache import Key, LiveFrames, Wanted
-from app.live.frame_pacing import MOST_ROUND_BYTES, PATIENCE_S, Rounds
+from app.live.frame_cache import FrameCache, Key, Wanted
+from app.live.frame_pacing import MOST_ROUND_BYTES, PATIENCE_S, FramePacing
 from app.routes.live import watch as watching
 from app.settings import Settings, Token
 from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state
@@ -27,53 +27,53 @@ def key(head: int = 0, run: str = "a", watch: str = "w1", layer: int = 1) -> Key
     return (run, 0, watch, "attention", layer, head, "n", "", 0)
 
 
-def test_the_kept_frames_stay_within_their_budget() -> None:
-    kept = LiveFrames(most_bytes=100)
+def test_the_cached_frames_stay_within_their_budget() -> None:
+    cache = FrameCache(most_bytes=100)
     for head in range(10):
-        kept.put(key(head), b"x" * 40)
-        assert kept.num_bytes <= 100
-    kept.put(key(9), b"y" * 30)
-    kept.put(key(11), b"z" * 101)
-    assert [one[5] for one in kept] == [8, 9]
-    assert kept.num_dropped == 9
-    reader = kept.open(Wanted("a"))
+        cache.put(key(head), b"x" * 40)
+        assert cache.num_bytes <= 100
+    cache.put(key(9), b"y" * 30)
+    cache.put(key(11), b"z" * 101)
+    assert [cached[5] for cached in cache] == [8, 9]
+    assert cache.num_dropped == 9
+    reader = cache.open(Wanted("a"))
     assert [reader.take() for _ in range(3)] == [b"x" * 40, b"y" * 30, None]
 
 
 def test_a_reader_gets_the_newest_of_each_and_all_in_turn() -> None:
-    kept = LiveFrames()
-    kept.put(key(0), b"old")
-    reader = kept.open(Wanted("a"))
+    cache = FrameCache()
+    cache.put(key(0), b"old")
+    reader = cache.open(Wanted("a"))
     for number in range(3):
         for head in (0, 1):
-            kept.put(key(head), b"%d-%d" % (head, number))
+            cache.put(key(head), b"%d-%d" % (head, number))
     assert [reader.take() for _ in range(3)] == [b"0-2", b"1-2", None]
     assert reader.skipped == 5
-    kept.close(reader)
-    kept.put(key(0), b"later")
+    cache.close(reader)
+    cache.put(key(0), b"later")
     assert reader.take() is None
 
 
-def test_a_reader_is_told_only_of_what_it_wants() -> None:
-    kept = LiveFrames()
-    reader = kept.open(Wanted("a", frozenset(["w1"]), layers=frozenset([1]), heads=frozenset([0])))
+def test_a_reader_is_notified_only_of_what_it_wants() -> None:
+    cache = FrameCache()
+    reader = cache.open(Wanted("a", frozenset(["w1"]), layers=frozenset([1]), heads=frozenset([0])))
     for other in (key(1), key(run="b"), key(watch="w2"), key(layer=2)):
-        kept.put(other, b"no")
-    kept.put(key(), b"yes")
+        cache.put(other, b"no")
+    cache.put(key(), b"yes")
     assert [reader.take(), reader.take()] == [b"yes", None]
 
 
-def taken(rounds: Rounds, now_s: float = 0.0) -> list[bytes]:
+def taken(rounds: FramePacing, now_s: float = 0.0) -> list[bytes]:
     return list(iter(lambda: rounds.take(now_s), None))
 
 
-def test_a_page_that_tells_gets_the_next_round_when_it_has_drawn_one() -> None:
-    kept = LiveFrames()
-    rounds = Rounds(kept.open(Wanted("a")), tells=True)
+def test_a_page_that_reports_gets_the_next_round_when_it_has_drawn_one() -> None:
+    cache = FrameCache()
+    rounds = FramePacing(cache.open(Wanted("a")), reports=True)
 
     def put(number: int) -> None:
         for head in (0, 1):
-            kept.put(key(head), b"%d-%d" % (head, number))
+            cache.put(key(head), b"%d-%d" % (head, number))
 
     put(0)
     assert rounds.take(0.0) == b"0-0"
@@ -81,33 +81,33 @@ def test_a_page_that_tells_gets_the_next_round_when_it_has_drawn_one() -> None:
     assert taken(rounds) == [b"1-1", b"0-1"]
     put(2)
     for text in ("", "drawn", "drawn -1", "drawn 1", "drawn 1e9", "hello 9"):
-        rounds.hear(text)
+        rounds.report(text)
     assert taken(rounds) == []
     put(3)
-    rounds.hear("drawn 2")
+    rounds.report("drawn 2")
     assert taken(rounds) == [b"0-3", b"1-3"]
     put(4)
     assert taken(rounds, PATIENCE_S - 1) == []
-    assert taken(rounds, PATIENCE_S) == [b"0-4", b"1-4"]  # it has said nothing for long
+    assert taken(rounds, PATIENCE_S) == [b"0-4", b"1-4"]  # it has reported nothing for long
     put(5)
     assert taken(rounds, PATIENCE_S) == []
-    rounds.hear("drawn 7")
+    rounds.report("drawn 7")
     assert taken(rounds, PATIENCE_S) == [b"0-5", b"1-5"]
 
 
-def test_a_round_is_bounded_and_who_does_not_tell_gets_all() -> None:
-    kept = LiveFrames()
+def test_a_round_is_bounded_and_a_client_that_does_not_report_gets_all() -> None:
+    cache = FrameCache()
     for head in range(5):
-        kept.put(key(head), bytes(MOST_ROUND_BYTES // 2))
-    assert len(taken(Rounds(kept.open(Wanted("a")), tells=True))) == 4
-    assert len(taken(Rounds(kept.open(Wanted("a")), tells=False))) == 5
+        cache.put(key(head), bytes(MOST_ROUND_BYTES // 2))
+    assert len(taken(FramePacing(cache.open(Wanted("a")), reports=True))) == 4
+    assert len(taken(FramePacing(cache.open(Wanted("a")), reports=False))) == 5
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     settings = Settings(port=0, job_token=JOB_TOKEN)
-    with served(tmp_path_factory.mktemp("runs"), settings) as running_one:
-        yield running_one
+    with served(tmp_path_factory.mktemp("runs"), settings) as running:
+        yield running
 
 
 def next_frame(opened: ClientConnection) -> Frame:
@@ -121,8 +121,8 @@ def next_state(opened: ClientConnection) -> dict[str, Any]:
     while True:
         message = opened.recv(WAIT_S)
         if isinstance(message, str):
-            told: dict[str, Any] = json.loads(message)
-            return told
+            content: dict[str, Any] = json.loads(message)
+            return content
 
 
 def test_a_browser_sees_what_the_ranks_send_and_who_sent_it(server: Served) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.live.connected_rank import Hello, LiveRank
+from app.live.connected_rank import ConnectedRank, Hello
 from app.live.first_step import AHEAD_STEPS, with_first_step
 from app.settings import Settings
 from ingest.imports.importer import import_paths
@@ -26,10 +26,10 @@ SOURCES = {"TRACE_HOOKS_SOURCES": "modules,optimizer,kernel_capture"}
 
 def begin_job(folder: Path, *more: str, **environ: str) -> list[Fork]:
     script = REPO / "tests/trace_hooks/sources/profiling/kernel_capture_job.py"
-    given = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
+    arguments = (str(RANKS), str(folder / "store"), str(folder / "stop"), *more)
     own = environment(folder, **SOURCES, **environ)
     return [
-        fork(folder / f"rank{rank}", [str(script), str(rank), *given], own, folder)
+        fork(folder / f"rank{rank}", [str(script), str(rank), *arguments], own, folder)
         for rank in range(RANKS)
     ]
 
@@ -44,11 +44,11 @@ class Captured:
     def __init__(self, folder: Path, answer: dict[str, Any], late: dict[str, Any]) -> None:
         self.folder, self.answer, self.late = folder, answer, late
         self.losses: list[list[float]] = []
-        self.spans = [one for one in rows(folder, "spans") if one["mode"] == "imported"]
+        self.spans = [row for row in rows(folder, "spans") if row["mode"] == "imported"]
 
 
 def marks(folder: Path) -> list[dict[str, Any]]:
-    return [one for one in rows(folder, "marks") if one["kind"] == "kernel_capture"]
+    return [row for row in rows(folder, "marks") if row["kind"] == "kernel_capture"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def _wait_for_pace(server: Served) -> None:
 @pytest.mark.torch
 def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert captured.answer["silent"] == []
-    assert [one["ok"] for one in captured.answer["acks"]] == [True] * RANKS
+    assert [ack["ok"] for ack in captured.answer["acks"]] == [True] * RANKS
     by_rank = {rank: set[int]() for rank in range(RANKS)}
     for span in captured.spans:
         by_rank[span["rank"]].add(span["step"])
@@ -98,7 +98,7 @@ def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
 
 @pytest.mark.torch
 def test_operators_lie_within_their_steps(captured: Captured) -> None:
-    steps = {(one["rank"], one["step"]): one for one in rows(captured.folder, "steps")}
+    steps = {(row["rank"], row["step"]): row for row in rows(captured.folder, "steps")}
     names = set()
     for span in captured.spans:
         step = steps[span["rank"], span["step"]]
@@ -109,8 +109,8 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
         assert (span["kind"], span["track"][:4]) == ("host", "ops ")
     assert {"aten::addmm", "aten::embedding", "aten::_log_softmax"} <= names
     assert max(span["depth"] for span in captured.spans) > 1
-    forwards = [one for one in rows(captured.folder, "spans") if one["kind"] == "forward"]
-    inside = [one for one in forwards if one["step"] == captured.spans[0]["step"]]
+    forwards = [row for row in rows(captured.folder, "spans") if row["kind"] == "forward"]
+    inside = [forward for forward in forwards if forward["step"] == captured.spans[0]["step"]]
     products = [one for one in captured.spans if one["name"] == "aten::addmm"]
     assert any(
         span["rank"] == outer["rank"]
@@ -132,14 +132,14 @@ def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Pat
 def test_what_it_cost_and_the_profilers_own_trace_are_kept(
     captured: Captured, tmp_path: Path
 ) -> None:
-    told = [json.loads(one["args"]) for one in marks(captured.folder) if one["args"]]
-    assert [one["steps"] for one in told] == [STEPS] * RANKS
-    assert all(one["step_ms"] > 0 and one["start_and_stop_ms"] > 0 for one in told)
+    answer = [json.loads(mark["args"]) for mark in marks(captured.folder) if mark["args"]]
+    assert [one["steps"] for one in answer] == [STEPS] * RANKS
+    assert all(one["step_ms"] > 0 and one["start_and_stop_ms"] > 0 for one in answer)
     kept = sorted((captured.folder / "runs" / "job" / "kernels").iterdir())
     assert [path.name[:15] for path in kept] == [f"0000-rank-{n:05d}" for n in range(RANKS)]
     import_paths(kept, tmp_path / "runs")
-    steps = {(one["rank"], one["step"]) for one in rows(tmp_path, "steps")}
-    assert steps == {(one["rank"], one["step"]) for one in captured.spans}
+    steps = {(row["rank"], row["step"]) for row in rows(tmp_path, "steps")}
+    assert steps == {(span["rank"], span["step"]) for span in captured.spans}
 
 
 @pytest.mark.torch
@@ -150,7 +150,7 @@ def test_a_rank_that_is_past_the_step_refuses(captured: Captured) -> None:
 
 
 def test_the_first_step_is_beyond_what_any_rank_may_have_begun() -> None:
-    ranks = [LiveRank(Hello("a", 0, rank, 2)) for rank in range(2)]
+    ranks = [ConnectedRank(Hello("a", 0, rank, 2)) for rank in range(2)]
     ranks[0].step, ranks[1].step, ranks[1].steps_per_s = 10, 12, 2.0
     assert with_first_step({"steps": 2}, ranks) == {"steps": 2, "from": 12 + 6 + AHEAD_STEPS}
     assert with_first_step({"steps": 2, "from": 40}, ranks)["from"] == 40

@@ -52,7 +52,7 @@ def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
         heard[5] = listening(found[5], refuses="this rank is busy")
         status, answer = prompt(server, "all", ASKED)
         assert (status, answer["step"]) == (200, None)
-        assert [one["text"] for one in answer["acks"] if not one["ok"]] == ["this rank is busy"]
+        assert [ack["text"] for ack in answer["acks"] if not ack["ok"]] == ["this rank is busy"]
         assert all(one[-1] == Word(answer["id"], False) for one in heard)
 
 
@@ -67,8 +67,8 @@ def test_a_prompt_takes_all_ranks(server: Served) -> None:
             ({"tokens": 10**9}, "tokens is 1000000000"),
             ({"text": "a" * 30_000}, "30000 charac"),
             ({"layers": "__import__('os')"}, "layers are"),
-            ({"id": "p1"}, "the server's"),
-            ({"step": 3}, "the server's"),
+            ({"id": "p1"}, "the server sets"),
+            ({"step": 3}, "the server sets"),
             ({"go": "p1"}, "has no 'go'"),
         ):
             status, answer = prompt(server, "some", ASKED | more)

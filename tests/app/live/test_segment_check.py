@@ -41,8 +41,8 @@ def written(rows: pa.Table, **options: Any) -> bytes:
 
 
 def labelled(rows: pa.Table, **labels: str) -> pa.Table:
-    told = {f"rankscope.{name}".encode(): text.encode() for name, text in labels.items()}
-    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **told})
+    metadata = {f"rankscope.{name}".encode(): text.encode() for name, text in labels.items()}
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **metadata})
 
 
 def cast(rows: pa.Table, column: str, kind: pa.DataType) -> pa.Table:
@@ -157,7 +157,7 @@ def test_a_footer_of_too_many_bytes_is_told_before_anything_is_decoded(
 ) -> None:
     monkeypatch.setattr(segment_check, "MOST_DECODED_BYTES", 1_000)
     monkeypatch.delattr(segment_check, "_check_rows")
-    assert "bytes when it is decompressed" in problem(tmp_path, written(steps(5_000)))
+    assert "bytes when decompressed" in problem(tmp_path, written(steps(5_000)))
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_file_that_grows_beyond_all_memory_is_told_and_the_next_one_is_looked_
     assert len(bomb) < 100_000
     path = tmp_path / str(name)
     path.write_bytes(bomb)
-    assert "takes more memory to decode" in checks.problem_of(path, name)
+    assert "needs more memory to decode" in checks.problem_of(path, name)
     path.write_bytes(written(rows))
     assert checks.problem_of(path, name) == ""
 
@@ -216,7 +216,7 @@ def test_a_sound_file_on_a_slow_machine_is_not_set_aside(
     os.kill(checks._idle[0]._process.pid, signal.SIGSTOP)
     monkeypatch.setattr(segment_check_processes, "LONGEST_WAIT_S", 0.2)
     monkeypatch.setattr(segment_check_processes, "LONGEST_S", 0.2)
-    with pytest.raises(UserError, match=r"did not get to look at .* the rank sends it again"):
+    with pytest.raises(UserError, match=r"could not check .* the rank sends it again"):
         checks.problem_of(path, NAME)
     monkeypatch.undo()
     assert checks.problem_of(path, NAME) == ""

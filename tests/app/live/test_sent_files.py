@@ -119,7 +119,7 @@ def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
         time.sleep(2.0)  # it is told so at its first connection
         (other / "stop").touch()
         err = ended(job)
-    assert "this run is another job's; keep TRACE_HOOKS_FOLDER over restarts" in err
+    assert "this run is another job's; keep TRACE_HOOKS_FOLDER across restarts" in err
     assert "they wait in the run's folder" in err
     with open_run(runs / "job") as run:
         assert run.attempts == [0, 1]
@@ -219,6 +219,6 @@ def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
     (folder,) = runs.iterdir()
     assert not (tmp_path / "node1" / "runs" / folder.name / "job-secret").exists()
     with open_run(folder) as run:
-        found = run.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
-        assert found.to_pylist() == [{"rank": rank, "n": 20} for rank in range(2)]
+        rows = run.sql("SELECT rank, count(*) AS n FROM steps GROUP BY rank ORDER BY rank")
+        assert rows.to_pylist() == [{"rank": rank, "n": 20} for rank in range(2)]
         assert run.state == "finished"

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.live.segment_check import problem_of
-from app.live.shipped_files import ReceivedFiles, has_ended
+from app.live.shipped_files import ShippedFiles, has_ended
 from ingest.errors import UserError
 from ingest.index.quarantine import Quarantine
 from tests.runs_builder import table
@@ -44,9 +44,9 @@ def rows_of(name: str, attempt: int) -> bytes:
     return buffer.getvalue()
 
 
-def received(folder: Path, rank: int = 3) -> ReceivedFiles:
+def received(folder: Path, rank: int = 3) -> ShippedFiles:
     folder.mkdir(exist_ok=True)
-    return ReceivedFiles(folder, rank, problem_of)
+    return ShippedFiles(folder, rank, problem_of)
 
 
 def stored(folder: Path) -> dict[str, bytes]:
@@ -168,12 +168,12 @@ def test_a_disk_that_was_full_at_any_moment_stores_it_once_there_is_room(
 
 
 def rank_file(attempt: int = 0, rank: int = 3, **more: Any) -> Parcel:
-    told = {"schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8}
-    return Parcel(f"ranks/{attempt:04d}-00003.json", json.dumps({**told, **more}).encode())
+    info = {"schema": SCHEMA_VERSION, "attempt": attempt, "rank": rank, "world_size": 8}
+    return Parcel(f"ranks/{attempt:04d}-00003.json", json.dumps({**info, **more}).encode())
 
 
 def run_file(run: str, **more: Any) -> Parcel:
-    told = {
+    info = {
         "schema": SCHEMA_VERSION,
         "run": run,
         "created_ns": 1,
@@ -182,7 +182,7 @@ def run_file(run: str, **more: Any) -> Parcel:
         "framework": "",
         "versions": {},
     }
-    return Parcel("run.json", json.dumps({**told, **more}).encode())
+    return Parcel("run.json", json.dumps({**info, **more}).encode())
 
 
 def test_another_start_with_the_same_number_is_told_apart(tmp_path: Path) -> None:
@@ -204,15 +204,15 @@ def test_the_run_file_is_the_first_ones(tmp_path: Path) -> None:
     ("parcel", "sentence"),
     [
         (rank_file(rank=4), "of another rank or attempt"),
-        (Parcel("ranks/0000-00003.json", b"{"), "is not read"),
-        (Parcel("ranks/0000-00003.json", b"[" * 100_000), "is not read"),
+        (Parcel("ranks/0000-00003.json", b"{"), "cannot be read"),
+        (Parcel("ranks/0000-00003.json", b"[" * 100_000), "cannot be read"),
         (Parcel("ranks/0000-00003.json", b'{"schema": "9.0"}'), "upgrade rankscope"),
         (rank_file(hooks="x" * (1 << 20)), "at most 1,048,576"),
-        (rank_file(world_size=1 << 40), "is not read"),
+        (rank_file(world_size=1 << 40), "cannot be read"),
         (run_file("day"), "of another run"),
         (run_file("night", source="kineto"), "of another run"),
         (run_file("night", importing=True), "of another run"),
-        (Parcel("run.json", b"\xff"), "is not read"),
+        (Parcel("run.json", b"\xff"), "cannot be read"),
     ],
 )
 def test_json_that_is_not_what_it_claims_to_be_is_set_aside(
@@ -263,9 +263,9 @@ def test_the_quarantine_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for number in range(5):
         files.store(segment(number, data=b"rows"))
     assert len(list((tmp_path / "quarantine").glob("*.parquet"))) == 3
-    told = Quarantine(tmp_path).sentences()
-    assert len(told) == 4
-    assert told[-1] == "2 more files of ranks were not what they claimed to be"
+    sentences = Quarantine(tmp_path).sentences()
+    assert len(sentences) == 4
+    assert sentences[-1] == "2 more files of ranks were not what they claimed to be"
     monkeypatch.setattr("ingest.index.quarantine.MOST_BYTES", 10)
     other = received(tmp_path / "other")
     other.store(segment(0, data=b"x" * 11))
@@ -284,7 +284,7 @@ def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Pat
     for later in (files, received(tmp_path)):  # as well of a server that was started since
         assert has_ended(tmp_path, 0, 3)
         assert later.store(segment(0)) == later.store(last) == ""  # they were sent again
-    late = "came after rank 3 had ended attempt 0"
+    late = "arrived after rank 3 had ended attempt 0"
     assert late in files.store(segment(1))
     assert late in received(tmp_path).store(rank_file(end={"ts_ns": 2}))
     assert json.loads((tmp_path / last.name).read_text())["end"] == {"ts_ns": 1}
@@ -338,7 +338,7 @@ def test_a_note_that_is_damaged_gets_a_sentence(tmp_path: Path, content: str) ->
 
 def test_ranks_that_write_into_the_served_folder_send_nothing(tmp_path: Path) -> None:
     (tmp_path / "job-secret").touch()
-    with pytest.raises(UserError, match="leave TRACE_HOOKS_SHIP out"):
+    with pytest.raises(UserError, match="unset TRACE_HOOKS_SHIP"):
         received(tmp_path).store(segment(0))
 
 

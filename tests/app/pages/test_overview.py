@@ -33,7 +33,7 @@ from app.views.run.kpis import (
     kpis,
     measured,
     now_of,
-    with_heard,
+    with_reporting,
 )
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
@@ -116,7 +116,7 @@ def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
     with open_run(run.folder) as opened:
         for attempt, value in ((None, "4 / 4"), (1, "4 / 4"), (0, None)):
             known = measured(opened, attempt, Scope())
-            found = {kpi.key: kpi for kpi in with_heard(opened, attempt, known, now_ns)}
+            found = {kpi.key: kpi for kpi in with_reporting(opened, attempt, known, now_ns)}
             assert (found["heard"].value if "heard" in found else None) == value
 
 
@@ -124,7 +124,7 @@ def test_steps_that_are_under_way_are_no_ranks_that_fell_silent(tmp_path: Path) 
     run = restarted_run(tmp_path / "again")
     with open_run(run.folder) as opened:
         known = replace(measured(opened, None, Scope()), ended=((0, 2.0), (1, 2.0), (2, 1.0)))
-        found = with_heard(opened, None, known, time.time_ns())
+        found = with_reporting(opened, None, known, time.time_ns())
         (heard,) = [kpi for kpi in found if kpi.key == "heard"]
         assert heard.series == ((0, 2.0), (1, 2.0))
 
@@ -159,7 +159,7 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
     assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
     page, file = overview.render(hub, view), collect(hub, shown_view(hub, view), DETAILS[-1])
     (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
-    assert step_time.baseline_said == "steps 2 to 6"
+    assert step_time.baseline_text == "steps 2 to 6"
     assert step_time.detail in text_of(page)
 
 
@@ -188,14 +188,14 @@ def test_baselines() -> None:
     assert now == series[-5:]
     long = baseline_of(series, now, None)
     assert long is not None
-    assert long.said == "steps 45 to 94"
+    assert long.text == "steps 45 to 94"
     assert (long.value, long.noise) == (101.0, 3.0)
     before = baseline_of(series[:20], series[15:20], 8)
     assert before is not None
-    assert before.said == "steps 2 to 6"  # after the warm-up, before step 8
+    assert before.text == "steps 2 to 6"  # after the warm-up, before step 8
     short = baseline_of(series[:20], series[15:20], 5)
     assert short is not None
-    assert short.said == "steps 2 to 4"
+    assert short.text == "steps 2 to 4"
     assert baseline_of(series[:20], series[15:20], 4) is None
     assert baseline_of([], [], None) is None
 

@@ -69,10 +69,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_what_was_recorded_stands_in_the_order_of_the_model(site: Site) -> None:
-    told = site.recorded("health")
-    names = [one["name"] for one in told["tensors"]]
+    answer = site.recorded("health")
+    names = [tensor["name"] for tensor in answer["tensors"]]
     assert names == ["residual", "mlp", "output", "gradient", "weight", "update", "heads"]
-    by_name = {one["name"]: {s["name"] for s in one["statistics"]} for one in told["tensors"]}
+    by_name = {
+        tensor["name"]: {s["name"] for s in tensor["statistics"]} for tensor in answer["tensors"]
+    }
     assert "update_ratio" in by_name["update"]
     assert "update_ratio" not in by_name["residual"]
     assert by_name.pop("heads") == {"max_logit", "entropy"}
@@ -149,13 +151,13 @@ def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> N
     assert shares["place"] == pytest.approx([0.01, 0.04, 0.07, 0.1])
     arrays, meta = site.arrays("health", **ask, axis="tokens")
     assert meta["axis"] is None, "this run tells none"
-    told = site.client.get("/api/run/health/model/axes").json()["axes"]
-    assert [(one["name"], one["why_not"][:28]) for one in told] == [
+    answer = site.client.get("/api/run/health/model/axes").json()["axes"]
+    assert [(one["name"], one["why_not"][:28]) for one in answer] == [
         ("time", ""),
-        ("tokens", "the run tells no tokens per "),
+        ("tokens", "the run logs no tokens per "),
     ]
-    told = site.client.get("/api/run/plain/model/axes").json()["axes"]
-    assert [one["why_not"] for one in told] == ["", ""]
+    answer = site.client.get("/api/run/plain/model/axes").json()["axes"]
+    assert [one["why_not"] for one in answer] == ["", ""]
 
 
 def test_the_histogram_is_that_of_one_row(site: Site) -> None:
@@ -209,9 +211,9 @@ def test_the_worst_of_a_block_is_what_the_statistic_fears() -> None:
     value_RS = np.array([[1.0, -3.0, np.nan], [2.0, 0.5, np.nan]], dtype=np.float32)
     edges = np.array([0, 2]), np.array([0, 2, 3])
     for worst, wanted in (("max", 2.0), ("min", -3.0), ("size", -3.0)):
-        found = pooled(value_RS, worst, *edges)
-        assert found[0, 0] == wanted
-        assert np.isnan(found[0, 1])
+        result = pooled(value_RS, worst, *edges)
+        assert result[0, 0] == wanted
+        assert np.isnan(result[0, 1])
 
 
 def test_rows_have_keys_of_their_own() -> None:

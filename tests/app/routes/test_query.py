@@ -50,9 +50,9 @@ def sql(client, text, path="query"):
 
 def rows(answer):
     assert answer.status_code == 200, answer.text
-    found = answer.json()
-    names = [column["name"] for column in found["columns"]]
-    return [dict(zip(names, row, strict=True)) for row in found["rows"]]
+    content = answer.json()
+    names = [column["name"] for column in content["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in content["rows"]]
 
 
 def test_a_ready_question(client):
@@ -65,15 +65,15 @@ def test_a_ready_question(client):
 @pytest.mark.parametrize("name", saved_queries())
 def test_every_question_can_be_asked(client, name):
     values = {"int": "0", "float": "1", "text": "0"}
-    given = {
+    parameters = {
         f"q.{p.name}": values[p.type]
         for p in saved_queries()[name].parameters
         if p.required and p.name != "now_ns"
     }
-    answer = client.get("/api/run/two/query", params={"q": name, **given})
+    answer = client.get("/api/run/two/query", params={"q": name, **parameters})
     assert answer.status_code == 200, answer.text
-    told = [column for column, _ in saved_queries()[name].columns]
-    assert [column["name"] for column in answer.json()["columns"]] == told
+    documented = [column for column, _ in saved_queries()[name].columns]
+    assert [column["name"] for column in answer.json()["columns"]] == documented
 
 
 def test_kinds_of_columns_and_values_that_json_has_not(client):
@@ -157,16 +157,16 @@ REFUSED = [
 def test_refused_sql_is_one_sentence(client, text, path):
     answer = sql(client, text, path)
     assert answer.status_code == 400, answer.text[:300]
-    said = answer.json()["error"]
-    assert said
-    assert "\n" not in said
-    assert "Traceback" not in said
+    sentence = answer.json()["error"]
+    assert sentence
+    assert "\n" not in sentence
+    assert "Traceback" not in sentence
     assert rows(sql(client, "SELECT count(*) AS n FROM spans")) == [{"n": 30}]
 
 
 def test_what_is_wrong_is_said_with_its_place(client):
-    said = sql(client, "SELECT kind\nFORM spans").json()["error"]
-    assert 'near "spans" (line 2, character 6)' in said
+    sentence = sql(client, "SELECT kind\nFORM spans").json()["error"]
+    assert 'near "spans" (line 2, character 6)' in sentence
     assert "kinds" in sql(client, "SELECT kinds FROM spans").json()["error"]
 
 
@@ -275,9 +275,9 @@ def test_the_servers_time_is_filled_in(hub):
 def test_the_page_has_every_question_with_its_documentation(hub):
     rendered = page.render(hub, View("two", "query"))
     options = json.loads(getattr(rendered, "data-options"))
-    assert [one["name"] for one in options["questions"]] == list(saved_queries())
+    assert [query["name"] for query in options["questions"]] == list(saved_queries())
     assert options["questions"] == json.loads(json.dumps(questions()))
-    one = next(one for one in options["questions"] if one["name"] == "late_ranks")
+    one = next(question for question in options["questions"] if question["name"] == "late_ranks")
     assert one["doc"]
     assert one["empty"]
     assert ["rank", "global rank"] in one["columns"]

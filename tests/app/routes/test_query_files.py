@@ -12,10 +12,10 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from app.access.auth import Everybody
+from app.access.auth import NoGuard
 from app.routes import query
 from app.routes.context import RouteContext
-from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Kept, Tickets
+from app.routes.tickets import MOST_CHARACTERS, MOST_OF_ONE_SESSION, VALID_S, Order, Tickets
 from app.runs.hub import Hub
 from app.server import make_app
 from app.web.request_queue import AT_ONCE, Owner
@@ -28,7 +28,7 @@ async def as_sentence(_request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
 
 
-def text_of(kept: Kept | None) -> str | None:
+def text_of(kept: Order | None) -> str | None:
     return None if kept is None else kept.text
 
 
@@ -74,7 +74,7 @@ def test_a_ticket_is_spent_by_a_file_and_by_nothing_else(tmp_path: Path) -> None
             Starlette(
                 routes=query.routes(context),
                 exception_handlers={UserError: as_sentence},
-                middleware=[Middleware(Everybody)],
+                middleware=[Middleware(NoGuard)],
             )
         )
         path, body = "/api/run/two/query.csv", {"sql": "SELECT 42 AS answer"}
@@ -103,5 +103,5 @@ def test_a_ticket_that_is_put_back_ends_when_it_would_have() -> None:
     tickets.give("me", "run", "SELECT 2")
     tickets.put_back(ticket, kept)
     assert tickets.take(ticket, "me", "run") == kept
-    tickets.put_back(ticket, replace(kept, given_s=kept.given_s - VALID_S))
+    tickets.put_back(ticket, replace(kept, issued_s=kept.issued_s - VALID_S))
     assert tickets.take(ticket, "me", "run") is None

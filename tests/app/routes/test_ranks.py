@@ -102,7 +102,7 @@ def test_the_table_has_the_slow_rank_first(client):
 @pytest.mark.parametrize(
     ("name", "params", "sentence"),
     [
-        ("grid", {"metric": "<script>"}, "there is no metric '<script>'; take one of slowdown"),
+        ("grid", {"metric": "<script>"}, "there is no metric '<script>'; choose one of slowdown"),
         ("heat", {"metric": "x"}, "there is no metric 'x'"),
         ("grid", {"steps": "5..1"}, "steps is '5..1', which ends before it begins"),
         ("grid", {"steps": "now"}, "steps is 'now'; give FIRST..LAST"),

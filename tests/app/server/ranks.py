@@ -101,20 +101,20 @@ def ranks(
     """Connected ranks of a run; all that it has, where no size is given. Once more: a restart."""
     size = world_size or num
     attempt = sum(1 for _ in (server.hub.store.folder / run).glob("attempts/*"))
-    found = [
+    rows = [
         Rank(server.address, rank, run, world_size=size, attempt=attempt) for rank in range(num)
     ]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
-        yield found
+        yield rows
     finally:
-        for one in found:
+        for one in rows:
             one.agent.stop()
 
 
 def state(server: Served, run: str, **headers: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(server.ask(f"/api/watch?run={run}", **headers)[1])
-    return found
+    answer: dict[str, Any] = json.loads(server.ask(f"/api/watch?run={run}", **headers)[1])
+    return answer
 
 
 def post(
@@ -125,7 +125,7 @@ def post(
 
 
 def hello(run: str = "raw", **more: Any) -> str:
-    told = {
+    message = {
         "type": "hello",
         "version": 2,
         "run": run,
@@ -135,7 +135,7 @@ def hello(run: str = "raw", **more: Any) -> str:
         "secret": RUN_SECRET,
         "start": START,
     }
-    return json.dumps({**told, **more})
+    return json.dumps({**message, **more})
 
 
 @contextmanager

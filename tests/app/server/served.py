@@ -52,8 +52,8 @@ def logged_in(address: str, secret: str) -> dict[str, str]:
     connection = http.client.HTTPConnection(address, timeout=WAIT_S)
     try:
         connection.request("GET", f"/?token={secret}")
-        given = connection.getresponse().headers["Set-Cookie"]
-        return {"Cookie": given.partition(";")[0]}
+        cookie = connection.getresponse().headers["Set-Cookie"]
+        return {"Cookie": cookie.partition(";")[0]}
     finally:
         connection.close()
 

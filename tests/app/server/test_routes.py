@@ -61,14 +61,14 @@ def guarded(hub: Hub) -> Client:
 def test_health_tells_strangers_no_names(
     hub: Hub, client: Client, guarded: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = client.get("/healthz").json()
-    assert told["status"] == "ok"
-    assert told["num_runs_open"] == 1
+    content = client.get("/healthz").json()
+    assert content["status"] == "ok"
+    assert content["num_runs_open"] == 1
     monkeypatch.setattr(hub, "problems", lambda: ["job: the disk is full"])
-    told = guarded.get("/healthz").json()
-    assert told["status"] == "degraded"
-    assert told["num_problems"] == 1
-    assert "problems" not in told
+    content = guarded.get("/healthz").json()
+    assert content["status"] == "degraded"
+    assert content["num_problems"] == 1
+    assert "problems" not in content
     known = guarded.get("/healthz", authorization=f"Bearer {SECRET}").json()
     assert known["problems"] == ["job: the disk is full"]
 
@@ -78,8 +78,8 @@ LINE = re.compile(r'rankscope_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?[\d.e+-]+')
 
 def test_metrics_are_prometheus_text(client: Client) -> None:
     def count(text: str, series: str) -> float:
-        found = re.search(rf"^{re.escape(series)} (.*)$", text, re.MULTILINE)
-        return float(found[1]) if found else 0.0
+        match = re.search(rf"^{re.escape(series)} (.*)$", text, re.MULTILINE)
+        return float(match[1]) if match else 0.0
 
     before = client.get("/metrics").text
     client.get("/healthz")
@@ -251,8 +251,8 @@ def test_only_a_select_over_the_run_is_answered(client: Client, sql: str) -> Non
 
 def test_a_callback_takes_no_endless_body(client: Client) -> None:
     body = b'{"x": "' + b"x" * (5 << 20) + b'"}'
-    given = {"content_type": "application/json", "content_length": str(len(body))}
-    assert client.post("/_dash-update-component", body, **given).status == 413
+    environ = {"content_type": "application/json", "content_length": str(len(body))}
+    assert client.post("/_dash-update-component", body, **environ).status == 413
 
 
 PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
@@ -274,8 +274,8 @@ PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
     ],
 )
 def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, says: str) -> None:
-    given = {"content_type": "application/json", "content_length": str(len(body))}
-    answer = client.post("/_dash-update-component", body, **given)
+    environ = {"content_type": "application/json", "content_length": str(len(body))}
+    answer = client.post("/_dash-update-component", body, **environ)
     assert answer.status == 400
     assert says in answer.json()["error"]
 
@@ -306,8 +306,8 @@ def test_an_error_of_the_user_is_a_sentence() -> None:
     async def route(request: Request) -> Response:
         return await answer(request, failing, lambda _: Response())
 
-    told = Client(small_app(route)).get("/")
-    assert (told.status, told.json()) == (400, {"error": "there is no rank 9"})
+    content = Client(small_app(route)).get("/")
+    assert (content.status, content.json()) == (400, {"error": "there is no rank 9"})
 
 
 def test_a_bug_is_a_sentence_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,8 +395,13 @@ async def exchanged(
 @pytest.mark.parametrize(
     ("route", "num_taken", "waited_for", "says"),
     [
-        ("query", OF_ONE_ACCOUNT + MOST_WAITING // 2, ["SQL"], b"8 questions wait for an answer"),
-        ("query.csv", FILES_OF_ONE_SESSION, [], b"you are being sent 2 files; ask again"),
+        (
+            "query",
+            OF_ONE_ACCOUNT + MOST_WAITING // 2,
+            ["SQL"],
+            b"8 requests are waiting for an answer",
+        ),
+        ("query.csv", FILES_OF_ONE_SESSION, [], b"2 files are being sent to you; try again"),
     ],
 )
 def test_slow_queries_of_one_session_hold_nobody_else_up(
@@ -413,9 +418,9 @@ def test_slow_queries_of_one_session_hold_nobody_else_up(
         slow = [asyncio.create_task(exchanged(app, sql, left, ENDLESS)) for _ in range(45)]
         await asyncio.sleep(0.5)
         refused = [task.result() for task in slow if task.done()]
-        told = json.loads((await exchanged(app, "/healthz", asyncio.Event()))[1])
+        content = json.loads((await exchanged(app, "/healthz", asyncio.Event()))[1])
         status = "degraded" if waited_for else "ok"
-        assert (told["status"], told["waited_for"]) == (status, waited_for)
+        assert (content["status"], content["waited_for"]) == (status, waited_for)
         for path in paths:
             answered = await asyncio.wait_for(exchanged(app, path, asyncio.Event()), 20)
             assert answered[0] == 200, path
@@ -425,8 +430,8 @@ def test_slow_queries_of_one_session_hold_nobody_else_up(
         ended = await asyncio.wait_for(asyncio.gather(*slow), 20)
         assert sum(status == 499 for status, _ in ended) == num_taken
         assert (await exchanged(app, sql, asyncio.Event(), "SELECT 1"))[0] == 200
-        told = json.loads((await exchanged(app, "/healthz", asyncio.Event()))[1])
-        assert (told["status"], told["waited_for"]) == ("ok", [])
+        content = json.loads((await exchanged(app, "/healthz", asyncio.Event()))[1])
+        assert (content["status"], content["waited_for"]) == ("ok", [])
         return refused
 
     refused = asyncio.run(crowd())
@@ -469,10 +474,10 @@ def test_a_server_that_stops_ends_its_queries(hub: Hub) -> None:
         async def send(_message: Any) -> None:
             pass
 
-        asked = asyncio.create_task(app(scope, receive, send))
+        request = asyncio.create_task(app(scope, receive, send))
         await asyncio.sleep(0.5)
         stop_all()
-        await asyncio.wait_for(asked, 5)
+        await asyncio.wait_for(request, 5)
 
     asyncio.run(exchange())
     assert "was interrupted" in ended[0]

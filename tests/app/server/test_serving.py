@@ -168,19 +168,21 @@ def prefixed(job: RunBuilder) -> Iterator[Served]:
 
 def page_callback(dependencies: list[dict[str, Any]]) -> bytes:
     """What the browser asks for the page at an address."""
-    found = next(one for one in dependencies if "page.children" in one["output"])
+    match = next(
+        dependency for dependency in dependencies if "page.children" in dependency["output"]
+    )
     address = {"pathname": f"{PREFIX}/run/job/query", "search": ""}
-    outputs = [one.split(".") for one in found["output"].strip(".").split("...")]
+    outputs = [one.split(".") for one in match["output"].strip(".").split("...")]
 
     def filled(wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [one | {"value": address.get(one["property"])} for one in wanted]
 
     return json.dumps(
         {
-            "output": found["output"],
+            "output": match["output"],
             "outputs": [{"id": name, "property": what} for name, what in outputs],
-            "inputs": filled(found["inputs"]),
-            "state": filled(found["state"]),
+            "inputs": filled(match["inputs"]),
+            "state": filled(match["state"]),
             "changedPropIds": ["url.pathname"],
         }
     ).encode()
@@ -198,8 +200,8 @@ def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
             assert ask(address, link)[0] == 200
         assert ask(address, f"{PREFIX}/api/runs")[0] == 200
         path = f"{PREFIX}/_dash-update-component"
-        given = page_callback(json.loads(ask(address, f"{PREFIX}/_dash-dependencies")[1]))
-        status, page = ask(address, path, "POST", given, **own, **{"Content-Type": JSON})
+        answer = page_callback(json.loads(ask(address, f"{PREFIX}/_dash-dependencies")[1]))
+        status, page = ask(address, path, "POST", answer, **own, **{"Content-Type": JSON})
         assert status == 200
         assert b'"page"' in page
         assert ask(address, path, "POST", b"{}", Origin="http://evil.example")[0] == 403
@@ -214,16 +216,16 @@ def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
 def test_a_taken_port_is_a_sentence_or_the_next_one() -> None:
     with take_port(Settings(port=0)) as first:
         port = first.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken; stop what"):
+        with pytest.raises(UserError, match=f"port {port} of 127.0.0.1 is taken; stop the program"):
             take_port(Settings(port=port))
         with take_port(Settings(port=port), or_next=True) as other:
             assert other.getsockname()[1] > port
 
 
 def test_a_host_that_is_none_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="is no address here"):
+    with pytest.raises(UserError, match="is not an address of this machine"):
         take_port(Settings(host="no.such.host.invalid"))
-    with pytest.raises(UserError, match="cannot be listened on"):
+    with pytest.raises(UserError, match="cannot listen on"):
         take_port(Settings(host="192.0.2.1", port=0))
 
 
@@ -302,7 +304,7 @@ def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
     assert running_one.process.stdout is not None
     printed = running_one.process.stdout.readline()
     assert re.fullmatch(
-        f"live from jobs started with TRACE_HOOKS_SERVER=ws://{address} "
+        f"watch jobs live by starting them with TRACE_HOOKS_SERVER=ws://{address} "
         r"TRACE_HOOKS_TOKEN=[\w-]{32}\n",
         printed,
     )

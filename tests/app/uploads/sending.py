@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-PLACE = ".uploads"
+UPLOADS_FOLDER = ".uploads"
 TUS = {"tus-resumable": "1.0.0"}
 STREAM = {**TUS, "content-type": "application/offset+octet-stream"}
 
@@ -50,8 +50,8 @@ def begun(client, *files):
 
 
 def patch(client, url, offset, content, **headers):
-    given = {**STREAM, "upload-offset": str(offset), **headers}
-    return client.request("PATCH", url, content=content, headers=given)
+    sent_headers = {**STREAM, "upload-offset": str(offset), **headers}
+    return client.request("PATCH", url, content=content, headers=sent_headers)
 
 
 def offset_of(client, url):
@@ -65,22 +65,22 @@ def ended(client, url):
     """What the server tells of it once its import has ended."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        told = client.get(url).json()
-        if told["state"] in ("done", "failed"):
-            return told
+        answer = client.get(url).json()
+        if answer["state"] in ("done", "failed"):
+            return answer
         time.sleep(0.02)
-    raise AssertionError(f"the import did not end: {told}")
+    raise AssertionError(f"the import did not end: {answer}")
 
 
 def when(client, url, state):
     """What the server tells of it once it is in this state."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        told = client.get(url).json()
-        if told["state"] == state:
-            return told
+        answer = client.get(url).json()
+        if answer["state"] == state:
+            return answer
         time.sleep(0.02)
-    raise AssertionError(f"never {state}: {told}")
+    raise AssertionError(f"never {state}: {answer}")
 
 
 def imported(client, *files):
@@ -92,7 +92,7 @@ def imported(client, *files):
 
 def left(runs):
     """Names below the place of uploads, and of imports that were not finished."""
-    place = runs / PLACE
+    place = runs / UPLOADS_FOLDER
     unfinished = [path.name for path in runs.glob(".import-*")]
     return sorted(path.name for path in place.iterdir()) + unfinished if place.is_dir() else []
 

@@ -17,8 +17,8 @@ from app.uploads.files import FileHead
 from app.uploads.uploads import Uploads
 from ingest.errors import DiskFull
 from tests.app.uploads.sending import (
-    PLACE,
     TUS,
+    UPLOADS_FOLDER,
     begun,
     ended,
     endless,
@@ -31,22 +31,22 @@ from tests.app.uploads.sending import (
 
 
 def test_files_of_one_job_become_one_run(client, runs):
-    told = imported(client, ("a.json", trace(0)), ("b.json.gz", gzip.compress(trace(1))))
-    assert told["error"] is None
-    assert told["state"] == "done"
-    assert not told["is_known"]
-    assert told["offset"] == told["total_bytes"]
-    assert told["run"] in {run["name"] for run in client.get("/api/runs").json()["runs"]}
-    info = json.loads((runs / told["run"] / "run.json").read_text())
+    answer = imported(client, ("a.json", trace(0)), ("b.json.gz", gzip.compress(trace(1))))
+    assert answer["error"] is None
+    assert answer["state"] == "done"
+    assert not answer["is_known"]
+    assert answer["offset"] == answer["total_bytes"]
+    assert answer["run"] in {run["name"] for run in client.get("/api/runs").json()["runs"]}
+    info = json.loads((runs / answer["run"] / "run.json").read_text())
     assert info["provenance"][0].startswith("a.json (")
     assert left(runs) == []
 
 
 def test_a_folder_is_a_run_of_its_name_and_keeps_its_paths(client, runs):
-    told = imported(client, ("job 7/host/a.json", trace(0)), ("job 7/b.json", trace(1)))
-    assert told["title"] == "job 7"
-    assert told["run"].startswith("job-7-")
-    info = json.loads((runs / told["run"] / "run.json").read_text())
+    answer = imported(client, ("job 7/host/a.json", trace(0)), ("job 7/b.json", trace(1)))
+    assert answer["title"] == "job 7"
+    assert answer["run"].startswith("job-7-")
+    info = json.loads((runs / answer["run"] / "run.json").read_text())
     assert {line.split(" (")[0] for line in info["provenance"][:2]} == {
         "job 7/host/a.json",
         "job 7/b.json",
@@ -61,29 +61,29 @@ def test_the_same_files_again_are_the_same_run(client):
 
 
 def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(client, runs):
-    told = imported(client, ("notes.txt", b"no trace at all"))
-    assert told["state"] == "failed"
-    assert "notes.txt" in told["error"]
-    assert PLACE not in told["error"]
-    assert "\n" not in told["error"]
+    answer = imported(client, ("notes.txt", b"no trace at all"))
+    assert answer["state"] == "failed"
+    assert "notes.txt" in answer["error"]
+    assert UPLOADS_FOLDER not in answer["error"]
+    assert "\n" not in answer["error"]
     assert left(runs) == []
     assert client.get("/api/runs").json()["runs"] == []
 
 
 def test_a_damaged_file_of_many_is_a_problem_of_the_run(client):
-    told = imported(client, ("a.json", trace(0)), ("b.json", b"{\x00"))
-    assert told["state"] == "done"
-    assert any("b.json" in problem for problem in told["problems"])
+    answer = imported(client, ("a.json", trace(0)), ("b.json", b"{\x00"))
+    assert answer["state"] == "done"
+    assert any("b.json" in problem for problem in answer["problems"])
 
 
 def test_two_files_of_one_name_are_both_read(client):
-    told = imported(client, ("t.json", trace(0)), ("t.json", trace(1)))
+    answer = imported(client, ("t.json", trace(0)), ("t.json", trace(1)))
     rows = client.get("/api/runs").json()["runs"]
     until = time.monotonic() + 10
     while rows[0]["state"] == "indexing" and time.monotonic() < until:
         time.sleep(0.05)
         rows = client.get("/api/runs").json()["runs"]
-    assert told["state"] == "done"
+    assert answer["state"] == "done"
     assert rows[0]["num_ranks"] == 2
 
 
@@ -114,17 +114,17 @@ def test_a_full_disk_keeps_the_files_and_is_waited_for(client, hub, runs, monkey
     monkeypatch.setattr(app.uploads.importing, "_LOOK_FOR_ROOM_S", 0.01)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
-    told = when(client, url, "waiting")
-    assert told["error"].startswith("The disk of the server is full; all files are kept")
-    assert told["offset"] == told["total_bytes"]
+    answer = when(client, url, "waiting")
+    assert answer["error"].startswith("The disk of the server is full; all files are kept")
+    assert answer["offset"] == answer["total_bytes"]
     [place] = left(runs)
-    assert (runs / PLACE / place / "files" / "a.json").read_bytes() == trace(0)
+    assert (runs / UPLOADS_FOLDER / place / "files" / "a.json").read_bytes() == trace(0)
     free[0] += 5 << 20  # too little more
     time.sleep(0.1)
     assert client.get(url).json()["state"] == "waiting"
     free[0] += 50 << 20
-    told = ended(client, url)
-    assert (told["state"], told["error"], len(tried)) == ("done", None, 2)
+    answer = ended(client, url)
+    assert (answer["state"], answer["error"], len(tried)) == ("done", None, 2)
     assert left(runs) == []
 
 
@@ -144,8 +144,8 @@ def test_room_that_came_before_it_was_measured_is_found(client, runs, monkeypatc
     monkeypatch.setattr(app.uploads.importing, "_TRY_AFTER_S", 0.1, raising=False)
     url = begun(client, ("a.json", trace(0)))
     patch(client, url, 0, trace(0))
-    told = ended(client, url)
-    assert (told["state"], told["error"], len(tried)) == ("done", None, 3)
+    answer = ended(client, url)
+    assert (answer["state"], answer["error"], len(tried)) == ("done", None, 3)
     assert left(runs) == []
 
 
@@ -171,14 +171,14 @@ def test_a_server_that_waits_for_room_leaves_the_files_to_the_next_one(runs, mon
     first.import_if_whole(upload)
     until = time.monotonic() + 10
     while upload.state != "waiting":
-        assert time.monotonic() < until, upload.told()
+        assert time.monotonic() < until, upload.as_json()
         time.sleep(0.01)
     first.close()
     monkeypatch.undo()
     second = Uploads(runs)
-    again = second.get(upload.place.id)
+    again = second.get(upload.storage.id)
     while again.state != "done":
-        assert time.monotonic() < until + 10, again.told()
+        assert time.monotonic() < until + 10, again.as_json()
         time.sleep(0.01)
     second.close()
 
@@ -198,9 +198,9 @@ def test_the_page_is_told_where_to_look_while_files_are_read(client, hub, monkey
 
     monkeypatch.setattr(ingest.imports.importer, "_SHOWN_FROM_BYTES", 1)
     monkeypatch.setattr(app.uploads.importing, "import_paths", watched)
-    told = imported(client, ("job/a.json", trace(0)), ("job/b.json", trace(1)))
+    answer = imported(client, ("job/a.json", trace(0)), ("job/b.json", trace(1)))
     [row] = seen
-    assert told["shown"] == told["run"] == row.name
+    assert answer["shown"] == answer["run"] == row.name
     assert row.state == "importing"
     assert "of 2 files" in row.importing
-    assert [row.name for row in board_of(hub).rows()] == [told["run"]]
+    assert [row.name for row in board_of(hub).rows()] == [answer["run"]]

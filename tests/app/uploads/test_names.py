@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.uploads.files import FileHead, Files, parse_list, run_name, safe_name, safe_place, title
+from app.uploads.files import FileHead, Files, parse_list, run_name, safe_name, safe_path, title
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_names_have_no_folders_and_no_surprises(name, safe):
     ],
 )
 def test_places_are_below_their_folder(name, place):
-    assert safe_place(name) == Path(place)
+    assert safe_path(name) == Path(place)
 
 
 def test_long_names_keep_their_ending():
@@ -51,13 +51,13 @@ def test_files_and_folders_of_one_name_get_out_of_each_others_way(tmp_path):
     names = ["a", "a/b", "c/d", "c", "a", "again-1/b"]
     files = Files(tmp_path / "files", [FileHead(name, 1) for name in names])
     files.append(b"123456")
-    found = {
+    by_name = {
         path.relative_to(tmp_path / "files")
         for path in (tmp_path / "files").rglob("*")
         if path.is_file()
     }
-    assert len(found) == len(names)
-    assert {Path("a"), Path("c/d"), Path("again-1/b")} < found
+    assert len(by_name) == len(names)
+    assert {Path("a"), Path("c/d"), Path("again-1/b")} < by_name
 
 
 def test_what_an_upload_is_called():

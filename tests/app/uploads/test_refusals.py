@@ -60,11 +60,11 @@ def test_more_bytes_than_told_are_refused(client):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "damaged"),
-        (b"{}", "damaged"),
-        (b"[}", "damaged"),
-        (b"[" * 100_000, "damaged"),
-        (b'{"files": [{"n": 1}]}', "damaged"),
+        (b"", "malformed"),
+        (b"{}", "malformed"),
+        (b"[}", "malformed"),
+        (b"[" * 100_000, "malformed"),
+        (b'{"files": [{"n": 1}]}', "malformed"),
         (b'{"files": []}', "1 to 16384 files"),
         (b'{"files": [{"name": "a", "size": 0}]}', "empty"),
     ],
@@ -112,8 +112,8 @@ def test_uploads_are_for_uploaders(runs):
     url = f"/api/uploads/{answer.json()['id']}"
     for method in ("GET", "HEAD", "PATCH", "DELETE"):
         for headers, status in (({}, 401), ({"authorization": "Bearer a-secret-for-viewers"}, 403)):
-            given = {**STREAM, "upload-offset": "0", **headers}
-            assert client.request(method, url, headers=given).status_code == status
+            sent_headers = {**STREAM, "upload-offset": "0", **headers}
+            assert client.request(method, url, headers=sent_headers).status_code == status
     viewer = create(client, ("a", b"1"), authorization="Bearer a-secret-for-viewers")
     foreign = create(client, ("a", b"1"), origin="http://evil.example", **may)
     taken = patch(client, url, 0, trace(0), **may)
@@ -139,10 +139,10 @@ def test_an_unknown_upload_is_a_sentence(client, name):
 
 
 def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
-    monkeypatch.setattr(app.uploads.uploads, "MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(app.uploads.uploads, "MOST_UNFINISHED", 2)
     uploads = Uploads(runs)
     for _ in range(2):
         uploads.create([FileHead("a", 10)])
-    with pytest.raises(UserError, match="2 uploads are under way"):
+    with pytest.raises(UserError, match="2 uploads are unfinished"):
         uploads.create([FileHead("a", 10)])
     uploads.close()

@@ -30,11 +30,11 @@ def test_an_upload_goes_on_where_it_stopped(client, runs):
     url = begun(client, ("a.json", content))
     assert patch(client, url, 0, content[:1000]).headers["upload-offset"] == "1000"
     assert offset_of(client, url) == 1000
-    told = client.get(url).json()
-    assert (told["state"], told["offset"], told["is_sending"]) == ("receiving", 1000, False)
+    answer = client.get(url).json()
+    assert (answer["state"], answer["offset"], answer["is_sending"]) == ("receiving", 1000, False)
     wrong = patch(client, url, 999, content[999:])
     assert wrong.status_code == 409
-    assert "1000 bytes are here" in wrong.json()["error"]
+    assert "1000 bytes have arrived" in wrong.json()["error"]
     assert patch(client, url, 1000, content[1000:]).status_code == 204
     assert ended(client, url)["state"] == "done"
 
@@ -61,12 +61,12 @@ def test_two_connections_never_mix(runs, monkeypatch):
         app.uploads.uploads, "QUIET_S", 0.0
     )  # the first one was cut and nobody noticed
     second = upload.claim(2, None)
-    with pytest.raises(Busy, match="goes on"):
+    with pytest.raises(Busy, match="is sending these files"):
         upload.append(first, b"XX")
     upload.append(second, b"34")
     upload.release(first)
     upload.append(second, b"5")
-    assert upload.place.files.paths[0].read_bytes() == b"12345"
+    assert upload.storage.files.paths[0].read_bytes() == b"12345"
     uploads.close()
 
 
@@ -116,6 +116,6 @@ def test_an_upload_given_up_leaves_nothing(client, runs):
     assert client.request("DELETE", url, headers=TUS).status_code == 204
     assert left(runs) == []
     for method in ("HEAD", "PATCH", "DELETE", "GET"):
-        given = {**STREAM, "upload-offset": "3"}
-        assert client.request(method, url, headers=given, content=b"45").status_code == 404
-    assert "not known" in client.get(url).json()["error"]
+        sent_headers = {**STREAM, "upload-offset": "3"}
+        assert client.request(method, url, headers=sent_headers, content=b"45").status_code == 404
+    assert "no longer exists" in client.get(url).json()["error"]

@@ -20,7 +20,7 @@ from app.uploads.uploads import MOST_OF_ONE_TOKEN, Uploads
 from ingest.errors import UserError
 from tests.app.in_process import Client
 from tests.app.uploads.sending import (
-    PLACE,
+    UPLOADS_FOLDER,
     ended,
     endless,
     left,
@@ -37,7 +37,7 @@ from app.uploads.uploads import Uploads, uploads_of
 uploads = Uploads(Path(sys.argv[1]))
 upload = uploads.create([FileHead("a.json", int(sys.argv[2]))])
 upload.append(upload.claim(0, None), sys.stdin.buffer.read())
-print(upload.place.id, flush=True)
+print(upload.storage.id, flush=True)
 os._exit(0)
 """
 
@@ -80,13 +80,13 @@ def test_a_new_server_imports_what_had_come_whole(runs):
 def test_files_that_end_the_server_are_not_tried_for_ever(runs):
     content = trace(0)
     upload_id = killed_server(runs, len(content), content)
-    (runs / PLACE / f"up-{upload_id}" / "tries").write_text("2")
+    (runs / UPLOADS_FOLDER / f"up-{upload_id}" / "tries").write_text("2")
     hub = Hub(runs)
     client = Client(make_app(hub))
-    told = ended(client, f"/api/uploads/{upload_id}")
+    answer = ended(client, f"/api/uploads/{upload_id}")
     client.close()
     hub.close()
-    assert "ended 2 times" in told["error"]
+    assert "ended 2 times" in answer["error"]
     assert left(runs) == []
 
 
@@ -100,7 +100,7 @@ def test_files_that_end_the_server_are_not_tried_for_ever(runs):
 )
 def test_what_is_damaged_is_removed(runs, file, content):
     upload_id = killed_server(runs, 10, b"123")
-    (runs / PLACE / f"up-{upload_id}" / file).write_bytes(content)
+    (runs / UPLOADS_FOLDER / f"up-{upload_id}" / file).write_bytes(content)
     uploads = Uploads(runs)
     assert left(runs) == []
     uploads.close()
@@ -110,10 +110,10 @@ def test_an_upload_belongs_to_one_server(runs):
     first = Uploads(runs)
     upload = first.create([FileHead("a", 10)])
     second = Uploads(runs)
-    with pytest.raises(UserError, match="not known"):
-        second.get(upload.place.id)
+    with pytest.raises(UserError, match="no longer exists"):
+        second.get(upload.storage.id)
     first.close()
-    assert second.get(upload.place.id).offset == 0
+    assert second.get(upload.storage.id).offset == 0
     second.close()
 
 
@@ -123,16 +123,16 @@ def test_what_nobody_comes_back_to_is_removed(runs, monkeypatch):
     old.append(old.claim(0, None), b"1")
     litter = runs / ".import-killed"
     litter.mkdir()
-    for folder in (old.place.folder, litter):
+    for folder in (old.storage.folder, litter):
         for path in (folder, *folder.rglob("*")):
             os.utime(path, (time.time() - 7200,) * 2)
     uploads.sweep()
     assert len(left(runs)) == 3  # by default they are kept for a day
     monkeypatch.setenv("RANKSCOPE_UPLOAD_KEEP_HOURS", "1")
     uploads.sweep()
-    assert left(runs) == [new.place.folder.name]
-    with pytest.raises(UserError, match="not known"):
-        uploads.get(old.place.id)
+    assert left(runs) == [new.storage.folder.name]
+    with pytest.raises(UserError, match="no longer exists"):
+        uploads.get(old.storage.id)
     uploads.close()
 
 
@@ -150,11 +150,11 @@ def test_a_server_that_stops_leaves_both_to_the_next_one(runs, monkeypatch):
         uploads.create([FileHead("a", 1)])
     monkeypatch.undo()
     after = Uploads(runs)
-    assert after.get(receiving.place.id).offset == 3
-    again = after.get(importing.place.id)
+    assert after.get(receiving.storage.id).offset == 3
+    again = after.get(importing.storage.id)
     until = time.monotonic() + 20
     while again.state != "done":
-        assert time.monotonic() < until, again.told()
+        assert time.monotonic() < until, again.as_json()
         time.sleep(0.02)
     after.close()
 
@@ -166,7 +166,7 @@ def test_uploads_count_for_their_token_after_a_restart(runs):
         first.create(heads, "digest")
     first.close()
     second = Uploads(runs)
-    with pytest.raises(UserError, match="with your token are under way"):
+    with pytest.raises(UserError, match="with your token are unfinished"):
         second.create(heads, "digest")
     second.create(heads, "another")
     second.close()
@@ -174,10 +174,10 @@ def test_uploads_count_for_their_token_after_a_restart(runs):
 
 def test_an_upload_without_a_note_of_its_token_goes_on(runs):
     first = Uploads(runs)
-    place = first.create([FileHead("a.json", 10)], "digest").place
+    place = first.create([FileHead("a.json", 10)], "digest").storage
     first.close()
     listed = place.folder / "upload.json"
     listed.write_text(json.dumps({"files": json.loads(listed.read_text())["files"]}))
     second = Uploads(runs)
-    assert second.get(place.id).place.token == ""
+    assert second.get(place.id).storage.token == ""
     second.close()

@@ -75,7 +75,7 @@ def test_buffers_lie_on_multiples_of_eight(header):
     packed = pack_arrays({"a": np.arange(3, dtype=np.uint8), "b": np.ones(2)}, {"m": "x" * header})
     size = int.from_bytes(packed[:4], "little")
     assert (4 + size) % 8 == 0
-    offsets = [one["offset"] for one in json.loads(packed[4 : 4 + size])["arrays"].values()]
+    offsets = [array["offset"] for array in json.loads(packed[4 : 4 + size])["arrays"].values()]
     assert offsets == [0, 8]
 
 

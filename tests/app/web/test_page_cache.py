@@ -1,4 +1,4 @@
-"""What is answered alike to everybody is made once, and as it is sent; nothing else is kept."""
+"""Answers that are the same for everybody are cached as they are sent; nothing else is."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from app.routes.live.status import _place
+from app.routes.live.status import _free_number
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
 from app.web import page_cache
-from app.web.page_cache import KeptPages
+from app.web.page_cache import PageCache
 from tests.app.server.asgi import Answer, Client
 from tests.runs_builder import two_rank_run
 
@@ -39,7 +39,7 @@ def plain(answer: Answer) -> bytes:
     return gzip.decompress(answer.body) if packed else answer.body
 
 
-def test_the_frame_and_its_scripts_are_the_same_twice_packed_or_not(client: Client) -> None:
+def test_the_page_and_its_scripts_are_the_same_twice_compressed_or_not(client: Client) -> None:
     frame = client.get("/run/job/overview")
     assert frame.status == 200
     scripts = re.findall(r'src="(/_dash-component-suites[^"]+)"', plain(frame).decode())
@@ -61,26 +61,28 @@ class Counted:
     """An app that counts what reaches it."""
 
     def __init__(self, status: int = 200) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.status = status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.asked.append(scope["path"])
+        self.paths.append(scope["path"])
         start: Message = {"type": "http.response.start", "status": self.status, "headers": []}
         await send(start)
         await send({"type": "http.response.body", "body": b"a", "more_body": True})
         await send({"type": "http.response.body", "body": b"b"})
 
 
-def test_only_what_is_alike_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_answers_that_are_the_same_for_everybody_are_cached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     app = Counted()
-    client = Client(KeptPages(app))
+    client = Client(PageCache(app))
     script = "/_dash-component-suites/dash/a.js"
     for path in (script, script, "/run/a/ranks", "/run/b/query", "/_dash-update-component"):
         assert client.get(path).body == b"ab"
     client.get("/_dash-update-component")
     client.post("/run/a/ranks")
-    assert app.asked == [
+    assert app.paths == [
         script,
         "/run/a/ranks",
         "/_dash-update-component",
@@ -89,46 +91,48 @@ def test_only_what_is_alike_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
     monkeypatch.setattr(page_cache, "MOST", 0)
-    full = KeptPages(app)
-    app.asked.clear()
+    full = PageCache(app)
+    app.paths.clear()
     for _ in range(2):
         assert Client(full).get(script).body == b"ab"
-    assert app.asked == [script, script]
+    assert app.paths == [script, script]
 
 
-def test_a_failure_is_handed_on_and_not_kept() -> None:
+def test_a_failure_is_passed_on_and_not_cached() -> None:
     app = Counted(404)
-    client = Client(KeptPages(app))
+    client = Client(PageCache(app))
     for _ in range(2):
         answer = client.get("/_dash-component-suites/dash/none.js")
         assert (answer.status, answer.body) == (404, b"ab")
-    assert len(app.asked) == 2
+    assert len(app.paths) == 2
 
 
 @pytest.mark.parametrize("path", ["nonsense/a.js", "dash/none.js"])
-def test_a_script_that_is_not_there_is_a_sentence(client: Client, path: str) -> None:
+def test_a_missing_script_is_a_sentence(client: Client, path: str) -> None:
     answer = client.get(f"/_dash-component-suites/{path}")
     assert answer.status == 404
     assert b"no such script" in answer.body
 
 
-def test_answers_of_a_run_are_the_same_kept_packed_or_not(client: Client) -> None:
+def test_answers_of_a_run_are_the_same_cached_compressed_or_not(client: Client) -> None:
     for path in ("strip", "findings", "ranks/layout", "ranks/grid", "ranks/heat", "timeline"):
         address = f"/api/run/job/{path}"
-        asked = [client.get(address, **{"accept-encoding": how}) for how in ("gzip", "gzip", "br")]
-        assert [answer.status for answer in asked] == [200] * 3
-        assert len({plain(answer) for answer in asked}) == 1
-        assert "content-encoding" not in asked[2].headers
+        answers = [
+            client.get(address, **{"accept-encoding": how}) for how in ("gzip", "gzip", "br")
+        ]
+        assert [answer.status for answer in answers] == [200] * 3
+        assert len({plain(answer) for answer in answers}) == 1
+        assert "content-encoding" not in answers[2].headers
     assert client.get("/api/run/job/ranks/heat?metric=nonsense").status == 400
     assert client.get("/api/run/nobody/strip").status == 400
 
 
-def test_each_socket_has_a_place_of_its_own_the_first_that_is_free() -> None:
+def test_each_socket_gets_the_first_free_number() -> None:
     taken: set[int] = set()
-    with _place(taken) as first, _place(taken) as second:
+    with _free_number(taken) as first, _free_number(taken) as second:
         assert (first, second) == (0, 1)
-        with _place(taken) as third:
+        with _free_number(taken) as third:
             assert third == 2
-        with _place(taken) as again:
+        with _free_number(taken) as again:
             assert again == 2
     assert not taken

@@ -1,4 +1,4 @@
-"""Places for slow work: by kind, fair between sessions, given back whatever happens."""
+"""Slots for slow work: by kind, fair between sessions, released whatever happens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from app.web.request_queue import (
     OF_ONE_ACCOUNT,
     Busy,
     Owner,
-    Turns,
+    RequestQueue,
 )
 from ingest.stopping import Interrupted, Stop
 
 
 class Work:
-    """Pieces of work that end when they are released."""
+    """Work that ends when it is released."""
 
     def __init__(self) -> None:
         self.num_begun = 0
@@ -47,34 +47,34 @@ def on_a_loop(steps: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(limited())
 
 
-def test_one_session_leaves_a_place_to_others() -> None:
-    turns, work = Turns("SQL"), Work()
+def test_one_session_leaves_a_slot_to_others() -> None:
+    queue, work = RequestQueue("SQL"), Work()
 
     async def steps() -> None:
-        greedy = [asyncio.create_task(turns.run(work, Stop(), Owner("a"))) for _ in range(8)]
+        greedy = [asyncio.create_task(queue.run(work, Stop(), Owner("a"))) for _ in range(8)]
         await asyncio.sleep(0.1)
         assert work.num_begun == OF_ONE_ACCOUNT < AT_ONCE
-        assert turns.is_full
-        assert await turns.run(lambda: 2, Stop(), Owner("b")) == 2
+        assert queue.is_full
+        assert await queue.run(lambda: 2, Stop(), Owner("b")) == 2
         work.release()
         assert await asyncio.gather(*greedy) == [1] * 8
-        assert not turns.is_full
+        assert not queue.is_full
 
     on_a_loop(steps)
 
 
-def test_who_comes_when_too_many_wait_gets_a_sentence() -> None:
-    turns, work = Turns("SQL"), Work()
+def test_a_request_is_refused_with_a_sentence_when_too_many_wait() -> None:
+    queue, work = RequestQueue("SQL"), Work()
 
     async def steps() -> None:
         waiting = []
         for owner in map(Owner, "abcd"):
-            waiting += [asyncio.create_task(turns.run(work, Stop(), owner)) for _ in range(5)]
+            waiting += [asyncio.create_task(queue.run(work, Stop(), owner)) for _ in range(5)]
         await asyncio.sleep(0.1)
         assert work.num_begun == AT_ONCE
-        with pytest.raises(Busy, match=f"{MOST_WAITING} questions wait"):
-            await turns.run(work, Stop(), Owner("a"))
-        newcomer = asyncio.create_task(turns.run(lambda: 2, Stop(), Owner("e")))
+        with pytest.raises(Busy, match=f"{MOST_WAITING} requests are waiting"):
+            await queue.run(work, Stop(), Owner("a"))
+        newcomer = asyncio.create_task(queue.run(lambda: 2, Stop(), Owner("e")))
         await asyncio.sleep(0.1)
         work.release()
         assert await newcomer == 2
@@ -83,17 +83,17 @@ def test_who_comes_when_too_many_wait_gets_a_sentence() -> None:
     on_a_loop(steps)
 
 
-def test_whose_session_has_fewest_places_is_next() -> None:
-    turns, works, order = Turns("SQL"), [Work() for _ in range(AT_ONCE)], []
+def test_the_session_with_the_fewest_slots_is_next() -> None:
+    queue, works, order = RequestQueue("SQL"), [Work() for _ in range(AT_ONCE)], []
 
     async def steps() -> None:
         running = [
-            asyncio.create_task(turns.run(work, Stop(), Owner(session)))
+            asyncio.create_task(queue.run(work, Stop(), Owner(session)))
             for work, session in zip(works, "aabb", strict=True)
         ]
         await asyncio.sleep(0.1)
         later = [
-            asyncio.create_task(turns.run(partial(order.append, name), Stop(), Owner(name)))
+            asyncio.create_task(queue.run(partial(order.append, name), Stop(), Owner(name)))
             for name in "aabc"
         ]
         await asyncio.sleep(0.1)
@@ -107,60 +107,60 @@ def test_whose_session_has_fewest_places_is_next() -> None:
     on_a_loop(steps)
 
 
-def test_a_question_that_is_given_up_gives_its_place_back() -> None:
-    turns, work = Turns("SQL"), Work()
+def test_a_cancelled_request_releases_its_slot() -> None:
+    queue, work = RequestQueue("SQL"), Work()
 
     async def steps() -> None:
-        running = [asyncio.create_task(turns.run(work, Stop(), Owner(s))) for s in "abcd"]
+        running = [asyncio.create_task(queue.run(work, Stop(), Owner(s))) for s in "abcd"]
         await asyncio.sleep(0.1)
         stop = Stop()
-        given_up = asyncio.create_task(turns.run(work, stop, Owner("e")))
-        cut = asyncio.create_task(turns.run(work, Stop(), Owner("f")))
+        stopped = asyncio.create_task(queue.run(work, stop, Owner("e")))
+        cut = asyncio.create_task(queue.run(work, Stop(), Owner("f")))
         await asyncio.sleep(0.1)
         stop()
         cut.cancel()
         with pytest.raises(Interrupted):
-            await given_up
+            await stopped
         with pytest.raises(asyncio.CancelledError):
             await cut
-        assert not turns.is_full
-        running[0].cancel()  # its thread goes on, and keeps its place until it ends
+        assert not queue.is_full
+        running[0].cancel()  # its thread runs on and keeps its slot until it ends
         work.release()
         await asyncio.gather(*running, return_exceptions=True)
-        results = [turns.run(lambda: 3, Stop(), Owner(s)) for s in "abcdefgh"]
+        results = [queue.run(lambda: 3, Stop(), Owner(s)) for s in "abcdefgh"]
         assert await asyncio.gather(*results) == [3] * 8
 
     on_a_loop(steps)
 
 
-def test_sessions_of_one_token_leave_a_place_to_other_tokens() -> None:
-    turns, work = Turns("SQL"), Work()
+def test_sessions_of_one_token_leave_a_slot_to_other_tokens() -> None:
+    queue, work = RequestQueue("SQL"), Work()
 
     async def steps() -> None:
         greedy = [
-            asyncio.create_task(turns.run(work, Stop(), Owner(f"v{number}", "viewers")))
+            asyncio.create_task(queue.run(work, Stop(), Owner(f"v{number}", "viewers")))
             for number in range(8)
         ]
         await asyncio.sleep(0.1)
         assert work.num_begun == OF_ONE_ACCOUNT
-        assert await turns.run(lambda: 2, Stop(), Owner("w", "others")) == 2
+        assert await queue.run(lambda: 2, Stop(), Owner("w", "others")) == 2
         work.release()
         await asyncio.gather(*greedy)
 
     on_a_loop(steps)
 
 
-def test_whose_session_of_a_token_has_fewest_places_is_next() -> None:
-    turns, works, order = Turns("SQL"), [Work() for _ in range(OF_ONE_ACCOUNT)], []
+def test_the_session_of_a_token_with_the_fewest_slots_is_next() -> None:
+    queue, works, order = RequestQueue("SQL"), [Work() for _ in range(OF_ONE_ACCOUNT)], []
 
     async def steps() -> None:
         running = [
-            asyncio.create_task(turns.run(work, Stop(), Owner(session, "viewers")))
+            asyncio.create_task(queue.run(work, Stop(), Owner(session, "viewers")))
             for work, session in zip(works, "aab", strict=True)
         ]
         await asyncio.sleep(0.1)
         later = [
-            asyncio.create_task(turns.run(partial(order.append, owner.session), Stop(), owner))
+            asyncio.create_task(queue.run(partial(order.append, owner.session), Stop(), owner))
             for owner in (Owner("a", "viewers"), Owner("c", "viewers"))
         ]
         await asyncio.sleep(0.1)
@@ -175,11 +175,11 @@ def test_whose_session_of_a_token_has_fewest_places_is_next() -> None:
 
 
 def test_sessions_of_one_token_fill_half_of_the_queue_at_most() -> None:
-    turns, work = Turns("SQL"), Work()
+    queue, work = RequestQueue("SQL"), Work()
 
     async def steps() -> None:
         crowd = [
-            asyncio.create_task(turns.run(work, Stop(), Owner(f"v{number}", "viewers")))
+            asyncio.create_task(queue.run(work, Stop(), Owner(f"v{number}", "viewers")))
             for number in range(2 * MOST_SESSIONS_WAITING)
         ]
         await asyncio.sleep(0.1)
@@ -187,7 +187,7 @@ def test_sessions_of_one_token_fill_half_of_the_queue_at_most() -> None:
         assert len(crowd) - len(refused) == OF_ONE_ACCOUNT + MOST_SESSIONS_WAITING // 2
         assert all(isinstance(task.exception(), Busy) for task in refused)
         mine = [
-            asyncio.create_task(turns.run(work, Stop(), Owner("w", "others"))) for _ in range(8)
+            asyncio.create_task(queue.run(work, Stop(), Owner("w", "others"))) for _ in range(8)
         ]
         await asyncio.sleep(0.1)
         assert work.num_begun == AT_ONCE
@@ -199,19 +199,19 @@ def test_sessions_of_one_token_fill_half_of_the_queue_at_most() -> None:
     on_a_loop(steps)
 
 
-def test_files_have_places_by_session_and_by_token() -> None:
-    turns, first, second = Turns("SQL"), Owner("v1", "viewers"), Owner("v2", "viewers")
+def test_files_have_slots_by_session_and_by_token() -> None:
+    queue, first, second = RequestQueue("SQL"), Owner("v1", "viewers"), Owner("v2", "viewers")
     for _ in range(FILES_OF_ONE_SESSION):
-        turns.begin_file(first)
+        queue.begin_file(first)
     with pytest.raises(Busy):
-        turns.begin_file(first)
-    turns.begin_file(second)  # a colleague with the same token
+        queue.begin_file(first)
+    queue.begin_file(second)  # a colleague with the same token
     assert FILES_OF_ONE_SESSION + 1 == OF_ONE_ACCOUNT == AT_ONCE - 1
     for number in range(3, 9):
         with pytest.raises(Busy):
-            turns.begin_file(Owner(f"v{number}", "viewers"))
-    turns.begin_file(Owner("w", "others"))
+            queue.begin_file(Owner(f"v{number}", "viewers"))
+    queue.begin_file(Owner("w", "others"))
     with pytest.raises(Busy):
-        turns.begin_file(Owner("x", "third"))
-    turns.end_file(first)
-    turns.begin_file(Owner("x", "third"))
+        queue.begin_file(Owner("x", "third"))
+    queue.end_file(first)
+    queue.begin_file(Owner("x", "third"))

@@ -17,7 +17,7 @@ from app.runs.revalidation import MOST_KEYS
 from app.server import make_app
 from app.settings import Settings
 from app.web.assets import assets_version
-from app.web.page_cache import MOST, KeptPages
+from app.web.page_cache import MOST, PageCache
 from ingest.run import Run
 from ingest.stopping import Stop
 from tests.app.server.asgi import Client
@@ -115,22 +115,22 @@ def test_unknown_paths_share_one_label(app: ASGIApp) -> None:
 
 
 def test_scripts_asked_for_under_many_names_do_not_crowd_out_the_others() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def pages(scope: object, _receive: object, send: Callable[..., object]) -> None:
-        asked.append(scope["path"])  # type: ignore[index]
+        requested.append(scope["path"])  # type: ignore[index]
         await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[misc]
         await send({"type": "http.response.body", "body": b"x"})  # type: ignore[misc]
 
-    client = Client(KeptPages(pages))  # type: ignore[arg-type]
+    client = Client(PageCache(pages))  # type: ignore[arg-type]
     scripts = "/_dash-component-suites/dash/dcc"
     for name in [f"w{n}" for n in range(2 * MOST)] + [f"v{n}" for n in range(8)]:
         client.get(f"{scripts}.{name}.js")
-    asked.clear()
+    requested.clear()
     for n in range(8):
         client.get(f"{scripts}.v{n}.js")
-    assert asked == []
-    assert len(client.app._kept) == MOST  # type: ignore[attr-defined]
+    assert requested == []
+    assert len(client.app._cached) == MOST  # type: ignore[attr-defined]
 
 
 def test_rates_of_answers_that_nobody_asks_for_any_more_go(hub: Hub) -> None:

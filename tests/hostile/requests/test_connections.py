@@ -163,7 +163,9 @@ def test_one_token_leaves_room_for_the_others(tmp_path: Path) -> None:
                 refusals.append((refused.response.status_code, refused.response.body or b""))
         assert refusals
         assert all(status == 503 for status, _ in refusals)
-        assert all(b"You have as many connections" in sentence for _, sentence in refusals)
+        assert all(
+            b"You have the maximum number of connections" in sentence for _, sentence in refusals
+        )
         assert server.ask("/api/runs", Authorization=f"Bearer {other}") == 200
         assert server.ask("/healthz") == 200
 
@@ -184,7 +186,7 @@ def test_a_long_address_of_a_socket_is_refused_with_a_sentence(
         pass
     assert refused.value.response.status_code in (414, 431)
     sentence = json.loads(refused.value.response.body or b"")["error"]
-    assert "sk for less at a time" in sentence
+    assert "less at a time" in sentence
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/api/runs", "/run/job/overview", "/metrics"])

@@ -23,7 +23,7 @@ from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
 from app.uploads.files import FileHead
-from app.uploads.uploads import MOST_OF_ONE_TOKEN, MOST_UNDER_WAY, uploads_of
+from app.uploads.uploads import MOST_OF_ONE_TOKEN, MOST_UNFINISHED, uploads_of
 from app.web.connections import Connection, Connections, Limits
 from tests.app.server.asgi import Client
 from tests.app.server.served import ask, logged_in
@@ -121,9 +121,9 @@ def test_uploads_of_one_token_leave_room_for_the_others(server: Flooded) -> None
     def create(token: dict[str, str]) -> tuple[int, bytes]:
         return ask(server.address, "/api/uploads", "POST", body, Tus_Resumable="1.0.0", **token)
 
-    answers = [create(OTHERS) for _ in range(MOST_UNDER_WAY)]
+    answers = [create(OTHERS) for _ in range(MOST_UNFINISHED)]
     assert [status for status, _ in answers].count(201) == MOST_OF_ONE_TOKEN
-    assert b"with your token are under way" in answers[-1][1]
+    assert b"with your token are unfinished" in answers[-1][1]
     assert create(BEARER)[0] == 201
 
 
@@ -143,7 +143,7 @@ def test_uploads_sent_at_once_pass_no_bound(tmp_path: Path) -> None:
             "upload-offset": "0",
             "content-type": MEDIA_TYPE,
         }
-        scope = Client(app).scope("http", f"/api/uploads/{upload.place.id}", headers)
+        scope = Client(app).scope("http", f"/api/uploads/{upload.storage.id}", headers)
         half, answer = [b"x"], []
 
         async def receive() -> Message:
@@ -173,8 +173,8 @@ def test_uploads_sent_at_once_pass_no_bound(tmp_path: Path) -> None:
         answers = asyncio.run(send_all())
     assert AT_ONCE == 2 * AT_ONCE_OF_ONE_TOKEN == 16
     assert [status for status, _ in answers].count(499) == AT_ONCE
-    own = "8 uploads with your token are being sent; this one goes on when one has ended"
-    all_others = "16 uploads are being sent; this one goes on when one has ended"
+    own = "8 uploads with your token are being sent; this one continues when one has ended"
+    all_others = "16 uploads are being sent; this one continues when one has ended"
     assert [sentence for _, sentence in answers if sentence] == [own] * 7 + [all_others] * 7
 
 

@@ -17,8 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
-from app.live.connected_ranks import Crowded, LiveRanks
-from app.live.frame_cache import LiveFrames
+from app.live.connected_ranks import ConnectedRanks, Crowded
+from app.live.frame_cache import FrameCache
 from app.routes.live import agents
 from app.settings import Settings, Token
 from tests.app.server.ranks import (
@@ -85,7 +85,7 @@ def test_tokens_of_people_and_of_jobs_are_apart(tmp_path: Path) -> None:
             guarded.socket("/live/frames", additional_headers=BEARER),
         ):
             pass
-    with pytest.raises(ValueError, match="--job-token is a --token as well"):
+    with pytest.raises(ValueError, match="--job-token is also a --token"):
         Settings(tokens=(Token(OPERATOR),), job_token=OPERATOR)
 
 
@@ -246,20 +246,20 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
         found[2].agent._stopping.set()
         connection.socket.shutdown(2)
         wait_until(lambda: state(server, "who")["gone"] == 1)
-        told = state(server, "who")
-        assert [(one["rank"], one["state"]) for one in told["ranks"]] == [
+        answer = state(server, "who")
+        assert [(rank["rank"], rank["state"]) for rank in answer["ranks"]] == [
             (0, "connected"),
             (1, "ended"),
             (2, "gone"),
         ]
-        assert told["ranks"][0]["allow_content"] is True
+        assert answer["ranks"][0]["allow_content"] is True
 
 
 def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None:
     with ranks(server, "watched") as found:
         status, answer = post(server, "watched", {"watches": [W1]})
         assert status == 200
-        assert [one["id"] for one in answer["watches"]] == ["w1"]
+        assert [watch["id"] for watch in answer["watches"]] == ["w1"]
         assert answer["silent"] == []
         assert answer["acks"] == [
             {"attempt": 0, "rank": rank, "ok": True, "text": "watching 1"} for rank in (0, 1)
@@ -283,7 +283,7 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
 def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> None:
     with ranks(server, "refused"):
         _, answer = post(server, "refused", {"watches": [W1 | {"layers": [99]}]})
-        assert [(one["ok"], one["text"]) for one in answer["acks"]] == [
+        assert [(ack["ok"], ack["text"]) for ack in answer["acks"]] == [
             (False, "there is no layer 99 here")
         ] * 2
         assert answer["watches"] == []  # nobody takes it
@@ -292,7 +292,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
         ({"watches": [{"what": "eval"}]}, "a watch's what"),
         ({"watches": [W1 | {"rows": 10**9}]}, "rows"),
         ({"watches": [W1 | {"code": "__import__('os')"}]}, "has no"),
@@ -300,7 +300,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
         ({"watches": [W1] * 17}, "at most 16"),
         ({"watches": [W1, W1]}, "two watches"),
         ({"watches": "w1"}, "give a list"),
-        ({"end": "w1"}, "end is no list"),
+        ({"end": "w1"}, "end is not a list"),
         ({"wathces": []}, "there is no 'wathces' here"),
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],
@@ -329,7 +329,7 @@ def test_a_rank_that_does_not_answer_holds_nobody_up(
         opened.send(hello("mute", rank=5))
         wait_until(lambda: state(server, "mute")["connected"] == 2)
         _, answer = post(server, "mute", {"watches": [W1]})
-        assert [one["rank"] for one in answer["acks"]] == [0]
+        assert [ack["rank"] for ack in answer["acks"]] == [0]
         assert answer["silent"] == [5]
 
 
@@ -337,12 +337,12 @@ def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
     with ranks(server, "commands") as found:
         for one in found:
             one.recorder.live.commands.register("add", lambda value: f"{value['a'] + 1}")
-        told = {"name": "add", "args": {"a": 4}, "ranks": [1]}
-        status, answer = post(server, "commands", told, "/api/command")
+        message = {"name": "add", "args": {"a": 4}, "ranks": [1]}
+        status, answer = post(server, "commands", message, "/api/command")
         assert status == 200
         assert answer["acks"] == [{"attempt": 0, "rank": 1, "ok": True, "text": "5"}]
         _, answer = post(server, "commands", {"name": "sub"}, "/api/command")
-        assert [one["ok"] for one in answer["acks"]] == [False, False]
+        assert [ack["ok"] for ack in answer["acks"]] == [False, False]
         for wrong in ({}, {"name": 5}, {"name": "add", "ranks": "all"}, {"name": "a", "eval": "1"}):
             assert post(server, "commands", wrong, "/api/command")[0] == 400
         status, answer = post(server, "commands", {"name": "add", "ranks": [7]}, "/api/command")
@@ -359,8 +359,8 @@ def test_only_operators_ask_for_something(tmp_path: Path) -> None:
             assert "needs the role operator" in answer["error"]
         assert state(guarded, "x", **viewer)["watches"] == []
         for headers, may_ask in ((viewer, False), ({"authorization": f"Bearer {OPERATOR}"}, True)):
-            told = json.loads(guarded.ask("/api/connected?run=x", **headers)[1])
-            assert (told["may_ask"], told["connected"]) == (may_ask, 0)
+            content = json.loads(guarded.ask("/api/connected?run=x", **headers)[1])
+            assert (content["may_ask"], content["connected"]) == (may_ask, 0)
 
 
 def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:
@@ -371,17 +371,17 @@ def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: 
     with served(tmp_path, settings) as second, line(second) as opened:
         opened.send(hello("kept", watches=told[:1]))
         wait_until(lambda: state(second, "kept").get("connected") == 1)
-        assert [one["id"] for one in state(second, "kept")["watches"]] == ["w1"]
+        assert [watch["id"] for watch in state(second, "kept")["watches"]] == ["w1"]
         with line(second) as other:  # a rank that was started since
             other.send(hello("kept", rank=1))
             assert json.loads(other.recv(WAIT_S))["type"] == "welcome"
-            assert [one["id"] for one in json.loads(other.recv(WAIT_S))["watches"]] == ["w1"]
+            assert [watch["id"] for watch in json.loads(other.recv(WAIT_S))["watches"]] == ["w1"]
 
 
 def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.live.connected_ranks.MOST_RUNS", 2)
     monkeypatch.setattr("app.live.connected_ranks.MOST_RANKS", 4)
-    known = LiveRanks()
+    known = ConnectedRanks()
     first = known.enter(Hello("a", 0, 0, 8))
     known.enter(Hello("b", 0, 0, 8))
     with pytest.raises(Crowded, match="ranks of 2 runs"):
@@ -400,7 +400,7 @@ def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
-    kept = LiveFrames()
+    kept = FrameCache()
     for run in ("a", "b"):
         kept.put((run, 0, "w1", "mlp", 0, 0, "", "", 0), b"12345678")
     kept.forget("a")

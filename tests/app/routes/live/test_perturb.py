@@ -39,14 +39,14 @@ def test_each_rank_answers_for_itself(server: Served) -> None:
             source.install()
         status, answer = perturb(server, "mine", ASKED)
         assert (status, answer["taken_back"]) == (200, True)
-        texts = {one["rank"]: (one["ok"], one["text"]) for one in answer["acks"]}
+        texts = {ack["rank"]: (ack["ok"], ack["text"]) for ack in answer["acks"]}
         assert texts[0] == (True, "taken: gaussian 0.1 on weights of layer 1, steps 5 to 9")
         assert texts[1][0] is False
         assert "allow_perturbation=True" in texts[1][1]
         _, answer = perturb(server, "mine", ASKED | {"layer": 7, "id": "far"})
         assert "this rank has no layer 7; its layers: 0, 1" in json.dumps(answer["acks"])
         _, answer = perturb(server, "mine", {"end": "gaussian"})
-        assert [one["ok"] for one in answer["acks"]] == [False, False]  # taken back by itself
+        assert [ack["ok"] for ack in answer["acks"]] == [False, False]  # taken back by itself
         for source in sources:
             source.uninstall()
 
@@ -70,16 +70,20 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
         wait_until(lambda: connected(server, "stages")["step"] == 8)
         status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
         assert (status, answer["taken_back"], answer["silent"]) == (200, False, [])
-        assert [one["rank"] for one in answer["acks"]] == [1]
+        assert [ack["rank"] for ack in answer["acks"]] == [1]
         ((rank, sent),) = got
         assert (rank, sent) == (1, answer["args"])
         first, last = sent["steps"]
         assert first > 8
         assert last == first + 4
         wait_until(lambda: connected(server, "stages")["asked"])
-        told = connected(server, "stages")
-        assert (told["allow_perturbation"], told["ranks"], told["heads"]) == ("0-1", "0-1", 4)
-        assert [(one["ranks"], one["perturbation"]["id"]) for one in told["asked"]] == [
+        content = connected(server, "stages")
+        assert (content["allow_perturbation"], content["ranks"], content["heads"]) == (
+            "0-1",
+            "0-1",
+            4,
+        )
+        assert [(one["ranks"], one["perturbation"]["id"]) for one in content["asked"]] == [
             ("1", "gaussian")
         ]
         found[0].agent.stop()

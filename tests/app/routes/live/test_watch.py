@@ -76,7 +76,7 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
     with training(tmp_path, server, TRACE_HOOKS_ALLOW_CONTENT="1"):
         status, answer = post(server, "job", {"watches": WATCHES})
         assert (status, answer["silent"]) == (200, [])
-        assert [one["ok"] for one in answer["acks"]] == [True]
+        assert [ack["ok"] for ack in answer["acks"]] == [True]
         with server.socket("/live/frames?run=job&watch=in") as opened:
             first, second = _next(opened, "residual"), _next(opened, "residual")
             assert _next(opened, "tokens").shape == (12, 1)
@@ -89,9 +89,9 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
 
         status, answer = post(server, "job", {"watches": [{"what": "mlp", "layers": [99]}]})
         assert status == 200
-        assert [one["ok"] for one in answer["acks"]] == [False]
+        assert [ack["ok"] for ack in answer["acks"]] == [False]
         assert "layer" in answer["acks"][0]["text"]
-        assert [one["id"] for one in answer["watches"]] == ["in", "w"]
+        assert [watch["id"] for watch in answer["watches"]] == ["in", "w"]
 
 
 def _next(opened: ClientConnection, what: str) -> Frame:
@@ -101,8 +101,8 @@ def _next(opened: ClientConnection, what: str) -> Frame:
 
 
 def costs(server: Served) -> dict[str, Any]:
-    found: dict[str, Any] = state(server, "job")["costs"]
-    return found
+    answer: dict[str, Any] = state(server, "job")["costs"]
+    return answer
 
 
 def test_a_job_that_keeps_its_content_says_so(tmp_path: Path, server: Served) -> None:
@@ -111,6 +111,6 @@ def test_a_job_that_keeps_its_content_says_so(tmp_path: Path, server: Served) ->
         assert told["allow_content"] is False
         assert told["what"]["layers"] == [0, 1]
         _, answer = post(server, "job", {"watches": WATCHES[:1]})
-        assert [one["ok"] for one in answer["acks"]] == [False]
+        assert [ack["ok"] for ack in answer["acks"]] == [False]
         assert "allow_content" in json.dumps(answer["acks"])
         assert answer["watches"] == []

@@ -60,18 +60,18 @@ def test_the_index_says_what_was_kept(site: Site) -> None:
     assert kinds["attention"]["num_frames"] == len(STEPS) * NUM_LAYERS * NUM_HEADS
     assert kinds["mlp"]["heads"] == [-1]
     assert site.get("frames").json()["attempts"] == [0]
-    told = site.client.get("/api/run/watched/model/recorded").json()
-    assert told == {"tensors": [], "has_frames": True, "can_record": False}
+    answer = site.client.get("/api/run/watched/model/recorded").json()
+    assert answer == {"tensors": [], "has_frames": True, "can_record": False}
 
 
 def test_one_frame_is_what_was_stored(site: Site) -> None:
     where = {"what": "attention", "step": 20, "layer": 2, "head": 5, "sample": 0}
-    found = decode(site.get("frame", **where).content)
-    assert (found.rank, found.layer, found.head, found.attempt) == (1, 2, 5, 0)
-    assert found.values() == pytest.approx(attention(20, 2, 5), abs=1 / 255)
+    answer = decode(site.get("frame", **where).content)
+    assert (answer.rank, answer.layer, answer.head, answer.attempt) == (1, 2, 5, 0)
+    assert answer.values() == pytest.approx(attention(20, 2, 5), abs=1 / 255)
     part = {"what": "mlp", "step": 30, "layer": 1, "name": "layers.1.mlp", "shard": "tp=1"}
-    found = decode(site.get("frame", **part).content)
-    assert found.values() == pytest.approx(mlp(30, 1, 1), rel=2**-10, abs=1e-6)
+    answer = decode(site.get("frame", **part).content)
+    assert answer.values() == pytest.approx(mlp(30, 1, 1), rel=2**-10, abs=1e-6)
 
 
 def test_thumbnails_are_of_every_head_and_every_shard(site: Site) -> None:
@@ -122,7 +122,7 @@ def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
         ("tiles", {"what": "<b>", "step": "10"}, "give one of attention"),
         ("tiles", {"what": "mlp", "step": "10", "width": "9999", "height": "9999"}, "smaller ones"),
         ("frame", {"what": "mlp", "step": "10"}, "layer is missing"),
-        ("frame", {"what": "mlp", "step": "11", "layer": "0"}, "no mlp of layer 0 was kept"),
+        ("frame", {"what": "mlp", "step": "11", "layer": "0"}, "no mlp of layer 0 was recorded"),
         ("frame", {"what": "mlp", "step": "10", "layer": "0", "head": "-2"}, "whole number"),
         ("frame", {"what": "mlp", "step": "1e3", "layer": "0"}, "whole number"),
     ],

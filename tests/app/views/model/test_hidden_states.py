@@ -29,8 +29,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 def states(client: Client, **params: Any) -> tuple[np.ndarray, dict[str, Any]]:
     """Points, LTA, and what the server says of them."""
-    given = {"what": "residual", **params}
-    answer = client.get("/api/run/watched/model/states", params=given)
+    parameters = {"what": "residual", **params}
+    answer = client.get("/api/run/watched/model/states", params=parameters)
     assert answer.status_code == 200, answer.text
     arrays, meta = unpacked(answer.content)
     return arrays["point"].reshape(len(meta["layers"]), -1, 2), meta
@@ -82,10 +82,10 @@ def test_states_of_one_length_forget_how_they_grow(client: Client) -> None:
 
 def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
     state_NC = np.random.default_rng(1).normal(0, 1, (40, 7)).astype(np.float32)
-    found = principal_directions(state_NC)
-    np.testing.assert_allclose(principal_directions(-state_NC), found, atol=1e-5)
-    assert (found[np.abs(found).argmax(0), [0, 1]] > 0).all()
-    spread = ((state_NC - state_NC.mean(0)) @ found).var(0)
+    result = principal_directions(state_NC)
+    np.testing.assert_allclose(principal_directions(-state_NC), result, atol=1e-5)
+    assert (result[np.abs(result).argmax(0), [0, 1]] > 0).all()
+    spread = ((state_NC - state_NC.mean(0)) @ result).var(0)
     exact = np.linalg.eigvalsh(np.cov(state_NC.T, bias=True))[::-1]
     np.testing.assert_allclose(spread, exact[:2], rtol=1e-4)
     wide_NC = np.random.default_rng(2).normal(0, 1, (7, 40)).astype(np.float32)
@@ -102,12 +102,12 @@ def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"what": "mlp", "step": 10}, "ask for what=residual"),
+        ({"what": "mlp", "step": 10}, "request what=residual"),
         ({"what": "residual"}, "step is missing"),
-        ({"what": "residual", "step": 11}, "no hidden states were kept in step 11"),
+        ({"what": "residual", "step": 11}, "no hidden states recorded in step 11"),
         ({"what": "residual", "step": 11, "axes": "own"}, "no hidden states of finite values"),
         ({"what": "residual", "step": 10, "axes": "<b>"}, "axes is '<b>'; give one of first"),
-        ({"what": "residual", "step": 10, "sample": 9}, "no residual was kept"),
+        ({"what": "residual", "step": 10, "sample": 9}, "no residual was recorded"),
     ],
 )
 def test_damaged_requests_are_explained(client: Client, params: dict[str, Any], said: str) -> None:

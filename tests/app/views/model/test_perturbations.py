@@ -47,11 +47,11 @@ def perturbed_run(folder: Path) -> None:
     short = NOISE | {"id": "short", "steps": [20, 29]}
     for rank in range(2):
         mark(run, rank, 10, over, event="begin")
-        told = {"event": "end", "why": "its steps are over", "num_steps": 3, "num_tensors": 8}
-        mark(run, rank, 12, over, **told)
+        message = {"event": "end", "why": "its steps are over", "num_steps": 3, "num_tensors": 8}
+        mark(run, rank, 12, over, **message)
         mark(run, rank, 20, short, event="begin")
-        told = {"event": "end", "why": "somebody ended it", "num_steps": 4, "num_tensors": 0}
-        mark(run, rank, 24, short, **told)
+        message = {"event": "end", "why": "somebody ended it", "num_steps": 4, "num_tensors": 0}
+        mark(run, rank, 24, short, **message)
     mark(run, 1, 35, NOISE | {"steps": [35, 99]}, event="begin")
     run.add("marks", 0, 3, ts_ns=T0, kind="perturbation", text="damaged", args='{"kind": 3}')
     run.add("marks", 0, 3, ts_ns=T0, kind="perturbation", text="damaged", args="[")
@@ -77,15 +77,15 @@ def client(hub: Hub) -> Iterator[Client]:
 
 
 def test_perturbations_are_put_together_from_the_marks_of_their_ranks(client: Client) -> None:
-    told = client.get("/api/run/job/model/perturbations").json()
-    found = {one["key"]: one for one in told["perturbations"]}
-    assert list(found) == ["0.gaussian.10", "0.short.20", "0.gaussian.35"]
-    over, short, cut = found.values()
+    answer = client.get("/api/run/job/model/perturbations").json()
+    by_name = {perturbation["key"]: perturbation for perturbation in answer["perturbations"]}
+    assert list(by_name) == ["0.gaussian.10", "0.short.20", "0.gaussian.35"]
+    over, short, cut = by_name.values()
     assert (over["first"], over["last"], over["ranks"], over["num_tensors"]) == (10, 12, "0-1", 16)
     assert (over["state"], over["why"]) == ("over", "its steps are over")
     assert (short["last"], short["why"]) == (23, "somebody ended it")
     assert (cut["state"], cut["last"], cut["ranks"]) == ("cut off", NUM_STEPS - 1, "1")
-    assert told["attempts"] == [0]
+    assert answer["attempts"] == [0]
 
 
 def test_one_goes_on_until_every_rank_that_began_it_has_ended() -> None:
@@ -147,8 +147,8 @@ def test_damaged_requests_are_explained(client: Client, path: str, said: str) ->
 def test_captures_and_connected_ranks(client: Client) -> None:
     (one,) = client.get("/api/run/job/model/captures").json()["captures"]
     assert one == {"attempt": 0, "rank": 0, "step": 3, "text": "9 spans are on the timeline"}
-    told = client.get("/api/connected?run=job").json()
-    assert (told["may_ask"], told["connected"], told["asked"]) == (True, 0, [])
+    answer = client.get("/api/connected?run=job").json()
+    assert (answer["may_ask"], answer["connected"], answer["asked"]) == (True, 0, [])
 
 
 def test_a_finished_run_with_marks_alone_has_the_tab_and_opens_with_them(hub: Hub) -> None:

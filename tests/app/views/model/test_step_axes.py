@@ -41,8 +41,8 @@ def axes_of(
 
 
 def test_tokens_of_replicas_are_summed_and_go_on_over_a_restart(tmp_path: Path) -> None:
-    found = axes_of(tmp_path, lambda attempt, _: 100.0 + attempt, (range(6), range(4, 8)))
-    tokens, time = found["tokens"], found["time"]
+    axes = axes_of(tmp_path, lambda attempt, _: 100.0 + attempt, (range(6), range(4, 8)))
+    tokens, time = axes["tokens"], axes["time"]
     assert tokens.place_S.tolist() == [200, 400, 600, 800, 1002, 1204, 1406, 1608]
     assert time.steps_S.tolist() == [4, 5, 6, 7], "of one attempt"
     assert time.place_S.tolist() == [0, 1, 2, 3]
@@ -50,17 +50,17 @@ def test_tokens_of_replicas_are_summed_and_go_on_over_a_restart(tmp_path: Path) 
 
 
 def test_an_earlier_attempt_does_not_know_of_a_later_one(tmp_path: Path) -> None:
-    found = axes_of(tmp_path, lambda attempt, _: 100.0 + attempt, (range(6), range(4, 8)), 0)
-    assert found["tokens"].place_S.tolist() == [200, 400, 600, 800, 1000, 1200]
-    assert found["time"].steps_S.tolist() == list(range(6))
+    axes = axes_of(tmp_path, lambda attempt, _: 100.0 + attempt, (range(6), range(4, 8)), 0)
+    assert axes["tokens"].place_S.tolist() == [200, 400, 600, 800, 1000, 1200]
+    assert axes["time"].steps_S.tolist() == list(range(6))
 
 
 @pytest.mark.parametrize(
     ("tokens", "says"),
     [
-        (lambda _, step: None, "tells no tokens per step"),
-        (lambda _, step: 0.0, "tells no tokens per step"),
-        (lambda _, step: None if step == 2 else 8.0, "1 of its 6 steps tell no tokens"),
+        (lambda _, step: None, "logs no tokens per step"),
+        (lambda _, step: 0.0, "logs no tokens per step"),
+        (lambda _, step: None if step == 2 else 8.0, "1 of its 6 steps log no tokens"),
     ],
 )
 def test_tokens_that_are_not_told_are_no_axis(tmp_path: Path, tokens: Tokens, says: str) -> None:
@@ -68,8 +68,8 @@ def test_tokens_that_are_not_told_are_no_axis(tmp_path: Path, tokens: Tokens, sa
 
 
 def test_a_step_under_way_has_as_many_as_the_one_before(tmp_path: Path) -> None:
-    found = axes_of(tmp_path, lambda _, step: None if step == 5 else 8.0, (range(6),))["tokens"]
-    assert (found.why_not, found.place_S.tolist()) == ("", [16, 32, 48, 64, 80, 96])
+    axes = axes_of(tmp_path, lambda _, step: None if step == 5 else 8.0, (range(6),))["tokens"]
+    assert (axes.why_not, axes.place_S.tolist()) == ("", [16, 32, 48, 64, 80, 96])
 
 
 def test_columns_are_equally_wide_on_the_axis() -> None:

@@ -17,19 +17,19 @@ def test_a_rank_has_the_median_of_its_slowdown_so_that_one_slow_step_colours_not
     deviation = np.zeros((6, 20))
     deviation[2, 7] = 0.9
     deviation[4, 5:] = 0.3
-    found = grid(cells_of(deviation))
-    assert list(np.flatnonzero(found.code_R > IN_NOISE)) == [4]
-    assert found.value_R[4] == pytest.approx(1.3)
-    assert found.peers_R[4] == 1
-    assert found.steps == (100, 119)
+    drawn = grid(cells_of(deviation))
+    assert list(np.flatnonzero(drawn.code_R > IN_NOISE)) == [4]
+    assert drawn.value_R[4] == pytest.approx(1.3)
+    assert drawn.peers_R[4] == 1
+    assert drawn.steps == (100, 119)
 
 
 def test_a_rank_without_a_step_is_not_recorded():
     deviation = np.zeros((4, 5))
     deviation[1] = np.nan
-    found = grid(cells_of(deviation))
-    assert list(found.code_R) == [IN_NOISE, NO_DATA, IN_NOISE, IN_NOISE]
-    assert np.isnan(found.value_R[1])
+    drawn = grid(cells_of(deviation))
+    assert list(drawn.code_R) == [IN_NOISE, NO_DATA, IN_NOISE, IN_NOISE]
+    assert np.isnan(drawn.value_R[1])
 
 
 def test_one_step_alone_is_judged_by_more_than_3_mad():
@@ -39,9 +39,9 @@ def test_one_step_alone_is_judged_by_more_than_3_mad():
 
 
 def test_no_step_at_all():
-    found = grid(cells_of(np.zeros((3, 0))))
-    assert list(found.code_R) == [NO_DATA] * 3
-    assert found.meta()["steps"] is None
+    drawn = grid(cells_of(np.zeros((3, 0))))
+    assert list(drawn.code_R) == [NO_DATA] * 3
+    assert drawn.meta()["steps"] is None
 
 
 def test_places_have_sizes_of_the_axes_and_unknown_ones_a_mark():
@@ -56,7 +56,7 @@ def test_without_a_layout_the_reason_is_said():
     unknown = {axis: np.full(3, -1) for axis in ("pp", "dp", "cp", "tp")}
     meta = layout_meta(Places(np.arange(3), ["a", "a", "b"], unknown))
     assert meta["axes"] == {}
-    assert "layout of this run is not known" in meta["reason"]
+    assert "layout of this run is unknown" in meta["reason"]
     assert meta["hosts"] == ["a", "b"]
 
 

@@ -17,7 +17,7 @@ from app.views.ranks.heat_map import (
     row_order,
     worst_cells,
 )
-from app.views.ranks.host_map import NOBODY, host_map
+from app.views.ranks.host_map import NO_RANK, host_map
 from app.views.ranks.scales import IN_NOISE, NO_DATA
 from ingest.errors import UserError
 from tests.app.ranks_helpers import cells_of, places_of
@@ -36,25 +36,25 @@ def test_a_lone_straggler_stays_visible_in_any_size():
 
 def test_the_furthest_of_a_block_wins_whichever_side_it_is_on():
     cells = cells_of(np.array([[0.1, -0.4], [0.3, 0.0]]))
-    found = heat_map(cells, height=1, width=1)
-    assert found.code_HW[0, 0] == cells.code_RS[0, 1]
-    assert found.code_HW[0, 0] % 2 == 0
+    drawn = heat_map(cells, height=1, width=1)
+    assert drawn.code_HW[0, 0] == cells.code_RS[0, 1]
+    assert drawn.code_HW[0, 0] % 2 == 0
 
 
 def test_missing_cells_hide_nothing_and_are_no_value():
     deviation = np.array([[np.nan, np.nan, 0.3], [np.nan, np.nan, np.nan]])
-    found = heat_map(cells_of(deviation), height=2, width=3)
-    assert list(found.code_HW[1]) == [NO_DATA] * 3
+    drawn = heat_map(cells_of(deviation), height=2, width=3)
+    assert list(drawn.code_HW[1]) == [NO_DATA] * 3
     assert heat_map(cells_of(deviation), height=1, width=1).code_HW[0, 0] > IN_NOISE
 
 
 @pytest.mark.parametrize(("count", "most"), [(10, 3), (3, 10), (1, 1), (12_288, 600)])
 def test_blocks_cover_every_cell_once(count, most):
-    found = edges(count, most)
-    assert (found[0], found[-1]) == (0, count)
-    assert len(found) - 1 == min(count, most)
-    assert np.diff(found).min() >= 1
-    assert np.diff(found).max() - np.diff(found).min() <= 1
+    result = edges(count, most)
+    assert (result[0], result[-1]) == (0, count)
+    assert len(result) - 1 == min(count, most)
+    assert np.diff(result).min() >= 1
+    assert np.diff(result).max() - np.diff(result).min() <= 1
 
 
 def test_small_maps_carry_their_values_pooled_ones_do_not():
@@ -66,10 +66,10 @@ def test_small_maps_carry_their_values_pooled_ones_do_not():
 
 def test_a_window_is_cut_out_and_one_outside_is_ignored():
     cells = cells_of(np.arange(60).reshape(6, 10) / 10)
-    found = heat_map(cells, rows=(2, 3), steps=(104, 105))
-    assert list(found.rank_R) == [2, 3]
-    assert (list(found.first_W), list(found.last_W)) == ([104, 105], [104, 105])
-    np.testing.assert_array_equal(found.code_HW, cells.code_RS[2:4, 4:6])
+    drawn = heat_map(cells, rows=(2, 3), steps=(104, 105))
+    assert list(drawn.rank_R) == [2, 3]
+    assert (list(drawn.first_W), list(drawn.last_W)) == ([104, 105], [104, 105])
+    np.testing.assert_array_equal(drawn.code_HW, cells.code_RS[2:4, 4:6])
     assert heat_map(cells, steps=(500, 600)).all_steps == (100, 109)
     assert len(heat_map(cells, steps=(500, 600)).first_W) == 10
 
@@ -79,11 +79,11 @@ def test_steps_with_gaps_keep_their_numbers():
     deviation[2, 4], deviation[1, 1] = 0.4, 0.3
     steps = np.array([5, 6, 7, 8, 30_000_000])
     cells = replace(cells_of(deviation), steps_S=steps)
-    found = heat_map(cells)
-    assert (list(found.columns_W), list(found.last_W)) == ([0, 1, 2, 3, 4, 5], list(steps))
-    found = heat_map(cells, width=2, steps=(7, 30_000_000))
-    assert list(found.columns_W) == [0, 1, 3]
-    assert (list(found.first_W), list(found.last_W)) == ([7, 8], [7, 30_000_000])
+    drawn = heat_map(cells)
+    assert (list(drawn.columns_W), list(drawn.last_W)) == ([0, 1, 2, 3, 4, 5], list(steps))
+    drawn = heat_map(cells, width=2, steps=(7, 30_000_000))
+    assert list(drawn.columns_W) == [0, 1, 3]
+    assert (list(drawn.first_W), list(drawn.last_W)) == ([7, 8], [7, 30_000_000])
     assert furthest_cell(cells, rows=(0, 3), steps=(9, 10**9)).step == 30_000_000
     assert [(cell.rank, cell.step) for cell in worst_cells(cells)] == [(2, 30_000_000), (1, 6)]
     assert list(heat_map(cells, steps=(1000, 2000)).first_W) == list(steps), "none of those"
@@ -123,7 +123,7 @@ def test_hosts_of_any_names_have_an_order():
 
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (10_000, 10_000)])
 def test_a_size_that_cannot_be_drawn_is_a_sentence(size):
-    with pytest.raises(UserError, match="cannot be drawn; ask for a smaller one"):
+    with pytest.raises(UserError, match="cannot be drawn; request a smaller one"):
         heat_map(cells_of(np.zeros((2, 2))), height=size[0], width=size[1])
 
 
@@ -132,9 +132,9 @@ def test_the_cell_behind_a_block_is_the_one_it_is_coloured_by():
     deviation[13, 21] = -0.45
     deviation[14, 20] = 0.3
     cells = cells_of(deviation)
-    found = furthest_cell(cells, rows=(10, 19), steps=(115, 129))
-    assert (found.rank, found.step, found.code) == (13, 121, cells.code_RS[13, 21])
-    assert found.value == pytest.approx(0.55)
+    furthest = furthest_cell(cells, rows=(10, 19), steps=(115, 129))
+    assert (furthest.rank, furthest.step, furthest.code) == (13, 121, cells.code_RS[13, 21])
+    assert furthest.value == pytest.approx(0.55)
     assert furthest_cell(cells, rows=(14, 19), steps=(115, 129)).rank == 14
 
 
@@ -142,8 +142,8 @@ def test_worst_cells_are_those_beyond_noise_worst_first():
     deviation = np.zeros((20, 30))
     deviation[3, 4], deviation[5, 6], deviation[7, 8] = 0.2, -0.4, 0.3
     deviation[0, 0] = np.nan
-    found = worst_cells(cells_of(deviation))
-    assert [(cell.rank, cell.step) for cell in found] == [(5, 106), (7, 108), (3, 104)]
+    worst = worst_cells(cells_of(deviation))
+    assert [(cell.rank, cell.step) for cell in worst] == [(5, 106), (7, 108), (3, 104)]
     assert [cell.rank for cell in worst_cells(cells_of(deviation), steps=(107, 110))] == [7]
     assert worst_cells(cells_of(np.zeros((3, 3)))) == []
     assert worst_cells(cells_of(np.zeros((3, 0)))) == []
@@ -152,18 +152,18 @@ def test_worst_cells_are_those_beyond_noise_worst_first():
 def test_hosts_have_a_row_each_and_places_without_a_rank_are_nobody():
     deviation = np.zeros((10, 20))
     deviation[9] = 0.4
-    found = host_map(grid(cells_of(deviation, per_host=4)))
-    assert found.hosts == ["host-0", "host-1", "host-2"]
-    assert found.code_HP.shape == (3, 4)
-    assert list(found.rank_HP[2]) == [8, 9, NOBODY, NOBODY]
-    assert list(found.code_HP[2] > IN_NOISE) == [False, True, False, False]
-    assert list(found.code_HP[2, 2:]) == [NO_DATA] * 2
+    drawn = host_map(grid(cells_of(deviation, per_host=4)))
+    assert drawn.hosts == ["host-0", "host-1", "host-2"]
+    assert drawn.code_HP.shape == (3, 4)
+    assert list(drawn.rank_HP[2]) == [8, 9, NO_RANK, NO_RANK]
+    assert list(drawn.code_HP[2] > IN_NOISE) == [False, True, False, False]
+    assert list(drawn.code_HP[2, 2:]) == [NO_DATA] * 2
 
 
 def test_pooled_hosts_show_the_furthest_rank_and_whose_it_is():
     deviation = np.zeros((40, 20))
     deviation[26] = 0.4
-    found = host_map(grid(cells_of(deviation, per_host=4)), height=3)
-    assert found.code_HP.shape == (3, 4)
-    (at,) = np.argwhere(found.code_HP > IN_NOISE)
-    assert found.rank_HP[tuple(at)] == 26
+    drawn = host_map(grid(cells_of(deviation, per_host=4)), height=3)
+    assert drawn.code_HP.shape == (3, 4)
+    (at,) = np.argwhere(drawn.code_HP > IN_NOISE)
+    assert drawn.rank_HP[tuple(at)] == 26

@@ -116,11 +116,11 @@ def test_noise_of_the_grid_is_that_of_slowest_ranks(tmp_path):
     with random_run(tmp_path / "run", LAYOUTS["dp"], 10) as run:
         shown = cells(run, SLOWDOWN, steps=last_steps(run))
         rows = {row["rank"]: row for row in run.ask("slowest_ranks", top=10).to_pylist()}
-        found = grid(shown)
+        drawn = grid(shown)
         ((part, group),) = shown.parts()
         over_steps, _ = shown.spreads(shown.deviation(part), group)
     for rank in range(10):
-        assert found.value_R[rank] == pytest.approx(rows[rank]["slowdown"], rel=1e-5)
+        assert drawn.value_R[rank] == pytest.approx(rows[rank]["slowdown"], rel=1e-5)
         assert 3 * over_steps[rank, -1] == pytest.approx(rows[rank]["noise"], rel=1e-4)
 
 
@@ -134,11 +134,11 @@ def test_times_are_compared_with_the_peers_median_as_a_share_of_the_step(tmp_pat
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as run:
-        found = cells(run, METRICS["data_wait"])
-    assert found.step_ms == pytest.approx(0.1)
-    assert found.deviation()[3] == pytest.approx([0.2] * 4, rel=1e-4)
-    assert (found.code_RS[3] > IN_NOISE).all()
-    assert (np.delete(found.code_RS, 3, axis=0) == IN_NOISE).all()
+        matrix = cells(run, METRICS["data_wait"])
+    assert matrix.step_ms == pytest.approx(0.1)
+    assert matrix.deviation()[3] == pytest.approx([0.2] * 4, rel=1e-4)
+    assert (matrix.code_RS[3] > IN_NOISE).all()
+    assert (np.delete(matrix.code_RS, 3, axis=0) == IN_NOISE).all()
 
 
 def test_a_run_without_a_finished_step_is_empty(tmp_path):
@@ -147,15 +147,15 @@ def test_a_run_without_a_finished_step_is_empty(tmp_path):
     builder.publish()
     with open_run(builder.folder) as run:
         assert last_steps(run) is None
-        found = cells(run, SLOWDOWN)
-        assert found.value_RS.shape == (2, 0)
-        assert list(grid(found).code_R) == [NO_DATA, NO_DATA]
-        assert grid(found).steps is None
+        matrix = cells(run, SLOWDOWN)
+        assert matrix.value_RS.shape == (2, 0)
+        assert list(grid(matrix).code_R) == [NO_DATA, NO_DATA]
+        assert grid(matrix).steps is None
 
 
 def test_a_metric_that_was_not_recorded_is_no_zero(recorded):
-    found = cells(recorded("healthy"), METRICS["exposed_dp"], steps=(0, 2))
-    assert found.has_values
+    matrix = cells(recorded("healthy"), METRICS["exposed_dp"], steps=(0, 2))
+    assert matrix.has_values
     with_no_gpu = cells(recorded("healthy"), METRICS["bubble"], steps=(90, 99))
     assert not with_no_gpu.has_values
 
@@ -233,14 +233,14 @@ def test_there_are_as_many_columns_as_steps_whatever_their_numbers(tmp_path):
 
 def test_rows_of_an_answer_find_their_ranks_whatever_their_numbers():
     rank_R, nan = np.array([3, 7, 2**40]), np.nan
-    found = _matrix(
+    result = _matrix(
         rank_R,
         np.array([2**40, 3, 5, 2**41, 7]),
         np.array([1, 0, 0, 1, 1]),
         np.float32([1, 2, 3, 4, 5]),
         2,
     )
-    np.testing.assert_array_equal(found, np.float32([[2, nan], [nan, 5], [nan, 1]]))
+    np.testing.assert_array_equal(result, np.float32([[2, nan], [nan, 5], [nan, 1]]))
 
 
 def test_more_cells_than_can_be_held_are_a_sentence_and_the_newest_fit(tmp_path, monkeypatch):

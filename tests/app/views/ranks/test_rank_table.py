@@ -41,9 +41,9 @@ def test_sorted_with_unknown_values_last_and_equal_ones_by_rank():
 
 def test_pages():
     rows = [row(rank) for rank in range(12_288)]
-    found = page(rows, {}, "rank", "asc", number=3)
-    assert ranks(found) == list(range(3 * PAGE_ROWS, 4 * PAGE_ROWS))
-    assert (found["num_pages"], found["num_rows"]) == (246, 12_288)
+    shown = page(rows, {}, "rank", "asc", number=3)
+    assert ranks(shown) == list(range(3 * PAGE_ROWS, 4 * PAGE_ROWS))
+    assert (shown["num_pages"], shown["num_rows"]) == (246, 12_288)
     last = page(rows, {}, "rank", "asc", number=99_999)
     assert (last["page"], ranks(last)[-1]) == (245, 12_287)
     assert 777 in ranks(page(rows, {}, "rank", "asc", find=777))
@@ -74,8 +74,8 @@ def test_filter(text, fits):
 
 def test_states_stand_beside_the_ranks_and_can_be_sorted_by():
     rows = [row(0), row(1)]
-    found = page(rows, {0: "running", 1: "lost"}, "state", "asc")
-    assert [(one["rank"], one["state"]) for one in found["rows"]] == [(1, "lost"), (0, "running")]
+    shown = page(rows, {0: "running", 1: "lost"}, "state", "asc")
+    assert [(one["rank"], one["state"]) for one in shown["rows"]] == [(1, "lost"), (0, "running")]
 
 
 @pytest.mark.parametrize(("sort", "direction"), [("rank; DROP", "asc"), ("rank", "up")])

@@ -40,9 +40,9 @@ def test_unknown_noise_colours_nothing():
 
 
 def test_the_greatest_byte_is_the_greatest_deviation():
-    found = [code(d, noise=0.01) for d in (0.0, 0.05, -0.1, 0.2, -0.3, 0.5)]
-    assert found == sorted(found)
-    assert [value % 2 for value in found[1:]] == [1, 0, 1, 0, 1]  # odd: more than the peers
+    rows = [code(d, noise=0.01) for d in (0.0, 0.05, -0.1, 0.2, -0.3, 0.5)]
+    assert rows == sorted(rows)
+    assert [value % 2 for value in rows[1:]] == [1, 0, 1, 0, 1]  # odd: more than the peers
 
 
 def test_beyond_the_scale_is_the_strongest():
@@ -71,7 +71,7 @@ def test_metrics_are_complete():
 
 def test_an_unknown_metric_is_a_sentence():
     assert metric_of(None).name == "slowdown"
-    with pytest.raises(UserError, match="there is no metric 'x'; take one of slowdown, step_time"):
+    with pytest.raises(UserError, match="there is no metric 'x'; choose one of slowdown"):
         metric_of("x")
 
 

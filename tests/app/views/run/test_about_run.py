@@ -85,9 +85,9 @@ def test_the_panel_of_an_import_stands_first_and_is_open_where_something_was_los
     assert (len(first), last) == (2, [])
     (panel,) = having(first, data_part="run")
     assert panel.open is True
-    said = text_of(first)
+    text = text_of(first)
     for part in ("torch.profiler (Kineto), 12 files", "layout unknown", "4 problems", "and 3 more"):
-        assert part in said
+        assert part in text
     (table,) = having(first, data_part="clocks")
     assert text_of(table).count("by the ends of collectives") == 8
     assert having(first, data_part="layout")
@@ -180,7 +180,7 @@ def test_what_cannot_be_compared_by_time_is_no_fault(hub: Hub, tmp_path: Path) -
     with open_run(hub.run("recorded").folder) as run:
         run.info["clock"] = "per_step_relative"
         assert unaligned_note(clocks(run)) is None
-        assert "anew in each step" in clocks(run).sentence
+        assert "again in each step" in clocks(run).sentence
 
 
 def test_the_panel_follows_news_and_keeps_open_what_was(tmp_path: Path) -> None:
@@ -246,13 +246,13 @@ BODY = json.dumps({"sizes": {"tp": 4, "dp": 2}, "order": "pp-dp-cp-tp"}).encode(
 
 def test_a_preview_says_who_would_stand_where(served: tuple[Hub, Client, str]) -> None:
     _, client, name = served
-    told = client.get(f"/api/run/{name}/layout", **as_role(Role.viewer)).json()
-    assert (told["layout"], told["world_size"], told["num_ranks"]) == (None, 8, 8)
-    assert told["refusal"] is None
+    answer = client.get(f"/api/run/{name}/layout", **as_role(Role.viewer)).json()
+    assert (answer["layout"], answer["world_size"], answer["num_ranks"]) == (None, 8, 8)
+    assert answer["refusal"] is None
     url = f"/api/run/{name}/layout?tp=4&dp=2&order=dp-tp"
-    asked = client.get(url, **as_role(Role.viewer)).json()
-    assert asked["places"][5] == [5, {"dp": 1, "tp": 1}]
-    assert asked["groups_said"] == "The recorded process groups fit: 4 along dp, 2 along tp."
+    content = client.get(url, **as_role(Role.viewer)).json()
+    assert content["places"][5] == [5, {"dp": 1, "tp": 1}]
+    assert content["groups_said"] == "The recorded process groups fit: 4 along dp, 2 along tp."
     wrong = client.get(f"/api/run/{name}/layout?tp=2&dp=4", **as_role(Role.viewer)).json()
     assert "6 run along no axis" in wrong["groups_said"]
 
@@ -292,12 +292,12 @@ def test_viewers_and_foreign_pages_change_nothing(served: tuple[Hub, Client, str
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "no layout"),
-        (b"[]", "no layout"),
-        (b'{"sizes": {"tp": "4"}}', "no layout"),
-        (b'{"sizes": {"tp": 4.5}}', "no layout"),
-        (b'{"sizes": {"tp": 8}, "mesh": [0]}', "no layout"),
-        (b'{"sizes": {"tp": 99999999999999999999999}}', "no layout|whole number"),
+        (b"", "not a layout"),
+        (b"[]", "not a layout"),
+        (b'{"sizes": {"tp": "4"}}', "not a layout"),
+        (b'{"sizes": {"tp": 4.5}}', "not a layout"),
+        (b'{"sizes": {"tp": 8}, "mesh": [0]}', "not a layout"),
+        (b'{"sizes": {"tp": 99999999999999999999999}}', "not a layout|whole number"),
         (b'{"sizes": {"tp": 4}}', "must multiply to 8"),
         (b'{"sizes": {"tp": 8}, "order": "<b>"}', "is no axis"),
         (b'{"sizes": {"tp": 8}, "order": "' + b"x" * 5000 + b'"}', "no more than 4096 bytes"),

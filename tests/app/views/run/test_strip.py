@@ -64,10 +64,10 @@ def test_steps_marks_and_restarts(hub: Hub) -> None:
         (5, "error"),
         (8, "checkpoint"),
     ]
-    said = {mark.kind: mark.text for mark in strip.marks}
-    assert said["restart"] == "Attempt 1 goes on from step 4."
-    assert said["checkpoint"].startswith("Checkpoint, ")
-    assert said["error"] == HOSTILE  # as it is: the browser shows it as text
+    texts = {mark.kind: mark.text for mark in strip.marks}
+    assert texts["restart"] == "Attempt 1 continues from step 4."
+    assert texts["checkpoint"].startswith("Checkpoint, ")
+    assert texts["error"] == HOSTILE  # as it is: the browser shows it as text
 
 
 def test_one_attempt_alone(hub: Hub) -> None:

@@ -32,18 +32,20 @@ def hub(tmp_path):
 
 
 def test_each_group_is_told_by_its_oldest_open_collective(hub):
-    found = recorded(hub.run("only"), 0)
-    assert (found.num_collectives, found.num_ranks, found.num_spans) == (5, 2, 0)
-    assert found.fronts == (
+    counts = recorded(hub.run("only"), 0)
+    assert (counts.num_collectives, counts.num_ranks, counts.num_spans) == (5, 2, 0)
+    assert counts.fronts == (
         Front("g7", "tp", 2, 1, 1, "all_reduce", (0,), (), None, (1,)),
         Front("g8", "dp", 2, 1, 0, "broadcast", (0,), (), None, (2,)),
     )
-    assert all(front.is_apart for front in found.fronts)
+    assert all(front.is_apart for front in counts.fronts)
 
 
 def test_tiles_say_what_there_is_instead_of_waiting_for_a_step(hub):
-    told = {kpi.key: (kpi.value, kpi.detail) for kpi in recorded_kpis(recorded(hub.run("only"), 0))}
-    assert told == {
+    tiles = {
+        kpi.key: (kpi.value, kpi.detail) for kpi in recorded_kpis(recorded(hub.run("only"), 0))
+    }
+    assert tiles == {
         "recorded": ("5", "by 2 ranks, in 2 groups"),
         "open": ("2", "in 2 groups"),
         "apart": ("2", "all_reduce 1 open on 0"),
@@ -61,8 +63,8 @@ def test_the_overview_has_no_box_that_waits_for_steps(hub):
 
 
 def test_what_is_open_comes_before_what_is_known_of_the_run(hub):
-    told = text_of(overview.render(hub, View("only")))
-    assert told.index("Where each group stands") < told.index("About this run")
+    text = text_of(overview.render(hub, View("only")))
+    assert text.index("Where each group stands") < text.index("About this run")
 
 
 def test_the_shared_file_has_it_before_its_pictures(hub):
@@ -79,9 +81,9 @@ def test_a_job_that_has_only_begun_waits_for_its_first_step(hub):
 
 def test_where_all_stand_together_nothing_is_apart():
     front = Front("g", "tp", 2, 2, 4, "all_gather", (0, 1), (), None, ())
-    told = text_of(outstanding(Recorded(0, 4, 2, (front,)), View("x")))
-    assert "0 of 1 groups" in told
-    assert "all_gather 4" in told
+    text = text_of(outstanding(Recorded(0, 4, 2, (front,)), View("x")))
+    assert "0 of 1 groups" in text
+    assert "all_gather 4" in text
     assert outstanding(Recorded(0, 4, 2, ()), View("x")) is None
 
 

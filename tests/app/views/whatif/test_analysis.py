@@ -135,7 +135,7 @@ def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFix
     assert "by rank    11 " in text
     assert "cause      slow_worker: rank 11 computes 1.4" in text  # 1.5 less the shared all-reduces
     assert "compare with a baseline run" in text
-    assert "gone without rank 11" in text
+    assert "recovered without rank 11" in text
     assert "The first step (0) is left out" in text
 
 
@@ -204,5 +204,5 @@ def test_causes_of_the_recorded_samples(
     shutil.copytree(RECORDED / name, tmp_path / "run")
     assert main(["whatif", str(tmp_path / "run")]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    found = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
-    assert found == ([] if cause is None else [(cause, "5")])
+    rows = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
+    assert rows == ([] if cause is None else [(cause, "5")])

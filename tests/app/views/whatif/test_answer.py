@@ -75,46 +75,46 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_the_numbers_are_those_of_the_command_line(site: Site) -> None:
-    told = site.get(site.slow)
+    answer = site.get(site.slow)
     metrics = whatif_of(site.hub.run(site.slow)).metrics
     for name in ("S", "T_base_s", "T_s", "T_ideal_s", "fidelity", "S_t", "M_W", "M_S"):
-        assert told[name] == getattr(metrics, name), name
-    assert told["S_w"] == metrics.S_w_PD.tolist()
-    assert told["members"] == 1
-    assert told["worst"][0] == {
-        "rank": told["rank"][1][2],
+        assert answer[name] == getattr(metrics, name), name
+    assert answer["S_w"] == metrics.S_w_PD.tolist()
+    assert answer["members"] == 1
+    assert answer["worst"][0] == {
+        "rank": answer["rank"][1][2],
         "stage": 1,
         "dp": 2,
-        "value": told["S_w"][1][2],
+        "value": answer["S_w"][1][2],
     }
-    assert [one["value"] for one in told["worst"]] == sorted(metrics.S_w.values(), reverse=True)
-    assert np.array(told["rank"]).shape == (3, 4)
-    assert told["M_W_ranks"] == [told["rank"][1][2]]
-    assert told["steps"] == list(range(6))
-    assert told["S"] > 1.3
+    assert [one["value"] for one in answer["worst"]] == sorted(metrics.S_w.values(), reverse=True)
+    assert np.array(answer["rank"]).shape == (3, 4)
+    assert answer["M_W_ranks"] == [answer["rank"][1][2]]
+    assert answer["steps"] == list(range(6))
+    assert answer["S"] > 1.3
 
 
 def test_a_cell_of_several_ranks_leads_to_the_slowest(site: Site) -> None:
-    told = site.get("slow_rank")
+    answer = site.get("slow_rank")
     metrics = whatif_of(site.hub.run("slow_rank")).metrics
-    assert (told["members"], told["workers"], len(told["worst"])) == (2, 8, 8)
-    assert told["rank"][1][0] == told["worst"][0]["rank"] == 5
-    assert told["S_w"][1][0] == told["worst"][0]["value"] == metrics.S_w[5]
-    assert told["M_W_ranks"] == [5]
+    assert (answer["members"], answer["workers"], len(answer["worst"])) == (2, 8, 8)
+    assert answer["rank"][1][0] == answer["worst"][0]["rank"] == 5
+    assert answer["S_w"][1][0] == answer["worst"][0]["value"] == metrics.S_w[5]
+    assert answer["M_W_ranks"] == [5]
 
 
 def test_the_worst_workers_are_named_first(site: Site) -> None:
-    told = site.get(site.one_stage)
+    answer = site.get(site.one_stage)
     metrics = whatif_of(site.hub.run(site.one_stage)).metrics
-    assert sorted(told["M_W_ranks"]) == list(metrics.M_W_ranks)
-    assert len(told["M_W_ranks"]) == 2
-    assert told["M_W_ranks"][0] == told["worst"][0]["rank"] == told["rank"][0][7]
+    assert sorted(answer["M_W_ranks"]) == list(metrics.M_W_ranks)
+    assert len(answer["M_W_ranks"]) == 2
+    assert answer["M_W_ranks"][0] == answer["worst"][0]["rank"] == answer["rank"][0][7]
 
 
 def test_chosen_steps_narrow_it(site: Site) -> None:
-    told = site.get(site.slow, steps="2..3")
-    assert told["steps"] == [2, 3]
-    assert told["S"] != site.get(site.slow)["S"]
+    answer = site.get(site.slow, steps="2..3")
+    assert answer["steps"] == [2, 3]
+    assert answer["S"] != site.get(site.slow)["S"]
     assert site.get("slow_rank", steps="4..6")["steps"] == [4, 5, 6]
     none = site.get("slow_rank", steps="900..901")
     assert none["reason"].startswith("none of the steps 900 to 901 is finished")
@@ -122,12 +122,12 @@ def test_chosen_steps_narrow_it(site: Site) -> None:
 
 
 def test_causes_name_the_slow_worker_and_what_it_costs(site: Site) -> None:
-    told = site.get(site.slow, "/causes")
-    first = told["causes"][0]
+    answer = site.get(site.slow, "/causes")
+    first = answer["causes"][0]
     assert first["kind"] == "slow_worker"
     assert first["ranks"] == [site.get(site.slow)["rank"][1][2]]
     assert 0.1 < first["share"] < 1
-    assert "baseline" in told["not_identifiable"]
+    assert "baseline" in answer["not_identifiable"]
 
 
 def test_a_step_is_replayed_on_the_lanes_of_the_busiest_replica(site: Site) -> None:
@@ -142,8 +142,8 @@ def test_a_step_is_replayed_on_the_lanes_of_the_busiest_replica(site: Site) -> N
 
 
 def test_a_rank_chooses_its_replica_also_one_of_a_tensor_parallel_group(site: Site) -> None:
-    told = site.get(site.slow)
-    _, meta = site.replay(site.slow, rank=told["rank"][2][1])
+    answer = site.get(site.slow)
+    _, meta = site.replay(site.slow, rank=answer["rank"][2][1])
     assert meta["dp"] == 1
     _, meta = site.replay("slow_rank", rank=4)
     assert {"stage": 1, "dp": 0, "rank": 5, "ranks": [4, 5]} in meta["lanes"]
