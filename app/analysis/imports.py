@@ -1,9 +1,9 @@
-"""The import step: readers write the tables as the files tell them, then clocks are aligned.
+"""The import step: readers write the tables as they are in the files, then clocks are aligned.
 
 Files of processes on several hosts have a clock each. Where collectives were recorded by all their
 members, or by enough of them, their ends say how far the clocks are apart
-(diagnosis.clocks.alignment), and the run's clocks table is written anew; where they do not connect
-a rank, its clock counts as unknown and the run says so.
+(diagnosis.clocks.alignment), and the run's clocks table is replaced; where they do not connect a
+rank, its clock counts as unknown, and the run has a problem that says so.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_any(
 
 
 def align_clocks(writer: RunWriter, format_name: str) -> None:
-    """Write the clocks table of an import of several ranks, and say what is known of it."""
+    """Write the clocks table of an import of several ranks, and note what is known of it."""
     if len(writer.ranks) < 2 or not format_facts(format_name).has_own_clocks:
         return
     alignment = _alignment(writer)
@@ -67,7 +67,7 @@ def align_clocks(writer: RunWriter, format_name: str) -> None:
         clock = alignment.clocks.get(rank)
         row = _row(clock) if clock else {"ts_ns": writer.ranks[rank]["started_ns"], **_UNKNOWN}
         writer.add_rows("clocks", rank, rows("clocks", 1, {"rank": rank, **row}))
-    _tell(alignment, writer)
+    _note(alignment, writer)
 
 
 def _row(clock: RankClock) -> Mapping[str, int | str]:
@@ -100,14 +100,14 @@ def _on_one_host(writer: RunWriter) -> bool:
     return len(hosts) == 1 and "" not in hosts
 
 
-def _tell(alignment: Alignment, writer: RunWriter) -> None:
+def _note(alignment: Alignment, writer: RunWriter) -> None:
     if alignment.clocks:
         writer.add_guess(_aligned(alignment))
     if alignment.unaligned:
         writer.add_problem(
             f"the clocks of {_named(alignment.unaligned)} are not aligned: no collective that all "
             "members of its group recorded (or three, and half of them), with ends that fit, "
-            f"connects them to the other ranks{_unproven(alignment)}; nobody is named from their "
+            f"connects them to the other ranks{_unproven(alignment)}; no rank is named from their "
             "timing against others"
         )
     for misfit in alignment.misfits:
@@ -149,7 +149,7 @@ def _unproven(alignment: Alignment) -> str:
         return ""
     return (
         f" (members of {_counted(alignment.unproven, 'group')} are missing, and the ends of the "
-        "others do not prove that they are numbered alike)"
+        "others do not prove that they are numbered the same way)"
     )
 
 

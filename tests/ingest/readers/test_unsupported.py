@@ -1,0 +1,29 @@
+"""Files that cannot be read are called what they are, by their content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.readers.parsing.sources import sources
+from ingest.readers.unsupported import what_it_is
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PAR1xxxx", "a Parquet file with other columns than a trace has"),
+        (b"BZh91AY", "packed by bzip2 (unpack it first)"),
+        (b"SQLite format 3\0", "a SQLite database"),
+        (b"<!DOCTYPE html><html>", "an HTML page, perhaps a login page"),
+        (b'{"nothing": 1}', "JSON, but no trace"),
+        (b"hello\n", "plain text"),
+        (b"node7:1:2 [0] NCCL INFO x\n", "a log of NCCL, without times of operations"),
+        (b"\x00\x01\x02", "of no format known here"),
+    ],
+)
+def test_what_a_file_is(tmp_path: Path, content: bytes, what: str) -> None:
+    (tmp_path / "f").write_bytes(content)
+    (source,) = sources([tmp_path / "f"], lambda _: None)
+    assert what_it_is(source) == what

@@ -1,0 +1,21 @@
+"""Sizes of a synthetic job check themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from sample_traces.generate.job import MAX_RANKS, SyntheticJob
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"num_ranks": 6, "pp": 4}, "give a multiple of 4"),
+        ({"num_ranks": 0}, "num_ranks is 0; give a whole number from 1"),
+        ({"num_ranks": 2 * MAX_RANKS}, f"give at most {MAX_RANKS}"),
+        ({"num_ranks": 8, "pace": -1.0}, "give positive numbers"),
+    ],
+)
+def test_a_wrong_size_has_its_remedy(sizes: dict[str, float], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        SyntheticJob(**sizes)  # type: ignore[arg-type]
