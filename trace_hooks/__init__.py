@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.version import __version__
 
 if TYPE_CHECKING:
     from trace_hooks.tracer import Tracer
 
-__version__ = "0.1.0"
-__all__ = ["ParallelLayout", "Tracer", "start"]
+__all__ = ["ParallelLayout", "Tracer", "__version__", "start"]
 
 
 def start(
@@ -43,7 +43,8 @@ def start(
     `layout`: a ParallelLayout, a DeviceMesh, axis sizes slowest first ({"pp": 2, "dp": 2, "tp": 2}
     or "pp=2,dp=2,tp=2"); None detects it where it can be known.
     `level`: steps | blocks | layers (default), how deep modules are recorded.
-    `sources`: names of trace_hooks.sources.SOURCES to record, or with a leading "-" to leave out.
+    `sources`: names of sources to record (trace_hooks.source_names lists them), or with a leading
+    "-" to leave out.
     `statistics`: record statistics of the model's tensors every so many steps; 0 (default) never.
     `allow_content`: let values of tensors be watched (attention, activations, logits, weights), by
     `tracer.inspect` and from the dashboard; False (default) refuses that.

@@ -12,8 +12,7 @@ from typing import Any
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.server_address import Address, read_address
 from trace_hooks.protocol.watches import MAX_TEXT, Watch, watches_from_text
-from trace_hooks.sources import SOURCES
-from trace_hooks.sources.base import LEVELS
+from trace_hooks.source_names import LEVELS, SOURCES
 
 JOB_ID_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "TORCHX_JOB_ID")
 """Where schedulers tell a job's id, which a requeued job keeps."""

@@ -9,7 +9,7 @@ import pytest
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.watches import Watch
 from trace_hooks.settings import chosen_sources, is_off, read_layout, read_settings
-from trace_hooks.sources import SOURCES
+from trace_hooks.source_names import SOURCES
 
 
 def test_environment_fills_what_the_code_leaves_open() -> None:

@@ -24,8 +24,9 @@ from trace_hooks.job.clock_ping_pong import (
     measure,
     with_drift,
 )
-from trace_hooks.job.identity import Identity, own_connection
+from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain
+from trace_hooks.job.rendezvous import own_connection
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.recorder import Recorder
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trace_hooks import __version__
 from trace_hooks.job.process_info import host_name
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.job_claims import attempt_file, first_text, new_start
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo, RunInfo
+from trace_hooks.version import __version__
 
 
 def run_info(

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_hooks.job.clock_offsets import ClockOffsets
-from trace_hooks.job.identity import Identity, IdentityFinder
+from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain, distributed
+from trace_hooks.job.rendezvous import IdentityFinder
 from trace_hooks.job.run_files import CPU, Device, cuda_device, describe_model, rank_info, run_info
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording import guard

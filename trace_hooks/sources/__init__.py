@@ -4,27 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from trace_hooks.source_names import SOURCES
 from trace_hooks.sources.base import Source
-
-SOURCES = {
-    "modules": "training.modules:Modules",
-    "pipeline": "training.pipeline:Pipeline",
-    "collectives": "communication.collectives:Collectives",
-    "functional": "communication.functional:FunctionalCollectives",
-    "flight_recorder": "communication.flight_recorder:FlightRecorder",
-    "optimizer": "training.optimizer:Optimizers",
-    "data": "training.data_loader:DataLoaders",
-    "gc": "training.garbage_collection:GarbageCollector",
-    "checkpoint": "training.checkpoint:Checkpoints",
-    "memory": "training.memory:Memory",
-    "perturbing": "perturbation.perturbation:Perturbing",
-    "statistics": "tensors.statistics:Statistics",
-    "attention_statistics": "tensors.attention_statistics:AttentionStatistics",
-    "inspection": "inspection.inspection:Inspection",
-    "kernel_capture": "profiling.kernel_capture:KernelCapture",
-    "prompting": "prompting.prompting:Prompting",
-}
-"""name: module:class, in the order of installation."""
 
 
 def load_source(name: str) -> type[Source]:

@@ -9,9 +9,6 @@ from trace_hooks.recording.recorder import Recorder
 if TYPE_CHECKING:
     from trace_hooks.job.identity import Identity
 
-LEVELS = ("steps", "blocks", "layers")
-"""How much modules record: nothing, whole blocks, or also attention and MLP inside them."""
-
 
 class Steps(Protocol):
     """How a source that recognises steps by itself tells the tracer (unmodified scripts)."""

@@ -13,7 +13,7 @@ from trace_hooks.sources.base import Source, Steps
 
 
 class InstalledSources:
-    """Those of `names` that could be loaded, in this order; `level` is one of base.LEVELS."""
+    """Those of `names` that could be loaded, in this order; `level` is one of LEVELS."""
 
     def __init__(
         self, names: Sequence[str], recorder: Recorder, steps: Steps, level: str = "layers"

@@ -24,8 +24,8 @@ from typing import Any
 
 import torch
 
-from trace_hooks.job.identity import own_connection
 from trace_hooks.job.process_info import distributed
+from trace_hooks.job.rendezvous import own_connection
 from trace_hooks.protocol.prompts import PROMPT, Prompt, Word, told
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import now, thread_cpu

@@ -17,8 +17,9 @@ from ingest.summary import info
 from tests.forks import fork, succeeded
 from tests.trace_hooks.processes import begin, environment, rank_files, rows, run
 from tests.waiting import wait_until
-from trace_hooks.job.identity import GROUP_WAIT_S, IdentityFinder, Shared
+from trace_hooks.job.identity import Shared
 from trace_hooks.job.process_info import find_place, start_ticks
+from trace_hooks.job.rendezvous import GROUP_WAIT_S, IdentityFinder
 from trace_hooks.job.run_files import describe_model
 from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
 from trace_hooks.schema import publish_json, rank_file_name
@@ -35,8 +36,8 @@ def test_a_single_process_is_rank_0_at_once(tmp_path: Path) -> None:
     code = """
 import time
 import trace_hooks as th
-from trace_hooks.job import identity
-identity.JOIN_WAIT_S = 1e6
+from trace_hooks.job import rendezvous
+rendezvous.JOIN_WAIT_S = 1e6
 th.start()
 time.sleep(600)
 """
