@@ -13,6 +13,7 @@ from trace_hooks.recording import guard
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings, is_off, read_settings
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.installed import InstalledSources
 from trace_hooks.tracer import Tracer
 
@@ -78,7 +79,8 @@ class NullTracer(Tracer):
     def __init__(self) -> None:
         self.recorder = Recorder()
         self.steps = StepCounter(self.recorder, int, int)  # type: ignore[arg-type]
-        self._sources = InstalledSources((), self.recorder, self.steps)
+        self.context = SourceContext(self.recorder, self.steps)
+        self._sources = InstalledSources((), self.context)
         self._stopped = True
 
     def step(self, n: int | None = None) -> AbstractContextManager[None]:

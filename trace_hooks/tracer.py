@@ -29,14 +29,15 @@ class Tracer:
         self._stopped = False
         self._on_stop = on_stop
         self._recording = Recording(settings, model, ordinal, self.stop)
-        self.recorder = self._recording.recorder
+        self.context = self._recording.context
+        self.recorder = self.context.recorder
         self.steps = self._recording.steps
         self._sources = self._recording.sources
 
     @property
     def layout(self) -> ParallelLayout | None:
         """Layout of the job; None while it is unknown."""
-        return self.recorder.layout
+        return self.context.rank_state.layout
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -45,7 +46,7 @@ class Tracer:
 
     def step(self, n: int | None = None) -> AbstractContextManager[None]:
         """One optimizer step with all its micro-batches; None takes the next number."""
-        return OwnStep(self.steps, self.recorder, n)
+        return OwnStep(self.steps, n)
 
     def span(self, name: str, kind: str = "host") -> AbstractContextManager[None]:
         """A span of the user's own; `kind` is one of schema.KINDS."""
@@ -112,7 +113,7 @@ class Tracer:
         `ids`: integers (sequences, tokens) of the running step. `decode`: a tokenizer's, from a
         list of ids to text; kept from then on. Nothing happens unless the job allows content.
         """
-        if self._active() and self.recorder.allow_content:
+        if self._active() and self.context.options.allow_content:
             guard.attempt("tracer.tokens", lambda: self._tokens(ids, decode), switch_off=False)
 
     def log(self, **values: Any) -> None:
@@ -167,15 +168,17 @@ class Tracer:
         return ack
 
     def _tokens(self, ids: Any, decode: Callable[[list[int]], str] | None) -> None:
-        if decode is not None:
-            self.recorder.token_texts.use(decode)
         source = self._sources.named("inspection")
-        if source is not None and ids is not None:
+        if source is None:
+            return
+        if decode is not None:
+            source.token_names.use(decode)
+        if ids is not None:
             source.tell_tokens(ids)
 
     def _prompts(self, model: Any, *how: Any) -> None:
         source = self._sources.named("prompting")
-        if source is not None and self.recorder.allow_content:
+        if source is not None and self.context.options.allow_content:
             from trace_hooks.sources.prompting.prompted_model import PromptedModel  # torch
 
             source.register(PromptedModel(model, *how))
@@ -184,15 +187,15 @@ class Tracer:
 class OwnStep:
     """A step of the user's own; automatic steps keep out of the way from the first one on."""
 
-    def __init__(self, steps: StepCounter, recorder: Recorder, number: int | None) -> None:
-        self._steps, self._recorder, self._number = steps, recorder, number
+    def __init__(self, steps: StepCounter, number: int | None) -> None:
+        self._steps, self._number = steps, number
 
     def __enter__(self) -> None:
         _begin_step(self._steps, self._number)
 
     def __exit__(self, *error: object) -> None:
         _end_step(self._steps)
-        between = self._recorder.between_steps
+        between = self._steps.between
         if between is not None and error[0] is None:
             between()
 
@@ -232,7 +235,7 @@ def _open_span(recorder: Recorder, name: str, kind: str) -> tuple[int, Mark]:
 
 @guard.guarded("tracer.span_end", stays_on=True)
 def _close_span(recorder: Recorder, site: int, mark: Mark) -> None:
-    recorder.close(site, mark, microbatch=recorder.microbatch)
+    recorder.close(site, mark, microbatch=recorder.rank_state.microbatch)
 
 
 @guard.guarded("tracer.log", stays_on=True)

@@ -16,6 +16,7 @@ from trace_hooks.recording.exit_handlers import Exits
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings
+from trace_hooks.sources.context import SourceContext, SourceOptions
 from trace_hooks.sources.installed import InstalledSources
 from trace_hooks.watchdog.rank_side import Watching
 
@@ -44,12 +45,15 @@ class Recording:
     ) -> None:
         guard.account.reset()
         anchor = Anchor()
-        self.recorder = _recorder(settings)
-        self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
-        self._drain = Drain(self.recorder, anchor)
-        self._session = Session(settings, self.recorder, anchor, self._drain, model, ordinal)
-        self.sources = InstalledSources(settings.sources, self.recorder, self.steps, settings.level)
-        self._drain_device = DrainDevice(self.recorder)
+        recorder = Recorder()
+        recorder.rank_state.layout = settings.layout
+        self.steps = StepCounter(recorder, self._step_begins, self._step_ends)
+        self.context = SourceContext(recorder, self.steps, _options(settings))
+        self._rank_state = recorder.rank_state
+        self._drain = Drain(recorder, anchor)
+        self._session = Session(settings, recorder, anchor, self._drain, model, ordinal)
+        self.sources = InstalledSources(settings.sources, self.context)
+        self._drain_device = DrainDevice(self._rank_state)
         self._drain.chores = [
             Chore("tracer.drain_device", self._drain_device.prepare, stays_on=False),
             *self._session.chores(),
@@ -75,7 +79,7 @@ class Recording:
     def abandon(self) -> None:
         """Become inert without writing: this is a forked child, the parent has the run."""
         self._exits.forget()
-        self.recorder.ring = None
+        self._rank_state.ring = None
         if self._agent is not None:
             self._agent.abandon()
 
@@ -84,7 +88,7 @@ class Recording:
         self._exits.ending = True
         if self.steps.running and self.steps.explicit:
             self.steps.end()
-        self.recorder.phase = "ending"
+        self._rank_state.phase = "ending"
         self.sources.uninstall()  # ends or forgets an automatic step
         self.steps.publish_last()
         self._session.close()
@@ -99,7 +103,7 @@ class Recording:
             self._drain.close()
 
     def _begin_watching(self) -> None:
-        watching = Watching(self._settings, self.recorder, self._anchor)
+        watching = Watching(self._settings, self._rank_state, self._anchor)
         self._watching = watching
         self._session.on_identity.append(watching.place)
         self._drain.chores.append(Chore("watching.beat", watching.beat, 1.0))
@@ -112,12 +116,13 @@ class Recording:
         from trace_hooks.agent.connection import Agent  # websockets: only for those who use it
         from trace_hooks.agent.watch_commands import ServerWatches
 
-        inspection = self.sources.named("inspection")
+        live, inspection = self.context.live, self.sources.named("inspection")
         if inspection is not None:
-            ServerWatches(self.recorder, inspection).join(self.recorder.live)
-        self._agent = Agent(self._settings.server, self.recorder, self._settings.ships)
+            allowed = self._settings.allow_content
+            ServerWatches(self._rank_state, inspection, allowed).join(live)
+        self._agent = Agent(self._settings.server, self._rank_state, live, self._settings.ships)
         self._session.on_identity.append(self._agent.place)
-        self.recorder.on_frame = self._agent.offer
+        live.on_frame = self._agent.offer
         self._agent.start()
 
     def _step_begins(self) -> None:
@@ -131,17 +136,17 @@ class Recording:
 
     def _find_device(self) -> None:
         """Note the device of the job once it uses one: only the job's own thread can tell."""
-        if self.recorder.cuda_device is not None:
+        if self._rank_state.cuda_device is not None:
             return
         torch: Any = sys.modules.get("torch")
         cuda = getattr(torch, "cuda", None)
         if cuda is not None and cuda.is_initialized():
-            self.recorder.cuda_device = int(cuda.current_device())
+            self._rank_state.cuda_device = int(cuda.current_device())
 
     def _choose_clock(self) -> None:
         """Take the accelerator's clock once the job uses one and the drain thread may ask it."""
-        device = self.recorder.cuda_device
-        is_chosen = not isinstance(self.recorder.device_clock, HostClock)
+        device, recorder = self._rank_state.cuda_device, self.context.recorder
+        is_chosen = not isinstance(recorder.device_clock, HostClock)
         if device is None or is_chosen or not self._drain_device.is_ready:
             return
         import torch
@@ -150,7 +155,7 @@ class Recording:
             from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 
             clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
-            self.recorder.device_clock = clock
+            recorder.device_clock = clock
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)
@@ -178,11 +183,11 @@ def _end_step(sources: InstalledSources) -> None:
     sources.step_ends()
 
 
-def _recorder(settings: Settings) -> Recorder:
-    recorder = Recorder()
-    recorder.layout = settings.layout
-    recorder.statistics_every = settings.statistics_every
-    recorder.allow_content = settings.allow_content
-    recorder.watches = settings.watches
-    recorder.allow_perturbation = settings.allow_perturbation
-    return recorder
+def _options(settings: Settings) -> SourceOptions:
+    return SourceOptions(
+        settings.level,
+        settings.statistics_every,
+        settings.allow_content,
+        settings.watches,
+        settings.allow_perturbation,
+    )

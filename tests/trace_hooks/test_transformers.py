@@ -103,7 +103,7 @@ def test_a_prompt_goes_on_as_generate_does(
         tmp_path / "runs", model=model, allow_content=True, sources=["modules", "prompting"]
     )
     frames: list[Frame] = []
-    tracer.recorder.on_frame = frames.append
+    tracer.context.live.on_frame = frames.append
     tracer.prompts(
         model,
         encode=lambda text: [ord(one) - 97 for one in text],
@@ -112,7 +112,7 @@ def test_a_prompt_goes_on_as_generate_does(
 
     def told(**value: Any) -> Any:
         command = {"type": "command", "id": "c", "name": "prompt", "args": value}
-        return tracer.recorder.live.commands.answer(command)
+        return tracer.context.live.commands.answer(command)
 
     for step, text in enumerate(["", "hello", "", "hello world", ""]):
         with tracer.step(step):

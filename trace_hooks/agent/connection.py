@@ -32,7 +32,8 @@ from trace_hooks.protocol.server_address import Address
 from trace_hooks.protocol.token_bucket import Rate
 from trace_hooks.recording import guard
 from trace_hooks.recording.account import AGENT, Stretch
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.commands import Live
+from trace_hooks.recording.rank_state import RankState
 
 log = logging.getLogger("trace_hooks")
 
@@ -60,12 +61,14 @@ _LONGEST_COMMAND = 1 << 20
 class Agent:
     """The thread and its connection; no method raises or waits, but `stop` for STOP_S."""
 
-    def __init__(self, address: Address, recorder: Recorder, ships: bool = False) -> None:
+    def __init__(
+        self, address: Address, rank_state: RankState, live: Live, ships: bool = False
+    ) -> None:
         """`ships`: the rank's files are sent as well (agent_spool)."""
         self.sent = 0
-        self._live = recorder.live
+        self._live = live
         self._address = address
-        self._recorder = recorder
+        self._rank_state = rank_state
         self._outbox = Outbox()
         self._identity: Identity | None = None
         self._ships = ships
@@ -226,7 +229,7 @@ class Agent:
         """Who this is and what can be watched here; said again when that has changed."""
         assert self._identity is not None
         shared, place = self._identity.shared, self._identity.place
-        layout = self._recorder.layout
+        layout = self._rank_state.layout
         text = json.dumps(
             {
                 "type": "hello",
@@ -288,13 +291,12 @@ class Agent:
         self._beat_due_s = now_s + BEAT_S
         self._time.charge("agent")
         self._say_hello(connection)
-        recorder = self._recorder
         self._send(
             connection,
             {
                 "type": "heartbeat",
-                "step": recorder.step,
-                "phase": recorder.phase,
+                "step": self._rank_state.step,
+                "phase": self._rank_state.phase,
                 "sent": self.sent,
                 "thinned": self.thinned,
                 **{name: tell() for name, tell in self._live.beats.items()},

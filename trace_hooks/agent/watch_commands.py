@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from trace_hooks.protocol.watches import Ack, Watch, watches_of
 from trace_hooks.recording.commands import WATCH, Live, Refused
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 
 NUM_BEATS = 11
 """Bytes per second are the mean over so many heartbeats: steps may take longer than one."""
@@ -31,8 +31,9 @@ class Inspecting(Protocol):
 class ServerWatches:
     """What the server has this rank watch (agent's thread)."""
 
-    def __init__(self, recorder: Recorder, inspecting: Inspecting) -> None:
-        self._recorder = recorder
+    def __init__(self, rank_state: RankState, inspecting: Inspecting, allow_content: bool) -> None:
+        self._rank_state = rank_state
+        self._allow_content = allow_content
         self._inspecting = inspecting
         self._asked: dict[str, Watch] = {}
         self._told: dict[str, deque[tuple[float, int]]] = {}  # (when, bytes then), by watch
@@ -41,7 +42,7 @@ class ServerWatches:
         """Take commands, and have the server told."""
         live.commands.register(WATCH, self.set_watches)
         live.about["what"] = self._inspecting.what
-        live.about["allow_content"] = lambda: self._recorder.allow_content
+        live.about["allow_content"] = lambda: self._allow_content
         live.about["watches"] = self.watches
         live.beats["watches"] = self.status
 
@@ -61,7 +62,7 @@ class ServerWatches:
 
     def watches(self) -> list[dict[str, Any]]:
         """What the server has asked for and has not ended: a new server learns it from here."""
-        step = self._recorder.step
+        step = self._rank_state.step
         return [
             watch.to_json()
             for watch in self._asked.values()

@@ -47,7 +47,7 @@ class Session:
         self.on_identity: list[Callable[[Identity], object]] = []
         self.more_hooks: dict[str, Any] = {}  # what else the rank file says about the hooks
         self._settings = settings
-        self._recorder = recorder
+        self._rank_state = recorder.rank_state
         self._drain = drain
         self._model = model
         self._started_ns = time.time_ns()
@@ -74,7 +74,7 @@ class Session:
     def find_identity(self, last_call: bool = False) -> None:
         """Look whether run and attempt are known; once they are, begin to write."""
         if self.identity is None:
-            stepping = self._recorder.step >= 0
+            stepping = self._rank_state.step >= 0
             self.identity = self.finder.poll(stepping, last_call)
             if self.identity is None:
                 return
@@ -98,13 +98,13 @@ class Session:
         guard.attempt("session.files", self.write_files, switch_off=False)  # data goes on without
         most_bytes = MOST_WAITING_BYTES if self._settings.ships else None
         self._drain.writer = SegmentWriter(identity.folder, attempt, rank, most_bytes=most_bytes)
-        self._recorder.writing = True
+        self._rank_state.writes_rows = True
 
     def find_layout(self) -> None:
         """Detect the layout at the first steps, unless the user gave it."""
-        step = self._recorder.step
+        step = self._rank_state.step
         if (
-            self._recorder.layout is not None
+            self._rank_state.layout is not None
             or self._layout_tries >= LAYOUT_TRIES
             or step == self._layout_step
             or distributed() is None
@@ -118,7 +118,7 @@ class Session:
 
     def set_layout(self, layout: ParallelLayout | None) -> None:
         """Take a layout over; the rank file follows."""
-        self._recorder.layout = layout
+        self._rank_state.layout = layout
 
     def end(self, status: str, error: str | None) -> None:
         """Note how it ended; `write_files` writes it."""
@@ -148,7 +148,7 @@ class Session:
 
     def _find_device(self) -> Device:
         """Asked for once: a device that has failed would answer with its error."""
-        index = self._recorder.cuda_device
+        index = self._rank_state.cuda_device
         if self._device is CPU and index is not None:
             self._device = cuda_device(index)
         return self._device
@@ -162,7 +162,7 @@ class Session:
             local_rank=place.local_rank,
             device=self._find_device(),
             started_ns=self._started_ns,
-            layout=self._recorder.layout,
+            layout=self._rank_state.layout,
             end=self._end,
             hooks={
                 "level": self._settings.level,

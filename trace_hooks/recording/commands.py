@@ -35,6 +35,8 @@ class Live:
         """JSON that the hello tells of this rank, by name; told again when it has changed"""
         self.beats: dict[str, Callable[[], object]] = {}
         """JSON that each heartbeat tells, by name"""
+        self.on_frame: Callable[[Any], object] | None = None
+        """Takes every trace_hooks.protocol.frames.Frame to who looks at it live; None: no server"""
 
 
 class Commands:

@@ -157,8 +157,8 @@ class Drain:
         self._recorder.add_row(
             "heartbeats",
             ts_ns=now(),
-            phase=self._recorder.phase,
-            last_op=self._recorder.last_op,
+            phase=self._recorder.rank_state.phase,
+            last_op=self._recorder.rank_state.last_op,
             self_ns=account.total_ns,
             dropped=self.dropped,
             hook_errors=sum(account.errors.values()),
@@ -190,4 +190,4 @@ class Drain:
             begun_ns = thread_cpu()
             self.writer.write(name, members)
             if name == "frames":
-                self._recorder.frames_ns += thread_cpu() - begun_ns
+                self._recorder.rank_state.frames_ns += thread_cpu() - begun_ns

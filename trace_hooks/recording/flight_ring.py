@@ -71,7 +71,7 @@ class RingHeader:
 
 
 class Ring:
-    """The ring of this process; implements recorder.EnqueueRing. Raises OSError at birth only."""
+    """The ring of this process; implements rank_state.EnqueueRing. Raises OSError at birth only."""
 
     def __init__(self, path: Path, start_ticks: int, clock_offset_ns: int, signal: int = 0) -> None:
         self.path = path

@@ -30,13 +30,15 @@ class StepRow:
 
 
 class StepCounter:
-    """Implements sources.base.Steps; `on_begin` and `on_end` are called at each border."""
+    """Implements sources.context.Steps; `on_begin` and `on_end` are called at each border."""
 
     def __init__(
         self, recorder: Recorder, on_begin: Callable[[], None], on_end: Callable[[], None]
     ) -> None:
         self.explicit = False
+        self.between: Callable[[], object] | None = None
         self._recorder = recorder
+        self._rank_state = recorder.rank_state
         self._on_begin, self._on_end = on_begin, on_end
         self._next = 0
         self._running: StepRow | None = None
@@ -61,8 +63,8 @@ class StepCounter:
         self._running = StepRow(number, start_ns)
         self._running.values.update(self._early)
         self._early.clear()
-        self._recorder.step = number
-        self._recorder.phase = "step"
+        self._rank_state.step = number
+        self._rank_state.phase = "step"
         self._recorder.device_clock.begin_step()
         self._on_begin()
 
@@ -74,7 +76,7 @@ class StepCounter:
         self._on_end()
         row.end_ns = now() if at_ns is None else at_ns
         self._running = None
-        self._recorder.phase = "data"
+        self._rank_state.phase = "data"
         with self._lock:
             self._finished.append(row)
 

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 
 if TYPE_CHECKING:
     from trace_hooks.job.identity import Identity
-
-
-class Steps(Protocol):
-    """How a source that recognises steps by itself tells the tracer (unmodified scripts)."""
-
-    explicit: bool
-    """The user's own `with tracer.step(n)` is in charge; automatic steps keep out of the way."""
-
-    def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
-        """A step begins (at a `clock.now()` reading, default now); None takes the next number."""
-
-    def end(self, at_ns: int | None = None) -> None:
-        """The running step ends."""
-
-    def forget(self) -> None:
-        """Drop the running step: it turned out to be none."""
 
 
 class Source:
@@ -38,10 +22,10 @@ class Source:
     poll_s = 1.0
     """How often `poll` is called, about."""
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        self.recorder = recorder
-        self.steps = steps
-        self.level = level
+    def __init__(self, context: SourceContext) -> None:
+        self.context = context
+        self.recorder = context.recorder
+        self.rank_state = context.rank_state
 
     def install(self) -> None:
         """Put the hooks in place."""

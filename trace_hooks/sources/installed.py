@@ -7,24 +7,22 @@ from typing import Any
 
 from trace_hooks.recording import guard
 from trace_hooks.recording.drain_thread import Chore
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources import load_source
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 
 
 class InstalledSources:
-    """Those of `names` that could be loaded, in this order; `level` is one of LEVELS."""
+    """Those of `names` that could be loaded, in this order."""
 
-    def __init__(
-        self, names: Sequence[str], recorder: Recorder, steps: Steps, level: str = "layers"
-    ) -> None:
+    def __init__(self, names: Sequence[str], context: SourceContext) -> None:
         self.all: list[Source] = []
         for name in names:
             kind = guard.attempt(f"tracer.{name}.load", lambda n=name: load_source(n))  # type: ignore[misc]
             if kind is not None:
                 source = guard.attempt(
                     f"tracer.{name}.load",
-                    lambda k=kind: k(recorder, steps, level),  # type: ignore[misc]
+                    lambda k=kind: k(context),  # type: ignore[misc]
                 )
                 if source is not None:
                     source.name = source.name or name

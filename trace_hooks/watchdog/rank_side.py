@@ -22,7 +22,7 @@ from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import find_place, launch_key, start_ticks
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 from trace_hooks.settings import Settings
 from trace_hooks.watchdog.watchdog import claimed
 
@@ -35,9 +35,9 @@ START_S = 5.0
 class Watching:
     """What the host's watchdog needs of this process. Raises OSError where there is no room."""
 
-    def __init__(self, settings: Settings, recorder: Recorder, anchor: Anchor) -> None:
+    def __init__(self, settings: Settings, rank_state: RankState, anchor: Anchor) -> None:
         self._settings = settings
-        self._recorder = recorder
+        self._rank_state = rank_state
         self.folder = meeting_folder(settings.ring_folder, launch_key(os.environ))
         pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
         self._stem = self.folder / f"{pid}-{now()}"
@@ -52,7 +52,7 @@ class Watching:
         place = find_place(os.environ)
         if place is not None:
             self.ring.place("", UNPLACED, place.rank, place.world_size)
-        recorder.ring = self.ring
+        rank_state.ring = self.ring
         self.beat()
 
     def start_watchdog(self) -> None:
@@ -87,8 +87,8 @@ class Watching:
 
     def beat(self) -> None:
         """A sign of life (drain thread)."""
-        recorder = self._recorder
-        self.ring.beat(now(), recorder.step, recorder.phase, recorder.last_op)
+        state = self._rank_state
+        self.ring.beat(now(), state.step, state.phase, state.last_op)
         if self._starting is not None and self._starting.poll() is not None:
             self._starting = None  # the watchdog has left this process' family
 
@@ -100,8 +100,8 @@ class Watching:
         if self._starting is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._starting.wait(START_S)
-        self._recorder.ring = None
-        self.ring.beat(now(), self._recorder.step, "ended", "", ended=True)
+        self._rank_state.ring = None
+        self.ring.beat(now(), self._rank_state.step, "ended", "", ended=True)
         for suffix in (".ring", ".stacks", ".json"):
             self._stem.with_suffix(suffix).unlink(missing_ok=True)
 

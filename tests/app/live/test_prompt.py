@@ -32,7 +32,7 @@ def listening(rank: Rank, refuses: str = "") -> list[Prompt | Word]:
             raise ValueError(refuses)
         return "taken"
 
-    rank.recorder.live.commands.register("prompt", take)
+    rank.live.commands.register("prompt", take)
     return heard
 
 

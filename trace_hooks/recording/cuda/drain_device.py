@@ -17,7 +17,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 
 THREAD_LOCAL = 1
 _LIBRARIES = (
@@ -29,14 +29,14 @@ _LIBRARIES = (
 class DrainDevice:
     """The device that the drain thread asks. `prepare` is called on that thread."""
 
-    def __init__(self, recorder: Recorder, load: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, rank_state: RankState, load: Callable[[str], Any] | None = None) -> None:
         self.is_ready = False
-        self._recorder = recorder
+        self._rank_state = rank_state
         self._load = load or (lambda name: ctypes.CDLL(name))
 
     def prepare(self) -> None:
         """Prepare this thread once the job has a device; raises RuntimeError where it cannot be."""
-        device = self._recorder.cuda_device
+        device = self._rank_state.cuda_device
         if self.is_ready or device is None:
             return
         import torch

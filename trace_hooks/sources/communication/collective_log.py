@@ -113,6 +113,7 @@ class CollectiveLog:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self.rank_state = recorder.rank_state
         self.groups = Groups(recorder)
         self._sites: dict[tuple[str, str, int], int] = {}
         self._on_device: deque[tuple[Instance, str]] = deque()  # complete once stamps resolve
@@ -137,10 +138,10 @@ class CollectiveLog:
         tag: int = UNKNOWN,
     ) -> Instance:
         """This rank is about to enter `op`; `peer` is the other global rank of a send or recv."""
-        recorder = self.recorder
-        instance = Instance(group, op, payload, source, recorder.step, peer, tag)
-        if recorder.prompting_thread:
-            instance.is_kept = recorder.prompting_thread != get_ident()
+        recorder, state = self.recorder, self.rank_state
+        instance = Instance(group, op, payload, source, state.step, peer, tag)
+        if state.prompting_thread:
+            instance.is_kept = state.prompting_thread != get_ident()
         with group.lock:
             instance.counted_before = group.note_unseen()
             group.in_call += 1
@@ -156,8 +157,8 @@ class CollectiveLog:
         else:
             enqueue_ns = now()
         instance.enqueue_ns = enqueue_ns
-        recorder.last_op = op
-        ring = recorder.ring
+        state.last_op = op
+        ring = state.ring
         if ring is not None:
             ring.write(
                 group.group_id,
@@ -204,13 +205,13 @@ class CollectiveLog:
             return
         if instance.start_event is None:
             mark.event = None  # no work of the device: the host's times are the truth
-        recorder, group = self.recorder, instance.group
-        key = (instance.op, group.axis, recorder.chunk)
+        recorder, state, group = self.recorder, self.rank_state, instance.group
+        key = (instance.op, group.axis, state.chunk)
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = recorder.site(instance.op, group.kind, chunk=key[2])
         extra = (group.group_id, instance.seq, instance.peer, instance.num_bytes, None)
-        recorder.close(site, mark, recorder.microbatch, False, _new(Extra, extra))
+        recorder.close(site, mark, state.microbatch, False, _new(Extra, extra))
 
     def finish(self, instance: Instance, state: str, end_ns: int) -> None:
         """Nothing more will be learnt about an instance; end_ns -1 where its end was not seen."""

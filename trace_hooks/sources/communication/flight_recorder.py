@@ -89,7 +89,7 @@ class FlightRecorder(Source):
     def step_begin(self) -> None:
         """Remember when the step began: what is read later belongs to the step it ran in."""
         if self._available:
-            self._steps.append((now(), self.recorder.step))
+            self._steps.append((now(), self.rank_state.step))
 
     def poll(self) -> None:
         """Read where a group has counted more than the wrappers saw, if it is time."""
@@ -164,8 +164,8 @@ class FlightRecorder(Source):
         if key in self._under_way:
             return
         self._under_way.add(key)
-        if self.recorder.ring is not None:
-            self.recorder.ring.write(
+        if self.rank_state.ring is not None:
+            self.rank_state.ring.write(
                 row.group_id,
                 row.seq,
                 row.op,

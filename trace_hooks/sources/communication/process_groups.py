@@ -161,7 +161,7 @@ class Groups:
         named = axis_of_name(group.desc)
         if named is not None:
             return "dp" if named.startswith("dp") else named
-        layout = self._recorder.layout
+        layout = self._recorder.rank_state.layout
         return "unknown" if layout is None else layout.axis_of(group.ranks)
 
     def _meet(self, pg: Any, ranks: tuple[int, ...]) -> Group:

@@ -24,8 +24,8 @@ from trace_hooks.protocol.frames import MAX_VALUES, Frame, stored
 from trace_hooks.protocol.watches import Watch
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
-from trace_hooks.recording.token_names import TokenTexts
 from trace_hooks.sources.inspection.host_buffers import HostBuffers
+from trace_hooks.sources.inspection.token_names import TokenNames
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Capture:
         """Whether they never will: the device has failed."""
         return self._pinned is not None and self._pinned.is_lost
 
-    def frames(self, texts: TokenTexts) -> Iterator[Frame]:
+    def frames(self, texts: TokenNames) -> Iterator[Frame]:
         """The frames (drain thread, after is_ready); `texts`: of tokens."""
         unix_ns = self.ts_ns + time.time_ns() - now()
         values_NRC, labels = self.values.numpy(), None

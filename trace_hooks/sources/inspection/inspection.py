@@ -6,7 +6,7 @@ that was not started with `allow_content`. In steps whose number is a multiple o
 captured: attention weights recomputed from Q and K for the heads and rows wanted, outputs of blocks
 and MLPs, logits with the most probable next tokens and each token's loss, and with any of these the
 ids of the tokens (token_captures.py); before the optimizer steps, gradients and weights. Frames go
-to the table `frames` and to whoever looks at them live (Recorder.on_frame).
+to the table `frames` and to whoever looks at them live (Live.on_frame).
 
 Every stage and tensor-parallel rank answers for its own layers and heads under their number in the
 whole model (global_indices.py). Of copies the first speaks: replica 0, and TP rank 0 for what all
@@ -30,8 +30,8 @@ import torch
 
 from trace_hooks.protocol.watches import Ack, Watch, read_watch
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.inspection.capture_kinds import (
     attention_of,
     output_of,
@@ -43,6 +43,7 @@ from trace_hooks.sources.inspection.frame_queue import FrameQueue
 from trace_hooks.sources.inspection.parameter_captures import ParameterCaptures
 from trace_hooks.sources.inspection.sharded_vocabulary import part_here
 from trace_hooks.sources.inspection.token_captures import TokenCaptures
+from trace_hooks.sources.inspection.token_names import TokenNames
 from trace_hooks.sources.inspection.watch_list import HEADS, OUTPUTS, PARAMETERS, WatchList
 from trace_hooks.sources.tensors.attention import CALLS, AttentionCall
 from trace_hooks.sources.tensors.global_indices import (
@@ -69,23 +70,24 @@ class Inspection(Source):
     name = "inspection"
     poll_s = 0.0  # a frame is to be seen while it is new
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
-        self._watches = WatchList(recorder, self._places)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
+        self._watches = WatchList(context, self._places)
         self._seen: dict[tuple[str, int], tuple[Any, int]] = {}
         """(forward, micro-batch) captured in this step, by kind and id of the part."""
         self._length: dict[tuple[int | None, int], int] = {}  # tokens by (stage, layer)
         self._coordinates: dict[str, int] = {}
-        self._frames = FrameQueue(recorder)
+        self.token_names = TokenNames()
+        self._frames = FrameQueue(context, self.token_names)
         self._due_content: list[ActiveWatch] = []  # due in this step, but for parameters
-        self._tokens = TokenCaptures(recorder, self._frames)
-        self._parameters = ParameterCaptures(recorder, self._places, self._frames)
+        self._tokens = TokenCaptures(context.rank_state, self._frames)
+        self._parameters = ParameterCaptures(context.models, self._places, self._frames)
 
     def install(self) -> None:
         """Take the watches that were asked for at the start."""
-        if self.recorder.watches:
-            self.set_watches(self.recorder.watches, "start")
+        if self.context.options.watches:
+            self.set_watches(self.context.options.watches, "start")
 
     def uninstall(self) -> None:
         """Stop, and hand on what is there."""
@@ -134,12 +136,12 @@ class Inspection(Source):
         self._frames.release()
         self._seen.clear()
         self._tokens.step_begin()
-        if watches.begin_step(self.recorder.step):
+        if watches.begin_step(self.rank_state.step):
             self._listen()
         with charged(watches.due):
-            self._coordinates = coordinates(self.recorder) if watches.due else {}
+            self._coordinates = coordinates(self.rank_state.layout) if watches.due else {}
             self._due_content = [one for one in watches.due if one.watch.what not in PARAMETERS]
-            self.recorder.on_content = self._output if self._due_content else None
+            self.context.models.on_content = self._output if self._due_content else None
             due_parameters = [one for one in watches.due if one.watch.what in PARAMETERS]
             self._parameters.step_begin(due_parameters, self._coordinates)
 
@@ -161,7 +163,7 @@ class Inspection(Source):
         if not active:
             self._watches.due, self._due_content = [], []
             self._parameters.step_begin([], {})
-            self.recorder.on_content = None
+            self.context.models.on_content = None
             self._frames.release()
 
     @guarded("inspection.attention")
@@ -227,8 +229,8 @@ class Inspection(Source):
             "layer": layer,
             "name": place.name,
             "shard": shard,
-            "chunk": self.recorder.chunk if stage is None else stage,
-            "microbatch": self.recorder.microbatch,
+            "chunk": self.rank_state.chunk if stage is None else stage,
+            "microbatch": self.rank_state.microbatch,
         }
         for active in due:
             where = {**at, "watch": active.watch.id}
@@ -239,7 +241,7 @@ class Inspection(Source):
                 self._frames.keep(active, part, stage, made)
                 self._tokens.returned(active, part, stage, own[0], where, first)
             elif what == "logits":
-                first_id, num_parts = part_here(tensor, own[0], part, self.recorder)
+                first_id, num_parts = part_here(tensor, own[0], part, self.rank_state.layout)
                 where["shard"] = f"{shard} of {num_parts}"
                 self._tokens.returned(active, part, stage, own[0], where, first, first_id)
 
@@ -251,7 +253,7 @@ class Inspection(Source):
             speaks = holds_first_copy(tensor, self._coordinates)
             return (shard if speaks else ""), first_index(tensor, -2) if tensor.dim() > 1 else 0
         block = part if part.block is None else part.block
-        index, size = tensor_parallel(block.module, self.recorder)
+        index, size = tensor_parallel(block.module, self.rank_state.layout)
         num_rows = tensor.shape[-2] if tensor.dim() > 1 else 1
         if size > 1 and num_rows * size == self._length.get((stage, layer)):
             return f"tp={index}", index * num_rows  # sequence parallelism with plain tensors
@@ -261,7 +263,7 @@ class Inspection(Source):
 
     def _is_split(self) -> bool:
         """Whether no rank has a whole sequence (context parallelism)."""
-        layout = self.recorder.layout
+        layout = self.rank_state.layout
         return layout is not None and layout.size("cp") > 1
 
     def _is_replica(self) -> bool:
@@ -274,7 +276,7 @@ class Inspection(Source):
         One of a micro-batch takes the place of one without: torch's pipelining finds the shapes of
         a stage by a forward on made-up numbers, outside of any micro-batch.
         """
-        microbatch = self.recorder.microbatch
+        microbatch = self.rank_state.microbatch
         before = self._seen.get((kind, id(part)))
         if before is not None:
             if before[0] is forward:

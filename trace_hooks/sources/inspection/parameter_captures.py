@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import TracedModels
 from trace_hooks.sources.inspection.capture_kinds import parameter_of
 from trace_hooks.sources.inspection.captures import ActiveWatch, charged
 from trace_hooks.sources.inspection.frame_queue import FrameQueue
@@ -24,8 +24,8 @@ is_compiling = torch.compiler.is_compiling
 class ParameterCaptures:
     """Gradients and weights of one rank. Everything runs on the training thread."""
 
-    def __init__(self, recorder: Recorder, places: GlobalPlaces, frames: FrameQueue) -> None:
-        self._recorder = recorder
+    def __init__(self, models: TracedModels, places: GlobalPlaces, frames: FrameQueue) -> None:
+        self._models = models
         self._places = places
         self._frames = frames
         self._due: Sequence[ActiveWatch] = ()
@@ -59,7 +59,7 @@ class ParameterCaptures:
         self._optimizers.add(id(optimizer))
         with charged(self._due):
             own = {id(p) for group in optimizer.param_groups for p in group["params"]}
-            for model, stage in list(self._recorder.models.values()):
+            for model, stage in list(self._models.roots.values()):
                 for path, parameter in model.named_parameters():
                     layer = self._places.parameter_layer(path, stage)
                     wanted = [o for o in self._due if layer != NO_LAYER and o.wants(layer)]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources.inspection.capture_kinds import TOP, samples_of
 from trace_hooks.sources.inspection.captures import ActiveWatch, Capture, Rows
 from trace_hooks.sources.tensors.global_indices import first_index, tensor_parallel
@@ -28,12 +28,14 @@ NOWHERE = -1
 """Id of no token."""
 
 
-def part_here(tensor: Any, own: Tensor, part: Part, recorder: Recorder) -> tuple[int, int]:
+def part_here(
+    tensor: Any, own: Tensor, part: Part, layout: ParallelLayout | None
+) -> tuple[int, int]:
     """(first id, number of parts) of the vocabulary of which `own`, this rank's part of `tensor`,
     has the logits. Plain tensors are taken to be cut evenly, as Megatron's are.
     """
     if not hasattr(tensor, "placements"):
-        index, size = tensor_parallel(part.module, recorder)
+        index, size = tensor_parallel(part.module, layout)
         return index * own.shape[-1], size
     mesh, last = tensor.device_mesh, (-1, tensor.dim() - 1)
     axes = [axis for axis, one in enumerate(tensor.placements) if getattr(one, "dim", None) in last]

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from trace_hooks.protocol.frames import ITEM_BYTES
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.inspection.capture_kinds import samples_of, token_rows
 from trace_hooks.sources.inspection.captures import ActiveWatch, Capture, Rows, charged
@@ -69,8 +69,8 @@ class _Returned:
 class TokenCaptures:
     """Ids and losses of one rank. Everything runs on the training thread."""
 
-    def __init__(self, recorder: Recorder, frames: FrameQueue) -> None:
-        self._recorder = recorder
+    def __init__(self, rank_state: RankState, frames: FrameQueue) -> None:
+        self._rank_state = rank_state
         self._frames = frames
         self._patches = Patches()
         self._is_listening = False
@@ -184,8 +184,8 @@ class TokenCaptures:
             "layer": UNKNOWN,
             "shard": "whole",
             "name": "" if part is None else part.name,
-            "microbatch": self._recorder.microbatch,
-            "chunk": self._recorder.chunk if stage is None else stage,
+            "microbatch": self._rank_state.microbatch,
+            "chunk": self._rank_state.chunk if stage is None else stage,
         }
         num_bytes = len(samples) * min(ids_BR.shape[-1], MOST_IDS) * ITEM_BYTES["float32"]
         if not due[0].allows(0, num_bytes):  # no frames of the watch, but bytes of its

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from trace_hooks.protocol.watches import MAX_WATCHES, Ack, Watch
 from trace_hooks.recording.clock import now
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.inspection.captures import ActiveWatch
 from trace_hooks.sources.tensors.global_indices import GlobalPlaces
 from trace_hooks.sources.tensors.tensor_names import output_place
@@ -32,11 +32,14 @@ REFUSED = (
 class WatchList:
     """Watches of one rank."""
 
-    def __init__(self, recorder: Recorder, places: GlobalPlaces) -> None:
+    def __init__(self, context: SourceContext, places: GlobalPlaces) -> None:
         self.active: list[ActiveWatch] = []
         self.due: list[ActiveWatch] = []
         self.heads: dict[int, tuple[int, int]] = {}  # (first, number) of this rank, by layer
-        self._recorder = recorder
+        self._recorder = context.recorder
+        self._models = context.models
+        self._rank_state = context.rank_state
+        self._allow_content = context.options.allow_content
         self._places = places
         self._lock = threading.RLock()  # a signal handler may stop the tracer meanwhile
         self._asked: dict[str, tuple[Watch, ...]] = {}  # by who asked
@@ -113,21 +116,21 @@ class WatchList:
             why_not = f"another watch has the id {watch.id}; give this one an id of its own"
         if why_not is not None:
             return Ack(watch.id, False, why_not)
-        if not self._recorder.models:
+        if not self._models.roots:
             return Ack(watch.id, True, "taken; this rank has no model yet")
         layers = [n for n in self._places.layers() if watch.layers is None or n in watch.layers]
         where = f"layers {_listed(layers)}" if watch.what != "logits" else "the head"
         return Ack(watch.id, True, f"taken for {where} of this rank")
 
     def _why_not(self, watch: Watch) -> str | None:
-        recorder = self._recorder
-        if not recorder.allow_content:
+        layout = self._rank_state.layout
+        if not self._allow_content:
             return REFUSED
-        if watch.what == "attention" and recorder.layout is not None:
-            size = recorder.layout.size("cp")
+        if watch.what == "attention" and layout is not None:
+            size = layout.size("cp")
             if size > 1:
                 return f"no rank has all keys under context parallelism (cp {size})"
-        if not recorder.models:
+        if not self._models.roots:
             return None
         layers = self._places.layers()
         if watch.what == "logits":
@@ -156,7 +159,7 @@ class WatchList:
     def _compiled_layers(self) -> set[int]:
         """Layers that are compiled as a whole, or whose attention is."""
         found: set[int] = set()
-        for model, stage in list(self._recorder.models.values()):
+        for model, stage in list(self._models.roots.values()):
             for part in find_parts(model):
                 tensor = output_place(part.name, type(part.module).__name__).tensor
                 if part.compiled and tensor in ("residual", "attention"):

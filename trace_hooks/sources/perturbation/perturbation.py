@@ -31,8 +31,8 @@ from trace_hooks.protocol.perturbations import MARK, PERTURB, Perturbation
 from trace_hooks.protocol.watches import Ack
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.perturbation.perturbation_list import PerturbationList
 from trace_hooks.sources.perturbation.perturbed_outputs import (
     OrElse,
@@ -53,13 +53,13 @@ class Perturbing(Source):
 
     name = "perturbing"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
-        self._asked = PerturbationList(recorder, self._places)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
+        self._asked = PerturbationList(context, self._places)
         self._under: dict[str, Under] = {}
         self._kept: list[tuple[Tensor, Tensor]] = []  # (changed extent, what it was), in order
-        self._outputs = PerturbedOutputs(recorder, self._places, self._under, self._failed)
+        self._outputs = PerturbedOutputs(context, self._places, self._under, self._failed)
         self._has_stepped = False  # a torch optimizer has
         self._handle: Any = None
 
@@ -68,10 +68,11 @@ class Perturbing(Source):
 
         Before those who look at weights: they see what the optimizer gets.
         """
-        self.recorder.live.commands.register(PERTURB, self._command)
-        self.recorder.live.about["allow_perturbation"] = lambda: self.recorder.allow_perturbation
-        self.recorder.live.beats["perturbations"] = self._asked.to_json
-        if self.recorder.allow_perturbation:
+        live, is_allowed = self.context.live, self.context.options.allow_perturbation
+        live.commands.register(PERTURB, self._command)
+        live.about["allow_perturbation"] = lambda: is_allowed
+        live.beats["perturbations"] = self._asked.to_json
+        if is_allowed:
             self._handle = register_optimizer_step_pre_hook(self._before_optimizer)
 
     def uninstall(self) -> None:
@@ -90,7 +91,7 @@ class Perturbing(Source):
         if not self._asked.number and not self._under:
             return
         self._take_back()  # of a step that no optimizer ended
-        step = self.recorder.step
+        step = self.rank_state.step
         wanted = self._asked.current()
         for name, under in list(self._under.items()):
             if wanted.get(name) is not under.asked:
@@ -100,7 +101,7 @@ class Perturbing(Source):
                 self._forget(asked)
         due = [one for one in wanted.values() if one.steps[0] <= step <= one.steps[1]]
         if due:
-            self._outputs.coordinates = coordinates(self.recorder)
+            self._outputs.coordinates = coordinates(self.rank_state.layout)
             with OrElse(self._failed):
                 for asked in due:
                     self._perturb(asked)
@@ -111,7 +112,7 @@ class Perturbing(Source):
             return
         self._take_back()
         for under in list(self._under.values()):
-            if under.asked.steps[1] <= self.recorder.step:
+            if under.asked.steps[1] <= self.rank_state.step:
                 self._forget(under.asked)
 
     def _command(self, value: Any) -> str:
@@ -139,7 +140,7 @@ class Perturbing(Source):
     @torch.no_grad()
     def _perturb_weights(self, under: Under) -> None:
         asked = under.asked
-        for model, stage in list(self.recorder.models.values()):
+        for model, stage in list(self.context.models.roots.values()):
             for path, parameter in model.named_parameters():
                 if self._places.parameter_layer(path, stage) != asked.layer:
                     continue
@@ -151,7 +152,7 @@ class Perturbing(Source):
                 shard = own[1]
                 if getattr(parameter, "tensor_model_parallel", False):  # Megatron's mark
                     shard = f"tp={self._outputs.coordinates.get('tp', 0)}"
-                draw = draw_of(asked, self.recorder.step, plain_path(path), shard)
+                draw = draw_of(asked, self.rank_state.step, plain_path(path), shard)
                 # .data: a graph that somebody has kept is not told, and goes on
                 extent = extent_of(own[0].data, asked.extent, draw)
                 self._kept.append((extent, extent.clone()))

@@ -11,7 +11,7 @@ from typing import Any
 from trace_hooks.protocol.perturbations import MAX_PERTURBATIONS, Perturbation, requested
 from trace_hooks.protocol.watches import Ack
 from trace_hooks.recording.guard import disabled
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.global_indices import GlobalPlaces
 
 REFUSED = (
@@ -25,9 +25,9 @@ HOOKS = ("tracer.perturbing.step_begin", "perturbing.output", "perturbing.attent
 class PerturbationList:
     """What is asked for and not over, by id."""
 
-    def __init__(self, recorder: Recorder, places: GlobalPlaces) -> None:
+    def __init__(self, context: SourceContext, places: GlobalPlaces) -> None:
         self.number = 0
-        self._recorder = recorder
+        self._context = context
         self._places = places
         self._lock = threading.RLock()  # a signal handler may stop the tracer meanwhile
         self._wanted: dict[str, Perturbation] = {}
@@ -79,8 +79,8 @@ class PerturbationList:
         return Ack(name, True, "ends before the next step")
 
     def _why_not(self, asked: Perturbation) -> str | None:
-        recorder = self._recorder
-        if not recorder.allow_perturbation:
+        step = self._context.rank_state.step
+        if not self._context.options.allow_perturbation:
             return REFUSED
         if any(name in disabled for name in HOOKS):
             return "a perturbation has failed on this rank, so it takes no other; its log says why"
@@ -88,12 +88,12 @@ class PerturbationList:
             return f"{MAX_PERTURBATIONS} perturbations are asked for; end one of them first"
         if asked.id in self._wanted:
             return f"another perturbation has the id {asked.id}; give this one an id of its own"
-        if asked.steps[0] <= recorder.step:
+        if asked.steps[0] <= step:
             return (
-                f"step {asked.steps[0]} has begun on this rank, which is in step {recorder.step}; "
+                f"step {asked.steps[0]} has begun on this rank, which is in step {step}; "
                 "begin later, so that all ranks begin at the same step"
             )
-        if recorder.models and asked.layer not in self._places.layers():
+        if self._context.models.roots and asked.layer not in self._places.layers():
             there = ", ".join(map(str, self._places.layers())) or "none"
             return f"this rank has no layer {asked.layer}; its layers: {there}"
         return None

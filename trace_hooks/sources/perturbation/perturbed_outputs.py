@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trace_hooks.protocol.perturbations import Perturbation
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.perturbation.perturbed_values import (
     Draw,
     on_first_tensor,
@@ -79,12 +79,13 @@ class PerturbedOutputs:
 
     def __init__(
         self,
-        recorder: Recorder,
+        context: SourceContext,
         places: GlobalPlaces,
         under: dict[str, Under],
         fail: Callable[[], object],
     ) -> None:
-        self.recorder = recorder
+        self._models = context.models
+        self._rank_state = context.rank_state
         self.coordinates: dict[str, int] = {}
         """of this rank, by axis; set with each step"""
         self._places = places
@@ -100,7 +101,7 @@ class PerturbedOutputs:
             return
         whats = ("residual",) if asked.target == "residual" else ("attention", "mlp")
         whats = whats if asked.module is None else (asked.module,)
-        for model, stage in list(self.recorder.models.values()):
+        for model, stage in list(self._models.roots.values()):
             for part in find_parts(model):
                 what = output_place(part.name, type(part.module).__name__).tensor
                 if what not in whats or self._places.layer(part, stage) != asked.layer:
@@ -136,7 +137,7 @@ class PerturbedOutputs:
                 under.asked,
                 part.name,
                 shard or self._rows_here(part, stage, tensor),
-                self.recorder.microbatch,
+                self._rank_state.microbatch,
                 self._others(),
             )
             return perturbed(tensor, under.asked, draw)
@@ -149,7 +150,7 @@ class PerturbedOutputs:
     def _rows_here(self, part: Part, stage: int | None, tensor: Tensor) -> str:
         """Which part of a plain tensor this is: of sequence parallelism, or whole."""
         block = part if part.block is None else part.block
-        index, size = tensor_parallel(block.module, self.recorder)
+        index, size = tensor_parallel(block.module, self._rank_state.layout)
         length = self._lengths.get((stage, self._places.layer(part, stage)))
         rows = tensor.shape[-2] if tensor.dim() > 1 else 1
         return f"tp={index}" if size > 1 and rows * size == length else "whole"
@@ -182,4 +183,4 @@ class PerturbedOutputs:
         return found
 
     def _draw(self, asked: Perturbation, *names: object) -> Draw:
-        return draw_of(asked, self.recorder.step, *names)
+        return draw_of(asked, self._rank_state.step, *names)

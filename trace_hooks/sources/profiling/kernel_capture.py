@@ -34,8 +34,8 @@ from torch.autograd import profiler
 from trace_hooks.protocol.capture_request import COMMAND, CaptureRequest, read_request
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import now, thread_cpu
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.profiling.profiled_rows import STEP, ProfiledSpan, spans_of
 from trace_hooks.sources.profiling.profiled_steps import Capture, cost, numbers
@@ -57,8 +57,8 @@ class KernelCapture(Source):
     name = "kernel_capture"
     poll_s = 0.2
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._asked: CaptureRequest | None = None
         self._running: Capture | None = None
         self._stopped: Capture | None = None  # its rows are yet to be handed over
@@ -72,7 +72,7 @@ class KernelCapture(Source):
 
     def install(self) -> None:
         """Take the command."""
-        self.recorder.live.commands.register(COMMAND, self.ask)
+        self.context.live.commands.register(COMMAND, self.ask)
 
     def uninstall(self) -> None:
         """End what runs, and hand on what is there."""
@@ -97,10 +97,10 @@ class KernelCapture(Source):
         if self._running is not None or self._stopped is not None:
             raise ValueError("this rank is still busy with the capture before; try again later")
         with self._asking:
-            first = self.recorder.step + 1 if request.first is None else request.first
+            first = self.rank_state.step + 1 if request.first is None else request.first
             self._before_ns = 0
             self._asked = CaptureRequest(request.steps, first)
-            step = self.recorder.step  # read after: a step that begins now finds the request
+            step = self.rank_state.step  # read after: a step that begins now finds the request
             if step >= first:
                 self._asked = None
                 raise ValueError(f"this rank is in step {step} already; ask for a later one")
@@ -114,13 +114,13 @@ class KernelCapture(Source):
         if self._asked is not None:
             with self._asking:
                 asked = self._asked
-                if asked is None or asked.first is None or self.recorder.step < asked.first:
+                if asked is None or asked.first is None or self.rank_state.step < asked.first:
                     return
                 self._asked = None
             guard.attempt("kernel_capture.start", lambda: self._start(asked), switch_off=False)
         if self._running is not None:
-            self._running.windows.add(self.recorder.step, now())
-            self._annotation = profiler.record_function(f"{STEP}{self.recorder.step}")
+            self._running.windows.add(self.rank_state.step, now())
+            self._annotation = profiler.record_function(f"{STEP}{self.rank_state.step}")
             self._annotation.__enter__()
 
     def step_end(self) -> None:
@@ -136,7 +136,7 @@ class KernelCapture(Source):
             guard.attempt("kernel_capture.stop", lambda: self._stop(running), switch_off=False)
 
     def _start(self, asked: CaptureRequest) -> None:
-        step = self.recorder.step
+        step = self.rank_state.step
         if step != asked.first:
             self._say(f"step {asked.first} did not come, this is step {step}: not captured")
             return

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from trace_hooks.protocol.frames import Frame, stored
 from trace_hooks.protocol.prompts import PROMPT, Prompt
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.global_indices import AttentionPlace
 
 PROMPT_TOKENS, THE_END = -1, -2
@@ -28,12 +28,12 @@ _LONGEST_TEXT = 100
 
 
 class PromptFrames:
-    """Frames of one prompt (training thread); each goes to Recorder.on_frame."""
+    """Frames of one prompt (training thread); each goes to Live.on_frame."""
 
-    def __init__(self, asked: Prompt, recorder: Recorder, text: Callable[[int], str]) -> None:
+    def __init__(self, asked: Prompt, context: SourceContext, text: Callable[[int], str]) -> None:
         self.layers = frozenset(asked.layers)
         self._watch = f"{PROMPT}.{asked.id}"
-        self._recorder = recorder
+        self._context = context
         self._text = text
         self._rows: list[tuple[AttentionPlace, npt.NDArray[np.float32]]] = []
 
@@ -85,13 +85,13 @@ class PromptFrames:
         row_begin: int = 0,
         labels: str | None = None,
     ) -> None:
-        give = self._recorder.on_frame
+        give = self._context.live.on_frame
         if give is None:
             return
         numbers = stored(np.ascontiguousarray(values))
         give(
             Frame(
-                step=self._recorder.step,
+                step=self._context.rank_state.step,
                 ts_ns=time.time_ns(),
                 watch=self._watch,
                 what=what,

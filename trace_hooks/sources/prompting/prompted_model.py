@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.prompts import MAX_PROMPT, read_ids
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources.prompting.prompt_state import device_of
 
 TOP = 20
@@ -42,9 +42,9 @@ class PromptedModel:
         self._forward = forward
         self._longest = longest or _longest(self.models)
 
-    def why_not(self, recorder: Recorder) -> str | None:
+    def why_not(self, layout: ParallelLayout | None) -> str | None:
         """Why nothing can be prompted here; None where it can."""
-        stages = recorder.layout.size("pp") if recorder.layout else 1
+        stages = layout.size("pp") if layout else 1
         if self._forward is None and (len(self.models) > 1 or stages > 1):
             return (
                 "not supported: this rank holds stages of a pipeline; give tracer.prompts a "

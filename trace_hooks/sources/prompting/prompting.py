@@ -29,8 +29,8 @@ from trace_hooks.job.rendezvous import own_connection
 from trace_hooks.protocol.prompts import PROMPT, Prompt, Word, told
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import now, thread_cpu
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.prompting.agreement import STOP, Agreement
 from trace_hooks.sources.prompting.prompt_frames import PromptFrames
 from trace_hooks.sources.prompting.prompt_state import undisturbed
@@ -54,9 +54,9 @@ class Prompting(Source):
 
     name = "prompting"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
         self._lock = threading.RLock()  # a signal handler may stop the tracer meanwhile
         self._asked: Prompt | None = None
         self._goes = False  # the server has said that all ranks have taken it
@@ -67,7 +67,7 @@ class Prompting(Source):
 
     def install(self) -> None:
         """Take the command."""
-        self.recorder.live.commands.register(PROMPT, self.ask)
+        self.context.live.commands.register(PROMPT, self.ask)
 
     def uninstall(self) -> None:
         """Drop what waits."""
@@ -88,8 +88,8 @@ class Prompting(Source):
             if why_not is not None:
                 raise ValueError(why_not)
             self._asked, self._goes = asked, False
-            self.recorder.between_steps = self._after_step
-        return f"runs after step {asked.step}, this rank is in step {self.recorder.step}"
+            self.context.steps.between = self._after_step
+        return f"runs after step {asked.step}, this rank is in step {self.rank_state.step}"
 
     def _hear(self, word: Word) -> str:
         asked = self._asked
@@ -102,46 +102,45 @@ class Prompting(Source):
         return f"goes after step {asked.step}"
 
     def _why_not(self, asked: Prompt) -> str | None:
-        recorder = self.recorder
-        if not recorder.allow_content:
+        if not self.context.options.allow_content:
             return REFUSED
         if self._model is None:
             return UNKNOWN
-        if not self.steps.explicit:
+        if not self.context.steps.explicit:
             return NO_STEPS
         if self._asked is not None or self._frames is not None:
             return "another prompt is under way on this rank; wait until it is over"
-        if asked.step is None or asked.step <= recorder.step:
+        if asked.step is None or asked.step <= self.rank_state.step:
             return f"step {asked.step} has begun on this rank; ask for a later one"
-        return self._model.why_not(recorder)
+        return self._model.why_not(self.rank_state.layout)
 
     def _drop(self) -> None:
         with self._lock:
             self._asked = None
-            self.recorder.between_steps = None
+            self.context.steps.between = None
 
     def _after_step(self) -> None:
         """A step has ended on the training thread."""
         asked = self._asked
-        if asked is None or asked.step is None or self.recorder.step < asked.step:
+        if asked is None or asked.step is None or self.rank_state.step < asked.step:
             return
         goes = self._goes
         self._drop()
-        if self.recorder.step == asked.step:  # ranks count alike: else none of them is here
+        if self.rank_state.step == asked.step:  # ranks count alike: else none of them is here
             guard.attempt("prompting.run", lambda: self._run(asked, goes), switch_off=False)
 
     def _run(self, asked: Prompt, goes: bool) -> None:
-        model, recorder = self._model, self.recorder
+        model = self._model
         assert model is not None
         begun_ns, begun_cpu_ns = now(), thread_cpu()
-        frames = self._frames = PromptFrames(asked, recorder, model.text)
+        frames = self._frames = PromptFrames(asked, self.context, model.text)
         running = _Running(asked, model, frames, self._agreement(asked), self._listening)
-        recorder.prompting_thread = threading.get_ident()
+        self.rank_state.prompting_thread = threading.get_ident()
         try:
             with undisturbed(model.models):
                 running.run(goes)
         finally:
-            recorder.prompting_thread = 0
+            self.rank_state.prompting_thread = 0
             self._frames = None
         self._tell(asked, running, now() - begun_ns, thread_cpu() - begun_cpu_ns)
 
@@ -149,7 +148,11 @@ class Prompting(Source):
         """What it cost; not what was said, which is content."""
         recorder = self.recorder
         recorder.add_span(
-            recorder.site(PROMPT, "host"), now() - ns, now(), step=recorder.step, cpu_ns=cpu_ns
+            recorder.site(PROMPT, "host"),
+            now() - ns,
+            now(),
+            step=self.rank_state.step,
+            cpu_ns=cpu_ns,
         )
         early = ", ended early" if running.problem else ""
         recorder.add_row(
@@ -186,7 +189,7 @@ class Prompting(Source):
             CALLS.listen(self._heard)
 
     def _is_first_copy(self) -> bool:
-        own = coordinates(self.recorder)
+        own = coordinates(self.rank_state.layout)
         return all(at == 0 for axis, at in own.items() if axis not in ("tp", "pp"))
 
     def _heard(self, call: AttentionCall) -> None:
@@ -199,7 +202,7 @@ class Prompting(Source):
             return
         if call.num_rows < self._length or call.num_keys < self._length:
             return
-        if place.shard == "whole" and coordinates(self.recorder).get("tp", 0):
+        if place.shard == "whole" and coordinates(self.rank_state.layout).get("tp", 0):
             return
         last = slice(self._length - 1, self._length)
         found_HT = weights(call, range(call.num_heads), last, 0)[:, 0, : self._length]

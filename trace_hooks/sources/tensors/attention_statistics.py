@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.attention import CALLS, AttentionCall, summary, summary_rows
 from trace_hooks.sources.tensors.global_indices import AttentionPlace, GlobalPlaces
 from trace_hooks.sources.tensors.tensor_names import Place
@@ -46,15 +46,15 @@ class AttentionStatistics(Source):
     name = "attention_statistics"
     poll_s = POLL_S
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
         self._due: DueStep | None = None
-        self._copies = Copies(recorder)
+        self._copies = Copies(context.recorder)
 
     def install(self) -> None:
         """Listen to calls of attention, if statistics are wanted at all."""
-        if self.recorder.statistics_every:
+        if self.context.options.statistics_every:
             CALLS.listen(self._called)
 
     def uninstall(self) -> None:
@@ -66,9 +66,9 @@ class AttentionStatistics(Source):
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
         self.step_end()
-        every = self.recorder.statistics_every
-        due = every > 0 and self.recorder.step >= 0 and self.recorder.step % every == 0
-        self._due = DueStep(self.recorder.step) if due else None
+        every = self.context.options.statistics_every
+        due = every > 0 and self.rank_state.step >= 0 and self.rank_state.step % every == 0
+        self._due = DueStep(self.rank_state.step) if due else None
 
     def step_end(self) -> None:
         """Send what was looked at to the host."""

@@ -14,7 +14,8 @@ from typing import Any
 from torch import nn
 
 from trace_hooks.job.process_info import distributed
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.attention import AttentionCall
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, output_place, parameter_place
 from trace_hooks.sources.training.module_parts import Part, find_parts
@@ -40,10 +41,11 @@ class AttentionPlace:
 
 
 class GlobalPlaces:
-    """Places in the models that a recorder watches."""
+    """Places in the models that the source `modules` has hooked."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, context: SourceContext) -> None:
+        self._models = context.models
+        self._rank_state = context.rank_state
         self._counts: dict[int, int] = {}  # by id of a model: layers of a stage counted from 0
         self._layers: tuple[list[int], list[int]] = ([], [])  # (ids of the models, their layers)
 
@@ -65,7 +67,7 @@ class GlobalPlaces:
 
     def layers(self) -> list[int]:
         """Layers of this rank, ascending."""
-        models = dict(self._recorder.models)
+        models = dict(self._models.roots)
         if list(models) != self._layers[0]:
             found = {
                 self.layer(part, stage)
@@ -77,19 +79,19 @@ class GlobalPlaces:
 
     def attention(self, call: AttentionCall) -> AttentionPlace | None:
         """Place of a call that is about to run on this thread; None outside of watched models."""
-        recorder = self._recorder
-        running = None if recorder.running_part is None else recorder.running_part()
+        models, state = self._models, self._rank_state
+        running = None if models.running_part is None else models.running_part()
         if running is None:
             return None
         part, stage, mark = running
-        index, size = tensor_parallel(part.module, recorder)
+        index, size = tensor_parallel(part.module, state.layout)
         return AttentionPlace(
             part,
             stage,
             self.layer(part, stage),
             output_place(part.name, type(part.module).__name__).name,
-            recorder.chunk if stage is None else stage,
-            recorder.microbatch,
+            state.chunk if stage is None else stage,
+            state.microbatch,
             f"tp={index}" if size > 1 else "whole",
             index * call.num_heads,
             index * call.num_key_heads,
@@ -98,10 +100,10 @@ class GlobalPlaces:
 
     def _before(self, stage: int | None) -> int:
         """Layers of the stages before, where this one's model counts from 0 anew."""
-        stage = self._recorder.chunk if stage is None else stage
+        stage = self._rank_state.chunk if stage is None else stage
         if stage <= 0:
             return 0
-        for model, at in list(self._recorder.models.values()):
+        for model, at in list(self._models.roots.values()):
             if at is None or at == stage:
                 return stage * self._count(model)
         return 0
@@ -114,7 +116,7 @@ class GlobalPlaces:
         return self._counts[id(model)]
 
 
-def tensor_parallel(module: nn.Module, recorder: Recorder) -> tuple[int, int]:
+def tensor_parallel(module: nn.Module, layout: ParallelLayout | None) -> tuple[int, int]:
     """(index, size): this rank's place on the axis over which the heads of `module` are spread.
 
     Told by its parameters: DTensors on a mesh axis `tp`, or Megatron's mark; (0, 1) where none is.
@@ -127,17 +129,17 @@ def tensor_parallel(module: nn.Module, recorder: Recorder) -> tuple[int, int]:
             coordinate = mesh.get_coordinate()
             if at >= 0 and coordinate and not parameter.placements[at].is_replicate():
                 return coordinate[at], mesh.size(at)
-        elif getattr(parameter, "tensor_model_parallel", False) and recorder.layout is not None:
+        elif getattr(parameter, "tensor_model_parallel", False) and layout is not None:
             dist = distributed()
             if dist is not None:
                 rank = dist.get_rank()
-                return recorder.layout.coords(rank)["tp"], recorder.layout.size("tp")
+                return layout.coords(rank)["tp"], layout.size("tp")
     return 0, 1
 
 
-def coordinates(recorder: Recorder) -> dict[str, int]:
+def coordinates(layout: ParallelLayout | None) -> dict[str, int]:
     """This rank's index on every axis of the layout; empty where that is not known."""
-    dist, layout = distributed(), recorder.layout
+    dist = distributed()
     if dist is None or layout is None or not layout.has(dist.get_rank()):
         return {}
     return layout.coords(dist.get_rank())

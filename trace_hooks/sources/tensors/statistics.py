@@ -29,9 +29,9 @@ from torch.optim.optimizer import (
 )
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.histograms import statistics
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, Place, output_place, parameter_place
 from trace_hooks.sources.tensors.tensor_samples import (
@@ -61,16 +61,16 @@ class Statistics(Source):
     name = "statistics"
     poll_s = POLL_S
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._due: DueStep | None = None
-        self._copies = Copies(recorder)
+        self._copies = Copies(context.recorder)
         self._chunks: dict[Any, int] = {}  # by layer, or by name outside of layers
         self._handles: list[Any] = []
 
     def install(self) -> None:
         """Watch optimizers, if statistics are wanted at all."""
-        if self.recorder.statistics_every:
+        if self.context.options.statistics_every:
             self._handles = [
                 register_optimizer_step_pre_hook(self._before_step),
                 register_optimizer_step_post_hook(self._after_step),
@@ -78,7 +78,7 @@ class Statistics(Source):
 
     def uninstall(self) -> None:
         """Take the hooks away and hand on what is there."""
-        self.recorder.on_output = None
+        self.context.models.on_output = None
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -88,10 +88,10 @@ class Statistics(Source):
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
         self.step_end()
-        every = self.recorder.statistics_every
-        due = every > 0 and self.recorder.step % every == 0
-        self._due = DueStep(self.recorder.step) if due else None
-        self.recorder.on_output = self._output if due else None
+        every = self.context.options.statistics_every
+        due = every > 0 and self.rank_state.step % every == 0
+        self._due = DueStep(self.rank_state.step) if due else None
+        self.context.models.on_output = self._output if due else None
 
     def step_end(self) -> None:
         """Send what was looked at to the host; what an optimizer hook adds later follows."""
@@ -135,7 +135,7 @@ class Statistics(Source):
     def _output(self, part: Part, chunk: int, output: Any) -> None:
         """A part of a model has returned."""
         due = self._due
-        microbatch = self.recorder.microbatch
+        microbatch = self.rank_state.microbatch
         if due is None or not part.module.training or not due.wants(part, microbatch):
             return
         found = next((own for tensor in tensors_in(output) if (own := own_part(tensor))), None)
@@ -243,7 +243,7 @@ class Statistics(Source):
         Made anew each time: FSDP2 and others put new parameters in a model's place.
         """
         owners: dict[int, tuple[Place, int]] = {}
-        for model, stage in list(self.recorder.models.values()):
+        for model, stage in list(self.context.models.roots.values()):
             for path, parameter in model.named_parameters():
                 place = parameter_place(path)
                 chunk = self._chunks.get(_chunk_key(place), UNKNOWN) if stage is None else stage

@@ -19,7 +19,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
-from trace_hooks.sources.base import Steps
+from trace_hooks.sources.context import Steps
 
 
 class AutoSteps:

@@ -20,9 +20,10 @@ from torch.utils.data import dataloader
 
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
 
@@ -35,9 +36,9 @@ class DataLoaders(Source):
 
     name = "data"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._auto = AutoSteps.shared(steps)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._auto = AutoSteps.shared(context.steps)
         self._patches = Patches()
         self._pid = os.getpid()
 
@@ -87,9 +88,9 @@ class DataLoaders(Source):
             recorder.site(source, "data_wait" if in_workers else "data_fetch"),
             begin_ns,
             end_ns,
-            step=recorder.step,
+            step=self.rank_state.step,
             cpu_ns=thread_cpu() - cpu_ns,
-            microbatch=recorder.microbatch,
+            microbatch=self.rank_state.microbatch,
         )
         recorder.add_row(
             "data_batches",

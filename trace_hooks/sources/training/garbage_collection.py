@@ -11,8 +11,8 @@ import gc
 
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 
 MIN_NS = 50_000
 """A collection of a young generation that took less is not recorded."""
@@ -26,8 +26,8 @@ class GarbageCollector(Source):
 
     name = "gc"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._callback = self._collecting  # one bound method, so that it can be removed
         self._begun: tuple[int, int] | None = None  # wall and CPU ns; only one collects at a time
 
@@ -53,7 +53,7 @@ class GarbageCollector(Source):
                     self.recorder.site(f"gc generation {generation}", "gc"),
                     begin_ns,
                     end_ns,
-                    step=self.recorder.step,
+                    step=self.rank_state.step,
                     cpu_ns=thread_cpu() - cpu_ns,
-                    microbatch=self.recorder.microbatch,
+                    microbatch=self.rank_state.microbatch,
                 )

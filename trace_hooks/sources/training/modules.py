@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
-from trace_hooks.recording.recorder import Mark, Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.recording.recorder import Mark
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.backward import BackwardSpans, Border, ModuleBackward, graph_task
@@ -100,22 +101,20 @@ class PartCalls:
         if "modules.forward_end" in disabled:
             return
         source, stage = self.source, self.stage
-        recorder = source.recorder
-        chunk = recorder.chunk if stage is None else stage
+        state = source.rank_state
+        chunk = state.chunk if stage is None else stage
         site, backward_site = self._sites.get(chunk) or self.sites(chunk)
         backward = border = None
         if is_grad_enabled():
             if source.auto.waiting and graph_task() < 0:
                 source.auto.activity(now())
-            backward = ModuleBackward(
-                source.backward, self.part, backward_site, recorder.microbatch
-            )
+            backward = ModuleBackward(source.backward, self.part, backward_site, state.microbatch)
             tensor = _first_with_grad(args)
             if tensor is None and kwargs:
                 tensor = _first_with_grad(kwargs.values())
             if tensor is not None:
                 border = backward.end_at_input(tensor)
-        source.open.calls.append((self, site, recorder.open(), backward, border))
+        source.open.calls.append((self, site, source.recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
     def leave(self, output: Any, args: Any) -> None:
@@ -128,18 +127,18 @@ class PartCalls:
                 break
         else:
             return
-        recorder = source.recorder
-        if recorder.prompting_thread:
+        state, models = source.rank_state, source.models
+        if state.prompting_thread:
             mark.thread.depth = mark.depth
             return
-        recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
+        source.recorder.close(site, mark, state.microbatch, graph_task() >= 0)
         if backward is None:
             return
-        if recorder.on_output is not None:
-            chunk = recorder.chunk if self.stage is None else self.stage
-            recorder.on_output(self.part, chunk, output)
-        if recorder.on_content is not None:
-            recorder.on_content(self.part, self.stage, output, args)
+        if models.on_output is not None:
+            chunk = state.chunk if self.stage is None else self.stage
+            models.on_output(self.part, chunk, output)
+        if models.on_content is not None:
+            models.on_content(self.part, self.stage, output, args)
         tensor = _first_with_grad((output,))
         told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
         if border is not None and not told:
@@ -151,29 +150,30 @@ class Modules(Source):
 
     name = "modules"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self.auto = AutoSteps.shared(steps)
-        self.backward = BackwardSpans(recorder)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.models = context.models
+        self.auto = AutoSteps.shared(context.steps)
+        self.backward = BackwardSpans(context.recorder)
         self.open = _Open()
         self._patches = Patches()
         self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
         self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
         self._watched: dict[int, Part] = {}
-        self._roots = recorder.models
+        self._roots = context.models.roots
         self._discovery = Discovery(self._watch_found)
 
     def install(self) -> None:
         """Look for models and for torch.compile from now on."""
-        if self.level == "steps":
+        if self.context.options.level == "steps":
             return
-        self.recorder.running_part = self._running_part
+        self.models.running_part = self._running_part
         self._patches.replace(torch, "compile", self._around_compile)
         self._discovery.install()
 
     def uninstall(self) -> None:
         """Take every hook off the watched modules."""
-        self.recorder.running_part = None
+        self.models.running_part = None
         self._discovery.uninstall()
         self._patches.restore()
         for module_id in list(self._handles):
@@ -201,10 +201,10 @@ class Modules(Source):
         return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
 
     def _watch_found(self, model: nn.Module, stage: int | None = None) -> None:
-        if self.level == "steps":
+        if self.context.options.level == "steps":
             return
         self._roots[id(model)] = (model, stage)
-        for part in find_parts(model, self.level):
+        for part in find_parts(model, self.context.options.level):
             if id(part.module) not in self._watched:
                 self._watched[id(part.module)] = part
                 self._hook(part, stage)

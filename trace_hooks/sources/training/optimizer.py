@@ -18,8 +18,9 @@ from torch.optim.optimizer import (
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
-from trace_hooks.recording.recorder import Mark, Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.recording.recorder import Mark
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.training.autostep import AutoSteps
 
 is_compiling = torch.compiler.is_compiling
@@ -30,9 +31,9 @@ class Optimizers(Source):
 
     name = "optimizer"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self.auto = AutoSteps.shared(steps)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.auto = AutoSteps.shared(context.steps)
         self._handles: list[Any] = []
         self._open: list[tuple[int, Mark]] = []  # (id of the optimizer, mark), outermost first
 

@@ -177,14 +177,15 @@ def _begin(
     action = action_of(*args, **kwargs)
     if action is None:
         return None
-    running = _Running(action, recorder.open(), (recorder.microbatch, recorder.chunk))
-    recorder.microbatch, recorder.chunk = action.microbatch, action.chunk
+    state = recorder.rank_state
+    running = _Running(action, recorder.open(), (state.microbatch, state.chunk))
+    state.microbatch, state.chunk = action.microbatch, action.chunk
     return running
 
 
 @guarded("pipeline.action_end")
 def _end(recorder: Recorder, running: _Running) -> None:
-    action = running.action
-    recorder.microbatch, recorder.chunk = running.outer
+    action, state = running.action, recorder.rank_state
+    state.microbatch, state.chunk = running.outer
     site = recorder.site(action.name, action.kind, chunk=action.chunk)
     recorder.close(site, running.mark, action.microbatch)

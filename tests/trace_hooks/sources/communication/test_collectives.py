@@ -25,6 +25,7 @@ from trace_hooks.sources.communication.collectives import Collectives
 from trace_hooks.sources.communication.flight_recorder import FlightRecorder
 from trace_hooks.sources.communication.functional import FunctionalCollectives
 from trace_hooks.sources.communication.process_groups import Groups, group_id
+from trace_hooks.sources.context import SourceContext
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +42,7 @@ def recorder() -> Recorder:
 
 
 def installed(kind: Any, recorder: Recorder) -> Iterator[Any]:
-    source = kind(recorder, None)
+    source = kind(SourceContext(recorder, None))
     source.install()
     yield source
     source.uninstall()
@@ -99,7 +100,7 @@ def test_a_dump_laid_out_otherwise_is_parsed_whole() -> None:
 def test_unseen_collectives_follow_from_the_flight_recorder(
     recorder: Recorder, flight: FlightRecorder
 ) -> None:
-    recorder.step = 4
+    recorder.rank_state.step = 4
     flight.step_begin()
     all_reduce(3)
     read_until(flight, rows=3)
@@ -189,7 +190,7 @@ def test_numbers_go_on_where_the_group_stands(wrapped: Collectives, recorder: Re
     wrapped.uninstall()
     all_reduce(3)
     later = Recorder()
-    second = Collectives(later, None)  # type: ignore[arg-type]
+    second = Collectives(SourceContext(later, None))  # type: ignore[arg-type]
     second.install()
     all_reduce()
     second.uninstall()

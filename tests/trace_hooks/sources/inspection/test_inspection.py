@@ -197,14 +197,14 @@ def test_frames_go_to_who_looks_at_them():
     model = TinyGPT()
     seen: list[Frame] = []
     with watching(model, {"what": "mlp"}) as (traced, _source):
-        traced.recorder.on_frame = seen.append
-        traced.recorder.writing = False
+        traced.live.on_frame = seen.append
+        traced.rank_state.writes_rows = False
         forward_backward(traced, model)
         assert frames(traced) == []  # the run is not known yet
         assert [(one.what, one.layer) for one in seen] == [("tokens", -1), ("mlp", 0), ("mlp", 1)]
         assert abs(seen[0].ts_ns - time.time_ns()) < 60e9
         assert decode(seen[1].encode()).name == "layers.0.mlp"
-        traced.recorder.writing = True
+        traced.rank_state.writes_rows = True
         assert [one.data for one in frames(traced)] == [one.data for one in seen[1:]]
 
 

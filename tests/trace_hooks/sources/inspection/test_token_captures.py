@@ -14,9 +14,8 @@ from torch.nn import functional
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from tests.trace_hooks.watched_models import frames, step, watching
 from trace_hooks.protocol.frames import Frame, decode
-from trace_hooks.recording import token_names
-from trace_hooks.recording.token_names import TokenTexts
-from trace_hooks.sources.inspection import inspection
+from trace_hooks.sources.inspection import inspection, token_names
+from trace_hooks.sources.inspection.token_names import TokenNames
 
 pytestmark = pytest.mark.torch
 
@@ -63,8 +62,8 @@ def test_what_attention_returns_is_no_attention():
 
 def test_ids_have_texts_where_the_script_has_a_tokenizer():
     model = TinyGPT()
-    with watching(model, LOGITS) as (traced, _):
-        traced.recorder.token_texts.use(lambda ids: f"<{ids[0]}>" if ids[0] != 5 else 1 / 0)
+    with watching(model, LOGITS) as (traced, source):
+        source.token_names.use(lambda ids: f"<{ids[0]}>" if ids[0] != 5 else 1 / 0)
         step(traced, 0)
         ids = torch.tensor([[5, 1, 2], [3, 4, 16]])
         loss_of(model, ids).backward()
@@ -239,7 +238,7 @@ def test_what_the_script_tells_counts():
 
 
 def test_texts_are_short_and_labels_fit_into_a_frame(monkeypatch: pytest.MonkeyPatch):
-    texts = TokenTexts()
+    texts = TokenNames()
     texts.use(lambda ids: "x" * 1000)
     assert json.loads(texts.labels([4, -1]) or "") == [[4, "x" * token_names.MAX_TEXT], None]
     monkeypatch.setattr(token_names, "MAX_LABELS", 50)

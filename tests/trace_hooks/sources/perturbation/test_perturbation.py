@@ -33,9 +33,8 @@ def perturbable(
     model: nn.Module, allow: bool = True, errors: bool = False
 ) -> Iterator[tuple[Tracing, Perturbing]]:
     """A model that may be perturbed; steps are begun by `run`."""
-    with tracing("modules", errors=errors) as traced:
-        traced.recorder.allow_perturbation = allow
-        source = Perturbing(traced.recorder, traced.steps)
+    with tracing("modules", errors=errors, allow_perturbation=allow) as traced:
+        source = Perturbing(traced.context)
         source.install()
         traced.watch(model)
         try:
@@ -59,7 +58,7 @@ def run(
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     for number in range(first, steps):
-        traced.recorder.step = number
+        traced.rank_state.step = number
         source.step_begin()
         if seen:
             seen(number, "before")
@@ -190,10 +189,10 @@ def test_weights_come_back_where_no_optimizer_does():
         steps_of = {"step_end": 2, "step_begin": 4, "uninstall": 6}
         for leave, number in steps_of.items():
             assert source.ask(WEIGHTS | {"id": leave, "steps": [number, number]}).ok
-            traced.recorder.step = number
+            traced.rank_state.step = number
             source.step_begin()
             assert differing(parameters(model), clean)
-            traced.recorder.step += leave == "step_begin"
+            traced.rank_state.step += leave == "step_begin"
             getattr(source, leave)()
             assert not differing(parameters(model), clean), leave
 
@@ -205,7 +204,7 @@ def test_a_script_that_goes_on_after_an_error_has_its_weights():
         clean = parameters(model)
         assert source.ask(WEIGHTS).ok
         assert source.ask(WEIGHTS | {"id": "b", "kind": "bit_flip", "strength": None, "bit": 40}).ok
-        traced.recorder.step = 2
+        traced.rank_state.step = 2
         guard.attempt("tracer.perturbing.step_begin", source.step_begin)
         assert "perturbing" in str(guard.account.errors)
         assert not differing(parameters(model), clean)
@@ -265,7 +264,7 @@ def test_outputs_are_changed_in_the_window_and_gradients_pass(
         assert source.ask(asked | {"target": target, "module": module, "layer": 1}).ok
         grads = []
         for number in range(3):
-            traced.recorder.step = number
+            traced.rank_state.step = number
             source.step_begin()
             model.zero_grad()
             loss_of(model, batch(0)).backward()
@@ -279,9 +278,9 @@ def test_outputs_are_changed_in_the_window_and_gradients_pass(
         assert torch.equal(grads[0], grads[2])
         assert not torch.equal(grads[0], grads[1])
         model.eval()
-        traced.recorder.step = 1
+        traced.rank_state.step = 1
         source.ask(asked | {"id": "again", "steps": [2, 2], "target": target, "layer": 1})
-        traced.recorder.step = 2
+        traced.rank_state.step = 2
         source.step_begin()
         model(batch(0))
         assert torch.equal(outputs[-1], first)
@@ -333,7 +332,7 @@ def test_a_head_of_attention(kind: str):
     with perturbable(model) as (traced, source):
         assert source.ask(HEAD | strength | {"kind": kind, "steps": [1, 1]}).ok
         for number in range(3):
-            traced.recorder.step = number
+            traced.rank_state.step = number
             source.step_begin()
             loss_of(model, batch(0)).backward()
             source.step_end()
@@ -393,7 +392,7 @@ def test_a_copy_of_the_model_is_not_perturbed():
     model = seeded(TinyGPT)
     with perturbable(model) as (traced, source):
         source.ask(NOISE | {"target": "residual", "layer": 0})
-        traced.recorder.step = 2
+        traced.rank_state.step = 2
         source.step_begin()
         twin = copy.deepcopy(model)
         assert not torch.equal(twin(batch(0)), model(batch(0)))
@@ -404,7 +403,7 @@ def test_weights_that_nobody_would_take_back_are_left():
     with perturbable(model) as (traced, source):
         clean = parameters(model)
         assert source.ask(WEIGHTS | {"steps": [0, 3]}).ok
-        traced.recorder.step = 0
+        traced.rank_state.step = 0
         source.step_begin()
         assert not differing(parameters(model), clean)
         assert "no torch optimizer has stepped" in traced.rows("marks")[-1]["text"]
@@ -416,10 +415,10 @@ def test_refusals():
         text = source.ask(WEIGHTS).text
         assert text.startswith("this job lets nobody change its model; start it with allow_")
         command = {"type": "command", "id": 4, "name": "perturb", "args": WEIGHTS}
-        ack = traced.recorder.live.commands.answer(command)
+        ack = traced.live.commands.answer(command)
         assert ack == {"type": "ack", "id": 4, "ok": False, "text": text}
     with perturbable(model) as (traced, source):
-        answer = traced.recorder.live.commands.answer
+        answer = traced.live.commands.answer
 
         def refused(value: Any) -> str:
             ack = answer(command | {"args": value})
@@ -427,7 +426,7 @@ def test_refusals():
             assert not ack["ok"]
             return str(ack["text"])
 
-        traced.recorder.step = 4
+        traced.rank_state.step = 4
         assert refused(WEIGHTS).startswith("step 2 has begun on this rank, which is in step 4")
         later = WEIGHTS | {"steps": [5, 6]}
         assert refused(later | {"layer": 9}) == "this rank has no layer 9; its layers: 0, 1"
@@ -441,7 +440,7 @@ def test_refusals():
         for number in range(7):
             assert source.ask(later | {"id": f"p{number}"}).ok
         assert refused(later | {"id": "p8"}).startswith("8 perturbations are asked for")
-        assert traced.recorder.live.about["allow_perturbation"]() is True
+        assert traced.live.about["allow_perturbation"]() is True
 
 
 def test_an_extent_is_spread_over_a_tensor_however_it_lies():

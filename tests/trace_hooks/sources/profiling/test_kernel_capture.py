@@ -33,13 +33,13 @@ class Job:
 
     def ask(self, **args: object) -> str:
         command = {"type": "command", "id": "c1", "name": "capture_kernels", "args": args}
-        ack = self.recorder.live.commands.answer(command)
+        ack = self.traced.live.commands.answer(command)
         assert ack is not None
         assert ack["ok"], ack["text"]
         return str(ack["text"])
 
     def step(self, number: int) -> None:
-        self.recorder.step = number
+        self.traced.rank_state.step = number
         self.source.step_begin()
         self.model(torch.ones(2, 8)).sum().backward()
         self.source.step_end()
@@ -77,7 +77,7 @@ def test_operators_come_with_steps_tracks_and_nesting(job: Job) -> None:
 
 
 def test_without_a_step_the_next_one_is_captured(job: Job) -> None:
-    job.recorder.step = 7
+    job.traced.rank_state.step = 7
     job.ask(steps=1)
     job.step(8)
     job.hand_over()
@@ -85,7 +85,7 @@ def test_without_a_step_the_next_one_is_captured(job: Job) -> None:
 
 
 def test_what_cannot_be_captured_is_refused(job: Job) -> None:
-    job.recorder.step = 7
+    job.traced.rank_state.step = 7
     with pytest.raises(ValueError, match="in step 7 already"):
         job.source.ask({"steps": 1, "from": 7})
     job.source.ask({"steps": 2, "from": 8})
@@ -154,7 +154,7 @@ def test_the_jobs_own_profiler_has_the_right_of_way(job: Job) -> None:
     assert "uses torch's profiler itself" in job.told()[-1]
     job.ask(steps=2)
     job.step(1)
-    job.recorder.step = 2
+    job.traced.rank_state.step = 2
     job.source.step_begin()
     job.model(torch.ones(2, 8))
     with profile(activities=[ProfilerActivity.CPU]) as own:

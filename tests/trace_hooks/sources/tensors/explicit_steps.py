@@ -17,9 +17,8 @@ def watching(
     model: nn.Module, kind: type[Source], every: int = 1, errors: bool = False
 ) -> Iterator[Tracing]:
     """Modules and statistics of `model` recorded; steps are begun by `step`."""
-    with tracing("modules", errors=errors) as traced:
-        traced.recorder.statistics_every = every
-        statistics = kind(traced.recorder, traced.steps)
+    with tracing("modules", errors=errors, statistics_every=every) as traced:
+        statistics = kind(traced.context)
         statistics.install()
         traced.sources.append(statistics)
         traced.watch(model)
@@ -28,7 +27,7 @@ def watching(
 
 def step(traced: Tracing, number: int) -> None:
     """A step begins."""
-    traced.recorder.step = number
+    traced.rank_state.step = number
     traced.sources[-1].step_begin()
 
 

@@ -47,15 +47,15 @@ def test_gc_callbacks_are_as_before():
 def test_a_save_is_a_span_and_the_phase_says_so():
     class Phase:
         def __reduce__(self):
-            seen.append(traced.recorder.phase)
+            seen.append(traced.rank_state.phase)
             return str, ()
 
     seen: list[str] = []
     with tracing("checkpoint") as traced:
-        traced.recorder.phase = "step"
+        traced.rank_state.phase = "step"
         torch.save(Phase(), io.BytesIO())
         assert seen == ["checkpoint"]
-        assert traced.recorder.phase == "step"
+        assert traced.rank_state.phase == "step"
         assert [(s.kind, s.name) for s in traced.spans()] == [("checkpoint", "torch.save")]
 
 
@@ -63,7 +63,7 @@ def test_a_save_that_fails_passes_its_error_and_ends_the_phase():
     with tracing("checkpoint") as traced:
         with pytest.raises(Exception, match="pickle"):
             torch.save(lambda: None, io.BytesIO())
-        assert traced.recorder.phase == "init"
+        assert traced.rank_state.phase == "init"
         assert len(traced.spans()) == 1
 
 
@@ -91,7 +91,7 @@ def test_savers_are_restored():
 
 def test_memory_counters_at_the_end_of_a_step():
     with tracing("memory") as traced:
-        traced.recorder.step = 4
+        traced.rank_state.step = 4
         traced.source("memory").step_end()
         (row,) = traced.rows("memory")
         assert row["step"] == 4

@@ -7,12 +7,13 @@ import torch
 
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.training.memory import Memory
 
 
 def row_of_a_step() -> dict[str, Any]:
     recorder = Recorder()
-    Memory(recorder, StepCounter(recorder, int, int)).step_end()
+    Memory(SourceContext(recorder, StepCounter(recorder, int, int))).step_end()
     ((table, values),) = recorder.rows
     assert table == "memory"
     return values

@@ -107,9 +107,9 @@ def test_backward_spans_keep_the_micro_batch_and_chunk_of_their_forward():
         traced.watch(model)
         losses = []
         for microbatch, chunk in ((0, 1), (1, 3)):
-            traced.recorder.microbatch, traced.recorder.chunk = microbatch, chunk
+            traced.rank_state.microbatch, traced.rank_state.chunk = microbatch, chunk
             losses.append(loss_of(model, batch(microbatch)))
-        traced.recorder.microbatch, traced.recorder.chunk = -1, -1
+        traced.rank_state.microbatch, traced.rank_state.chunk = -1, -1
         for loss in reversed(losses):
             loss.backward()
         whose = [(span.row.microbatch, span.chunk) for span in traced.spans("backward")]

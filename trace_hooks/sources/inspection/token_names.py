@@ -16,7 +16,7 @@ MAX_LABELS = 1 << 18
 """Characters of the labels of one frame: quoted once more they fit into its header."""
 
 
-class TokenTexts:
+class TokenNames:
     """Texts by id; `decode` is the script's, from a list of ids to text."""
 
     def __init__(self) -> None:
