@@ -95,7 +95,7 @@ def difference(
         with installed(*names) as (recorder, sources):
             if model is not None:
                 for source in sources:
-                    source.watch(model)
+                    source.instrument(model)
             loop_ns(call, 100)  # a hook's first calls are timed one by one
             for _ in range(REPEATS):
                 hooked.append(loop_ns(call, count))

@@ -1,4 +1,4 @@
-"""The one tracer of this process: started, found again, forgotten, given up in a forked child."""
+"""The one tracer of this process: its start, its end, and what a forked child does with it."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def _forget(tracer: Tracer) -> None:
 
 
 def _is_importing_main() -> bool:
-    """Whether a spawned worker is importing the user's script: that is not the script running."""
+    """Whether a spawned worker is only importing the user's script."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 def _after_fork() -> None:
-    """In a forked child: no thread, no files, no hooks; a `start` of its own begins anew."""
+    """In a forked child: no thread, no files, no hooks; a `start` of its own makes a new tracer."""
     global _current, _inherited
     if _current is not None:
         _inherited, _current = _current, None
@@ -74,7 +74,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class NullTracer(Tracer):
-    """The tracer of TRACE_HOOKS=0 and of processes that are no ranks: does nothing at all."""
+    """The tracer of TRACE_HOOKS=0 and of processes that are not ranks: does nothing at all."""
 
     def __init__(self) -> None:
         self.recorder = Recorder()

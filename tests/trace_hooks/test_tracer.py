@@ -229,7 +229,7 @@ def test_what_is_inspected_is_written_and_wrong_watches_are_answered(tmp_path: P
 def test_without_the_source_a_watch_is_answered(tmp_path: Path) -> None:
     tracer = start(tmp_path, allow_content=True)
     (ack,) = tracer.inspect({"what": "mlp"})
-    assert ack.text == "the source inspection is off; nothing can be watched"
+    assert ack.text == "the source inspection is off; nothing can be captured"
     tracer.stop()
 
 

@@ -114,7 +114,7 @@ class Tracing:
 
     def watch(self, model: nn.Module, stage: int | None = None) -> None:
         for source in self.sources:
-            source.watch(model, stage)
+            source.instrument(model, stage)
 
     def spans(self, *kinds: str) -> list[Span]:
         """Spans by begin, outer before inner."""

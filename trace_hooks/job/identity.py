@@ -10,7 +10,7 @@ from trace_hooks.job.process_info import Place
 
 @dataclass(frozen=True)
 class Shared:
-    """What rank 0 tells the others."""
+    """What rank 0 decides and shares with the others."""
 
     run: str
     attempt: int
@@ -19,12 +19,12 @@ class Shared:
     clock_offset_ns: int  # Unix - monotonic on rank 0
     clock_err_ns: int
     start: str = field(default="", repr=False)  # id of this start of the job
-    secret: str = field(default="", repr=False)  # of the run; '' where no server is named
+    secret: str = field(default="", repr=False)  # of the run; '' without a server
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What one process is in its run."""
+    """The run, attempt and rank of one process."""
 
     shared: Shared
     place: Place

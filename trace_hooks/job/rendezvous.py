@@ -1,7 +1,7 @@
-"""Which run and attempt this process belongs to.
+"""How the ranks of a job agree on their run and attempt.
 
 Rank 0 decides and shares it through the key-value store that torch.distributed has already made:
-a few bytes, no barrier. The other ranks look for it now and then and keep their rows meanwhile.
+a few bytes, no barrier. The other ranks look there now and then and hold their rows until then.
 Everything here runs on the drain thread.
 """
 
@@ -34,20 +34,20 @@ from trace_hooks.settings import Settings
 log = logging.getLogger("trace_hooks")
 
 JOIN_WAIT_S = 5.0
-"""How long a process nobody gave a rank waits for torch.distributed, unless steps begin before."""
+"""A process without a rank waits this long for torch.distributed, unless a step begins first."""
 
 GROUP_WAIT_S = 120.0
-"""How long one rank of several that trains waits for the group's store before it helps itself."""
+"""A rank that trains waits this long for the group's store, then derives an identity by itself."""
 
 SETUP_WAIT_S = 1800.0
-"""How long one that does not train yet waits: imports and checkpoints may come before the group."""
+"""The same for a rank that does not train yet: imports and checkpoints may come first."""
 
 LAST_CALL_S = 2.0
-"""How long a rank that ends early waits for rank 0 to tell."""
+"""A rank that ends early waits this long for rank 0 to share the identity."""
 
 
 class IdentityFinder:
-    """Finds the identity of this process, bit by bit; ask `poll` until it answers."""
+    """Finds the identity of this process; call `poll` until it returns one."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class IdentityFinder:
         self._settings = settings
         self._clock = clock
         self._environ = environ
-        # an agent's store outlives a restart: what the last attempt said must not be read again
+        # a torchrun agent's store outlives a restart: never read what the last attempt wrote
         names = ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")
         launch = "-".join(environ.get(name, "") for name in names)
         self.prefix = f"trace_hooks/{launch}/{ordinal}"
@@ -72,7 +72,7 @@ class IdentityFinder:
         self._store: Any = None
 
     def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
-        """Identity, as soon as it is known. `stepping`: training runs; `last_call`: it ends."""
+        """Identity, once it is known. `stepping`: training runs; `last_call`: it is ending."""
         waited_s = time.monotonic() - self._begun_s
         place = find_place(self._environ)
         if place is None:
@@ -85,13 +85,15 @@ class IdentityFinder:
             return None
         if place.rank == 0:
             return self._identity(self._decide(), place)
-        found = self._ask_store(LAST_CALL_S if last_call else 0.0)
-        if found is not None:
-            return self._identity(found, place)
+        shared = self._ask_store(LAST_CALL_S if last_call else 0.0)
+        if shared is not None:
+            return self._identity(shared, place)
         return self._without_group(place) if alone else None
 
     def share(self, identity: Identity) -> bool:
-        """Tell the other ranks, once the group has a store; True when there is nothing to do."""
+        """Share it with the other ranks once the group has a store; True when nothing is left to
+        do.
+        """
         if identity.place.rank != 0 or identity.place.world_size == 1:
             return True
         store = self.own_store()
@@ -121,7 +123,7 @@ class IdentityFinder:
         return self._decided
 
     def _secret(self, folder: Path) -> str:
-        """What shows a server that this job has the run in `folder`."""
+        """The secret that proves to a server that the run in `folder` is this job's."""
         return run_secret(folder) if self._settings.server is not None else ""
 
     def _run_of_agent(self) -> str | None:
@@ -136,9 +138,9 @@ class IdentityFinder:
     def own_store(self) -> Any:
         """The job's key-value store; None where there is no group.
 
-        A store on TCP comes on a connection of our own and stays. Any other is the job's own and is
-        not kept: a FileStore removes its file when the last of its ranks lets go of it, and a job
-        that makes its next group with that file would meet addresses of the last one.
+        A TCP store is cloned to a connection of our own, which is kept. Any other store is the
+        job's and is not kept: a FileStore removes its file when the last of its ranks closes it,
+        and a job that made its next group with that file would find old addresses in it.
         """
         if self._store is None and (group := distributed()) is not None:
             jobs = group.distributed_c10d._get_default_store()
@@ -149,7 +151,7 @@ class IdentityFinder:
         return self._store
 
     def _ask_store(self, patience_s: float) -> Shared | None:
-        """What rank 0 says; None while it has not. Also None when its store is gone."""
+        """What rank 0 has shared; None before it has, and when its store is gone."""
         store = self.own_store()
         until_s = time.monotonic() + patience_s
         with suppress(RuntimeError):
@@ -162,7 +164,7 @@ class IdentityFinder:
         return None
 
     def _without_group(self, place: Place) -> Identity:
-        """Identity of a rank whose job never initialised its group: by what the folder says."""
+        """Identity of a rank whose job never initialised its group: guessed from the folder."""
         guess = (
             f"rank {place.rank} of {place.world_size} never saw a process group; its attempt is a "
             "guess by the run folder"
@@ -175,7 +177,7 @@ class IdentityFinder:
         attempt = next(n for n in range(len(taken) + 1) if n not in taken)
         created_ns = _created_ns(folder) or self._begun_ns
         start = new_start()
-        with suppress(OSError):  # the other ranks that share this folder find the same
+        with suppress(OSError):  # other ranks that share this folder read the same
             start = first_text(attempt_file(folder, attempt), start) or start
         secret = self._secret(folder)
         shared = Shared(run, attempt, created_ns, *self._clock, start, secret)
@@ -183,9 +185,10 @@ class IdentityFinder:
 
 
 def own_connection(store: Any) -> Any:
-    """A TCP store anew, so that a rank blocked in the job's one does not block us; others as is.
+    """A clone of a TCP store, so that a rank blocked in the job's one does not block us.
 
-    A clone of a FileStore would count as one more rank that uses the file.
+    Any other store is returned as it is: a clone of a FileStore counts as one more rank on its
+    file.
     """
     try:
         return store.clone() if _is_tcp(store) else store

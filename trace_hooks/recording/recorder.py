@@ -17,13 +17,13 @@ from trace_hooks.recording.rank_state import RankState
 from trace_hooks.schema import KINDS, UNKNOWN
 
 MAX_ROWS = 500_000
-"""Rows of each list kept when nothing drains them (a hung disk), up to about 250 MB a list; what
-comes beyond is dropped and counted."""
+"""Rows that each list keeps when nothing drains them (a hung disk), up to about 250 MB a list;
+further rows are dropped and counted."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place that records spans: what all its spans have in common."""
+    """A place in the code that records spans: what all its spans have in common."""
 
     name: str
     kind: str
@@ -36,10 +36,9 @@ class Site:
 
 
 class Mark:
-    """The beginning of a span; made by Recorder.open only; read only, but an event
-    may be given up.
+    """The beginning of a span, made by Recorder.open; read-only, but for an event that is given up.
 
-    No tuple, and without a constructor: that would cost as much as the rest of a span.
+    Neither a tuple nor with a constructor: that would cost as much as the rest of a span.
     """
 
     __slots__ = ("begin_ns", "cpu_ns", "depth", "event", "step", "thread")
@@ -53,7 +52,7 @@ class Mark:
 
 
 class Extra(NamedTuple):
-    """What only some spans carry."""
+    """Fields that only some spans have."""
 
     group_id: int = 0
     coll_seq: int = UNKNOWN
@@ -112,7 +111,7 @@ class ThreadState:
 
 
 class _Threads(threading.local):
-    """The state of each thread; a thread's first span also notes what the thread is called."""
+    """The state of each thread; a thread's first span also notes its name."""
 
     def __init__(self, thread_names: dict[int, str]) -> None:
         self.state = state = ThreadState()
@@ -130,7 +129,7 @@ def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
 
 
 class Recorder:
-    """Where every source of one process puts what it saw. Times are `clock.now()` readings."""
+    """Rows of one process, as its sources record them. Times are `clock.now()` readings."""
 
     def __init__(self, device_clock: DeviceClock | None = None) -> None:
         self.rank_state = RankState()
@@ -156,7 +155,7 @@ class Recorder:
         self._stamp = None if type(clock) is HostClock else clock.mark
 
     def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
-        """Number of a place that records spans, to be asked for once and kept."""
+        """Number of a place that records spans; callers get it once and keep it."""
         key = (name, kind, mode, chunk)
         known = self._site_ids.get(key)
         if known is None:
@@ -170,7 +169,7 @@ class Recorder:
         return self.thread_names.get(ident) or f"thread {ident}"
 
     def track(self, name: str) -> int:
-        """Number in place of a thread for spans of a track that is no thread (drain thread)."""
+        """Number that stands for a track which is not a thread (drain thread)."""
         number = self._tracks.get(name)
         if number is None:
             number = self._tracks[name] = -1 - len(self._tracks)
@@ -198,8 +197,9 @@ class Recorder:
         recompute: bool = False,
         extra: Extra | None = None,
     ) -> None:
-        """End the span begun with `mark`. A span left open (an exception) is simply not recorded:
-        closing an outer one sets the depth right again.
+        """End the span begun with `mark`.
+
+        A span that an exception left open is not recorded; closing an outer one corrects the depth.
         """
         end_ns, thread, spans = now(), mark.thread, self.spans
         thread.depth = depth = mark.depth
@@ -236,8 +236,8 @@ class Recorder:
         thread: int | None = None,
         depth: int | None = None,
     ) -> None:
-        """Record a span whose times are known already (monotonic ns); of this thread at its present
-        depth unless told otherwise.
+        """Record a span whose times are known already (monotonic ns); by default of this thread, at
+        its present depth.
         """
         if len(self.spans) >= MAX_SPAN_FIELDS:
             self.dropped += 1
@@ -261,7 +261,7 @@ class Recorder:
         )
 
     def add_collective(self, row: CollectiveRow) -> None:
-        """Record an instance that is complete, or known never to be."""
+        """Record an instance that is complete, or will never be."""
         if len(self.collectives) >= MAX_ROWS:
             self.dropped += 1
             return

@@ -9,9 +9,9 @@ from trace_hooks.sources.base import Source
 
 
 def load_source(name: str) -> type[Source]:
-    """Class of a source; raises ValueError for a name that is none."""
+    """Class of a source; raises ValueError for an unknown name."""
     if name not in SOURCES:
         raise ValueError(f"unknown source {name!r}; known: {', '.join(SOURCES)}")
     module, _, attribute = SOURCES[name].partition(":")
-    found: type[Source] = getattr(import_module(f"trace_hooks.sources.{module}"), attribute)
-    return found
+    source: type[Source] = getattr(import_module(f"trace_hooks.sources.{module}"), attribute)
+    return source

@@ -1,7 +1,7 @@
 """A rank's side of the watchdog: its ring, its signal for stacks, and the watchdog's start.
 
-Stacks of a hung rank cannot come from a Python thread, which waits for the GIL with the rest:
-faulthandler writes them at C level when the watchdog sends a signal (specs/hooks.md rule 6).
+A Python thread cannot write the stacks of a hung rank, since it waits for the GIL like the others:
+faulthandler writes them at C level when the watchdog sends a signal.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from trace_hooks.watchdog.watchdog import claimed
 log = logging.getLogger("trace_hooks")
 
 START_S = 5.0
-"""How long the end of a very short job waits for its watchdog to have started."""
+"""The end of a very short job waits this long for its watchdog to have started."""
 
 
-class Watching:
-    """What the host's watchdog needs of this process. Raises OSError where there is no room."""
+class RankSide:
+    """What this process gives to the host's watchdog. Raises OSError where there is no room."""
 
     def __init__(self, settings: Settings, rank_state: RankState, anchor: Anchor) -> None:
         self._settings = settings
@@ -56,7 +56,7 @@ class Watching:
         self.beat()
 
     def start_watchdog(self) -> None:
-        """Start the host's watchdog if this is the first rank on this host, whichever that is."""
+        """Start the host's watchdog, if this is the first rank of this launch on this host."""
         if claimed(self.folder):
             self._starting = subprocess.Popen(
                 [
@@ -86,16 +86,16 @@ class Watching:
         self.ring.place(shared.run, shared.attempt, place.rank, place.world_size)
 
     def beat(self) -> None:
-        """A sign of life (drain thread)."""
+        """Record a heartbeat (drain thread)."""
         state = self._rank_state
         self.ring.beat(now(), state.step, state.phase, state.last_op)
         if self._starting is not None and self._starting.poll() is not None:
-            self._starting = None  # the watchdog has left this process' family
+            self._starting = None  # the watchdog has detached from this process
 
     def end(self) -> None:
-        """The rank ends in order: nobody needs its ring.
+        """Remove the ring: the rank ends in order.
 
-        The signal stays registered: its default action would end the process.
+        The signal stays registered, because its default action would end the process.
         """
         if self._starting is not None:
             with suppress(subprocess.TimeoutExpired):
@@ -117,7 +117,7 @@ def meeting_folder(base: Path | None, launch: str) -> Path:
     mine.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = mine.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
-        raise PermissionError(f"{mine} belongs to somebody else")
+        raise PermissionError(f"{mine} belongs to another user")
     if state.st_mode & 0o077:
         mine.chmod(0o700)
     folder = mine / launch
@@ -126,7 +126,7 @@ def meeting_folder(base: Path | None, launch: str) -> Path:
 
 
 def free_signal() -> int:
-    """A real-time signal nobody uses; 0 where there is none."""
+    """A real-time signal that no code handles; 0 where there is none."""
     for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN, -1):
         if signal.getsignal(number) is signal.SIG_DFL:
             return int(number)
@@ -134,7 +134,7 @@ def free_signal() -> int:
 
 
 def _environ_of_watchdog() -> dict[str, str]:
-    """Environment in which this very package is found, and nothing is traced."""
-    here = str(Path(__file__).resolve().parents[2])
-    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    """Environment in which this package is importable, and tracing is off."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    paths = [package_root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRACE_HOOKS": "0"}

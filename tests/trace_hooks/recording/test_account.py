@@ -141,7 +141,7 @@ def test_a_thread_of_the_hooks_is_charged_without_a_gap() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    found = guard.account.beside.by_thread_and_source()
+    found = guard.account.on_own_threads.by_thread_and_source()
     assert found[DRAIN, "writing"] > 8 * MS > 4 * MS > found[DRAIN, "heartbeats"] > 2 * MS
     assert sum(found.values()) == pytest.approx(spent[0], rel=0.02)
     assert guard.account.training_ns == 0

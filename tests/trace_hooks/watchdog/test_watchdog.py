@@ -195,7 +195,7 @@ def test_the_meeting_folder_is_this_users_alone(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "target").mkdir(parents=True)
     (elsewhere / mine.name).symlink_to(elsewhere / "target")
-    with pytest.raises(PermissionError, match="somebody else"):
+    with pytest.raises(PermissionError, match="another user"):
         meeting_folder(elsewhere, "launch")
 
 

@@ -1,4 +1,4 @@
-"""Captures on their way from the training thread to the table `frames` and to those who look."""
+"""Captures between the training thread and the table `frames` and the dashboard."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from trace_hooks.sources.inspection.token_names import TokenNames
 from trace_hooks.sources.training.module_parts import Part
 
 MAX_WAITING_BYTES = 256 << 20
-"""Of captures not yet taken by the drain thread, and of frames that cannot be written yet."""
+"""Bytes of captures that the drain thread has not taken, and of frames that cannot be written
+yet."""
 
 LAST_COPY_S = 0.5
-"""How long the end of training waits for the last copy."""
+"""The end of training waits this long for the last copy."""
 
 _COLUMNS = tuple(
     field.name for field in fields(Frame) if field.name not in ("attempt", "rank", "ts_ns")
@@ -49,14 +50,14 @@ class FrameQueue:
         made: Iterator[Capture],
         counted: bool = True,
     ) -> None:
-        """Make captures, count what they cost, hand them on. `counted`: as frames of the watch.
+        """Make captures, charge their cost, queue them. `counted`: among the frames of the watch.
 
-        Those of a stage outside of any micro-batch wait for the end of the step: they may be of
-        made-up numbers, by which torch's pipelining finds shapes.
+        Those of a stage outside of any micro-batch wait for the end of the step: they may come from
+        the made-up numbers with which torch's pipelining finds shapes.
         """
         state = self._rank_state
         begun_ns = thread_cpu()
-        is_full = sum(one.values.nbytes for one in list(self._captures)) > MAX_WAITING_BYTES
+        is_full = sum(capture.values.nbytes for capture in list(self._captures)) > MAX_WAITING_BYTES
         captures, num_frames = [], 0
         for capture in made:
             num_frames += len(capture.each)
@@ -75,7 +76,7 @@ class FrameQueue:
             self._captures.extend(captures)
 
     def forget(self, part: Part) -> None:
-        """Drop what is held of a part: it was of made-up numbers."""
+        """Drop the held captures of a part: they came from made-up numbers."""
         kept = []
         for capture in self._held:
             if capture.part != id(part):
@@ -85,17 +86,17 @@ class FrameQueue:
         self._held = kept
 
     def release(self) -> None:
-        """What is held is not replaced any more."""
+        """Queue the held captures: none of them will be dropped."""
         if self._held:
             self._captures.extend(self._held)
             self._held = []
 
     def forget_sizes(self) -> None:
-        """Other watches have frames of other sizes."""
+        """Free the buffers: new watches have frames of other sizes."""
         self._buffers.clear()
 
     def deliver(self) -> None:
-        """Hand on the frames that have arrived, charge what that takes (drain thread)."""
+        """Send and write the frames that have arrived, and charge the time (drain thread)."""
         begun_ns, written_ns = thread_cpu(), self._rank_state.frames_ns
         _share(written_ns - self._written_ns, self._to_write)
         if written_ns > self._written_ns:
@@ -120,7 +121,7 @@ class FrameQueue:
         self._to_write += delivered
 
     def finish(self) -> None:
-        """Deliver what is there, giving copies under way a little time."""
+        """Deliver what is there, waiting shortly for copies in progress."""
         until_s = time.monotonic() + LAST_COPY_S
         self.deliver()
         while self._captures and time.monotonic() < until_s:
@@ -128,7 +129,7 @@ class FrameQueue:
             self.deliver()
 
     def _write(self) -> None:
-        """Rows of the frames, once the run is known; until then the oldest give way."""
+        """Write frames once the run is known; until then drop the oldest ones beyond the bound."""
         if not self._rank_state.writes_rows:
             held = sum(len(frame.data) for _, frame in self._unwritten)
             while held > MAX_WAITING_BYTES:

@@ -2,7 +2,7 @@
 
 Sees: the time the calling thread is blocked; of async_save that is the staging alone. A save inside
 another (the distributed one writes its files with torch.save, on threads) is part of the outer one.
-Meanwhile the recorder's phase is "checkpoint", so that a silent rank is known to be saving.
+Meanwhile the rank's phase is "checkpoint", so that a silent rank is known to be saving.
 Misses: names bound before the hooks were started (`from torch import save`), other libraries'
 savers (safetensors), and what async_save does in the background.
 Costs: two guarded calls a save; see benchmarks/hook_overhead.py.
@@ -33,7 +33,7 @@ DISTRIBUTED_MODULES = (DISTRIBUTED, f"{DISTRIBUTED}.state_dict_saver")
 class _Save(NamedTuple):
     name: str
     mark: Mark
-    phase: str  # before
+    phase: str  # before the save
 
 
 class Checkpoints(Source):

@@ -3,9 +3,9 @@
 Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
 fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
 Each batch is a row of data_batches. Making the iterator, which starts the workers, is a data_wait.
-Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and timing them
-would mean changing what they send. Other loaders (DALI, tf.data, a plain generator) are not seen.
-Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
+Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and to time them
+the hooks would have to change what they send. Other loaders (DALI, tf.data, a plain generator) are
+not seen. Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class DataLoaders(Source):
 
 
 def num_tokens(batch: Any) -> int:
-    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 not obvious."""
-    if isinstance(batch, (list, tuple)):  # asking for abstract classes takes longer
+    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 unclear."""
+    if isinstance(batch, (list, tuple)):  # abstract classes are slower to test
         batch = batch[0] if batch else None
     elif not isinstance(batch, Tensor):
         if isinstance(batch, Mapping):

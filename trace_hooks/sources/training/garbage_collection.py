@@ -1,7 +1,7 @@
 """Runs of Python's garbage collector, which stop the training thread.
 
 Sees: every full collection (generation 2) and every younger one of at least MIN_NS; the many
-shorter ones, a thousand in a step, would cost more to write down than they take.
+shorter ones, a thousand in a step, would cost more to record than they take.
 Costs: two clock readings a collection; see benchmarks/hook_overhead.py.
 """
 
@@ -32,11 +32,11 @@ class GarbageCollector(Source):
         self._begun: tuple[int, int] | None = None  # wall and CPU ns; only one collects at a time
 
     def install(self) -> None:
-        """Be called before and after each collection."""
+        """Register a callback of the collector."""
         gc.callbacks.append(self._callback)
 
     def uninstall(self) -> None:
-        """Be called no more."""
+        """Remove the callback."""
         if self._callback in gc.callbacks:
             gc.callbacks.remove(self._callback)
 

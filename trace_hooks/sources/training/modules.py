@@ -1,13 +1,12 @@
-"""Forward and backward spans of blocks, attention and MLP of a watched model.
+"""Forward and backward spans of blocks, attention and MLP of an instrumented model.
 
-Sees: every call of the modules `parts.find_parts` names, with its micro-batch and chunk; the
+Sees: every call of the modules that `find_parts` returns, with its micro-batch and chunk; the
 repeated forward of activation checkpointing (recompute); compiled modules from outside (mode
-compiled). Models nobody passed to `watch` are found when an optimizer takes their parameters.
-Misses: what happens inside a compiled region, modules of a model under torch.jit.script, a second
-backward over one graph. Forward hooks make nn.TransformerEncoder leave its fused path for
-inference (torch's own rule); training never takes it.
-Costs: two registered hooks a module and, with gradients, two more in the backward pass; see
-benchmarks/hook_overhead.py.
+compiled). Models that were not passed to `tracer.watch` are found when an optimizer takes their
+parameters. Misses: what happens inside a compiled region, modules of a model under
+torch.jit.script, a second backward over one graph. Forward hooks make nn.TransformerEncoder leave
+its fused path for inference (torch's own rule); training never takes it. Costs: two registered
+hooks a module and, with gradients, two more in the backward pass; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
@@ -35,11 +34,12 @@ is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
 
 _inert = contextlib.nullcontext().__exit__
-"""Takes anything, returns None: what hooks become in copies, with nothing of ours to import."""
+"""Takes any arguments, returns None: it stands for our hooks in copies, which import nothing of
+ours."""
 
 
 class Detachable:
-    """A hook that stays behind when its module is copied or pickled."""
+    """A hook that does nothing in a copied or unpickled module."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return _inert
@@ -86,14 +86,14 @@ class PartCalls:
         self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
 
     def sites(self, chunk: int) -> tuple[int, int]:
-        """Numbers of the forward and the backward span's site on a chunk met for the first time."""
+        """Numbers of the forward and the backward span's site on a new chunk."""
         recorder = self.source.recorder
         mode, name = "compiled" if self.part.compiled else "eager", self.part.name
-        found = self._sites[chunk] = (
+        sites = self._sites[chunk] = (
             recorder.site(name, "forward", mode, chunk),
             recorder.site(name, "backward", mode, chunk),
         )
-        return found
+        return sites
 
     @guarded("modules.forward_begin")
     def enter(self, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
@@ -140,13 +140,15 @@ class PartCalls:
         if models.on_content is not None:
             models.on_content(self.part, self.stage, output, args)
         tensor = _first_with_grad((output,))
-        told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
-        if border is not None and not told:
+        will_begin = tensor is not None and backward.begin_at_output(
+            tensor, self.leaf and border is None
+        )
+        if border is not None and not will_begin:
             border.drop(backward)
 
 
 class Modules(Source):
-    """Spans of watched models, see the module's docstring."""
+    """Spans of instrumented models, see the module's docstring."""
 
     name = "modules"
 
@@ -159,9 +161,9 @@ class Modules(Source):
         self._patches = Patches()
         self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
         self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
-        self._watched: dict[int, Part] = {}
+        self._parts: dict[int, Part] = {}
         self._roots = context.models.roots
-        self._discovery = Discovery(self._watch_found)
+        self._discovery = Discovery(self._add_model)
 
     def install(self) -> None:
         """Look for models and for torch.compile from now on."""
@@ -172,7 +174,7 @@ class Modules(Source):
         self._discovery.install()
 
     def uninstall(self) -> None:
-        """Take every hook off the watched modules."""
+        """Remove every hook from the modules."""
         self.models.running_part = None
         self._discovery.uninstall()
         self._patches.restore()
@@ -182,31 +184,31 @@ class Modules(Source):
             if module._compiled_call_impl is ours:
                 module._compiled_call_impl = original
         self._compiled.clear()
-        self._watched.clear()
+        self._parts.clear()
         self._roots.clear()
 
-    def watch(self, model: Any, stage: int | None = None) -> None:
+    def instrument(self, model: Any, stage: int | None = None) -> None:
         """Hook the parts of `model`; raises TypeError where it is no nn.Module."""
         if not isinstance(model, nn.Module):
             raise TypeError(f"watch needs an nn.Module, got {type(model).__name__}")
-        self._discovery.uninstall()  # the user says what the models are
-        self._watch_found(model, stage)
+        self._discovery.uninstall()  # the user names the models
+        self._add_model(model, stage)
 
     def step_begin(self) -> None:
-        """Forget what exceptions of the last step have left open."""
+        """Forget calls that exceptions of the last step left open."""
         self.backward.step_begin()
 
     def _running_part(self) -> tuple[Part, int | None, Mark] | None:
         calls = self.open.calls
         return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
 
-    def _watch_found(self, model: nn.Module, stage: int | None = None) -> None:
+    def _add_model(self, model: nn.Module, stage: int | None = None) -> None:
         if self.context.options.level == "steps":
             return
         self._roots[id(model)] = (model, stage)
         for part in find_parts(model, self.context.options.level):
-            if id(part.module) not in self._watched:
-                self._watched[id(part.module)] = part
+            if id(part.module) not in self._parts:
+                self._parts[id(part.module)] = part
                 self._hook(part, stage)
 
     def _hook(self, part: Part, stage: int | None) -> None:
@@ -238,16 +240,16 @@ class Modules(Source):
 
     @guarded("modules.compile")
     def _compiled_later(self, compiled: Any, result: Any) -> Any:
-        """Record a model compiled after `watch`; returns what to use instead of `result`, if so."""
+        """Record a model compiled after `instrument`; returns what replaces `result`, or None."""
         module = getattr(compiled, "__self__", compiled)  # module.compile() compiles a bound method
         if not isinstance(module, nn.Module):
             return None
         stage = self._stage_of(module)
-        if stage is _NOT_WATCHED:
+        if stage is _NOT_INSTRUMENTED:
             return None
-        for inside in module.modules():  # hooks would make every block compile anew
+        for inside in module.modules():  # hooks would make every block compile again
             self._unhook(id(inside))
-        known = self._watched.get(id(module))
+        known = self._parts.get(id(module))
         part = Part(module, known.name if known else type(module).__name__, compiled=True)
         if isinstance(result, nn.Module):
             self._hook(Part(result, part.name, compiled=True), stage)
@@ -258,10 +260,10 @@ class Modules(Source):
         for root, stage in self._roots.values():
             if any(child is module for child in root.modules()):
                 return stage
-        return _NOT_WATCHED
+        return _NOT_INSTRUMENTED
 
 
-_NOT_WATCHED = object()
+_NOT_INSTRUMENTED = object()
 
 
 def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:

@@ -228,13 +228,13 @@ def test_what_the_script_tells_counts():
     model = TinyGPT()
     with watching(model, {"what": "mlp"}) as (traced, source):
         step(traced, 0)
-        source.tell_tokens([[7, 8, 9, 10, 11], [1, 2, 3, 4, 5]])
+        source.take_tokens([[7, 8, 9, 10, 11], [1, 2, 3, 4, 5]])
         loss_of(model, batch(0)).backward()
         (one,) = frames(traced, what="tokens")
         assert one.values()[:, 0].tolist() == [7, 8, 9, 10, 11]
         step(traced, 1)
         with pytest.raises(ValueError, match=r"ids are torch.float32 of 1 dimensions"):
-            source.tell_tokens(torch.ones(3))
+            source.take_tokens(torch.ones(3))
 
 
 def test_texts_are_short_and_labels_fit_into_a_frame(monkeypatch: pytest.MonkeyPatch):

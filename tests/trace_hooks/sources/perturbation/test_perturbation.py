@@ -208,7 +208,7 @@ def test_a_script_that_goes_on_after_an_error_has_its_weights():
         guard.attempt("tracer.perturbing.step_begin", source.step_begin)
         assert "perturbing" in str(guard.account.errors)
         assert not differing(parameters(model), clean)
-        assert not source._under
+        assert not source._active
         texts = [row["text"] for row in traced.rows("marks")]
         assert [text.split()[2] for text in texts] == ["begins", "begins", "ended,", "ended,"]
         assert "has failed on this rank" in source.ask(WEIGHTS).text
@@ -228,7 +228,7 @@ def test_an_error_in_an_output_leaves_the_output_and_ends_everything(
         source.ask(WEIGHTS | {"id": "zero", "strength": 0})
         source.ask(NOISE | {"target": "residual", "layer": 0})
         assert run(traced, source, model) == plain
-        assert not source._under
+        assert not source._active
         assert not model.layers[0]._forward_hooks or len(model.layers[0]._forward_hooks) == 1
 
 
@@ -384,7 +384,7 @@ def test_one_is_ended_by_who_wants_it():
         assert not source.ask({"end": "w"}).ok
         run(traced, source, model, 5, 3)
         assert len(model.layers[0]._forward_hooks) == 1
-        assert not source._under
+        assert not source._active
         assert [row["step"] for row in traced.rows("marks")] == [1, 1, 3, 3]
 
 
@@ -413,7 +413,7 @@ def test_refusals():
     model = seeded(TinyGPT)
     with perturbable(model, allow=False) as (traced, source):
         text = source.ask(WEIGHTS).text
-        assert text.startswith("this job lets nobody change its model; start it with allow_")
+        assert text.startswith("this job does not allow changes to its model; start it with allow_")
         command = {"type": "command", "id": 4, "name": "perturb", "args": WEIGHTS}
         ack = traced.live.commands.answer(command)
         assert ack == {"type": "ack", "id": 4, "ok": False, "text": text}
@@ -439,7 +439,7 @@ def test_refusals():
         assert "another perturbation has the id w" in refused(later)
         for number in range(7):
             assert source.ask(later | {"id": f"p{number}"}).ok
-        assert refused(later | {"id": "p8"}).startswith("8 perturbations are asked for")
+        assert refused(later | {"id": "p8"}).startswith("8 perturbations are in progress")
         assert traced.live.about["allow_perturbation"]() is True
 
 

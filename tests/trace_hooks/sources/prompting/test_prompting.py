@@ -181,7 +181,7 @@ def plain_losses() -> list[float]:
         ({}, "1 " * 513, "the prompt has 513 tokens"),
         ({"longest": 8}, "1 1 1 1 1", "5 tokens and 4 new ones are more than the 8"),
         ({"encode": lambda text: 1 / 0}, "a", "ZeroDivisionError"),
-        ({"encode": lambda text: ["a"]}, "a", "no list of token ids"),
+        ({"encode": lambda text: ["a"]}, "a", "not return a list of token ids"),
         ({"forward": lambda ids: {}["x"]}, "1", "KeyError"),
         ({"forward": lambda ids: torch.full((1, 1, 9), torch.nan)}, "1", "not finite"),
         ({"forward": lambda ids: None}, "1", "no rank returned logits"),
@@ -216,7 +216,7 @@ def test_what_a_rank_refuses() -> None:
         with pytest.raises(ValueError, match="step 1 has begun"):
             source.ask(ASKED)
         source.ask(ASKED | {"step": 2})
-        with pytest.raises(ValueError, match="another prompt is under way"):
+        with pytest.raises(ValueError, match="another prompt is in progress"):
             source.ask(ASKED | {"step": 3})
         with pytest.raises(ValueError, match="no such prompt"):
             source.ask({"go": "p2"})
@@ -244,8 +244,8 @@ def test_what_a_rank_refuses() -> None:
             source.ask(ASKED | {"step": 9})
 
 
-def test_without_the_word_to_go_nothing_runs() -> None:
+def test_without_the_message_to_go_nothing_runs() -> None:
     model = made(TinyGPT)
     with prompted(model) as (traced, source, frames):
         trained(traced, model, lambda step: source.ask(ASKED) if step == 0 else None)
-        assert "not all ranks were told" in json.loads(frames[-1].labels or "")[0]
+        assert "not all ranks got the message" in json.loads(frames[-1].labels or "")[0]
