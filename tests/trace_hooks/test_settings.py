@@ -102,3 +102,11 @@ def test_layout_from_each_form() -> None:
 @pytest.mark.parametrize(("value", "off"), [("0", True), ("off", True), ("1", False), ("", False)])
 def test_switch(value: str, off: bool) -> None:
     assert is_off({"TRACE_HOOKS": value}) is off
+
+
+def test_files_are_sent_only_where_there_is_a_server() -> None:
+    with pytest.raises(ValueError, match="TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER"):
+        read_settings({"TRACE_HOOKS_SHIP": "1"})
+    server = {"TRACE_HOOKS_SERVER": "ws://login", "TRACE_HOOKS_TOKEN": "secret-secret"}
+    assert not read_settings(server).ships
+    assert read_settings({"TRACE_HOOKS_SHIP": "1", **server}).ships

@@ -18,7 +18,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.trace_hooks.agent.test_agent_parts import frame
+from tests.trace_hooks.agent.test_frame_buffer import frame
 from tests.waiting import wait_until
 from trace_hooks.agent import connection as agent_module
 from trace_hooks.agent.connection import Agent

@@ -14,8 +14,7 @@ from torch.nn import functional
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from tests.trace_hooks.watched_models import frames, step, watching
 from trace_hooks.protocol.frames import Frame, decode
-from trace_hooks.sources.inspection import inspection, token_names
-from trace_hooks.sources.inspection.token_names import TokenNames
+from trace_hooks.sources.inspection import inspection
 
 pytestmark = pytest.mark.torch
 
@@ -235,13 +234,3 @@ def test_what_the_script_tells_counts():
         step(traced, 1)
         with pytest.raises(ValueError, match=r"ids are torch.float32 of 1 dimensions"):
             source.take_tokens(torch.ones(3))
-
-
-def test_texts_are_short_and_labels_fit_into_a_frame(monkeypatch: pytest.MonkeyPatch):
-    texts = TokenNames()
-    texts.use(lambda ids: "x" * 1000)
-    assert json.loads(texts.labels([4, -1]) or "") == [[4, "x" * token_names.MAX_TEXT], None]
-    monkeypatch.setattr(token_names, "MAX_LABELS", 50)
-    assert texts.labels([4, 4]) is None
-    texts.use(None)
-    assert texts.labels([4, 4]) == "[4,4]"

@@ -18,7 +18,6 @@ from trace_hooks.job.process_info import Place
 from trace_hooks.recording import guard
 from trace_hooks.sources.profiling import kernel_capture, profiled_steps
 from trace_hooks.sources.profiling.kernel_capture import KernelCapture
-from trace_hooks.sources.profiling.profiled_rows import StepWindows
 
 
 class Job:
@@ -191,10 +190,3 @@ def test_the_end_of_training_ends_a_capture() -> None:
         job.step(0)
     assert {span.row.step for span in traced.spans()} == {0}
     assert not torch.autograd._profiler_enabled()
-
-
-def test_the_step_of_a_time_is_the_one_that_began_last() -> None:
-    windows = StepWindows()
-    windows.add(4, 100)
-    windows.add(5, 200)
-    assert [windows.at(time) for time in (90, 100, 199, 200, 900)] == [4, 4, 4, 5, 5]
