@@ -36,7 +36,7 @@ IDENTITY = Identity(Shared("night", 2, 0, "d", 0, 0), Place(3, 8, 3, sure=True),
 
 
 class Listening:
-    """A server that welcomes, keeps what it hears and says what it is told to."""
+    """A server that welcomes, keeps what it receives, and sends what a test wants."""
 
     def __init__(self, port: int = 0, welcome: dict[str, Any] | None = None) -> None:
         self.heard: queue.Queue[dict[str, Any] | bytes] = queue.Queue()
@@ -98,15 +98,15 @@ def running(port: int, state: RankState | None = None, live: Live | None = None)
         found.stop()
 
 
-def test_it_says_who_it_is_and_gives_signs_of_life() -> None:
+def test_it_says_who_it_is_and_sends_heartbeats() -> None:
     state, live = RankState(), Live()
     state.layout = ParallelLayout((("dp", 8),))
     live.about["allow_content"] = lambda: state.step > 4
     live.beats["watches"] = lambda: [{"id": "w1"}]
     with listening() as server, running(server.port, state, live):
         hello = server.next("hello")
-        told = {name: hello[name] for name in ("run", "attempt", "rank", "world_size")}
-        assert told == {"run": "night", "attempt": 2, "rank": 3, "world_size": 8}
+        identity = {name: hello[name] for name in ("run", "attempt", "rank", "world_size")}
+        assert identity == {"run": "night", "attempt": 2, "rank": 3, "world_size": 8}
         assert hello["layout"]["axes"]
         assert hello["allow_content"] is False
         state.step, state.phase = 7, "training"
@@ -116,7 +116,7 @@ def test_it_says_who_it_is_and_gives_signs_of_life() -> None:
     assert server.tokens == ["Bearer secret-secret"]
 
 
-def test_what_changes_is_told_again() -> None:
+def test_what_changes_is_sent_again() -> None:
     state, live = RankState(), Live()
     with listening() as server, running(server.port, state, live):
         assert server.next("hello")["layout"] is None
@@ -201,8 +201,8 @@ def test_a_server_that_is_none_is_tried_again(
             line.recv(1 << 16)
             line.sendall(answer)
             line.close()
-    told = [one.message for one in caplog.records if "is not reached" in one.message]
-    assert len(told) == 1  # said once, not at each try
+    warnings = [record.message for record in caplog.records if "is not reached" in record.message]
+    assert len(warnings) == 1  # once, not at each try
 
 
 def test_it_ends_in_time_whatever_the_server_does() -> None:

@@ -56,7 +56,7 @@ def test_the_box_is_bounded_and_keeps_what_is_newest() -> None:
     assert box.thinned == 49
 
 
-def test_a_wake_ends_the_wait_of_who_takes() -> None:
+def test_a_wake_ends_the_wait_of_take() -> None:
     box = Outbox()
     taken: list[Frame | None] = []
     waiting = threading.Thread(target=lambda: taken.append(box.take(60.0)))  # type: ignore[arg-type]

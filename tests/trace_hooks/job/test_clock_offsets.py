@@ -59,11 +59,11 @@ def test_two_processes_with_a_forced_offset(tmp_path: Path, kind: str, free_port
         fork(tmp_path / str(rank), [str(script), kind, where, str(rank)], environment(tmp_path))
         for rank in range(2)
     ]
-    said = [json.loads(ended.out) for ended in succeeded(processes)]
-    (own,) = said[0]
+    printed = [json.loads(ended.out) for ended in succeeded(processes)]
+    (own,) = printed[0]
     assert (own["offset_ns"], own["err_ns"], own["method"]) == (0, 0, "same_host")
-    assert len(said[1]) >= 2  # estimated anew after the period
-    for row in said[1]:
+    assert len(printed[1]) >= 2  # estimated again after the period
+    for row in printed[1]:
         assert row["method"] == "store_ping_pong"
         # rank 1's times are 300 ns ahead of rank 0's; the monotonic clocks' 7 s must cancel out
         assert abs(row["offset_ns"] + 300) <= row["err_ns"]

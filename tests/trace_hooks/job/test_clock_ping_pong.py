@@ -13,7 +13,7 @@ def test_the_quickest_round_counts_and_half_of_it_is_the_error() -> None:
     assert estimate([slow, quick]) == Estimate(delta_ns=-100_000, err_ns=100, at_ns=20_100)
 
 
-def test_no_round_is_no_estimate() -> None:
+def test_without_rounds_there_is_no_estimate() -> None:
     with pytest.raises(ValueError, match="empty"):
         estimate([])
 

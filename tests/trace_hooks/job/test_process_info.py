@@ -25,7 +25,7 @@ def test_ranks_by_the_launchers_variables() -> None:
     assert find_place({}) is None
 
 
-def test_a_pid_given_anew_is_another_process() -> None:
+def test_a_reused_pid_is_another_process() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert start_ticks(process.pid) is not None
     process.kill()

@@ -13,7 +13,7 @@ from trace_hooks.schema import publish_json
 
 
 @pytest.mark.parametrize("model", [{"dtype": print}, {1: {(2,): 3}}, {"shape": (1, 2)}, object()])
-def test_a_model_that_is_no_json_costs_no_data(tmp_path: Path, model: Any) -> None:
+def test_a_model_that_is_not_json_costs_no_data(tmp_path: Path, model: Any) -> None:
     described = describe_model(model)
     publish_json(described, tmp_path / "model.json")
     assert json.loads((tmp_path / "model.json").read_text()) == described

@@ -17,11 +17,11 @@ from trace_hooks.protocol.plain_text import LONGEST, plain
         (["\n"], r"['\n']"),
     ],
 )
-def test_text_from_elsewhere_is_made_visible(text: object, shown: str) -> None:
+def test_text_from_outside_is_made_visible(text: object, shown: str) -> None:
     assert plain(text) == shown
 
 
-def test_text_from_elsewhere_is_cut() -> None:
+def test_text_from_outside_is_cut() -> None:
     for text in ("x" * 10**6, "\n" * 10**6):
         assert len(plain(text)) == LONGEST
         assert plain(text).endswith("…")

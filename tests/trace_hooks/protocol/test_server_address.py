@@ -29,7 +29,7 @@ def test_the_address_comes_from_the_environment() -> None:
         "ws:/x",
     ],
 )
-def test_an_address_that_is_none_is_refused(server: str) -> None:
+def test_an_invalid_address_is_refused(server: str) -> None:
     with pytest.raises(ValueError, match=r"TRACE_HOOKS_SERVER is .*; give the address"):
         Address(server, "secret-secret")
 

@@ -7,7 +7,7 @@ import pytest
 from trace_hooks.protocol.token_bucket import Rate
 
 
-def test_a_rate_lets_a_burst_pass_and_then_so_many_a_second() -> None:
+def test_a_rate_lets_a_burst_pass_and_then_its_rate() -> None:
     now_s = 0.0
     rate = Rate(10.0, 20.0, lambda: now_s)
     assert [rate.take() for _ in range(21)] == [True] * 20 + [False]

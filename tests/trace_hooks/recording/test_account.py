@@ -99,7 +99,9 @@ def test_what_is_attempted_inside_a_hook_has_its_own_source() -> None:
     for _ in range(10):
         step_begins()
     assert spent_ms() == pytest.approx({"tracer": 10, "inner": 30}, rel=0.2)
-    guard.attempt("tracer.inner.step_begin", lambda: burn(MS))  # outside it is of nobody
+    guard.attempt(
+        "tracer.inner.step_begin", lambda: burn(MS)
+    )  # outside of a hook it is not charged
     assert sum(spent_ms().values()) == pytest.approx(40, rel=0.2)
 
 

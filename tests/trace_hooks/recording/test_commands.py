@@ -8,11 +8,11 @@ from trace_hooks.recording import guard
 from trace_hooks.recording.commands import Commands
 
 
-def test_a_command_is_carried_out_by_who_registered_it() -> None:
+def test_a_command_is_carried_out_where_it_is_registered() -> None:
     commands = Commands()
     commands.register("double", lambda value: f"twice is {2 * value['n']}")
-    told = {"type": "command", "id": "c7", "name": "double", "args": {"n": 4}}
-    assert commands.answer(told) == {"type": "ack", "id": "c7", "ok": True, "text": "twice is 8"}
+    message = {"type": "command", "id": "c7", "name": "double", "args": {"n": 4}}
+    assert commands.answer(message) == {"type": "ack", "id": "c7", "ok": True, "text": "twice is 8"}
     assert commands.answer({"type": "welcome"}) is None
 
 
@@ -24,7 +24,7 @@ def test_a_watch_is_the_command_of_that_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["__import__('os')", "", None, 5, ["double"], {"a": 1}])
-def test_a_command_that_is_none_is_refused(name: object) -> None:
+def test_an_unknown_command_is_refused(name: object) -> None:
     commands = Commands()
     commands.register("double", str)
     ack = commands.answer({"type": "command", "id": "c1", "name": name, "args": {}})
@@ -33,7 +33,7 @@ def test_a_command_that_is_none_is_refused(name: object) -> None:
     assert ack["text"].endswith("it has: double")
 
 
-def test_a_refusal_is_told_and_a_failure_is_counted() -> None:
+def test_a_refusal_has_its_reason_and_a_failure_is_counted() -> None:
     def refuse(_value: object) -> str:
         raise ValueError("there is no layer 99; this rank has 0 to 3")
 

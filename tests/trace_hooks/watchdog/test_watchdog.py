@@ -75,10 +75,10 @@ tracer = th.start(run="stalls")
 for step in range(20):
     with tracer.step(step):
         time.sleep(0.25)
-def waits_for_ever():
+def waits_forever():
     time.sleep(6)
 with tracer.step(20):
-    waits_for_ever()
+    waits_forever()
 with tracer.step(21):
     time.sleep(2)
 """
@@ -90,7 +90,7 @@ def test_a_rank_that_lives_but_makes_no_step_is_stalled(tmp_path: Path) -> None:
     marks = [row for row in rows(tmp_path, "marks") if row["kind"] == "stalled"]
     assert [(row["rank"], row["step"]) for row in marks] == [(0, 20)]
     stacks = json.loads(marks[0]["args"])["stacks"]
-    assert "waits_for_ever" in (tmp_path / "runs" / "stalls" / stacks).read_text()
+    assert "waits_forever" in (tmp_path / "runs" / "stalls" / stacks).read_text()
     state = watchdog_state(tmp_path)["0000-00000"]
     assert (state["state"], state["text"]) == ("running", "it makes progress again")
 
@@ -134,7 +134,7 @@ def test_a_rank_that_comes_while_it_leaves_is_watched(tmp_path: Path) -> None:
     assert not claimed(folder)
 
 
-def test_it_leaves_the_folder_to_those_who_came_later(tmp_path: Path) -> None:
+def test_it_leaves_the_folder_to_later_ranks(tmp_path: Path) -> None:
     folder = tmp_path / "launch"
     folder.mkdir()
     watchdog = Watchdog(folder, 10, 60, 60)

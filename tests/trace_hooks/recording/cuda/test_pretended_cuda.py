@@ -105,7 +105,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PretendedC
 
 
 def pretended_copy(values: torch.Tensor, query: Callable[[], bool]) -> PinnedCopy:
-    """A copy under way, whose event answers as told."""
+    """A copy in progress, whose event answers by `query`."""
     copy = PinnedCopy.__new__(PinnedCopy)
     copy.values, copy.is_lost, copy._done = values, False, SimpleNamespace(query=query)
     return copy

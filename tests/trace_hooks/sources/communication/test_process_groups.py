@@ -22,7 +22,7 @@ def test_group_ids_depend_on_order_and_ordinal_only() -> None:
     assert group_id((0, 1), 0) == 8018046534862884534  # stands in files: never change it
 
 
-def test_a_group_that_another_thread_is_just_making_is_met_later(
+def test_a_group_that_another_thread_is_just_making_is_added_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """torch enters a new group's name before its ranks."""

@@ -14,7 +14,7 @@ from trace_hooks.protocol.frames import Frame, decode
 pytestmark = pytest.mark.torch
 
 
-def test_frames_go_to_who_looks_at_them():
+def test_frames_go_to_the_dashboard():
     model = TinyGPT()
     seen: list[Frame] = []
     with watching(model, {"what": "mlp"}) as (traced, _source):

@@ -22,7 +22,7 @@ HALF = 2.0**-10
 
 
 class Heads(nn.Module):
-    """Causal attention with 4 heads over 2 of keys, as in Llama, written out beside the kernel."""
+    """Causal attention with 4 heads over 2 of keys, as in Llama, written out next to the kernel."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Ids of tokens and the loss of each: of small real models, beside what is watched."""
+"""Ids of tokens and the loss of each, captured from small real models."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_cross_entropy_of_something_else_is_not_taken_for_it():
 
 @pytest.mark.parametrize("first_id", [0, 10, 100])
 @pytest.mark.parametrize("how", ["cross_entropy", "ids", "nothing"])
-def test_of_a_part_of_the_vocabulary_is_told_what_makes_the_whole(
+def test_parts_of_the_vocabulary_make_the_whole(
     monkeypatch: pytest.MonkeyPatch, first_id: int, how: str
 ):
     monkeypatch.setattr(inspection, "has_all_columns", lambda tensor, shard: False)
@@ -223,7 +223,7 @@ def test_losses_are_bitwise_equal_and_nothing_is_left_behind():
         assert functional.cross_entropy is original
 
 
-def test_what_the_script_tells_counts():
+def test_ids_of_the_script_take_precedence():
     model = TinyGPT()
     with watching(model, {"what": "mlp"}) as (traced, source):
         step(traced, 0)

@@ -1,4 +1,4 @@
-"""What who asks for frames is told: taken, refused and why, seen nothing of."""
+"""Answers to watches: taken, refused with a reason, or nothing captured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Eager(nn.Module):
         return (x @ x.transpose(-2, -1)).softmax(-1) @ x
 
 
-def test_a_watch_that_sees_nothing_says_so():
+def test_a_watch_that_captures_nothing_says_so():
     model = TinyGPT()
     for layer in model.layers:
         layer.attention = Eager()
@@ -82,7 +82,7 @@ def test_sixteen_watches_and_no_more():
         assert acks[-1].text == "16 watches are in progress; end one of them first"
 
 
-def test_attention_inside_a_compiled_layer_is_said_to_be_invisible():
+def test_attention_inside_a_compiled_layer_is_refused_as_invisible():
     model = TinyGPT()
     model.layers[0] = torch.compile(model.layers[0], backend="eager")
     with watching(model) as (_, source):

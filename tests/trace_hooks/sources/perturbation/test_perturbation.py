@@ -1,4 +1,4 @@
-"""Perturbations of small real models: what is asked for, for as long as asked, and nothing else."""
+"""Perturbations of small real models: the requested change, in its steps, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trace_hooks.recording import guard
 pytestmark = pytest.mark.torch
 
 
-def test_losses_are_bitwise_equal_where_nothing_is_asked():
+def test_losses_are_bitwise_equal_without_a_request():
     plain = train(seeded(TinyGPT), 6)
     model = seeded(TinyGPT)
     with perturbable(model) as (traced, source):
@@ -79,15 +79,15 @@ def test_weights_are_changed_in_forward_and_backward_and_back_before_the_optimiz
     for number in range(6):
         changed = states[number, "before"]
         assert not differing(changed, states[number, "after"])
-        told = {names[at]: value for at, value in inputs[number].items()}
-        touched = differing(changed, told)
+        received = {names[index]: value for index, value in inputs[number].items()}
+        touched = differing(changed, received)
         if number in (2, 3):
             assert touched
             module = asked.get("module") or ""
             assert all(name.startswith(f"layers.1.{module}") for name in touched)
             few = asked.get("extent", 1 if asked.get("kind") == "bit_flip" else None)
             for name in touched if few else ():
-                assert 0 < differences(changed[name], told[name]) <= few
+                assert 0 < differences(changed[name], received[name]) <= few
         else:
             assert not touched
     assert not source._kept
@@ -164,12 +164,12 @@ def test_begin_and_end_are_marks():
         "perturbation w begins (gaussian 0.5 on weights of layer 1, mlp, steps 2 to 3)"
     )
     assert "its steps are over: in 2 steps it changed 8 times a tensor" in end["text"]
-    told = json.loads(begin["args"]), json.loads(end["args"])
-    assert [one["event"] for one in told] == ["begin", "end"]
-    assert (told[1]["why"], told[1]["num_steps"]) == ("its steps are over", 2)
-    assert told[1]["num_tensors"] == 8
-    assert of_mark(told[0]) == of_mark(told[1])
-    assert of_mark(told[0]).steps == (2, 3)
+    args = json.loads(begin["args"]), json.loads(end["args"])
+    assert [one["event"] for one in args] == ["begin", "end"]
+    assert (args[1]["why"], args[1]["num_steps"]) == ("its steps are over", 2)
+    assert args[1]["num_tensors"] == 8
+    assert of_mark(args[0]) == of_mark(args[1])
+    assert of_mark(args[0]).steps == (2, 3)
 
 
 def test_a_copy_of_the_model_is_not_perturbed():
@@ -182,7 +182,7 @@ def test_a_copy_of_the_model_is_not_perturbed():
         assert not torch.equal(twin(batch(0)), model(batch(0)))
 
 
-def test_weights_that_nobody_would_take_back_are_left():
+def test_weights_that_no_hook_would_restore_are_left():
     model = seeded(TinyGPT)
     with perturbable(model) as (traced, source):
         clean = parameters(model)

@@ -51,7 +51,7 @@ def test_refusals():
         assert traced.live.about["allow_perturbation"]() is True
 
 
-def test_one_is_ended_by_who_wants_it():
+def test_one_is_ended_on_request():
     model = seeded(TinyGPT)
     with perturbable(model) as (traced, source):
         source.ask(WEIGHTS | {"steps": [1, 100]})

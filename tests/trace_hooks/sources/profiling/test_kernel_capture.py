@@ -47,7 +47,7 @@ class Job:
         while self.source._stopped is not None:
             self.source.poll()
 
-    def told(self) -> list[str]:
+    def texts(self) -> list[str]:
         return [row["text"] for row in self.traced.rows("marks")]
 
 
@@ -93,10 +93,10 @@ def test_what_cannot_be_captured_is_refused(job: Job) -> None:
         job.source.ask({"steps": 1})
 
 
-def test_a_step_that_never_comes_is_told(job: Job) -> None:
+def test_a_step_that_never_comes_is_reported(job: Job) -> None:
     job.ask(steps=1, **{"from": 5})
     job.step(6)
-    assert job.told() == ["step 5 did not come, this is step 6: not captured"]
+    assert job.texts() == ["step 5 did not come, this is step 6: not captured"]
     job.ask(steps=1)
 
 
@@ -118,7 +118,7 @@ def test_events_beyond_the_bound_are_left_out_and_counted(
     job.step(0)
     job.hand_over()
     assert 0 < len(job.traced.spans()) <= 5
-    assert "later events are left out" in job.told()[-1]
+    assert "later events are left out" in job.texts()[-1]
 
 
 def test_the_profilers_trace_is_kept_below_the_run(job: Job, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_the_jobs_own_profiler_has_the_right_of_way(job: Job) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as own:
         job.step(0)
     assert any(event.name == "aten::linear" for event in own.events())
-    assert "uses torch's profiler itself" in job.told()[-1]
+    assert "uses torch's profiler itself" in job.texts()[-1]
     job.ask(steps=2)
     job.step(1)
     job.traced.rank_state.step = 2
@@ -162,7 +162,7 @@ def test_the_jobs_own_profiler_has_the_right_of_way(job: Job) -> None:
     job.hand_over()
     assert any(event.name == "aten::linear" for event in own.events())
     assert {span.row.step for span in job.traced.spans()} == {1, 2}  # of 2 what came before
-    assert any("the capture ends early" in text for text in job.told())
+    assert any("the capture ends early" in text for text in job.texts())
     assert not torch.autograd._profiler_enabled()
 
 

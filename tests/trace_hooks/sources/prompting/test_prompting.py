@@ -187,7 +187,7 @@ def plain_losses() -> list[float]:
         ({"forward": lambda ids: None}, "1", "no rank returned logits"),
     ],
 )
-def test_what_goes_wrong_is_told_and_training_goes_on(
+def test_what_goes_wrong_is_shown_and_training_goes_on(
     how: dict[str, Any], text: str, words: str, plain_losses: list[float]
 ) -> None:
     model = made(TinyGPT)

@@ -1,4 +1,4 @@
-"""Small models trained with a source of statistics, with the borders of its steps told."""
+"""Small models trained with a source of statistics, whose steps a test begins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def step(traced: Tracing, number: int) -> None:
 
 
 def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
-    """tiny_models.train with the borders of its steps told."""
+    """tiny_models.train whose steps a test begins."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     for number in range(steps):
@@ -46,7 +46,7 @@ def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
 
 
 def rows_of(traced: Tracing, table: str, **wanted) -> list[dict]:
-    """What the step that ends has told, rows with the wanted values."""
+    """Rows of the step that ends which have the wanted values."""
     traced.sources[-1].step_end()
     traced.sources[-1].poll()
     return [row for row in traced.rows(table) if all(row[key] == v for key, v in wanted.items())]

@@ -10,29 +10,29 @@ from trace_hooks.sources.training.autostep import AutoSteps
 
 
 class Borders:
-    """Steps with nothing behind them but a list of what was said."""
+    """Steps that only keep a list of their calls."""
 
     explicit = False
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     def begin(self, number=None, at_ns=None) -> None:
-        self.said.append(("begin", at_ns))
+        self.calls.append(("begin", at_ns))
 
     def end(self, at_ns=None) -> None:
-        self.said.append(("end", at_ns))
+        self.calls.append(("end", at_ns))
 
     def forget(self) -> None:
-        self.said.append(("forget", 0))
+        self.calls.append(("forget", 0))
 
     @property
     def num_ended(self) -> int:
-        return sum(what == "end" for what, _ in self.said)
+        return sum(what == "end" for what, _ in self.calls)
 
 
 def stepped(*optimizers: int) -> Borders:
-    """What is said when these optimizers step in turn, ten ns apart, each taking one."""
+    """Calls when these optimizers step in turn, ten ns apart, each taking one."""
     borders = Borders()
     auto = AutoSteps.shared(borders)
     auto.switch_on()
@@ -43,7 +43,7 @@ def stepped(*optimizers: int) -> Borders:
 
 
 def test_one_optimizer_is_one_step_each_time():
-    assert stepped(1, 1, 1).said == [
+    assert stepped(1, 1, 1).calls == [
         ("begin", 0),
         ("end", 1),
         ("begin", 1),
@@ -59,8 +59,8 @@ def test_the_first_step_is_known_to_have_ended_only_when_the_second_begins():
 
 
 def test_two_optimizers_are_one_step_a_cycle():
-    said = stepped(1, 2, 1, 2, 1, 2).said
-    assert [ns for what, ns in said if what == "end"] == [11, 31, 51]
+    calls = stepped(1, 2, 1, 2, 1, 2).calls
+    assert [ns for what, ns in calls if what == "end"] == [11, 31, 51]
 
 
 def test_many_optimizers_inside_the_backward_pass_are_one_step_an_iteration():
@@ -75,7 +75,7 @@ def test_the_first_step_ends_at_once_when_every_optimizer_has_stepped():
     for optimizer in (1, 2):
         auto.optimizer_begins(optimizer, 10 * optimizer)
         auto.optimizer_ended(optimizer, 10 * optimizer + 1)
-    assert borders.said == [("begin", 10), ("end", 21)]
+    assert borders.calls == [("begin", 10), ("end", 21)]
 
 
 def test_another_order_is_the_same_cycle():
@@ -89,7 +89,7 @@ def test_an_optimizer_that_sits_out_once_does_not_derail_the_count():
 
 def test_an_optimizer_that_is_gone_is_forgotten_when_missed_twice():
     borders = stepped(1, 2, 1, 2, 1, 1, 1, 1)
-    ends = [ns for what, ns in borders.said if what == "end"]
+    ends = [ns for what, ns in borders.calls if what == "end"]
     assert ends == [11, 31, 41, 51, 61, 71]  # the last at once, not in hindsight
 
 
@@ -108,7 +108,7 @@ def test_activity_begins_the_first_step_and_steps_are_contiguous():
         auto.optimizer_begins(1, ns)
         auto.optimizer_ended(1, ns + 1)
     auto.activity(30)
-    assert borders.said == [("begin", 5), ("end", 11), ("begin", 11), ("end", 21), ("begin", 21)]
+    assert borders.calls == [("begin", 5), ("end", 11), ("begin", 11), ("end", 21), ("begin", 21)]
 
 
 def test_what_follows_the_last_step_is_no_step():
@@ -116,13 +116,13 @@ def test_what_follows_the_last_step_is_no_step():
     auto = AutoSteps.shared(borders)
     auto.activity(30)  # an evaluation
     auto.switch_off()
-    assert borders.said[-2:] == [("begin", 11), ("forget", 0)]
+    assert borders.calls[-2:] == [("begin", 11), ("forget", 0)]
 
 
 def test_a_first_step_that_was_not_known_to_have_ended_ends_with_its_optimizer():
     borders = stepped(1, 2)
     AutoSteps.shared(borders).switch_off()
-    assert borders.said == [("begin", 0), ("end", 11)]
+    assert borders.calls == [("begin", 0), ("end", 11)]
 
 
 def test_explicit_steps_switch_it_off():
@@ -133,7 +133,7 @@ def test_explicit_steps_switch_it_off():
     auto.activity(1)
     auto.optimizer_begins(1, 2)
     auto.optimizer_ended(1, 3)
-    assert borders.said == []
+    assert borders.calls == []
 
 
 # --- with real optimizers

@@ -274,9 +274,6 @@ def test_a_compiled_training_function_keeps_one_graph(backend):
         assert not traced.spans("forward", "backward")
 
 
-# --- models nobody watches
-
-
 def test_a_user_who_watches_decides_what_is_watched():
     with tracing("modules") as traced:
         watched, other = TinyGPT(), nn.Linear(2, 2)
