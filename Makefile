@@ -18,7 +18,7 @@ DIST   := dist
 GPU_VENV := .venv-gpu
 GPU_PYTHON ?= 3.12
 GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64
-GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/cuda/test_device_spans.py \
+GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
 .PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench gpu gpu-wheels bench-accuracy samples requirements sbom clean

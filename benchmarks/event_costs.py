@@ -26,6 +26,7 @@ from trace_hooks.recording.segment_writer import SegmentWriter
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources import load_source
 from trace_hooks.sources.communication import flight_dump
+from trace_hooks.sources.context import SourceContext
 
 COUNT = 500
 TURNS = 8
@@ -71,7 +72,7 @@ def installed(*names: str) -> Iterator[tuple[Recorder, list[Any]]]:
     """These sources alone, at the finest level."""
     recorder = Recorder()
     steps = StepCounter(recorder, int, int)
-    sources = [load_source(name)(recorder, steps, "layers") for name in names]
+    sources = [load_source(name)(SourceContext(recorder, steps)) for name in names]
     for source in sources:
         source.install()
     try:
@@ -94,7 +95,7 @@ def difference(
         with installed(*names) as (recorder, sources):
             if model is not None:
                 for source in sources:
-                    source.watch(model)
+                    source.instrument(model)
             loop_ns(call, 100)  # a hook's first calls are timed one by one
             for _ in range(REPEATS):
                 hooked.append(loop_ns(call, count))

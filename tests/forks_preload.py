@@ -10,7 +10,8 @@ import gc
 import sample_traces.jobs.train_3d  # noqa: F401
 import trace_hooks.active_tracer
 import trace_hooks.recording.segment_writer  # noqa: F401
-from trace_hooks.sources import SOURCES, load_source
+from trace_hooks.source_names import SOURCES
+from trace_hooks.sources import load_source
 
 for name in SOURCES:
     load_source(name)

@@ -11,7 +11,7 @@ import pytest
 from app.cli import VERBS, main
 from app.views.ranks.scales import METRICS
 from trace_hooks.schema import KINDS, TABLES
-from trace_hooks.sources import SOURCES
+from trace_hooks.source_names import SOURCES
 
 REPO = Path(__file__).resolve().parents[1]
 PAGES = [REPO / "README.md", REPO / "SECURITY.md", *sorted((REPO / "docs").glob("*.md"))]

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.version import __version__
 
 if TYPE_CHECKING:
     from trace_hooks.tracer import Tracer
 
-__version__ = "0.1.0"
-__all__ = ["ParallelLayout", "Tracer", "start"]
+__all__ = ["ParallelLayout", "Tracer", "__version__", "start"]
 
 
 def start(
@@ -42,16 +42,17 @@ def start(
     `model`: a torch module to watch, or a dict that describes the model in run.json.
     `layout`: a ParallelLayout, a DeviceMesh, axis sizes slowest first ({"pp": 2, "dp": 2, "tp": 2}
     or "pp=2,dp=2,tp=2"); None detects it where it can be known.
-    `level`: steps | blocks | layers (default), how deep modules are recorded.
-    `sources`: names of trace_hooks.sources.SOURCES to record, or with a leading "-" to leave out.
-    `statistics`: record statistics of the model's tensors every so many steps; 0 (default) never.
-    `allow_content`: let values of tensors be watched (attention, activations, logits, weights), by
-    `tracer.inspect` and from the dashboard; False (default) refuses that.
-    `allow_perturbation`: let weights and activations be changed for some steps, by
-    `tracer.perturb` and from the dashboard; False (default) refuses that.
+    `level`: steps | blocks | layers (default), how much of each model is recorded.
+    `sources`: names of sources to record (trace_hooks.source_names lists them), or with a leading
+    "-" to leave out.
+    `statistics`: steps from one with statistics of the model's tensors to the next; 0: never.
+    `allow_content`: let `tracer.inspect` and the dashboard capture values of tensors (attention,
+    activations, logits, weights); False (default) refuses that.
+    `allow_perturbation`: let `tracer.perturb` and the dashboard change weights and activations for
+    some steps; False (default) refuses that.
 
-    Raises ValueError for a level, source, run name, layout or interval that is none; never for what
-    the environment cannot do (an unwritable folder, a missing torch). TRACE_HOOKS=0 returns a
+    Raises ValueError for an invalid level, source, run name, layout or interval; never for what the
+    environment lacks (a writable folder, torch). TRACE_HOOKS=0 returns a
     tracer that does nothing.
     """
     from trace_hooks import active_tracer

@@ -4,8 +4,8 @@ Also `-m module args`, and below torchrun: `torchrun ... -m trace_hooks train.py
 sees what it would see without hooks: sys.argv, sys.path[0], a `__main__` of its own (so that what
 it pickles or spawns is found), the same exit code and the same traceback.
 
-Source: specs/hooks.md rule 7; runpy.run_path alone neither sets sys.path[0] nor leaves the module
-in place afterwards.
+runpy.run_path alone would neither set sys.path[0] nor leave the module in place afterwards, which
+pickling and spawned workers need.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("script", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
     if not arguments.script:
-        parser.error("which script is to be traced?")
+        parser.error("name the script to trace")
     return arguments, arguments.script
 
 
@@ -111,7 +111,7 @@ def main(argv: list[str]) -> None:
     """Start the hooks, then run the script."""
     arguments, command = read_arguments(argv)
     if not arguments.module and not Path(command[0]).exists():
-        print(f"python -m trace_hooks: there is no script {command[0]}", file=sys.stderr)
+        print(f"python -m trace_hooks: {command[0]} does not exist", file=sys.stderr)
         raise SystemExit(2)
     chosen = arguments.sources.split(",") if arguments.sources else None
     try:

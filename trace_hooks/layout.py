@@ -12,7 +12,7 @@ AXES = ("pp", "dp_replicate", "dp", "dp_shard", "cp", "tp")
 """Axes whose sizes multiply to the world size. dp = dp_replicate x dp_shard, never all three."""
 
 EXPERT_AXES = ("ep", "etp")
-"""A second factorisation of the same ranks: kept beside, never multiplied in."""
+"""A second factorisation of the same ranks: kept separately, never multiplied in."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ParallelLayout:
         ):
             raise ValueError(
                 f"the mesh lists {len(set(self.mesh))} ranks, the axes {self} make "
-                f"{self.world_size}; every rank must stand in it once"
+                f"{self.world_size}; name every rank once"
             )
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class ParallelLayout:
         return {rank: position for position, rank in enumerate(ranks)}
 
     def has(self, rank: int) -> bool:
-        """Whether `rank` stands in the layout."""
+        """Whether the layout has `rank`."""
         return rank in self._position
 
     def coords(self, rank: int) -> dict[str, int]:
@@ -84,10 +84,10 @@ class ParallelLayout:
             rest = self._position[rank]
         except KeyError:
             raise ValueError(f"rank {rank} is not in the layout {self}") from None
-        found: dict[str, int] = {}
+        by_axis: dict[str, int] = {}
         for name, size in reversed(self.axes):
-            rest, found[name] = divmod(rest, size)
-        ordered = {name: found[name] for name, _ in self.axes}
+            rest, by_axis[name] = divmod(rest, size)
+        ordered = {name: by_axis[name] for name, _ in self.axes}
         if "dp" not in ordered and ("dp_shard" in ordered or "dp_replicate" in ordered):
             shard = ordered.get("dp_shard", 0)
             ordered["dp"] = ordered.get("dp_replicate", 0) * self.size("dp_shard") + shard
@@ -97,12 +97,15 @@ class ParallelLayout:
         """Global ranks of every group along `axis`; each group in order of the axis."""
         split = axis == "dp" and "dp" not in dict(self.axes)
         along = ("dp_replicate", "dp_shard") if split else (axis,)
-        found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        members_by_key: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         for rank in self._position:
             coords = self.coords(rank)
             key = tuple(coords[name] for name, _ in self.axes if name not in along)
-            found.setdefault(key, []).append((coords.get(axis, 0), rank))
-        return [tuple(rank for _, rank in sorted(members)) for _, members in sorted(found.items())]
+            members_by_key.setdefault(key, []).append((coords.get(axis, 0), rank))
+        return [
+            tuple(rank for _, rank in sorted(members))
+            for _, members in sorted(members_by_key.items())
+        ]
 
     def axis_of(self, ranks: Iterable[int]) -> str:
         """Axis along which exactly these ranks form a group: tp, cp, dp, pp, world or unknown.
@@ -152,8 +155,8 @@ class ParallelLayout:
         names = order.split("-") if isinstance(order, str) else list(order)
         experts = tuple((name, sizes.pop(name)) for name in EXPERT_AXES if name in sizes)
         if "dp" in names and ("dp_shard" in sizes or "dp_replicate" in sizes):
-            at = names.index("dp")
-            names[at : at + 1] = ["dp_replicate", "dp_shard"]
+            dp_at = names.index("dp")
+            names[dp_at : dp_at + 1] = ["dp_replicate", "dp_shard"]
         unplaced = [name for name in sizes if name not in names]
         if unplaced:
             raise ValueError(f"axes {unplaced} have a size but no place in the order {order!r}")

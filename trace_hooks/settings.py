@@ -12,11 +12,10 @@ from typing import Any
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.server_address import Address, read_address
 from trace_hooks.protocol.watches import MAX_TEXT, Watch, watches_from_text
-from trace_hooks.sources import SOURCES
-from trace_hooks.sources.base import LEVELS
+from trace_hooks.source_names import LEVELS, SOURCES
 
 JOB_ID_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "TORCHX_JOB_ID")
-"""Where schedulers tell a job's id, which a requeued job keeps."""
+"""Where schedulers put a job's id, which a requeued job keeps."""
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
@@ -34,12 +33,12 @@ class Settings:
     silent_s: float  # a rank without a heartbeat this long is silent ...
     lost_s: float  # ... and lost
     stalled_s: float  # one that lives, but makes no step this long, is stalled
-    statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
+    statistics_every: int = 0  # steps from one with tensor statistics to the next; 0: never
     allow_content: bool = False  # values of tensors may be recorded
-    watches: tuple[Watch, ...] = ()  # what is watched from the start
+    watches: tuple[Watch, ...] = ()  # content to capture from the start
     allow_perturbation: bool = False  # the model may be changed while it trains
-    server: Address | None = None  # of the dashboard that this rank is seen on live
-    ships: bool = False  # its files are sent there, the folder is only where they wait
+    server: Address | None = None  # of the dashboard that shows this rank live
+    ships: bool = False  # send its files there; the folder only holds them until then
 
     def __post_init__(self) -> None:
         if self.ships and self.server is None:
@@ -97,7 +96,7 @@ def read_settings(
 
 
 def _interval(environ: Mapping[str, str], given: int | None) -> int:
-    """Steps between two with tensor statistics; raises ValueError for no number of steps."""
+    """Steps between two with tensor statistics; raises ValueError."""
     value = environ.get("TRACE_HOOKS_STATISTICS", "").strip() or "0" if given is None else given
     text = str(value)
     if isinstance(value, bool) or not text.isdecimal() or len(text) > 9:
@@ -108,7 +107,7 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
 
 
 def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
-    """A switch that is off unless it says on; raises ValueError for what is neither."""
+    """A switch that is off by default; raises ValueError for anything but on and off."""
     if given is not None and not isinstance(given, bool):
         raise ValueError(f"{name.removeprefix('TRACE_HOOKS_').lower()} is {given!r}; give a bool")
     text = environ.get(name, "").strip().lower()
@@ -118,7 +117,7 @@ def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
 
 
 def _watches(environ: Mapping[str, str]) -> tuple[Watch, ...]:
-    """Watches of the file that TRACE_HOOKS_WATCHES names; raises ValueError for what is none."""
+    """Watches of the file that TRACE_HOOKS_WATCHES names; raises ValueError."""
     name = environ.get("TRACE_HOOKS_WATCHES", "").strip()
     if not name:
         return ()
@@ -132,10 +131,10 @@ def _watches(environ: Mapping[str, str]) -> tuple[Watch, ...]:
 
 
 def _job_id(environ: Mapping[str, str]) -> str | None:
-    found = next((environ[name] for name in JOB_ID_VARIABLES if environ.get(name)), None)
-    if found is None:
+    job_id = next((environ[name] for name in JOB_ID_VARIABLES if environ.get(name)), None)
+    if job_id is None:
         return None
-    return re.sub(r"[^A-Za-z0-9._+=@-]", "_", found).lstrip("._+=@-")[:120] or None
+    return re.sub(r"[^A-Za-z0-9._+=@-]", "_", job_id).lstrip("._+=@-")[:120] or None
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
@@ -152,7 +151,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 def chosen_sources(names: Sequence[str]) -> tuple[str, ...]:
     """Sources to install: those named, or all but those with a leading '-'; all if none is named.
 
-    Raises ValueError for a name that is no source.
+    Raises ValueError for an unknown name.
     """
     for name in names:
         if name.removeprefix("-") not in SOURCES:
@@ -194,11 +193,11 @@ def _layout_from_text(text: str) -> ParallelLayout:
         try:
             return _layout_from_mapping(json.loads(text))
         except json.JSONDecodeError as error:
-            raise ValueError(f"the layout {text!r} is no JSON: {error}") from None
+            raise ValueError(f"the layout {text!r} is not valid JSON: {error}") from None
     sizes = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
         if not equals or not size.strip().isdecimal():
-            raise ValueError(f"the layout {text!r} is no list of sizes such as pp=2,dp=2,tp=2")
+            raise ValueError(f"the layout {text!r} is not a list of sizes such as pp=2,dp=2,tp=2")
         sizes[name.strip()] = int(size)
     return _layout_from_mapping(sizes)

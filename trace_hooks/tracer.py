@@ -12,11 +12,10 @@ from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.watches import Ack
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import now
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.recorder import Mark, Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings
 from trace_hooks.sources.base import Source
-from trace_hooks.step_and_span import OwnSpan, OwnStep
 from trace_hooks.tracer_parts import Recording
 
 
@@ -30,14 +29,15 @@ class Tracer:
         self._stopped = False
         self._on_stop = on_stop
         self._recording = Recording(settings, model, ordinal, self.stop)
-        self.recorder = self._recording.recorder
+        self.context = self._recording.context
+        self.recorder = self.context.recorder
         self.steps = self._recording.steps
         self._sources = self._recording.sources
 
     @property
     def layout(self) -> ParallelLayout | None:
         """Layout of the job; None while it is unknown."""
-        return self.recorder.layout
+        return self.context.rank_state.layout
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -46,42 +46,43 @@ class Tracer:
 
     def step(self, n: int | None = None) -> AbstractContextManager[None]:
         """One optimizer step with all its micro-batches; None takes the next number."""
-        return OwnStep(self.steps, self.recorder, n)
+        return OwnStep(self.steps, n)
 
     def span(self, name: str, kind: str = "host") -> AbstractContextManager[None]:
-        """A span of the user's own; `kind` is one of schema.KINDS."""
+        """A span around the user's own code; `kind` is one of schema.KINDS."""
         return OwnSpan(self.recorder, name, kind)
 
     def watch(self, model: Any, stage: int | None = None) -> None:
         """Record a module's blocks; `stage` is its global (virtual) pipeline stage."""
         if self._active():
-            self._sources.watch(model, stage)
+            self._sources.instrument(model, stage)
 
     def inspect(self, *watches: Mapping[str, Any]) -> list[Ack]:
-        """Record content of the model from the next step on: these watches, in place of those of
-        the call before; without any, none.
+        """Capture content of the model from the next step on, as these watches say.
 
-        Each is an object such as {"what": "attention", "layers": [3], "every": 10}, see
-        trace_hooks/protocol/watches.py. Returns an answer for each; what is refused says why in one
-        sentence, as anything is unless the job was started with allow_content.
+        They replace those of the previous call; without any, the capture ends. Each is an object
+        such as {"what": "attention", "layers": [3], "every": 10}, see
+        trace_hooks/protocol/watches.py. Returns an answer for each; a refusal says why in one
+        sentence. A job that was started without allow_content refuses all of them.
         """
         if not self._active():
             return []
-        found = guard.attempt("tracer.inspect", lambda: self._inspect(watches), switch_off=False)
-        return found or []
+        acks = guard.attempt("tracer.inspect", lambda: self._inspect(watches), switch_off=False)
+        return acks or []
 
     def perturb(self, value: Mapping[str, Any]) -> Ack:
-        """Change weights or activations for some steps to come, or end that: {"end": its id}.
+        """Change weights or activations for some later steps, or end such a change: {"end": its
+        id}.
 
         `value` is an object such as {"kind": "gaussian", "target": "weights", "layer": 3,
-        "strength": 0.01, "steps": [100, 104]}, see trace_hooks/protocol/perturbations.py. To be
-        called on every rank alike. Returns an answer; what is refused says why in one sentence, as
-        anything is unless the job was started with allow_perturbation.
+        "strength": 0.01, "steps": [100, 104]}, see trace_hooks/protocol/perturbations.py. Call it
+        with the same value on every rank. Returns an answer; a refusal says why in one sentence. A
+        job that was started without allow_perturbation refuses everything.
         """
-        found = None
+        ack = None
         if self._active():
-            found = guard.attempt("tracer.perturb", lambda: self._perturb(value), switch_off=False)
-        return found or Ack("", False, "nothing can be perturbed in this process")
+            ack = guard.attempt("tracer.perturb", lambda: self._perturb(value), switch_off=False)
+        return ack or Ack("", False, "nothing can be perturbed in this process")
 
     def prompts(
         self,
@@ -92,13 +93,14 @@ class Tracer:
         forward: Callable[[Any], Any] | None = None,
         longest: int | None = None,
     ) -> None:
-        """Let an operator prompt the model between two steps; to be called on every rank alike.
+        """Let an operator prompt the model between two steps; call it on every rank.
 
         `model`: an nn.Module that is called with ids (1, T) and returns logits (1, T, V), as a
         tensor or in `.logits`; or this rank's pipeline stages. `encode`, `decode`: a tokenizer's,
-        text to ids and back; without them prompts are numbers. `forward`: called with the ids in
-        place of the model, on all ranks at once; ranks that have no logits return None. `longest`:
-        tokens that the model reads. Nothing happens unless the job allows content.
+        text to ids and back; without them prompts are numbers. `forward`: called with the ids
+        instead of the model, on all ranks at once; ranks that have no logits return None.
+        `longest`: greatest number of tokens that the model reads. Does nothing unless the job
+        allows content.
         """
         if self._active():
             guard.attempt(
@@ -108,28 +110,29 @@ class Tracer:
             )
 
     def tokens(self, ids: Any = None, *, decode: Callable[[list[int]], str] | None = None) -> None:
-        """What the tokens of a step are, for frames of it: only where the hooks cannot see it.
+        """Say which tokens a step reads, to label its frames; needed only where the hooks cannot
+        see.
 
         `ids`: integers (sequences, tokens) of the running step. `decode`: a tokenizer's, from a
-        list of ids to text; kept from then on. Nothing happens unless the job allows content.
+        list of ids to text; kept from then on. Does nothing unless the job allows content.
         """
-        if self._active() and self.recorder.allow_content:
+        if self._active() and self.context.options.allow_content:
             guard.attempt("tracer.tokens", lambda: self._tokens(ids, decode), switch_off=False)
 
     def log(self, **values: Any) -> None:
-        """Numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
+        """Record numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
 
         Tokens are those this rank processed, flops the model FLOPs of the step. A tensor on an
-        accelerator is copied behind the work that makes it; nothing waits for the device.
+        accelerator is copied after the work that makes it; nothing waits for the device.
         """
         _log(self.steps, values)
 
     def mark(self, kind: str, text: str, **args: Any) -> None:
-        """Something that happened now, in one sentence; `args` must be JSON."""
+        """Record that something happened now, in one sentence; `args` must be JSON."""
         _mark(self.recorder, kind, text, args)
 
     def stop(self, status: str = "finished", error: str | None = None) -> None:
-        """Write what is left and take the hooks away; at exit this happens by itself."""
+        """Write what is left and remove the hooks; this also happens at exit."""
         if not self._stopped and self._active():
             self._stopped = True
             guard.attempt(
@@ -147,7 +150,7 @@ class Tracer:
         self._recording.abandon()
 
     def uninstall_sources(self) -> None:
-        """Take away every hook."""
+        """Remove every hook."""
         self._sources.uninstall()
 
     def _active(self) -> bool:
@@ -156,7 +159,7 @@ class Tracer:
     def _inspect(self, watches: Sequence[Any]) -> list[Ack]:
         source = self._sources.named("inspection")
         if source is None:
-            return [Ack("", False, "the source inspection is off; nothing can be watched")]
+            return [Ack("", False, "the source inspection is off; nothing can be captured")]
         acks: list[Ack] = source.inspect(watches)
         return acks
 
@@ -168,18 +171,74 @@ class Tracer:
         return ack
 
     def _tokens(self, ids: Any, decode: Callable[[list[int]], str] | None) -> None:
-        if decode is not None:
-            self.recorder.token_texts.use(decode)
         source = self._sources.named("inspection")
-        if source is not None and ids is not None:
-            source.tell_tokens(ids)
+        if source is None:
+            return
+        if decode is not None:
+            source.token_names.use(decode)
+        if ids is not None:
+            source.take_tokens(ids)
 
     def _prompts(self, model: Any, *how: Any) -> None:
         source = self._sources.named("prompting")
-        if source is not None and self.recorder.allow_content:
+        if source is not None and self.context.options.allow_content:
             from trace_hooks.sources.prompting.prompted_model import PromptedModel  # torch
 
             source.register(PromptedModel(model, *how))
+
+
+class OwnStep:
+    """A step that the user marks; from the first one on, automatic steps are off."""
+
+    def __init__(self, steps: StepCounter, number: int | None) -> None:
+        self._steps, self._number = steps, number
+
+    def __enter__(self) -> None:
+        _begin_step(self._steps, self._number)
+
+    def __exit__(self, *error: object) -> None:
+        _end_step(self._steps)
+        between = self._steps.between
+        if between is not None and error[0] is None:
+            between()
+
+
+class OwnSpan:
+    """A span that the user marks, on the track of the thread that it runs in."""
+
+    def __init__(self, recorder: Recorder, name: str, kind: str) -> None:
+        self._recorder, self._name, self._kind = recorder, name, kind
+        self._opened: tuple[int, Mark] | None = None
+
+    def __enter__(self) -> None:
+        self._opened = _open_span(self._recorder, self._name, self._kind)
+
+    def __exit__(self, *error: object) -> None:
+        if self._opened is not None:
+            _close_span(self._recorder, *self._opened)
+
+
+@guard.guarded("tracer.step_begin", stays_on=True)
+def _begin_step(steps: StepCounter, number: int | None) -> None:
+    if steps.running and not steps.explicit:
+        steps.forget()
+    steps.explicit = True
+    steps.begin(number)
+
+
+@guard.guarded("tracer.step_end", stays_on=True)
+def _end_step(steps: StepCounter) -> None:
+    steps.end()
+
+
+@guard.guarded("tracer.span_begin", stays_on=True)
+def _open_span(recorder: Recorder, name: str, kind: str) -> tuple[int, Mark]:
+    return recorder.site(str(name), kind), recorder.open()
+
+
+@guard.guarded("tracer.span_end", stays_on=True)
+def _close_span(recorder: Recorder, site: int, mark: Mark) -> None:
+    recorder.close(site, mark, microbatch=recorder.rank_state.microbatch)
 
 
 @guard.guarded("tracer.log", stays_on=True)

@@ -1,4 +1,4 @@
-"""The parts that record one process, from their beginning to their end."""
+"""The parts that record one process: how they are put together, started and ended."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from trace_hooks.recording.exit_handlers import Exits
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings
+from trace_hooks.sources.context import SourceContext, SourceOptions
 from trace_hooks.sources.installed import InstalledSources
-from trace_hooks.watchdog.rank_side import Watching
+from trace_hooks.watchdog.rank_side import RankSide
 
 if TYPE_CHECKING:
     from trace_hooks.agent.connection import Agent
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("trace_hooks")
 
 STOP_TIMEOUT_S = 10.0
-"""How long the end of training waits for the last write at most."""
+"""The end of training waits at most this long for the last write."""
 
 
 class Recording:
-    """Recorder, steps and sources of a process, and all that brings what they hold to disk.
+    """Recorder, steps and sources of a process, and the parts that write what they record.
 
     `ordinal`: how many recordings this process had before. `stop(status, error)` is called once
     when the process ends by itself.
@@ -44,12 +45,15 @@ class Recording:
     ) -> None:
         guard.account.reset()
         anchor = Anchor()
-        self.recorder = _recorder(settings)
-        self.steps = StepCounter(self.recorder, self._step_begins, self._step_ends)
-        self._drain = Drain(self.recorder, anchor)
-        self._session = Session(settings, self.recorder, anchor, self._drain, model, ordinal)
-        self.sources = InstalledSources(settings.sources, self.recorder, self.steps, settings.level)
-        self._drain_device = DrainDevice(self.recorder)
+        recorder = Recorder()
+        recorder.rank_state.layout = settings.layout
+        self.steps = StepCounter(recorder, self._step_begins, self._step_ends)
+        self.context = SourceContext(recorder, self.steps, _options(settings))
+        self._rank_state = recorder.rank_state
+        self._drain = Drain(recorder, anchor)
+        self._session = Session(settings, recorder, anchor, self._drain, model, ordinal)
+        self.sources = InstalledSources(settings.sources, self.context)
+        self._drain_device = DrainDevice(self._rank_state)
         self._drain.chores = [
             Chore("tracer.drain_device", self._drain_device.prepare, stays_on=False),
             *self._session.chores(),
@@ -58,14 +62,14 @@ class Recording:
         ]
         self._anchor = anchor
         self._settings = settings
-        self._watching: Watching | None = None
+        self._rank_side: RankSide | None = None
         self._agent: Agent | None = None
         self._exits = Exits(stop, self._drain.wakeup.fileno())
         self._drain.on_terminate = self._exits.terminate_from_drain
 
     def begin(self) -> None:
         """Install the sources, start the drain thread and meet the host's watchdog."""
-        guard.attempt("tracer.watching", self._begin_watching, switch_off=False)
+        guard.attempt("tracer.watching", self._begin_rank_side, switch_off=False)
         guard.attempt("tracer.agent", self._begin_agent, switch_off=False)
         self._session.on_identity += [source.place for source in self.sources.all]
         self.sources.install()
@@ -75,16 +79,16 @@ class Recording:
     def abandon(self) -> None:
         """Become inert without writing: this is a forked child, the parent has the run."""
         self._exits.forget()
-        self.recorder.ring = None
+        self._rank_state.ring = None
         if self._agent is not None:
             self._agent.abandon()
 
     def end(self, status: str, error: str | None) -> None:
-        """Write what is left and take the hooks away."""
+        """Write what is left and remove the hooks."""
         self._exits.ending = True
         if self.steps.running and self.steps.explicit:
             self.steps.end()
-        self.recorder.phase = "ending"
+        self._rank_state.phase = "ending"
         self.sources.uninstall()  # ends or forgets an automatic step
         self.steps.publish_last()
         self._session.close()
@@ -95,29 +99,30 @@ class Recording:
         if self._agent is not None:
             self._agent.stop(status, self._drain.finished.is_set)
         self._exits.uninstall()
-        if not self._exits.owns_wakeup_fd:  # a signal must not be written to a number used anew
+        if not self._exits.owns_wakeup_fd:  # signals must not go to a reused descriptor
             self._drain.close()
 
-    def _begin_watching(self) -> None:
-        watching = Watching(self._settings, self.recorder, self._anchor)
-        self._watching = watching
-        self._session.on_identity.append(watching.place)
-        self._drain.chores.append(Chore("watching.beat", watching.beat, 1.0))
-        watching.start_watchdog()
+    def _begin_rank_side(self) -> None:
+        rank_side = RankSide(self._settings, self._rank_state, self._anchor)
+        self._rank_side = rank_side
+        self._session.on_identity.append(rank_side.place)
+        self._drain.chores.append(Chore("watching.beat", rank_side.beat, 1.0))
+        rank_side.start_watchdog()
 
     def _begin_agent(self) -> None:
-        """Begin to be seen live, where the user has named a server."""
+        """Connect to the server, where the user has named one."""
         if self._settings.server is None:
             return
-        from trace_hooks.agent.connection import Agent  # websockets: only for those who use it
+        from trace_hooks.agent.connection import Agent  # websockets: only for jobs that use it
         from trace_hooks.agent.watch_commands import ServerWatches
 
-        inspection = self.sources.named("inspection")
+        live, inspection = self.context.live, self.sources.named("inspection")
         if inspection is not None:
-            ServerWatches(self.recorder, inspection).join(self.recorder.live)
-        self._agent = Agent(self._settings.server, self.recorder, self._settings.ships)
+            allowed = self._settings.allow_content
+            ServerWatches(self._rank_state, inspection, allowed).join(live)
+        self._agent = Agent(self._settings.server, self._rank_state, live, self._settings.ships)
         self._session.on_identity.append(self._agent.place)
-        self.recorder.on_frame = self._agent.offer
+        live.on_frame = self._agent.offer
         self._agent.start()
 
     def _step_begins(self) -> None:
@@ -130,18 +135,18 @@ class Recording:
         _end_step(self.sources)
 
     def _find_device(self) -> None:
-        """Note the device of the job once it uses one: only the job's own thread can tell."""
-        if self.recorder.cuda_device is not None:
+        """Note the device of the job once it uses one: only the job's own thread knows."""
+        if self._rank_state.cuda_device is not None:
             return
         torch: Any = sys.modules.get("torch")
         cuda = getattr(torch, "cuda", None)
         if cuda is not None and cuda.is_initialized():
-            self.recorder.cuda_device = int(cuda.current_device())
+            self._rank_state.cuda_device = int(cuda.current_device())
 
     def _choose_clock(self) -> None:
-        """Take the accelerator's clock once the job uses one and the drain thread may ask it."""
-        device = self.recorder.cuda_device
-        is_chosen = not isinstance(self.recorder.device_clock, HostClock)
+        """Use the accelerator's clock once the job has one and the drain thread may query it."""
+        device, recorder = self._rank_state.cuda_device, self.context.recorder
+        is_chosen = not isinstance(recorder.device_clock, HostClock)
         if device is None or is_chosen or not self._drain_device.is_ready:
             return
         import torch
@@ -150,7 +155,7 @@ class Recording:
             from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 
             clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)
-            self.recorder.device_clock = clock
+            recorder.device_clock = clock
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)
@@ -159,12 +164,12 @@ class Recording:
     def _write_end(self, status: str, error: str | None) -> None:
         self._session.end(status, error)
         self._session.write_files()
-        if self._watching is not None:
-            self._watching.end()
+        if self._rank_side is not None:
+            self._rank_side.end()
 
 
 def _clock_failed(error: Exception) -> None:
-    """The device has failed, which ends the job; what the host sees is recorded until then."""
+    """The device has failed, which ends the job; the host's events are recorded until then."""
     guard.account.failed("tracer.cuda_clock", error, switch_off=False)
 
 
@@ -178,11 +183,11 @@ def _end_step(sources: InstalledSources) -> None:
     sources.step_ends()
 
 
-def _recorder(settings: Settings) -> Recorder:
-    recorder = Recorder()
-    recorder.layout = settings.layout
-    recorder.statistics_every = settings.statistics_every
-    recorder.allow_content = settings.allow_content
-    recorder.watches = settings.watches
-    recorder.allow_perturbation = settings.allow_perturbation
-    return recorder
+def _options(settings: Settings) -> SourceOptions:
+    return SourceOptions(
+        settings.level,
+        settings.statistics_every,
+        settings.allow_content,
+        settings.watches,
+        settings.allow_perturbation,
+    )

@@ -108,7 +108,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         return "taken"
 
     for one in ranks:
-        live = one.recorder.live
+        live = one.live
         live.about["allow_perturbation"] = lambda: True
         live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
         live.beats["perturbations"] = lambda: [one for one in asked[-1:] if "end" not in one]

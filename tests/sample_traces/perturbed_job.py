@@ -70,7 +70,7 @@ class Looking:
         """Keeps what a block hands on in the first micro-batch."""
 
         def keep(module: nn.Module, args: Any, output: torch.Tensor) -> None:
-            if self.tracer is not None and self.tracer.recorder.microbatch == 0:
+            if self.tracer is not None and self.tracer.context.rank_state.microbatch == 0:
                 self.seen[f"output|{self.step}|{layer}"] = output.detach().numpy().copy()
 
         return keep
@@ -79,7 +79,7 @@ class Looking:
     def step(self) -> int:
         """Under way."""
         assert self.tracer is not None
-        return self.tracer.recorder.step
+        return self.tracer.context.rank_state.step
 
     def keep(self, when: str) -> None:
         """Every parameter's part of this rank, as it is."""

@@ -27,15 +27,15 @@ def prompted(folder: Path, start: Callable[..., Tracer]) -> Callable[..., Tracer
 
     def begin(*args: Any, **kwargs: Any) -> Tracer:
         tracer = start(*args, **kwargs)
-        recorder, prompts, stop = tracer.recorder, tracer.prompts, tracer.stop
-        recorder.on_frame = lambda frame: told.append(_plain(frame))
+        live, prompts, stop = tracer.context.live, tracer.prompts, tracer.stop
+        live.on_frame = lambda frame: told.append(_plain(frame))
 
         def registered(*args: Any, **kwargs: Any) -> None:
             prompts(*args, **kwargs)
             tracer.steps.explicit = True  # as after the first step
             asked = json.loads((folder / "asked.json").read_text())
             for value in (asked, {"go": asked["id"]}):
-                answer = recorder.live.commands.answer(
+                answer = live.commands.answer(
                     {"type": "command", "id": "c", "name": "prompt", "args": value}
                 )
                 told.append(answer["text"] if answer else None)

@@ -244,5 +244,7 @@ def test_without_allow_content_a_watch_is_refused_and_training_goes_on(
         texts = run.sql("SELECT text FROM marks WHERE kind = 'note'").to_pydict()["text"]
     assert len(texts) == len(WATCHES)
     for text, watch in zip(texts, WATCHES, strict=True):
-        assert text.startswith(f"watch {watch['what']} is refused: this job keeps its content")
+        assert text.startswith(
+            f"watch {watch['what']} is refused: this job does not allow its content"
+        )
         assert "start it with allow_content=True or TRACE_HOOKS_ALLOW_CONTENT=1" in text

@@ -22,7 +22,7 @@ import trace_hooks as th
 from trace_hooks.recording.clock import now
 tracer = th.start(run="busy")
 print("ready", flush=True)
-ring, seq = tracer.recorder.ring, 0
+ring, seq = tracer.context.rank_state.ring, 0
 while True:
     with tracer.step():
         for _ in range(200):

@@ -9,7 +9,7 @@ import pytest
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.watches import Watch
 from trace_hooks.settings import chosen_sources, is_off, read_layout, read_settings
-from trace_hooks.sources import SOURCES
+from trace_hooks.source_names import SOURCES
 
 
 def test_environment_fills_what_the_code_leaves_open() -> None:
@@ -102,3 +102,11 @@ def test_layout_from_each_form() -> None:
 @pytest.mark.parametrize(("value", "off"), [("0", True), ("off", True), ("1", False), ("", False)])
 def test_switch(value: str, off: bool) -> None:
     assert is_off({"TRACE_HOOKS": value}) is off
+
+
+def test_files_are_sent_only_where_there_is_a_server() -> None:
+    with pytest.raises(ValueError, match="TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER"):
+        read_settings({"TRACE_HOOKS_SHIP": "1"})
+    server = {"TRACE_HOOKS_SERVER": "ws://login", "TRACE_HOOKS_TOKEN": "secret-secret"}
+    assert not read_settings(server).ships
+    assert read_settings({"TRACE_HOOKS_SHIP": "1", **server}).ships

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 import trace_hooks as th
+from tests.trace_hooks.tracers import rank_file, rows, start
 from trace_hooks.recording import guard
-from trace_hooks.recording.recorder import Recorder, Site
-from trace_hooks.schema import SegmentName
 
-
-@pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in list(os.environ):
-        if name.startswith("TRACE_HOOKS") or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("TRACE_HOOKS_RING_DIR", str(tmp_path / "rings"))
-    yield
-    guard.disabled.clear()
-
-
-def start(folder: Path, **arguments: Any) -> th.Tracer:
-    return th.start(folder, **{"sources": ["gc"], **arguments})
-
-
-def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    found = []
-    for path in sorted(folder.glob("*/segments/*.parquet")):
-        name = SegmentName.parse(path.name)
-        assert name is not None
-        if name.table == table:
-            found += pq.read_table(path).to_pylist()
-    return found
-
-
-def rank_file(folder: Path) -> dict[str, Any]:
-    (path,) = folder.glob("*/ranks/0000-00000.json")
-    return json.loads(path.read_text())
+pytestmark = pytest.mark.usefixtures("plain_environment")
 
 
 def test_steps_spans_numbers_and_marks_are_written(tmp_path: Path) -> None:
@@ -97,42 +64,6 @@ def test_own_steps_count_from_0_though_a_batch_was_fetched_before_the_first(tmp_
             pass
     tracer.stop()
     assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1]
-
-
-def test_starting_twice_gives_the_same_tracer_and_stopping_makes_room(tmp_path: Path) -> None:
-    first = start(tmp_path, run="one")
-    assert th.start(tmp_path, run="two") is first
-    first.stop()
-    second = start(tmp_path, run="one")
-    assert second is not first
-    second.stop()
-    attempts = {path.name for path in (tmp_path / "one" / "ranks").iterdir()}
-    assert attempts == {"0000-00000.json", "0001-00000.json"}
-
-
-def test_off_means_no_file_and_the_same_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRACE_HOOKS", "0")
-    tracer = th.start(tmp_path / "runs", level="no such level")
-    with tracer.step(), tracer.span("x"):
-        tracer.log(loss=1)
-        tracer.mark("note", "x")
-        tracer.watch(object())
-    tracer.stop()
-    assert not (tmp_path / "runs").exists()
-
-
-def test_data_is_on_disk_within_a_second(tmp_path: Path) -> None:
-    tracer = start(tmp_path)
-    with tracer.step():
-        pass
-    with tracer.step(), tracer.span("slow"):
-        pass
-    time.sleep(1.3)  # a second, and the time to write
-    assert any(row["name"] == "slow" for row in rows(tmp_path, "spans"))
-    assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1]
-    tracer.stop()
 
 
 def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path) -> None:
@@ -229,46 +160,8 @@ def test_what_is_inspected_is_written_and_wrong_watches_are_answered(tmp_path: P
 def test_without_the_source_a_watch_is_answered(tmp_path: Path) -> None:
     tracer = start(tmp_path, allow_content=True)
     (ack,) = tracer.inspect({"what": "mlp"})
-    assert ack.text == "the source inspection is off; nothing can be watched"
+    assert ack.text == "the source inspection is off; nothing can be captured"
     tracer.stop()
-
-
-def test_what_each_source_has_cost_is_written_and_adds_up(tmp_path: Path) -> None:
-    model = torch.nn.Sequential(Block(), Block())
-    tracer = start(tmp_path, model=model, sources=["modules", "optimizer", "gc"])
-    for number in range(200):
-        with tracer.step(number):
-            model(torch.ones(2, 3, 4)).sum().backward()
-    time.sleep(1.0)  # something has been written before the last count
-    tracer.stop()
-    found = rows(tmp_path, "hook_costs")
-    last = {(r["thread"], r["source"]): r["cpu_ns"] for r in found}  # they only grow
-    assert {("main", "modules"), ("main", "tracer"), ("trace_hooks drain", "writing")} <= set(last)
-    assert {thread.rstrip("0123456789") for thread, _ in last} <= {
-        "main",
-        "autograd ",
-        "trace_hooks drain",
-    }
-    total = rows(tmp_path, "heartbeats")[-1]["self_ns"]
-    assert sum(last.values()) == pytest.approx(total, rel=0.05)
-    assert guard.account.errors == {}
-
-
-def test_what_was_dropped_is_in_the_heartbeats(tmp_path: Path) -> None:
-    folder = tmp_path / "runs"
-    folder.write_text("in the way")
-    tracer = start(folder, run="r")
-    with tracer.step(), tracer.span("lost"):
-        pass
-    time.sleep(1.0)
-    folder.unlink()
-    time.sleep(2.5)
-    with tracer.step(), tracer.span("kept"):
-        pass
-    tracer.stop()
-    assert [r["name"] for r in rows(folder, "spans") if r["kind"] == "host"] == ["kept"]
-    assert rows(folder, "heartbeats")[-1]["dropped"] > 0
-    assert rank_file(folder)["hooks"]["dropped"] > 0
 
 
 def test_threads_have_their_own_tracks(tmp_path: Path) -> None:
@@ -284,46 +177,3 @@ def test_threads_have_their_own_tracks(tmp_path: Path) -> None:
     tracer.stop()
     (span,) = (row for row in rows(tmp_path, "spans") if row["name"] == "apart")
     assert span["track"] == "loader 3"
-
-
-def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
-    tracer = start(tmp_path)
-    with tracer.step():
-        pid = os.fork()
-        if pid == 0:
-            with tracer.span("in the child"):
-                tracer.mark("note", "in the child")
-            tracer.stop()
-            os._exit(0 if not tracer.recorder.rows else 1)
-        assert os.waitpid(pid, 0)[1] == 0
-    tracer.stop()
-    assert not [row for row in rows(tmp_path, "spans") if row["name"] == "in the child"]
-    assert rank_file(tmp_path)["pid"] == os.getpid()
-
-
-def test_many_rows_make_larger_segments_not_more_drops(tmp_path: Path) -> None:
-    tracer = start(tmp_path)
-    recorder = tracer.recorder
-    site = recorder.site("x", "host")
-    for number in range(60_000):
-        recorder.add_span(site, number, number + 1, step=0)
-    tracer.stop()
-    tables = [pq.read_table(path) for path in tmp_path.glob("*/segments/spans-*.parquet")]
-    spans = pa.concat_tables(tables)
-    assert spans.num_rows >= 60_000
-    assert rows(tmp_path, "heartbeats")[-1]["dropped"] == 0
-
-
-def test_a_site_made_by_two_threads_at_once_keeps_its_name() -> None:
-    class Interrupted(list[Site]):
-        """Another thread gets its turn right after each append."""
-
-        def append(self, site: Site) -> None:
-            super().append(site)
-            if site.name == "block":
-                recorder.site("gc", "gc")
-
-    recorder = Recorder()
-    recorder.sites = Interrupted()
-    numbers = [recorder.site("block", "forward"), recorder.site("gc", "gc")]
-    assert [recorder.sites[number].name for number in numbers] == ["block", "gc"]

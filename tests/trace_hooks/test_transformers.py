@@ -103,24 +103,24 @@ def test_a_prompt_goes_on_as_generate_does(
         tmp_path / "runs", model=model, allow_content=True, sources=["modules", "prompting"]
     )
     frames: list[Frame] = []
-    tracer.recorder.on_frame = frames.append
+    tracer.context.live.on_frame = frames.append
     tracer.prompts(
         model,
         encode=lambda text: [ord(one) - 97 for one in text],
         decode=lambda ids: chr(ids[0] + 97),
     )
 
-    def told(**value: Any) -> Any:
+    def sent(**value: Any) -> Any:
         command = {"type": "command", "id": "c", "name": "prompt", "args": value}
-        return tracer.recorder.live.commands.answer(command)
+        return tracer.context.live.commands.answer(command)
 
     for step, text in enumerate(["", "hello", "", "hello world", ""]):
         with tracer.step(step):
             if text:
-                told(
+                sent(
                     id=f"p{step}", text=text.replace(" ", "a"), tokens=6, layers=[1], step=step + 1
                 )
-                told(go=f"p{step}")
+                sent(go=f"p{step}")
     tracer.stop()
     tokens = [json.loads(f.labels or "")[0] for f in frames if f.what == "prompt_token"]
     begin = torch.tensor([[7, 4, 11, 11, 14]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -15,6 +15,7 @@ from trace_hooks.recording import guard
 from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext, SourceOptions
 
 VOCABULARY = 17
 
@@ -71,13 +72,14 @@ class ListedSteps:
 
     def __init__(self, recorder: Recorder) -> None:
         self.explicit = False
+        self.between: Callable[[], object] | None = None
         self.recorder = recorder
         self.begun: list[int] = []  # ns
         self.ended: list[int] = []
 
     def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
         assert at_ns is not None
-        self.recorder.step = len(self.begun) if number is None else number
+        self.recorder.rank_state.step = len(self.begun) if number is None else number
         self.begun.append(at_ns)
 
     def end(self, at_ns: int | None = None) -> None:
@@ -99,19 +101,20 @@ class Span(NamedTuple):
 class Tracing:
     """A bare recorder with some sources installed."""
 
-    def __init__(self, *names: str, level: str = "layers") -> None:
+    def __init__(self, *names: str, **options: Any) -> None:
         self.recorder = Recorder()
+        self.rank_state = self.recorder.rank_state
         self.steps = ListedSteps(self.recorder)
-        self.sources: list[Source] = [
-            load_source(name)(self.recorder, self.steps, level) for name in names
-        ]
+        self.context = SourceContext(self.recorder, self.steps, SourceOptions(**options))
+        self.live = self.context.live
+        self.sources: list[Source] = [load_source(name)(self.context) for name in names]
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)
 
     def watch(self, model: nn.Module, stage: int | None = None) -> None:
         for source in self.sources:
-            source.watch(model, stage)
+            source.instrument(model, stage)
 
     def spans(self, *kinds: str) -> list[Span]:
         """Spans by begin, outer before inner."""
@@ -129,11 +132,14 @@ class Tracing:
 
 
 @contextmanager
-def tracing(*names: str, level: str = "layers", errors: bool = False) -> Iterator[Tracing]:
-    """Sources installed for a while; fails where a hook raised unless `errors` are expected."""
+def tracing(*names: str, errors: bool = False, **options: Any) -> Iterator[Tracing]:
+    """Sources installed for a while; fails where a hook raised unless `errors` are expected.
+
+    `options`: fields of SourceOptions.
+    """
     guard.disabled.clear()
     guard.account.errors.clear()
-    found = Tracing(*names, level=level)
+    found = Tracing(*names, **options)
     for source in found.sources:
         source.install()
     try:

@@ -18,9 +18,8 @@ def watching(
     model: nn.Module, *watches: dict[str, Any], allow: bool = True, stage: int | None = None
 ) -> Iterator[tuple[Tracing, Inspection]]:
     """Modules and content of `model` recorded; steps are begun by `step`."""
-    with tracing("modules", "inspection") as traced:
-        traced.recorder.allow_content = allow
-        traced.recorder.writing = True
+    with tracing("modules", "inspection", allow_content=allow) as traced:
+        traced.rank_state.writes_rows = True
         traced.watch(model, stage)
         source = traced.source("inspection")
         assert isinstance(source, Inspection)
@@ -32,7 +31,7 @@ def watching(
 def step(traced: Tracing, number: int) -> None:
     source = traced.source("inspection")
     source.step_end()
-    traced.recorder.step = number
+    traced.rank_state.step = number
     source.step_begin()
 
 

@@ -1,8 +1,9 @@
-"""A rank's line to the dashboard: live frames and signs of life there, commands back.
+"""A rank's connection to the dashboard: sends live frames and heartbeats, carries out commands.
 
-A thread of its own keeps one WebSocket open and comes back by itself when the server was away.
-Training never waits for it: frames go into a bounded box in which newer ones replace older ones,
-and the end of training waits for STOP_S at most. What the server may ask is data (agent_commands).
+A thread of its own keeps one WebSocket open and reconnects when the server was away. Training never
+waits for it: frames go into a bounded buffer in which newer ones replace older ones, and the end of
+training waits for STOP_S at most. A command of the server is data
+(trace_hooks/recording/commands.py).
 """
 
 from __future__ import annotations
@@ -32,60 +33,63 @@ from trace_hooks.protocol.server_address import Address
 from trace_hooks.protocol.token_bucket import Rate
 from trace_hooks.recording import guard
 from trace_hooks.recording.account import AGENT, Stretch
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.commands import Live
+from trace_hooks.recording.rank_state import RankState
 
 log = logging.getLogger("trace_hooks")
 
 BEAT_S = 1.0
 LOOK_S = 0.1
-"""A command is seen so soon where no frame comes."""
+"""Commands are read at this interval while no frame is waiting."""
 OPEN_S = 5.0
 SEND_S = 10.0
-"""A server that takes nothing for so long is given up; another try follows."""
+"""A server that reads nothing for this long is given up; another try follows."""
 SOON_S = 0.005
-"""While frames are sent, or a file is on its way, what the server says is looked for so often."""
+"""Messages of the server are read at this interval while frames or a file are being sent."""
 STOP_S = 2.0
 LAST_FILES_S = 10.0
-"""What the end of training waits for files to be sent, where they are."""
+"""The end of training waits this long for files, where the rank sends them."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 STEADY_S = 10.0
-"""A connection that held so long was a good one: the next pause is the first again."""
+"""A connection that lasted this long was a good one: the next pause is the first again."""
 _MOST_AT_ONCE = 16
 """Commands carried out between two frames."""
 _GLANCE_S = 0.001
-"""Not 0: with that, websockets before 15 finds nothing, whatever has come."""
+"""Not 0, with which websockets before 15 never returns a message."""
 _LONGEST_COMMAND = 1 << 20
 
 
 class Agent:
-    """The thread and its connection; no method raises or waits, but `stop` for STOP_S."""
+    """The thread and its connection; no method raises, and only `stop` waits, for STOP_S."""
 
-    def __init__(self, address: Address, recorder: Recorder, ships: bool = False) -> None:
-        """`ships`: the rank's files are sent as well (agent_spool)."""
+    def __init__(
+        self, address: Address, rank_state: RankState, live: Live, ships: bool = False
+    ) -> None:
+        """`ships`: send the rank's files as well (upload_spool)."""
         self.sent = 0
-        self._live = recorder.live
+        self._live = live
         self._address = address
-        self._recorder = recorder
+        self._rank_state = rank_state
         self._outbox = Outbox()
         self._identity: Identity | None = None
         self._ships = ships
         self._spool: Spool | None = None  # once the rank knows its place
-        self._last_s = math.inf  # when files that were not sent by then are left
+        self._last_s = math.inf  # files not sent by then stay in the folder
         self._placed = threading.Event()
         self._stopping = threading.Event()
         self._is_written: Callable[[], bool] = lambda: True
-        self._has_left = False  # it has said good-bye
+        self._has_left = False  # it has sent its bye
         self._connection: ClientConnection | None = None
         self._status = "finished"
-        self._told = ""  # the last hello
+        self._last_hello = ""  # as JSON; sent again when it changes
         self._beat_due_s = self._hear_due_s = 0.0
-        self._largest = 0  # bytes of a message that the server takes
+        self._largest = 0  # bytes of the largest message that the server accepts
         self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
-        self._away = FewWarnings(
-            f"the dashboard at {address.server} is not reached, training goes on and it is tried "
-            "again"
+        self._away_warnings = FewWarnings(
+            f"the dashboard at {address.server} is not reached; training goes on, and the rank "
+            "tries again"
         )
-        self._said = FewWarnings(f"the dashboard at {address.server} says")
+        self._server_warnings = FewWarnings(f"the dashboard at {address.server} says")
         self._inbox = Inbox()
         self._time = Stretch(guard.account, AGENT)
         self._thread = threading.Thread(target=self._run, name=AGENT, daemon=True)
@@ -102,14 +106,14 @@ class Agent:
         self._placed.set()
 
     def offer(self, frame: Frame) -> None:
-        """Have a frame shown live; newer ones replace it until it is sent."""
+        """Send a frame, unless a newer one of the same key replaces it first."""
         self._outbox.put(frame)
 
     def stop(self, status: str = "finished", is_written: Callable[[], bool] = lambda: True) -> None:
-        """Send what waits, say good-bye and end, within about STOP_S.
+        """Send what waits, then a bye, and end within about STOP_S.
 
-        `is_written`: whether the rank has written its last file. While it has not, the server
-        learns that more comes with the next start, and keeps the attempt open.
+        `is_written`: whether the rank has written its last file. If it has not, the bye says that
+        more comes with the next start, and the server keeps the attempt open.
         """
         self._status, self._is_written = status, is_written
         self._last_s = time.monotonic() + LAST_FILES_S
@@ -120,14 +124,14 @@ class Agent:
             return
         self._thread.join(STOP_S + (LAST_FILES_S if self._ships else 0.0))
         connection = self._connection
-        if self._thread.is_alive() and connection is not None:  # it waits for the server
+        if self._thread.is_alive() and connection is not None:  # it is blocked on the server
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_RDWR)
 
     def abandon(self) -> None:
-        """Let go of the connection without a word: this is a forked child, the parent has it.
+        """Close the connection without a bye: this is a forked child, the parent has it.
 
-        Its copy would keep the socket open after the parent's death.
+        The child's copy would keep the socket open after the parent's death.
         """
         if self._connection is not None:
             with suppress(OSError):
@@ -136,7 +140,7 @@ class Agent:
 
     @property
     def thinned(self) -> int:
-        """Frames that were left out because newer ones came, or too much waited."""
+        """Frames left out because a newer one replaced them, or the buffer was full."""
         return self._outbox.thinned
 
     def _run(self) -> None:
@@ -148,17 +152,17 @@ class Agent:
             steady = time.monotonic() - begun_s > STEADY_S
             pause_s = FIRST_PAUSE_S if steady else min(2 * pause_s, LONGEST_PAUSE_S)
             if self._stopping.wait(random.uniform(0.5, 1.0) * pause_s):
-                time.sleep(LOOK_S)  # it is tried once more only where files wait
+                time.sleep(LOOK_S)  # one more try follows only where files wait
         if self._spool is not None and not self._spool.is_empty():
             log.warning("trace_hooks: not all files could be sent; they wait in the run's folder")
 
     def _owes_files(self) -> bool:
-        """Whether files wait that there is still time to send, at the end of training."""
+        """Whether files wait, and the end of training still has time to send them."""
         spool = self._spool
         return spool is not None and time.monotonic() < self._last_s and not spool.is_empty()
 
     def _connected(self) -> None:
-        """Connect and talk until the connection ends, for whatever reason."""
+        """Connect, and exchange messages until the connection ends for whatever reason."""
         try:
             with self._open() as connection:
                 connection.socket.settimeout(SEND_S)
@@ -175,10 +179,10 @@ class Agent:
             self._not_reached(str(error) or type(error).__name__)
         finally:
             self._connection = None
-            self._told = ""
+            self._last_hello = ""
 
     def _open(self) -> ClientConnection:
-        # a socket of our own: through no proxy of the environment, which the token is not meant for
+        # our own socket: a proxy of the environment must not get the token
         opened = socket.create_connection(self._address.host_and_port, OPEN_S)
         try:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -198,9 +202,9 @@ class Agent:
             raise
 
     def _not_reached(self, why: object) -> None:
-        """Log what keeps the server away, unless training ends."""
+        """Log why the server is not reached, unless training is ending."""
         if not self._stopping.is_set():
-            self._away.warn(why)
+            self._away_warnings.warn(why)
 
     def _talk(self, connection: ClientConnection) -> None:
         self._rates, self._inbox = None, Inbox()
@@ -217,16 +221,16 @@ class Agent:
         self._send_last_files(connection)
         self._beat_due_s = 0.0
         self._beat(connection)
-        is_written = self._is_written()  # before the look at what waits
+        is_written = self._is_written()  # checked before the files that wait
         complete = is_written and (self._spool is None or self._spool.is_empty())
         self._send(connection, {"type": "bye", "status": self._status, "complete": complete})
         self._has_left = True
 
     def _say_hello(self, connection: ClientConnection) -> None:
-        """Who this is and what can be watched here; said again when that has changed."""
+        """Send who this rank is and what it offers, unless the server has just that already."""
         assert self._identity is not None
         shared, place = self._identity.shared, self._identity.place
-        layout = self._recorder.layout
+        layout = self._rank_state.layout
         text = json.dumps(
             {
                 "type": "hello",
@@ -240,44 +244,44 @@ class Agent:
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
                 "layout": layout.to_json() if layout else None,
-                **{name: tell() for name, tell in self._live.about.items()},
+                **{name: current() for name, current in self._live.about.items()},
             }
         )
-        if text != self._told:
+        if text != self._last_hello:
             connection.send(text)
-            self._told = text
+            self._last_hello = text
 
     def _hear(self, connection: ClientConnection) -> None:
         if time.monotonic() < self._hear_due_s:
             return
         for _ in range(_MOST_AT_ONCE):
             try:
-                message = connection.recv(timeout=_GLANCE_S)
+                data = connection.recv(timeout=_GLANCE_S)
             except TimeoutError:
                 self._hear_due_s = time.monotonic() + SOON_S
                 return
-            told = self._inbox.read(message)
-            kind = told.get("type")
+            message = self._inbox.read(data)
+            kind = message.get("type")
             if kind == "welcome":
-                self._take_limits(told)
+                self._take_limits(message)
             elif kind == "stored" and self._spool is not None:
-                self._spool.stored(str(told.get("name")))
-                self._said.forget()
-            if kind in ("stored", "not_stored") and told.get("text"):
-                self._said.warn(told["text"])
-            ack = self._live.commands.answer(told)
+                self._spool.stored(str(message.get("name")))
+                self._server_warnings.forget()
+            if kind in ("stored", "not_stored") and message.get("text"):
+                self._server_warnings.warn(message["text"])
+            ack = self._live.commands.answer(message)
             if ack is not None:
                 self._send(connection, ack)
 
-    def _take_limits(self, told: dict[str, Any]) -> None:
-        """The server's welcome says how much it takes; until then no frame is sent."""
-        limits = limits_of(told)
+    def _take_limits(self, welcome: dict[str, Any]) -> None:
+        """Keep to the limits in the server's welcome; no frame is sent before it."""
+        limits = limits_of(welcome)
         self._rates = (
             Rate(limits.messages_per_s, limits.messages_per_s),
             Rate(limits.bytes_per_s, limits.bytes_per_s),
         )
         self._largest = limits.message_bytes
-        self._away.forget()
+        self._away_warnings.forget()
         if self._spool is not None:
             self._spool.begin(self._largest)
 
@@ -288,21 +292,20 @@ class Agent:
         self._beat_due_s = now_s + BEAT_S
         self._time.charge("agent")
         self._say_hello(connection)
-        recorder = self._recorder
         self._send(
             connection,
             {
                 "type": "heartbeat",
-                "step": recorder.step,
-                "phase": recorder.phase,
+                "step": self._rank_state.step,
+                "phase": self._rank_state.phase,
                 "sent": self.sent,
                 "thinned": self.thinned,
-                **{name: tell() for name, tell in self._live.beats.items()},
+                **{name: current() for name, current in self._live.beats.items()},
             },
         )
 
     def _send_frame(self, connection: ClientConnection, wait_s: float) -> bool:
-        """Send the next frame, as fast as the server takes them; False where there is none."""
+        """Send the next frame within the server's limits; False where none waits."""
         if self._rates is None:
             self._stopping.wait(wait_s)
             return False
@@ -325,7 +328,7 @@ class Agent:
         return True
 
     def _send_file(self, connection: ClientConnection) -> bool:
-        """Send the next file that waits; whether one is on its way."""
+        """Send the next file that waits; True while one is not acknowledged."""
         if self._spool is None or self._rates is None:
             return False
         parcel = self._spool.next()

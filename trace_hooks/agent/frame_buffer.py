@@ -1,4 +1,4 @@
-"""Frames on their way to the server: bounded, the newest of each key, what was left out counted."""
+"""Frames that wait to be sent: bounded, the newest of each key, with a count of those left out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import OrderedDict
 from typing import Protocol
 
 MOST_BYTES = 64 << 20
-"""What frames may hold while the server takes none."""
+"""Most bytes of waiting frames."""
 MOST_FRAMES = 16_384
 
 
 class Frame(Protocol):
-    """What the agent needs of trace_hooks.protocol.frames.Frame."""
+    """The part of trace_hooks.protocol.frames.Frame that the agent needs."""
 
     watch: str
     what: str
@@ -24,19 +24,19 @@ class Frame(Protocol):
     data: bytes
 
     def encode(self) -> bytes:
-        """The frame as it travels."""
+        """The frame's bytes on the wire."""
 
 
 def key_of(frame: Frame) -> tuple[object, ...]:
-    """What a frame shows; a newer one with the same key takes its place."""
+    """What a frame shows; a newer frame with the same key replaces it."""
     return (frame.watch, frame.what, frame.layer, frame.head, frame.name, frame.shard, frame.sample)
 
 
 class Outbox:
-    """Safe from many threads; `put` never waits for the one who takes."""
+    """Waiting frames; thread-safe, and `put` never waits for the thread that takes them."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self.thinned = 0  # frames that a newer one replaced, or that found no room
+        self.thinned = 0  # frames that were replaced, or for which there was no room
         self._most_bytes = most_bytes
         self._num_bytes = 0
         self._frames: OrderedDict[tuple[object, ...], Frame] = OrderedDict()
@@ -44,7 +44,7 @@ class Outbox:
         self._woken = False
 
     def put(self, frame: Frame) -> None:
-        """Have a frame sent; the oldest go where all of them are too many."""
+        """Add a frame to be sent; drops the oldest ones where there is no room."""
         key, num_bytes = key_of(frame), len(frame.data)
         with self._changed:
             if num_bytes > self._most_bytes:
@@ -60,7 +60,7 @@ class Outbox:
             self._changed.notify()
 
     def take(self, wait_s: float) -> Frame | None:
-        """The frame that has waited longest; None where none comes in time, or after `wake`."""
+        """The frame that has waited longest; None after `wait_s` without one, or after `wake`."""
         with self._changed:
             if not self._frames and not self._woken:
                 self._changed.wait(wait_s)

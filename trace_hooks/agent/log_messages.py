@@ -1,7 +1,7 @@
 """Warnings about a server in the log of training: bounded, escaped, and few.
 
-A server may be hostile or broken. Its words must not forge lines of the trainer's log, nor fill the
-disk with them.
+A server may be hostile or broken. Its texts must neither forge lines of the trainer's log nor fill
+the disk with lines.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from trace_hooks.protocol.token_bucket import Rate
 log = logging.getLogger("trace_hooks")
 
 AT_ONCE, EVERY_S = 5, 600.0
-"""So many lines may follow each other, then one in so many seconds."""
+"""AT_ONCE lines may follow each other, then one line every EVERY_S seconds."""
 
 SILENT_LOGGER = logging.getLogger("trace_hooks.websocket")
-"""For the websocket's library, which would log headers and messages as they come."""
+"""For the websockets library, which would log headers and messages as they come."""
 SILENT_LOGGER.setLevel(logging.CRITICAL + 1)
 SILENT_LOGGER.propagate = False
 
@@ -45,5 +45,5 @@ class FewWarnings:
         log.warning("trace_hooks: %s: %s%s", self._about, text, more)
 
     def forget(self) -> None:
-        """What was warned of is over: the same is news again."""
+        """The problem is over: the same text is logged again when it comes back."""
         self._last = ""

@@ -1,4 +1,4 @@
-"""What a server sends to a rank, read with distrust."""
+"""Messages of a server, checked: it may be hostile or broken."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from websockets.exceptions import InvalidStatus
 from trace_hooks.protocol.token_bucket import Rate
 
 MESSAGES_PER_S, BYTES_PER_S = 500.0, float(1 << 20)
-"""What a rank reads of a server at most: reading holds the interpreter's lock, as training does."""
+"""Most that a rank reads from a server: reading holds the interpreter lock, which training
+needs."""
 _BURST = 4
 _MOST = 1e15
 
 
 class Malformed(Exception):
-    """The server sent what no server of ours sends; the text says what."""
+    """The server sent something invalid; the text says what."""
 
 
 class Inbox:
-    """Messages of one connection, as many as a rank reads. For one thread."""
+    """Messages of one connection, limited in number and bytes. For one thread."""
 
     def __init__(self) -> None:
         self._messages = Rate(MESSAGES_PER_S, _BURST * MESSAGES_PER_S)
@@ -33,17 +34,17 @@ class Inbox:
         if not (self._messages.take() and self._bytes.take(len(message))):
             raise Malformed("it sends more than a rank reads")
         try:
-            found = json.loads(message)
+            value = json.loads(message)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            value = None
+        if not isinstance(value, dict):
             raise Malformed("it sent a message that is not a JSON object")
-        return found
+        return value
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a server takes."""
+    """How much a server accepts."""
 
     messages_per_s: float
     bytes_per_s: float
@@ -51,7 +52,7 @@ class Limits:
 
 
 def limits_of(welcome: dict[str, Any]) -> Limits:
-    """What a server's welcome says it takes; raises Malformed."""
+    """Limits in a server's welcome; raises Malformed."""
     return Limits(
         _amount(welcome, "messages_per_s"),
         _amount(welcome, "bytes_per_s"),
@@ -67,7 +68,7 @@ def _amount(welcome: dict[str, Any], name: str) -> float:
 
 
 def refusal(error: InvalidStatus) -> str:
-    """What a server said that opened no socket."""
+    """Why a server refused the connection, in its own words."""
     body = (error.response.body or b"").decode(errors="replace").strip()
     with suppress(ValueError, RecursionError, TypeError, KeyError):
         body = str(json.loads(body)["error"])

@@ -1,7 +1,8 @@
 """Files that wait on the rank's own disk until the server has them.
 
-A segment is removed once the server has said that it is stored; what is sent again after a break is
-known there by its name, so that nothing is lost and nothing doubled (app/live/shipped_files.py).
+A segment is removed once the server has acknowledged that it is stored. The server recognises by
+its name a file that is sent again after an interruption, so nothing is lost or doubled
+(app/live/shipped_files.py).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trace_hooks.watchdog.reports import FIRST_NUMBER
 
 LOOK_S = 0.2
 AGAIN_S = 30.0
-"""A file that was sent and is not answered for so long is sent again."""
+"""A file that is not acknowledged for this long is sent again."""
 
 
 class Spool:
@@ -25,16 +26,16 @@ class Spool:
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._folder, self._rank = folder, rank
-        self._largest = 0  # bytes that the server takes at once
+        self._largest = 0  # bytes of the largest message that the server accepts
         self._waiting: list[SegmentName] = []
         self._stored: dict[str, bytes] = {}  # JSON files as the server has them
         self._sent: Parcel | None = None
         self._due_s = 0.0
-        self._left: set[SegmentName] = set()  # that stay here
+        self._left: set[SegmentName] = set()  # segments that stay here
         self._unsent = FewWarnings("a file cannot be sent")
 
     def next(self) -> Parcel | None:
-        """The file to send now: JSON first, then segments of each table in their order."""
+        """The file to send now, or None: JSON files first, then segments of each table in order."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return None
@@ -44,7 +45,7 @@ class Spool:
         return parcel
 
     def stored(self, name: str) -> None:
-        """The server has a file."""
+        """The server has stored a file."""
         sent = self._sent
         if sent is None or sent.name != name:
             return
@@ -54,18 +55,19 @@ class Spool:
             self._waiting = self._waiting[1:]
             if sent.segment.number < FIRST_NUMBER:
                 (self._folder / name).unlink(missing_ok=True)
-            else:  # the watchdog goes by what is there for its next number
+            else:  # the watchdog counts the files that are here
                 self._left.add(sent.segment)
         self._sent, self._due_s = None, 0.0
 
     @property
     def is_sending(self) -> bool:
-        """Whether a file was sent and is not answered yet."""
+        """Whether a file was sent and is not acknowledged yet."""
         return self._sent is not None
 
     def begin(self, largest: int) -> None:
-        """There is a new connection, over which files of so many bytes may be sent; what was not
-        answered on the last one is sent again.
+        """A new connection is open, for messages of at most `largest` bytes.
+
+        A file that was not acknowledged on the last connection is sent again.
         """
         self._largest = largest
         self._sent, self._waiting, self._due_s = None, [], 0.0
@@ -78,7 +80,7 @@ class Spool:
         own = sorted((self._folder / "ranks").glob(f"*-{self._rank:05d}.json"))
         files = [*([self._folder / RUN_FILE] if self._rank == 0 else []), *own]
         for path in files:
-            with suppress(OSError):  # not yet there
+            with suppress(OSError):  # not written yet
                 name, data = path.relative_to(self._folder).as_posix(), path.read_bytes()
                 if self._stored.get(name) != data:
                     return Parcel(name, data)
@@ -96,13 +98,13 @@ class Spool:
                 continue
             if len(data) < self._largest - 1_000:
                 return Parcel(name, data)
-            self._unsent.warn(f"{name} is larger than the server takes, and stays here")
+            self._unsent.warn(f"{name} is larger than the server accepts, and stays here")
             self._left.add(self._waiting[0])
             self._waiting = self._waiting[1:]
         return None
 
     def _listed(self) -> list[SegmentName]:
         names = [SegmentName.parse(path.name) for path in (self._folder / "segments").glob("*")]
-        own = [one for one in names if one is not None and one.rank == self._rank]
+        own = [name for name in names if name is not None and name.rank == self._rank]
         wanted = set(own) - self._left
-        return sorted(wanted, key=lambda one: (one.attempt, one.table, one.number))
+        return sorted(wanted, key=lambda name: (name.attempt, name.table, name.number))

@@ -2,8 +2,8 @@
 
 Processes of one host share the monotonic clock, so their offset is the difference of their anchors
 and needs no message. Across hosts one rank per host plays ping-pong with rank 0, about once a
-minute, on a thread of its own that both of them only have then: waiting for each other must hold up
-neither the drain thread nor training. The other ranks of that host read the result.
+minute. Each side has a thread for it: waiting for the other must delay neither the drain thread nor
+training. The other ranks of that host read the result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from trace_hooks.job.clock_ping_pong import (
     measure,
     with_drift,
 )
-from trace_hooks.job.identity import Identity, own_connection
+from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain
+from trace_hooks.job.rendezvous import own_connection
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.recorder import Recorder
 
@@ -91,7 +92,7 @@ class ClockOffsets:
             )
 
     def _serve(self, store: Any) -> None:
-        """Rank 0: start pinging once another host has asked for it."""
+        """Rank 0: start pinging once another host has registered."""
         if self._thread is None and store.add(f"{self._prefix}/hosts", 0) > 0:
             self._run(self._ping_hosts, store)
 
@@ -109,19 +110,19 @@ class ClockOffsets:
         text = store.get(result).decode()
         if text != self._seen:
             self._seen = text
-            found = Estimate(**json.loads(text))
+            estimate = Estimate(**json.loads(text))
             shared = identity.shared
             self._recorder.add_row(
                 "clocks",
                 ts_ns=now(),
-                offset_ns=found.delta_ns + shared.clock_offset_ns - self._anchor.offset_ns,
-                err_ns=found.err_ns,
-                drift_ppb=found.drift_ppb,
+                offset_ns=estimate.delta_ns + shared.clock_offset_ns - self._anchor.offset_ns,
+                err_ns=estimate.err_ns,
+                drift_ppb=estimate.drift_ppb,
                 method="store_ping_pong",
             )
 
     def _run(self, target: Callable[[Any], None], store: Any) -> None:
-        arguments = (own_connection(store),)  # it waits there
+        arguments = (own_connection(store),)  # the thread blocks on it
         self._thread = threading.Thread(
             target=target, args=arguments, name="trace_hooks clocks", daemon=True
         )
@@ -146,8 +147,8 @@ class ClockOffsets:
                 count = store.add(f"{self._prefix}/hosts", 0)
                 names = [f"{self._prefix}/host{n}" for n in range(1, count + 1)]
                 hosts = [store.get(name).decode() for name in names if store.check([name])]
-                for at in range(0, len(hosts), HOSTS_AT_ONCE):
-                    self._ping(store, hosts[at : at + HOSTS_AT_ONCE], first)
+                for begin in range(0, len(hosts), HOSTS_AT_ONCE):
+                    self._ping(store, hosts[begin : begin + HOSTS_AT_ONCE], first)
                 all_known = len(first) == count
             except RuntimeError as error:
                 log.debug("clock sessions were given up: %s", error)
@@ -161,7 +162,7 @@ class ClockOffsets:
             if self._stop.wait(LISTEN_S):
                 return
             for host in [h for h, session in waiting.items() if is_ready(store, session)]:
-                found = measure(store, waiting.pop(host), self._clock)
-                first.setdefault(host, found)
-                found = with_drift(found, first[host])
-                store.set(f"{host}/estimate", json.dumps(asdict(found)))
+                estimate = measure(store, waiting.pop(host), self._clock)
+                first.setdefault(host, estimate)
+                estimate = with_drift(estimate, first[host])
+                store.set(f"{host}/estimate", json.dumps(asdict(estimate)))

@@ -1,8 +1,8 @@
 """Measures how far the monotonic clock of another host is from rank 0's, over the job's store.
 
 Rank 0 sends a ping, the other host answers with its time, rank 0 notes when that came. Of a dozen
-rounds the one with the shortest way there and back counts; half of that way is the uncertainty
-(Cristian 1989, specs/hooks.md rule 5). Keys are deleted after use.
+rounds the one with the shortest round trip counts, and half of that trip is the uncertainty
+(Cristian, Probabilistic clock synchronization, 1989). Keys are deleted after use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 ROUNDS = 12
 PATIENCE = timedelta(seconds=1)
-"""How long either side waits for the other in one round."""
+"""Either side waits this long for the other in one round."""
 
 
 class Round(NamedTuple):
@@ -37,7 +37,7 @@ class Estimate:
 
 
 def estimate(rounds: Sequence[Round]) -> Estimate:
-    """Estimate by the quickest round; raises ValueError without one."""
+    """Estimate from the quickest round; raises ValueError without rounds."""
     best = min(rounds, key=lambda r: r.received_ns - r.sent_ns)
     middle_ns = (best.sent_ns + best.received_ns) // 2
     err_ns = (best.received_ns - best.sent_ns + 1) // 2
@@ -56,7 +56,7 @@ def with_drift(new: Estimate, first: Estimate | None, least_s: float = 30.0) -> 
 def call(store: Any, key: str, session: int) -> str:
     """Rank 0: ask a host for a session; returns the key of that session.
 
-    Every session has keys of its own, so that nothing left of one that failed can be taken for an
+    Every session has keys of its own, so that leftovers of a failed one are never taken for an
     answer.
     """
     store.set(f"{key}/call", str(session))
@@ -64,7 +64,7 @@ def call(store: Any, key: str, session: int) -> str:
 
 
 def called(store: Any, key: str) -> str | None:
-    """The host: key of the session rank 0 asked for last; None before the first."""
+    """The host: key of the last session that rank 0 called for; None before the first."""
     if not store.check([f"{key}/call"]):
         return None
     return f"{key}/{int(store.get(f'{key}/call'))}"

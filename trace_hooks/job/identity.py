@@ -1,53 +1,16 @@
-"""Which run and attempt this process belongs to.
-
-Rank 0 decides and shares it through the key-value store that torch.distributed has already made:
-a few bytes, no barrier. The other ranks look for it now and then and keep their rows meanwhile.
-Everything here runs on the drain thread.
-"""
+"""Which run and attempt a process belongs to, and which rank it is there."""
 
 from __future__ import annotations
 
-import json
-import logging
-import os
-import secrets
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from trace_hooks.job.process_info import (
-    Place,
-    agent_key,
-    distributed,
-    find_place,
-    may_still_join,
-    short_hash,
-)
-from trace_hooks.job.run_files import claimed_attempt
-from trace_hooks.protocol.job_claims import attempt_file, first_text, new_start, run_secret
-from trace_hooks.settings import Settings
-
-log = logging.getLogger("trace_hooks")
-
-JOIN_WAIT_S = 5.0
-"""How long a process nobody gave a rank waits for torch.distributed, unless steps begin before."""
-
-GROUP_WAIT_S = 120.0
-"""How long one rank of several that trains waits for the group's store before it helps itself."""
-
-SETUP_WAIT_S = 1800.0
-"""How long one that does not train yet waits: imports and checkpoints may come before the group."""
-
-LAST_CALL_S = 2.0
-"""How long a rank that ends early waits for rank 0 to tell."""
+from trace_hooks.job.process_info import Place
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What rank 0 tells the others."""
+    """What rank 0 decides and shares with the others."""
 
     run: str
     attempt: int
@@ -56,187 +19,14 @@ class Shared:
     clock_offset_ns: int  # Unix - monotonic on rank 0
     clock_err_ns: int
     start: str = field(default="", repr=False)  # id of this start of the job
-    secret: str = field(default="", repr=False)  # of the run; '' where no server is named
+    secret: str = field(default="", repr=False)  # of the run; '' without a server
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What one process is in its run."""
+    """The run, attempt and rank of one process."""
 
     shared: Shared
     place: Place
     folder: Path  # of the run
     guesses: tuple[str, ...] = ()
-
-
-class IdentityFinder:
-    """Finds the identity of this process, bit by bit; ask `poll` until it answers."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        clock: tuple[str, int, int],
-        ordinal: int = 0,
-        environ: Mapping[str, str] = os.environ,
-    ) -> None:
-        """`clock`: domain, Unix - monotonic and its error; `ordinal`: of starts in this process."""
-        self._settings = settings
-        self._clock = clock
-        self._environ = environ
-        # an agent's store outlives a restart: what the last attempt said must not be read again
-        names = ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")
-        launch = "-".join(environ.get(name, "") for name in names)
-        self.prefix = f"trace_hooks/{launch}/{ordinal}"
-        self._key = f"{self.prefix}/run"
-        self._agent = agent_key(environ)
-        self._agent_file = short_hash(self._agent, ordinal) if self._agent else None
-        self._begun_s, self._begun_ns = time.monotonic(), time.time_ns()
-        self._decided: Shared | None = None
-        self._store: Any = None
-
-    def poll(self, stepping: bool = False, last_call: bool = False) -> Identity | None:
-        """Identity, as soon as it is known. `stepping`: training runs; `last_call`: it ends."""
-        waited_s = time.monotonic() - self._begun_s
-        place = find_place(self._environ)
-        if place is None:
-            wait_more = may_still_join() and not stepping and waited_s < JOIN_WAIT_S
-            if wait_more and not last_call:
-                return None
-            return self._identity(self._decide(), Place(0, 1, 0, sure=True))
-        alone = last_call or waited_s > (GROUP_WAIT_S if stepping else SETUP_WAIT_S)
-        if not place.sure and not alone:
-            return None
-        if place.rank == 0:
-            return self._identity(self._decide(), place)
-        found = self._ask_store(LAST_CALL_S if last_call else 0.0)
-        if found is not None:
-            return self._identity(found, place)
-        return self._without_group(place) if alone else None
-
-    def share(self, identity: Identity) -> bool:
-        """Tell the other ranks, once the group has a store; True when there is nothing to do."""
-        if identity.place.rank != 0 or identity.place.world_size == 1:
-            return True
-        store = self.own_store()
-        if store is None:
-            return False
-        store.set(self._key, json.dumps(asdict(identity.shared)))
-        return True
-
-    def leave_agent_file(self, identity: Identity) -> None:
-        """Leave a trace of the launcher by which a restarted rank 0 recognises its run."""
-        if self._agent_file is not None:
-            path = identity.folder / "agents" / self._agent_file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-
-    def _identity(self, shared: Shared, place: Place, *guesses: str) -> Identity:
-        return Identity(shared, place, self._settings.folder / shared.run, guesses)
-
-    def _decide(self) -> Shared:
-        if self._decided is None:
-            run = self._settings.run or self._run_of_agent() or _new_name(self._begun_ns)
-            folder = self._settings.folder / run
-            created_ns = _created_ns(folder) or self._begun_ns
-            attempt, start = claimed_attempt(folder)
-            secret = self._secret(folder)
-            self._decided = Shared(run, attempt, created_ns, *self._clock, start, secret)
-        return self._decided
-
-    def _secret(self, folder: Path) -> str:
-        """What shows a server that this job has the run in `folder`."""
-        return run_secret(folder) if self._settings.server is not None else ""
-
-    def _run_of_agent(self) -> str | None:
-        """Run that an earlier attempt under the same torchrun agent made."""
-        if self._agent_file is None or not self._settings.folder.is_dir():
-            return None
-        for folder in self._settings.folder.iterdir():
-            if (folder / "agents" / self._agent_file).exists():
-                return folder.name
-        return None
-
-    def own_store(self) -> Any:
-        """The job's key-value store; None where there is no group.
-
-        A store on TCP comes on a connection of our own and stays. Any other is the job's own and is
-        not kept: a FileStore removes its file when the last of its ranks lets go of it, and a job
-        that makes its next group with that file would meet addresses of the last one.
-        """
-        if self._store is None and (group := distributed()) is not None:
-            jobs = group.distributed_c10d._get_default_store()
-            own = own_connection(jobs)
-            if own is jobs:
-                return jobs
-            self._store = own
-        return self._store
-
-    def _ask_store(self, patience_s: float) -> Shared | None:
-        """What rank 0 says; None while it has not. Also None when its store is gone."""
-        store = self.own_store()
-        until_s = time.monotonic() + patience_s
-        with suppress(RuntimeError):
-            while store is not None:
-                if store.check([self._key]):
-                    return Shared(**json.loads(store.get(self._key)))
-                if time.monotonic() >= until_s:
-                    break
-                time.sleep(0.05)
-        return None
-
-    def _without_group(self, place: Place) -> Identity:
-        """Identity of a rank whose job never initialised its group: by what the folder says."""
-        guess = (
-            f"rank {place.rank} of {place.world_size} never saw a process group; its attempt is a "
-            "guess by the run folder"
-        )
-        run = self._settings.run or self._run_of_agent()
-        if run is None:
-            run = f"{_new_name(self._begun_ns)}-rank{place.rank}"
-        folder = self._settings.folder / run
-        taken = set(_attempts_of(folder, place.rank))
-        attempt = next(n for n in range(len(taken) + 1) if n not in taken)
-        created_ns = _created_ns(folder) or self._begun_ns
-        start = new_start()
-        with suppress(OSError):  # the other ranks that share this folder find the same
-            start = first_text(attempt_file(folder, attempt), start) or start
-        secret = self._secret(folder)
-        shared = Shared(run, attempt, created_ns, *self._clock, start, secret)
-        return self._identity(shared, place, guess)
-
-
-def own_connection(store: Any) -> Any:
-    """A TCP store anew, so that a rank blocked in the job's one does not block us; others as is.
-
-    A clone of a FileStore would count as one more rank that uses the file.
-    """
-    try:
-        return store.clone() if _is_tcp(store) else store
-    except (AttributeError, NotImplementedError, RuntimeError) as error:
-        log.debug("the store cannot be cloned, its own connection is used: %s", error)
-        return store
-
-
-def _is_tcp(store: Any) -> bool:
-    """Whether keys lie in a TCPStore, whatever prefixes they have."""
-    while (under := getattr(store, "underlying_store", None)) is not None:
-        store = under
-    return type(store).__name__ == "TCPStore"
-
-
-def _new_name(now_ns: int) -> str:
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_ns // 1_000_000_000))
-    return f"{stamp}-{secrets.token_hex(3)}"
-
-
-def _created_ns(folder: Path) -> int | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return int(json.loads((folder / "run.json").read_text(encoding="utf-8"))["created_ns"])
-    return None
-
-
-def _attempts_of(folder: Path, rank: int) -> Iterator[int]:
-    for path in (folder / "ranks").glob(f"*-{rank:05d}.json"):
-        attempt = path.name.partition("-")[0]
-        if attempt.isdecimal():
-            yield int(attempt)

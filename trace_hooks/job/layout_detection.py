@@ -1,7 +1,7 @@
 """Find the parallel layout of a job that did not state one.
 
-Looks only at what is already imported (torch's device meshes, Megatron's parallel_state): asking
-costs no import, no collective and no change of any state.
+Looks only at what is already imported (torch's device meshes, Megatron's parallel_state): no
+import, no collective, no change of any state.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MEGATRON_RANK_LISTS = {
 
 
 def axis_of_name(name: str) -> str | None:
-    """Axis a mesh dimension or group description names, such as mesh_tp; None where it names none.
+    """Axis that a mesh dimension or group description names, such as mesh_tp; None without one.
 
     >>> axis_of_name("mesh_tp"), axis_of_name("default_pg")
     ('tp', None)
@@ -70,9 +70,8 @@ def axis_of_name(name: str) -> str | None:
 def detect_layout() -> ParallelLayout | None:
     """Layout of this process's job from its root DeviceMesh or Megatron; None where unknown.
 
-    Never raises for a mesh it cannot read: an unknown dimension name is an unknown layout. Has the
-    garbage collector look through its objects once, so ask at start and at the first steps, not in
-    a loop.
+    Never raises for a mesh it cannot read: an unknown dimension name is an unknown layout. It goes
+    through all objects of the garbage collector, so call it at the first steps only.
     """
     return _from_megatron() or _from_meshes()
 
@@ -83,13 +82,13 @@ def _from_meshes() -> ParallelLayout | None:
     mesh_type = getattr(module, "DeviceMesh", None)
     if mesh_type is None:
         return None
-    found = [
+    layouts = [
         layout
         for candidate in gc.get_referrers(mesh_type)  # holds no other object: tensors stay free
         if type(candidate) is mesh_type and (layout := _layout_of_mesh(candidate)) is not None
     ]
     world = _world_size()
-    whole = [layout for layout in found if world is None or layout.world_size == world]
+    whole = [layout for layout in layouts if world is None or layout.world_size == world]
     return max(whole, key=lambda layout: len(layout.axes), default=None)
 
 
@@ -104,7 +103,7 @@ def _layout_of_mesh(mesh: Any) -> ParallelLayout | None:
     axes = tuple((str(name), size) for name, size in zip(names, shape, strict=True))
     try:
         return ParallelLayout(axes, (), None if plain else ranks)
-    except ValueError:  # an ep mesh, or dp beside dp_shard
+    except ValueError:  # an ep mesh, or dp together with dp_shard
         return None
 
 

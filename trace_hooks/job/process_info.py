@@ -1,7 +1,7 @@
-"""Where this process stands: host, rank, and the process that launched it.
+"""Host and rank of this process, and the process that launched it.
 
-Everything here comes from the environment, /proc and torch.distributed where that is initialised
-already. Nothing imports torch by itself.
+The sources are the environment, /proc, and torch.distributed where the job has initialised it.
+Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RANK_VARIABLES = (
 
 @dataclass(frozen=True)
 class Place:
-    """Rank of a process among those of its job; `sure` when torch itself goes by it."""
+    """Rank of a process among those of its job; `sure` when torch itself uses it."""
 
     rank: int
     world_size: int
@@ -44,7 +44,7 @@ def distributed() -> Any | None:
 
 
 def find_place(environ: Mapping[str, str]) -> Place | None:
-    """Place by torch.distributed, else by the launcher's variables; None where nothing tells."""
+    """Place from torch.distributed, else from the launcher's variables; None without either."""
     hint = next((p for names in _RANK_VARIABLES if (p := _from_variables(environ, names))), None)
     group = distributed()
     if group is not None:
@@ -75,7 +75,7 @@ def host_name() -> str:
 
 @cache
 def clock_domain() -> str:
-    """What processes must share to share the monotonic clock: a boot and a time namespace."""
+    """Processes share a monotonic clock where they share this: a boot and a time namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/time').readlink()}"
@@ -86,7 +86,7 @@ def clock_domain() -> str:
 def start_ticks(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None when it is gone or a zombie.
 
-    With the pid it names a process for good. Source: proc(5), fields 3 and 22 of stat.
+    Together with the pid it identifies a process. Source: proc(5), fields 3 and 22 of stat.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
@@ -141,5 +141,5 @@ def launch_key(environ: Mapping[str, str]) -> str:
 
 
 def short_hash(*parts: object) -> str:
-    """16 hexadecimal digits of what `parts` say."""
+    """16 hexadecimal digits that stand for `parts`."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""run.json and ranks/ATTEMPT-RANK.json: who this run and this rank are."""
+"""run.json and ranks/ATTEMPT-RANK.json, which describe this run and this rank."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trace_hooks import __version__
 from trace_hooks.job.process_info import host_name
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.job_claims import attempt_file, first_text, new_start
 from trace_hooks.schema import SCHEMA_VERSION, RankInfo, RunInfo
+from trace_hooks.version import __version__
 
 
 def run_info(
     run: str, created_ns: int, model: dict[str, Any] | None, guesses: list[str]
 ) -> RunInfo:
-    """What run.json says of a traced run."""
+    """Content of run.json."""
     torch = sys.modules.get("torch")
     versions = {"python": platform.python_version(), "trace_hooks": __version__}
     if torch is not None:
@@ -53,7 +53,7 @@ def rank_info(
     end: dict[str, Any] | None,
     hooks: dict[str, Any],
 ) -> RankInfo:
-    """What a rank's file says; coordinates are None where the layout does not have the rank."""
+    """Content of a rank's file; coordinates are None where the layout does not have the rank."""
     fits = layout is not None and layout.world_size == world_size
     return RankInfo(
         schema=SCHEMA_VERSION,
@@ -74,7 +74,7 @@ def rank_info(
 
 
 class Device(NamedTuple):
-    """What a rank computes on. `uuid`: of an accelerator, as torch says it (without GPU-)."""
+    """What a rank computes on. `uuid`: of an accelerator, as torch has it (without GPU-)."""
 
     name: str
     uuid: str = ""
@@ -92,34 +92,34 @@ def cuda_device(index: int) -> Device:
 
 
 def describe_model(model: Any) -> dict[str, Any] | None:
-    """What run.json says of the model given to `start`: the user's dict, or a module's size.
+    """The model given to `start`, for run.json: the user's dict, or a module's size.
 
-    Values that JSON has no form for (a dtype, a path) are given as their text; a module whose
+    Values that JSON cannot hold (a dtype, a path) become text; a module whose
     parameters cannot be counted (lazy ones) is named only.
     """
     if model is None:
         return None
     if isinstance(model, dict):
         return {str(key): _plain(value) for key, value in model.items()}
-    found: dict[str, Any] = {"class": type(model).__name__}
+    description: dict[str, Any] = {"class": type(model).__name__}
     with suppress(AttributeError, TypeError, ValueError, RuntimeError):
-        found["parameters_of_rank_0"] = sum(int(p.numel()) for p in model.parameters())
-    return found
+        description["parameters_of_rank_0"] = sum(int(p.numel()) for p in model.parameters())
+    return description
 
 
 def _plain(value: Any) -> Any:
     """A value of JSON's types."""
     try:
         return json.loads(json.dumps(value, default=str))
-    except (TypeError, ValueError):  # keys that are no text, a structure that contains itself
+    except (TypeError, ValueError):  # keys that are not text, a structure that contains itself
         return str(value)
 
 
 def claimed_attempt(folder: Path) -> tuple[int, str]:
     """Number of a new attempt of the run in `folder`, and the id of the start that took it.
 
-    Two starts of one run at the same instant get two numbers: whoever makes attempts/NUMBER has it.
-    Where the folder cannot be written it is the next number, unclaimed.
+    Two starts of one run at the same instant get two numbers: the one that creates attempts/NUMBER
+    owns it. Where the folder cannot be written it is the next number, unclaimed.
     """
     number, start = highest_attempt(folder) + 1, new_start()
     with suppress(OSError):

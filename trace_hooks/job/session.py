@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_hooks.job.clock_offsets import ClockOffsets
-from trace_hooks.job.identity import Identity, IdentityFinder
+from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain, distributed
+from trace_hooks.job.rendezvous import IdentityFinder
 from trace_hooks.job.run_files import CPU, Device, cuda_device, describe_model, rank_info, run_info
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording import guard
@@ -24,14 +25,14 @@ from trace_hooks.settings import Settings
 log = logging.getLogger("trace_hooks")
 
 MOST_WAITING_BYTES = 1 << 30
-"""What a rank's segments may have that wait to be sent to the server; beyond it new rows are
-dropped and counted."""
+"""Bytes of a rank's segments that may wait to be sent; beyond it new rows are dropped and
+counted."""
 LAYOUT_TRIES = 5
 """Looking for a layout walks all of Python's objects: done at the first steps only."""
 
 
 class Session:
-    """What a process knows about its place in the run, and the files that say so."""
+    """What a process knows about its place in the run, and the files that record it."""
 
     def __init__(
         self,
@@ -44,9 +45,9 @@ class Session:
     ) -> None:
         self.identity: Identity | None = None
         self.on_identity: list[Callable[[Identity], object]] = []
-        self.more_hooks: dict[str, Any] = {}  # what else the rank file says about the hooks
+        self.more_hooks: dict[str, Any] = {}  # added to the rank file's entry `hooks`
         self._settings = settings
-        self._recorder = recorder
+        self._rank_state = recorder.rank_state
         self._drain = drain
         self._model = model
         self._started_ns = time.time_ns()
@@ -59,7 +60,7 @@ class Session:
         self._end: dict[str, Any] | None = None
         self._run_file_done = False
         self._device = CPU
-        self._written = ""  # the rank file's text, to write it only when it changes
+        self._written = ""  # the rank file's text: it is written when that changes
 
     def chores(self) -> list[Chore]:
         """What the drain thread does for this session."""
@@ -71,9 +72,9 @@ class Session:
         ]
 
     def find_identity(self, last_call: bool = False) -> None:
-        """Look whether run and attempt are known; once they are, begin to write."""
+        """Check whether run and attempt are known; once they are, begin to write."""
         if self.identity is None:
-            stepping = self._recorder.step >= 0
+            stepping = self._rank_state.step >= 0
             self.identity = self.finder.poll(stepping, last_call)
             if self.identity is None:
                 return
@@ -93,17 +94,19 @@ class Session:
     def _begin_writing(self, identity: Identity) -> None:
         attempt, rank = identity.shared.attempt, identity.place.rank
         for callback in self.on_identity:
-            guard.attempt("session.on_identity", lambda tell=callback: tell(identity))  # type: ignore[misc]
-        guard.attempt("session.files", self.write_files, switch_off=False)  # data goes on without
+            guard.attempt("session.on_identity", lambda call=callback: call(identity))  # type: ignore[misc]
+        guard.attempt(
+            "session.files", self.write_files, switch_off=False
+        )  # recording works without them
         most_bytes = MOST_WAITING_BYTES if self._settings.ships else None
         self._drain.writer = SegmentWriter(identity.folder, attempt, rank, most_bytes=most_bytes)
-        self._recorder.writing = True
+        self._rank_state.writes_rows = True
 
     def find_layout(self) -> None:
         """Detect the layout at the first steps, unless the user gave it."""
-        step = self._recorder.step
+        step = self._rank_state.step
         if (
-            self._recorder.layout is not None
+            self._rank_state.layout is not None
             or self._layout_tries >= LAYOUT_TRIES
             or step == self._layout_step
             or distributed() is None
@@ -117,10 +120,10 @@ class Session:
 
     def set_layout(self, layout: ParallelLayout | None) -> None:
         """Take a layout over; the rank file follows."""
-        self._recorder.layout = layout
+        self._rank_state.layout = layout
 
     def end(self, status: str, error: str | None) -> None:
-        """Note how it ended; `write_files` writes it."""
+        """Note how the process ended; `write_files` writes it."""
         self._end = {"ts_ns": time.time_ns(), "status": status, "error": error}
 
     def write_files(self) -> None:
@@ -129,7 +132,7 @@ class Session:
         if identity is None:
             return
         try:
-            if not self._run_file_done:  # looking each second would load a shared file system
+            if not self._run_file_done:  # a check each second would load a shared file system
                 self._write_run_file(identity)
                 self._run_file_done = True
             self._write_rank_file(identity)
@@ -146,8 +149,8 @@ class Session:
         publish_json(run_info(shared.run, shared.created_ns, model, list(identity.guesses)), path)
 
     def _find_device(self) -> Device:
-        """Asked for once: a device that has failed would answer with its error."""
-        index = self._recorder.cuda_device
+        """Read once: a device that has failed would raise its error here."""
+        index = self._rank_state.cuda_device
         if self._device is CPU and index is not None:
             self._device = cuda_device(index)
         return self._device
@@ -161,7 +164,7 @@ class Session:
             local_rank=place.local_rank,
             device=self._find_device(),
             started_ns=self._started_ns,
-            layout=self._recorder.layout,
+            layout=self._rank_state.layout,
             end=self._end,
             hooks={
                 "level": self._settings.level,

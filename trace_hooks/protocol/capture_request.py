@@ -1,4 +1,4 @@
-"""What a capture of kernels is asked with: data, checked by the server and again by each rank."""
+"""The request to capture kernels: data, which the server checks and each rank checks again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FARTHEST = 1 << 53
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """Capture so many steps, beginning with step `first`; None: the next one of each rank."""
+    """Capture `steps` steps from step `first` on; None: from the next one of each rank."""
 
     steps: int
     first: int | None = None
@@ -28,7 +28,7 @@ def read_request(value: Any) -> CaptureRequest:
         raise ValueError(f'{COMMAND} takes an object such as {{"steps": 3}}')
     unknown = [str(name)[:40] for name in value if name not in ("steps", "from")]
     if unknown:
-        raise ValueError(f"{COMMAND} has no {unknown[0]!r}; give steps, and from where you like")
+        raise ValueError(f"{COMMAND} has no {unknown[0]!r}; give steps and, if you like, from")
     steps, first = value.get("steps"), value.get("from")
     if type(steps) is not int or not 1 <= steps <= MAX_STEPS:
         raise ValueError(f"{COMMAND}: steps is {str(steps)[:40]}; give 1 to {MAX_STEPS}")

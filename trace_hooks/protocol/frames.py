@@ -1,10 +1,10 @@
-"""One captured tensor (or part of it) of one step: its numbers, and how they travel.
+"""One captured tensor (or part of it) of one step: its numbers, and their form on the wire.
 
 A frame on the wire is RSF1, the length of a JSON header (uint32, little-endian), the header padded
 with spaces so that the numbers begin at a multiple of 8, and the numbers. They are float16 or uint8
-with a scale: value = zero + scale * stored. Against MegaScope's JSON at 23 bytes a value that is 2
-or 1. Ids of tokens and their losses, of which there are few, are float32. Pure: no torch, so that
-the server reads what a rank wrote.
+with a scale: value = zero + scale * stored. That is 2 bytes or 1 a value, where MegaScope's JSON
+takes 23. Ids of tokens and their losses, of which there are few, are float32. Pure: the server
+reads frames without torch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Frame:
     """One row of the table `frames`; see its columns in trace_hooks/schema.
 
     `ts_ns`: Unix ns on the rank's clock. `data`: the stored numbers, little-endian, row-major.
-    Attempt and rank are UNKNOWN on the rank itself, whose connection tells them.
+    Attempt and rank are UNKNOWN on the rank itself; the server knows them from its connection.
     """
 
     step: int
@@ -82,7 +82,7 @@ class Frame:
         return {name: getattr(self, name) for name in _HEADER}
 
     def encode(self) -> bytes:
-        """The frame as it travels; see the module's docstring."""
+        """The frame's bytes on the wire; see the module's docstring."""
         text = json.dumps(self.header(), separators=(",", ":"), allow_nan=False).encode()
         text += b" " * (-(len(MAGIC) + 4 + len(text)) % _ALIGN)
         return b"".join((MAGIC, struct.pack("<I", len(text)), text, self.data))
@@ -96,19 +96,19 @@ def decode(encoded: bytes) -> Frame:
     if len(encoded) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame has {len(encoded)} bytes; {MAX_FRAME_BYTES} is the most")
     if len(encoded) < 8 or encoded[:4] != MAGIC:
-        raise ValueError("this is no frame: it does not begin with RSF1")
+        raise ValueError("this is not a frame: it does not begin with RSF1")
     (size,) = struct.unpack_from("<I", encoded, 4)
     if size > MAX_HEADER or 8 + size > len(encoded):
         raise ValueError(f"a frame's header claims {size} bytes, which are not there")
     try:
         header = json.loads(bytes(encoded[8 : 8 + size]), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise ValueError("a frame's header is no JSON") from None
+        raise ValueError("a frame's header is not JSON") from None
     if not isinstance(header, dict) or set(header) != set(_HEADER):
         raise ValueError("a frame's header lacks members, or has others than a frame")
     shape = header.pop("shape")
     if not isinstance(shape, list):
-        raise ValueError("a frame's shape is no list of sizes")
+        raise ValueError("a frame's shape is not a list of sizes")
     return Frame(**header, shape=tuple(shape), data=bytes(encoded[8 + size :]))
 
 
@@ -117,23 +117,23 @@ def _no_constant(text: str) -> float:
 
 
 def _check(frame: Frame) -> None:
-    """Raise ValueError where a frame is not what it says."""
+    """Raise ValueError where a field of a frame is invalid."""
     for name in _INTEGERS:
         value = getattr(frame, name)
         if type(value) is not int or not -_INT64 <= value < _INT64:
-            raise ValueError(f"a frame's {name} is no whole number of 64 bits")
+            raise ValueError(f"a frame's {name} is not a whole number of 64 bits")
     for name in ("watch", "what", "name", "shard", "dtype"):
         if not isinstance(getattr(frame, name), str) or len(getattr(frame, name)) > MAX_NAME:
-            raise ValueError(f"a frame's {name} is no text of up to {MAX_NAME} characters")
+            raise ValueError(f"a frame's {name} is not text of up to {MAX_NAME} characters")
     for name in ("scale", "zero"):
         value = getattr(frame, name)
         if type(value) not in (int, float) or abs(value) > 1e300 or not math.isfinite(value):
-            raise ValueError(f"a frame's {name} is no finite number")
+            raise ValueError(f"a frame's {name} is not a finite number")
     if frame.what not in FRAME_KINDS and frame.what not in PROMPT_KINDS:
-        raise ValueError(f"a frame's what is none of {', '.join(FRAME_KINDS + PROMPT_KINDS)}")
+        raise ValueError(f"a frame's what is not one of {', '.join(FRAME_KINDS + PROMPT_KINDS)}")
     labels = frame.labels
     if labels is not None and (not isinstance(labels, str) or len(labels) > MAX_HEADER // 2):
-        raise ValueError("a frame's labels are no text, or too long")
+        raise ValueError("a frame's labels are not text, or too long")
     _check_numbers(frame)
 
 
@@ -159,7 +159,7 @@ def _check_numbers(frame: Frame) -> None:
     if not sizes or not 1 <= len(shape) <= MAX_DIMS or math.prod(shape) > MAX_VALUES:
         raise ValueError(f"a frame's shape is not 1 to {MAX_DIMS} sizes of {MAX_VALUES} values")
     if frame.dtype not in ITEM_BYTES:
-        raise ValueError(f"a frame's dtype is none of {', '.join(ITEM_BYTES)}")
+        raise ValueError(f"a frame's dtype is not one of {', '.join(ITEM_BYTES)}")
     needed = math.prod(shape) * ITEM_BYTES[frame.dtype]
     if len(frame.data) != needed:
         raise ValueError(f"a frame has {len(frame.data)} bytes of numbers, its shape {needed}")
@@ -189,7 +189,7 @@ def stored(
     float16 is scaled by a power of two that brings the greatest finite size below 2^15, so that
     neither gradients of 1e-9 vanish nor activations of 1e5 overflow; the relative error is at most
     2^-11 down to 2^-29 of the greatest. uint8 divides the range of the values into 255 steps; where
-    one of them is not finite it is float16 all the same. float32 is as it is.
+    one of them is not finite the frame is float16. float32 stays as it is.
     """
     if dtype == "float32":
         return Stored(dtype, 1.0, 0.0, values.astype("<f4").tobytes())

@@ -1,7 +1,7 @@
-"""How a rank shows a server that it belongs to its run, and that its attempt is its own.
+"""How a rank proves to a server that it belongs to its run, and that its attempt is its own.
 
 Rank 0 makes a secret with the run and shares it with the other ranks as it shares the run's name.
-A run folder holds for it::
+The run folder holds these files for it::
 
     job-secret          the secret, which restarts read again; for the job's user only
     job-secret.sha256   its digest, by which a server recognises ranks of the run
@@ -24,7 +24,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 VERSION = 2
-"""Of what passes between agent and server."""
+"""Version of the messages between agent and server."""
 SECRET_FILE = "job-secret"
 DIGEST_FILE = "job-secret.sha256"
 _WRITTEN_S = 1.0
@@ -32,7 +32,7 @@ _LONGEST_FILE = 4_096
 
 
 def new_secret() -> str:
-    """A secret that nobody guesses."""
+    """A random secret."""
     return secrets.token_urlsafe(32)
 
 
@@ -42,7 +42,7 @@ def new_start() -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret where others may read it."""
+    """Digest of a secret, for files that others may read."""
     return hashlib.sha256(f"rankscope run {secret}".encode()).hexdigest()
 
 
@@ -52,10 +52,10 @@ def attempt_file(folder: Path, attempt: int) -> Path:
 
 
 def first_text(path: Path, text: str, mode: int = 0o666) -> str:
-    """The text of a file that only its first writer makes; raises OSError.
+    """Write a text to a file unless it exists; return the file's text. Raises OSError.
 
-    The second writer gets what the first one wrote. The file appears whole or not at all, also
-    where a write fails or the process is killed; one that stays empty counts as not there.
+    A second writer gets what the first one wrote. The file is written atomically, also where a
+    write fails or the process is killed; one that stays empty counts as missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     known = _text_of(path)
@@ -67,7 +67,7 @@ def first_text(path: Path, text: str, mode: int = 0o666) -> str:
             return text
         try:
             os.link(temporary, path)
-        except FileExistsError:  # on NFS also where our own link was made and its answer was lost
+        except FileExistsError:  # on NFS also where our own link was made but the reply was lost
             return _text_of(path) or ""
         except OSError:
             return _first_without_links(path, text, mode)
@@ -96,7 +96,7 @@ def _text_of(path: Path) -> str | None:
 
 @contextmanager
 def _temporary(path: Path, text: str, mode: int = 0o666) -> Iterator[Path]:
-    """A file next to `path` that holds a text and is gone in the end; raises OSError."""
+    """A temporary file next to `path` that holds a text; raises OSError."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         _write_new(temporary, text, mode)
@@ -130,7 +130,7 @@ def read_line(path: Path) -> str:
 def run_secret(folder: Path) -> str:
     """The secret of the run in a folder, made by the first caller, with its digest next to it.
 
-    Where the folder cannot be written or read, it is a new one that holds for this start alone.
+    Where the folder cannot be written or read, it is a new one, valid for this start alone.
     """
     secret = new_secret()
     with suppress(OSError):
@@ -140,7 +140,7 @@ def run_secret(folder: Path) -> str:
 
 
 def _publish_digest(folder: Path, digest: str) -> None:
-    """Whoever writes the run's folder decides who belongs to it, whatever a server noted before."""
+    """Write the digest: a job that can write the folder overrules what a server noted before."""
     path = folder / DIGEST_FILE
     with suppress(OSError):
         if read_line(path) == digest:

@@ -1,9 +1,9 @@
-"""What somebody asks to change in a model while it trains: a perturbation, and its limits.
+"""A request to change a model while it trains: a perturbation, and its limits.
 
 A perturbation is data, never code: a JSON object from the user's own code, or from a browser by way
-of the server. Everybody checks it with these functions: the page, the server and the rank. Only a
-rank knows what exists (layers, heads); `sources/perturbing.py` checks that. Pure: no torch.
-Source of the kinds: MegaScope (specs/inspect.md): noise as in its code, the others as in its paper.
+of the server. Page, server and rank check it with these functions. Only a rank knows which layers
+and heads exist; sources/perturbation/perturbation_list.py checks that. Pure: no torch.
+The kinds are those of MegaScope: noise as in its code, the others as in its paper.
 """
 
 from __future__ import annotations
@@ -14,28 +14,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trace_hooks.protocol.validation import an_id, members, said, whole_from
+from trace_hooks.protocol.validation import an_id, members, quoted, whole_from
 from trace_hooks.protocol.watches import MAX_INDEX, MAX_STEPS
 
 KINDS = ("gaussian", "uniform", "offset", "bit_flip", "ablate", "flat_attention")
-"""x + N(0, strength^2); x * U(1 - strength, 1 + strength); x + strength; one bit of x; 0; a head
-that gives every key it may see the same weight."""
+"""x + N(0, strength^2); x * U(1 - strength, 1 + strength); x + strength; one flipped bit of x; 0; a
+head that gives every key it may see the same weight."""
 
 TARGETS = ("weights", "activations", "residual")
-"""Parameters of a layer; what its attention and MLP return; what goes from it to the next layer."""
+"""Parameters of a layer; outputs of its attention and MLP; its output to the next layer."""
 
 MODULES = ("attention", "mlp")
 
 PERTURB = "perturb"
-"""Name of the command of the server."""
+"""Name of the server's command."""
 
 MARK = "perturbation"
-"""Kind of the marks of begin and end; their args have `event` (begin, end) and, at the end, `why`,
-`num_steps` and `num_tensors` (how often a tensor was changed) beside the perturbation itself."""
+"""Kind of the marks of begin and end; their args have `event` (begin, end) and, at the end,
+`why`, `num_steps` and `num_tensors` (how often a tensor was changed), besides the perturbation's
+fields."""
 
 MAX_PERTURBATIONS = 8
 MAX_WINDOW = 10_000
-"""Steps that one perturbation lasts at most: nobody should forget one that is under way."""
+"""Most steps of one perturbation, so that a forgotten one ends."""
 
 MAX_EXTENT = 1 << 24
 MAX_STRENGTH = 1e6
@@ -50,7 +51,7 @@ _whole = partial(whole_from, "a perturbation")
 
 @dataclass(frozen=True)
 class Perturbation:
-    """One change asked for; made by `from_json`, which checks it.
+    """One requested change; made by `from_json`, which checks it.
 
     `layer`, `head`: of the whole model; a head None means all. `module`: attention or mlp, None
     both. `extent`: values changed in each tensor at most, evenly spread from a random first one,
@@ -89,11 +90,11 @@ class Perturbation:
     def from_json(cls, value: Any) -> Perturbation:
         """Perturbation of a JSON object. Raises ValueError, one sentence."""
         needs = ("kind", "target", "layer", "steps")
-        found = members("a perturbation", value, _READ, needs)
-        found.setdefault("id", found["kind"])
-        if found["kind"] == "bit_flip":
-            found.setdefault("extent", 1)
-        return cls(**found)
+        values = members("a perturbation", value, _READ, needs)
+        values.setdefault("id", values["kind"])
+        if values["kind"] == "bit_flip":
+            values.setdefault("extent", 1)
+        return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dict; inverse of from_json."""
@@ -113,7 +114,7 @@ class Perturbation:
 
     @property
     def text(self) -> str:
-        """What it does, in words: "gaussian 0.1 on weights of layer 3, mlp, steps 5 to 9"."""
+        """Description: "gaussian 0.1 on weights of layer 3, mlp, steps 5 to 9"."""
         strength = "" if self.strength is None else f" {self.strength:g}"
         parts = [f"{self.kind}{strength} on {self.target} of layer {self.layer}"]
         if self.module is not None:
@@ -124,12 +125,12 @@ class Perturbation:
 
 
 def of_mark(args: Mapping[str, Any]) -> Perturbation:
-    """The perturbation that a mark's args tell of. Raises ValueError."""
+    """The perturbation in a mark's args. Raises ValueError."""
     return Perturbation.from_json({name: args[name] for name in _READ if name in args})
 
 
 def requested(value: Any) -> Perturbation | str:
-    """The perturbation that a JSON object asks for, or the id of the one to end: {"end": id}.
+    """The perturbation that a JSON object requests, or the id of the one to end: {"end": id}.
 
     Raises ValueError, one sentence.
     """
@@ -144,7 +145,7 @@ def _one_of(choices: tuple[str, ...], nothing: bool = False) -> Callable[[str, A
             return None
         if not isinstance(value, str) or value not in choices:
             raise ValueError(
-                f"a perturbation's {key} is {said(value)}; use one of {', '.join(choices)}"
+                f"a perturbation's {key} is {quoted(value)}; use one of {', '.join(choices)}"
             )
         return value
 
@@ -157,21 +158,21 @@ def _strength(key: str, value: Any) -> float | None:
     plain = type(value) is float or (type(value) is int and abs(value) <= MAX_STRENGTH)
     if not plain or not math.isfinite(value) or abs(value) > MAX_STRENGTH:
         raise ValueError(
-            f"a perturbation's {key} is {said(value)}; give a number up to {MAX_STRENGTH:g}"
+            f"a perturbation's {key} is {quoted(value)}; give a number up to {MAX_STRENGTH:g}"
         )
     return float(value)
 
 
 def _steps(key: str, value: Any) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"a perturbation's steps are {said(value)}; give [first, last]")
-    for one in value:
-        if type(one) is not int or not 0 <= one <= MAX_STEPS:
-            raise ValueError(f"a perturbation's steps are {said(value)}; give whole numbers")
+        raise ValueError(f"a perturbation's steps are {quoted(value)}; give [first, last]")
+    for step in value:
+        if type(step) is not int or not 0 <= step <= MAX_STEPS:
+            raise ValueError(f"a perturbation's steps are {quoted(value)}; give whole numbers")
     first, last = value
     if not 0 <= last - first < MAX_WINDOW:
         raise ValueError(
-            f"a perturbation's steps are {said(value)}; give the first and the last of at most "
+            f"a perturbation's steps are {quoted(value)}; give the first and the last of at most "
             f"{MAX_WINDOW} steps"
         )
     return first, last
@@ -190,4 +191,4 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "bit": _whole(0, NUM_BITS - 1, nothing=True),
     "seed": _whole(0, MAX_SEED),
 }
-"""How each member is checked: (its name, what was given) -> what the perturbation keeps."""
+"""How each member is checked: (its name, its JSON value) -> the field's value."""

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit for a log: short, on one line, nothing in it invisible."""
+"""Text from outside, made safe for a log: short, on one line, without invisible characters."""
 
 from __future__ import annotations
 

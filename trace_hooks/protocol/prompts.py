@@ -1,8 +1,8 @@
-"""What somebody asks the model in training to go on with: a prompt, and its limits.
+"""A request to the model in training to continue a text: a prompt, and its limits.
 
-A prompt is data, never code: a JSON object from a browser by way of the server, checked by both and
-again by each rank. The ranks are told twice: first all of it, with the step after which it runs;
-and, once every rank has taken that, to go. Pure: no torch.
+A prompt is data, never code: a JSON object from a browser by way of the server, which both check
+and each rank checks again. The server sends two messages to the ranks: first the prompt, with the
+step after which it runs; then, once every rank has taken it, to go. Pure: no torch.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from trace_hooks.protocol.validation import an_id, members, said, whole_from
+from trace_hooks.protocol.validation import an_id, members, quoted, whole_from
 from trace_hooks.protocol.watches import MAX_INDEX, MAX_STEPS
 
 PROMPT = "prompt"
-"""Name of the command, kind of its marks, and what the watch of its frames begins with."""
+"""Name of the command, kind of its marks, and beginning of the watch id of its frames."""
 
 MAX_TOKENS = 64
-"""New tokens of one prompt."""
+"""Most new tokens of one prompt."""
 MAX_PROMPT = 512
-"""Tokens that a prompt has."""
+"""Most tokens of the prompt itself."""
 MAX_TEXT = 20_000
 MAX_LAYERS = 16
 MAX_TEMPERATURE = 5.0
@@ -37,9 +37,9 @@ _whole = partial(whole_from, "a prompt")
 class Prompt:
     """One prompt; made by `from_json`, which checks it.
 
-    `tokens`: new ones at most. `temperature`: 0 takes the most probable token, else one is drawn,
-    the same for the same `seed`. `layers`: of the whole model, whose attention is shown. `step`:
-    after which it runs; None until the server has chosen it.
+    `tokens`: new ones at most. `temperature`: 0 takes the most probable token; else one is drawn,
+    the same for the same `seed`. `layers`: those whose attention is shown, counted over the whole
+    model. `step`: the one after which it runs; None until the server has chosen it.
     """
 
     id: str
@@ -62,18 +62,18 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Word:
-    """What follows a prompt that ranks have taken: go on with it, or drop it."""
+    """The server's second message about a prompt that ranks have taken: run it, or drop it."""
 
     id: str
     goes: bool
 
     def to_json(self) -> dict[str, str]:
-        """Plain dict, as `told` reads it."""
+        """Plain dict, as `server_request` reads it."""
         return {"go" if self.goes else "drop": self.id}
 
 
-def told(value: Any) -> Prompt | Word:
-    """What the server tells a rank: a prompt with its step, {"go": id} or {"drop": id}.
+def server_request(value: Any) -> Prompt | Word:
+    """A message of the server: a prompt with its step, {"go": id} or {"drop": id}.
 
     Raises ValueError, one sentence.
     """
@@ -81,10 +81,10 @@ def told(value: Any) -> Prompt | Word:
         for name, goes in (("go", True), ("drop", False)):
             if name in value:
                 return Word(_id("id", value[name]), goes)
-    found = Prompt.from_json(value)
-    if found.step is None:
+    prompt = Prompt.from_json(value)
+    if prompt.step is None:
         raise ValueError("a prompt needs the step after which it runs")
-    return found
+    return prompt
 
 
 def read_ids(text: str) -> list[int]:
@@ -107,7 +107,7 @@ def _temperature(key: str, value: Any) -> float:
     plain = type(value) is float or (type(value) is int and 0 <= value <= MAX_TEMPERATURE)
     if not plain or not math.isfinite(value) or not 0 <= value <= MAX_TEMPERATURE:
         raise ValueError(
-            f"a prompt's {key} is {said(value)}; give a number from 0 to {MAX_TEMPERATURE:g}"
+            f"a prompt's {key} is {quoted(value)}; give a number from 0 to {MAX_TEMPERATURE:g}"
         )
     return float(value)
 
@@ -116,7 +116,7 @@ def _layers(key: str, value: Any) -> tuple[int, ...]:
     each = value if isinstance(value, list) else [None]
     if len(each) > MAX_LAYERS or any(type(x) is not int or not 0 <= x <= MAX_INDEX for x in each):
         raise ValueError(
-            f"a prompt's layers are {said(value)}; list the numbers of {MAX_LAYERS} at most"
+            f"a prompt's layers are {quoted(value)}; list the numbers of {MAX_LAYERS} at most"
         )
     return tuple(dict.fromkeys(each))
 
@@ -130,4 +130,4 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "layers": _layers,
     "step": _whole(0, MAX_STEPS, nothing=True),
 }
-"""How each member is checked: (its name, what was given) -> what the prompt keeps."""
+"""How each member is checked: (its name, its JSON value) -> the field's value."""

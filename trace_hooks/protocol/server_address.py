@@ -1,4 +1,4 @@
-"""Where the dashboard's server is and what opens it: TRACE_HOOKS_SERVER, TRACE_HOOKS_TOKEN."""
+"""Address of the dashboard's server and the token for it: TRACE_HOOKS_SERVER, TRACE_HOOKS_TOKEN."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Address:
         try:
             parts = urlsplit(self.server)
             whole = parts.scheme in _PORTS and parts.hostname and parts.port != 0
-        except ValueError:  # a port that is no number
+        except ValueError:  # a port that is not a number
             whole = False
         if not whole or parts.query or parts.fragment or parts.username is not None:
             raise ValueError(
@@ -37,12 +37,12 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Address of the socket for ranks."""
+        """URL of the socket for ranks."""
         return self.server.rstrip("/") + PATH
 
     @property
     def host_and_port(self) -> tuple[str, int]:
-        """What to connect to."""
+        """Host and port to connect to."""
         parts = urlsplit(self.server)
         return parts.hostname or "", parts.port or _PORTS[parts.scheme]
 

@@ -18,18 +18,18 @@ class Rate:
         self._at_s = seconds()
 
     def take(self, units: float = 1.0) -> bool:
-        """Whether so many units may pass now; those that may not are not counted."""
+        """Whether this many units may pass now; refused units are not counted."""
         if self.wait_s(units) > 0:
             return False
         self._left -= units
         return True
 
     def spend(self, units: float) -> None:
-        """Count units that pass whatever is left: the next ones wait the longer."""
+        """Count units that pass in any case: the next ones wait longer for it."""
         self._left -= units
 
     def wait_s(self, units: float = 1.0) -> float:
-        """Seconds until so many units may pass; more than a burst pass once it is full."""
+        """Seconds until `units` may pass; more than a burst passes when the bucket is full."""
         now_s = self._seconds()
         self._left = min(self._burst, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s

@@ -1,6 +1,6 @@
-"""How members of what somebody asks a rank for are checked: one sentence says what is wrong.
+"""Checks of the members of a request to a rank; a refusal is one sentence that names the value.
 
-`what` is the thing asked for, as the sentence names it: "a watch", "a prompt". Pure: no torch.
+`what` is the requested thing, as the sentence names it: "a watch", "a prompt". Pure: no torch.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _short.maxstring = _short.maxother = 40
 _short.maxlong = 24
 
 
-def said(value: Any) -> str:
-    """A value as a sentence quotes it, cut where it is long."""
+def quoted(value: Any) -> str:
+    """A value for a sentence, shortened where it is long."""
     return _short.repr(value)
 
 
 def members(
     what: str, value: Any, read: Mapping[str, Callable[[str, Any], Any]], needs: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Members of a JSON object, by what reads each, `needs` among them; raises ValueError."""
+    """Members of a JSON object, converted by `read`; raises ValueError, also without `needs`."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{what} is an object, not {said(value)}")
+        raise ValueError(f"{what} is an object, not {quoted(value)}")
     unknown = [key for key in value if key not in read]
     if unknown:
-        raise ValueError(f"{what} has no {said(unknown[0])}; it has {', '.join(read)}")
+        raise ValueError(f"{what} has no {quoted(unknown[0])}; it has {', '.join(read)}")
     missing = [key for key in needs if key not in value]
     if missing:
         raise ValueError(f"{what} needs {' and '.join(missing)}")
@@ -41,7 +41,7 @@ def an_id(what: str, key: str, value: Any) -> str:
     """An id; raises ValueError."""
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise ValueError(
-            f"{what}'s {key} is {said(value)}; give up to 64 letters, digits and ._- "
+            f"{what}'s {key} is {quoted(value)}; give up to 64 letters, digits and ._- "
             "beginning with a letter or digit"
         )
     return value
@@ -51,7 +51,7 @@ def whole(what: str, key: str, value: Any, low: int, high: int) -> int:
     """A whole number of this range; raises ValueError."""
     if type(value) is not int or not low <= value <= high:
         raise ValueError(
-            f"{what}'s {key} is {said(value)}; give a whole number from {low} to {high}"
+            f"{what}'s {key} is {quoted(value)}; give a whole number from {low} to {high}"
         )
     return value
 
@@ -59,7 +59,7 @@ def whole(what: str, key: str, value: Any, low: int, high: int) -> int:
 def whole_from(
     what: str, low: int, high: int, nothing: bool = False
 ) -> Callable[[str, Any], int | None]:
-    """Reads a whole number of this range (`nothing`: or None); raises ValueError."""
+    """Reader of a whole number of this range (`nothing`: or None), which raises ValueError."""
 
     def read(key: str, value: Any) -> int | None:
         return None if nothing and value is None else whole(what, key, value, low, high)

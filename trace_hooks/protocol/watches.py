@@ -1,8 +1,8 @@
-"""What somebody asks to see inside a model: a watch, its limits, and a rank's answer to it.
+"""A request to capture content of a model: a watch, its limits, and a rank's answer to it.
 
 A watch is data, never code: a JSON object from the user's own code, from a file, or from a browser
-by way of the server. Everybody checks it with these functions: the page, the server and the rank.
-Only a rank knows what exists (layers, heads); `sources/inspection.py` checks that. Pure: no torch.
+by way of the server. Page, server and rank check it with these functions. Only a rank knows which
+layers and heads exist; sources/inspection/watch_list.py checks that. Pure: no torch.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trace_hooks.protocol.validation import an_id, said, whole
+from trace_hooks.protocol.validation import an_id, quoted, whole
 
 WATCHED = ("attention", "qkv", "mlp", "residual", "logits", "gradients", "weights")
-"""What a watch may be for."""
+"""What a watch may capture."""
 
 MAX_WATCHES = 16
 MAX_LISTED = 64
@@ -39,9 +39,9 @@ _whole = partial(whole, "a watch")
 
 @dataclass(frozen=True)
 class Watch:
-    """One request to see content; made by `from_json`, which checks it.
+    """One request to capture content; made by `from_json`, which checks it.
 
-    `layers`, `heads`: of the whole model, None all. `tokens`: first and last row wanted, None all.
+    `layers`, `heads`: of the whole model, None all. `tokens`: first and last row, None all.
     `rows`: rows of a frame at most. `every`: steps from one that is captured to the next. `until`:
     last step, None without end. `samples`: sequences of the batch, None their mean. `size`: rows
     and columns of a frame at most, reached by taking means; None as they are.
@@ -63,16 +63,16 @@ class Watch:
     def from_json(cls, value: Any) -> Watch:
         """Watch of a JSON object; only `what` is required. Raises ValueError, one sentence."""
         if not isinstance(value, Mapping):
-            raise ValueError(f'a watch is an object such as {{"what": "mlp"}}, not {said(value)}')
+            raise ValueError(f'a watch is an object such as {{"what": "mlp"}}, not {quoted(value)}')
         unknown = [key for key in value if key not in _READ]
         if unknown:
-            raise ValueError(f"a watch has no {said(unknown[0])}; it has {', '.join(_READ)}")
+            raise ValueError(f"a watch has no {quoted(unknown[0])}; it has {', '.join(_READ)}")
         what = value.get("what")
         if not isinstance(what, str) or what not in WATCHED:
-            raise ValueError(f"a watch's what is {said(what)}; use one of {', '.join(WATCHED)}")
-        found: dict[str, Any] = {"id": what}
-        found |= {key: _READ[key](key, given) for key, given in value.items()}
-        return cls(**found)
+            raise ValueError(f"a watch's what is {quoted(what)}; use one of {', '.join(WATCHED)}")
+        values: dict[str, Any] = {"id": what}
+        values |= {key: _READ[key](key, given) for key, given in value.items()}
+        return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dict; inverse of from_json."""
@@ -93,7 +93,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Ack:
-    """A rank's answer to a watch: whether it takes it, and one sentence. `id`: of the watch."""
+    """A rank's answer to a request: whether it takes it, and one sentence. `id`: of the request."""
 
     id: str
     ok: bool
@@ -105,7 +105,7 @@ class Ack:
 
 
 def read_watch(value: Any) -> Watch | Ack:
-    """The watch that a JSON object is, or the answer that it is none."""
+    """The watch in a JSON object, or the answer that refuses it."""
     try:
         return Watch.from_json(value)
     except ValueError as error:
@@ -116,13 +116,13 @@ def read_watch(value: Any) -> Watch | Ack:
 def watches_of(value: Any) -> list[Watch]:
     """Watches of a JSON list; raises ValueError, one sentence."""
     if not isinstance(value, list) or len(value) > MAX_WATCHES:
-        raise ValueError(f"give a list of at most {MAX_WATCHES} watches, not {said(value)}")
-    found = [Watch.from_json(one) for one in value]
-    ids = [watch.id for watch in found]
-    twice = next((one for one in ids if ids.count(one) > 1), None)
+        raise ValueError(f"give a list of at most {MAX_WATCHES} watches, not {quoted(value)}")
+    watches = [Watch.from_json(watch_id) for watch_id in value]
+    ids = [watch.id for watch in watches]
+    twice = next((watch_id for watch_id in ids if ids.count(watch_id) > 1), None)
     if twice is not None:
         raise ValueError(f'two watches have the id "{twice}"; give each an id of its own')
-    return found
+    return watches
 
 
 def watches_from_text(text: str | bytes) -> list[Watch]:
@@ -132,16 +132,16 @@ def watches_from_text(text: str | bytes) -> list[Watch]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError("the watches are no JSON; give a list of objects") from None
+        raise ValueError("the watches are not JSON; give a list of objects") from None
     return watches_of([value] if isinstance(value, dict) else value)
 
 
 def _listed(key: str, value: Any, most: int) -> tuple[int, ...]:
     if not isinstance(value, list) or not 1 <= len(value) <= most:
         raise ValueError(
-            f"a watch's {key} is {said(value)}; give a list of 1 to {most} whole numbers"
+            f"a watch's {key} is {quoted(value)}; give a list of 1 to {most} whole numbers"
         )
-    return tuple(dict.fromkeys(_whole(key, one, 0, MAX_INDEX) for one in value))
+    return tuple(dict.fromkeys(_whole(key, number, 0, MAX_INDEX) for number in value))
 
 
 def _what(key: str, value: str) -> str:
@@ -160,10 +160,10 @@ def _tokens(key: str, value: Any) -> tuple[int, int] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"a watch's tokens are {said(value)}; give [first, last] or null")
-    first, last = (_whole(key, one, 0, MAX_INDEX) for one in value)
+        raise ValueError(f"a watch's tokens are {quoted(value)}; give [first, last] or null")
+    first, last = (_whole(key, row, 0, MAX_INDEX) for row in value)
     if first > last:
-        raise ValueError(f"a watch's tokens are {said(value)}; the first comes after the last")
+        raise ValueError(f"a watch's tokens are {quoted(value)}; the first comes after the last")
     return first, last
 
 
@@ -188,4 +188,4 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "samples": _samples,
     "size": _size,
 }
-"""How each member is checked: (its name, what was given) -> what the watch keeps."""
+"""How each member is checked: (its name, its JSON value) -> the field's value."""

@@ -25,8 +25,8 @@ def source_of(name: str) -> str:
 
 
 class Spent:
-    """CPU ns by (thread, source). Adding is no atomic operation: two threads that add to one entry
-    in the same instant may lose one of both, so each thread has entries of its own.
+    """CPU ns by (thread, source). Adding is not atomic: two threads that added to one entry at the
+    same time could lose an addition, so each thread has entries of its own.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Account:
 
     def __init__(self) -> None:
         self.on_training = Spent()  # inside guarded hooks, by ident of the thread, see guarded()
-        self.beside = Spent()  # of the threads that the hooks started, by name
+        self.on_own_threads = Spent()  # of the threads that the hooks started, by name
         self.errors: dict[str, int] = {}
         self.disabled: set[str] = set()  # names of hooks that raised once: off until the next start
         self.news: list[tuple[str, str]] = []  # (hook, error) not yet written as marks
@@ -64,16 +64,16 @@ class Account:
     @property
     def total_ns(self) -> int:
         """CPU ns on all threads."""
-        return self.on_training.total() + self.beside.total()
+        return self.on_training.total() + self.on_own_threads.total()
 
     def failed(self, name: str, error: BaseException, switch_off: bool = True) -> None:
-        """Count an error of hook `name`, log it once; switch the hook off unless told otherwise."""
+        """Count an error of hook `name`, log it once, and switch the hook off if `switch_off`."""
         first = name not in self.errors
         self.errors[name] = self.errors.get(name, 0) + 1
         if switch_off:
             self.disabled.add(name)
         if first:
-            # a server's or a file's words may be in it
+            # it may quote a server or a file
             self.news.append((name, f"{type(error).__name__}: {_text(error, str)}"))
             outcome = "is off from now on" if switch_off else "was left out"
             log.warning(
@@ -90,15 +90,15 @@ class Account:
         return taken
 
     def reset(self) -> None:
-        """Start counting anew and switch every hook on again."""
-        self.on_training, self.beside = Spent(), Spent()
+        """Start counting from 0 and switch every hook on again."""
+        self.on_training, self.on_own_threads = Spent(), Spent()
         self.errors.clear()
         self.news.clear()
         self.disabled.clear()
 
 
 def _text(error: BaseException, text_of: Callable[[object], str]) -> str:
-    """What an exception says; the name of its kind where its own code raises."""
+    """The text of an exception; the name of its class where its own code raises."""
     try:
         return plain(text_of(error))
     except Exception:  # noqa: BLE001 - the boundary, see trace_hooks.recording.guard
@@ -115,7 +115,7 @@ class Stretch:
     def charge(self, source: str) -> None:
         """All that this thread did since the last call was work of `source`."""
         cpu_ns = thread_time_ns()
-        self._account.beside.add(self._thread, source, cpu_ns - self._charged_ns)
+        self._account.on_own_threads.add(self._thread, source, cpu_ns - self._charged_ns)
         self._charged_ns = cpu_ns
 
 
@@ -128,13 +128,13 @@ class _Timed(threading.local):
 
 timed = _Timed()
 num_timed: list[None] = []
-"""As many as hooks are being timed on all threads: hooks they call are then timed as well, so that
-each has its own time and no other. Appending and taking away are atomic, adding to a number is not.
-"""
+"""One entry for each hook being timed, on any thread. Hooks that those call are then timed as
+well, so that each is charged its own time only. (Append and pop are atomic, adding to a number
+is not.)"""
 
 
 class Timing:
-    """Times one call of a hook; what hooks inside it took is theirs.
+    """Times one call of a hook; the time of hooks inside it is charged to them.
 
     `weight`: calls that it stands for. 0 leaves its time to the calls that stand for it.
     """

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.ma
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute  # like numpy.ma: the first conversion would import it, holding the GIL
+import pyarrow.compute  # like numpy.ma: the first conversion would import it and hold the GIL
 
 from trace_hooks.recording.clock import Anchor
 from trace_hooks.recording.recorder import SPAN_FIELDS, CollectiveRow, Extra, Site, SpanRow
 from trace_hooks.schema import TABLES, TEXT, UNKNOWN
 
-pa.array([0])  # imports pandas, where there is one, which the first conversion would, too
+pa.array([0])  # imports pandas where it is installed, as the first conversion would
 
 PIECE_SPANS = 16_384
 """Spans converted at once: keeps one numpy call, which holds the GIL, below a millisecond."""
@@ -126,7 +126,7 @@ def good_rows(
     anchor: Anchor,
     on_bad: Callable[[Exception], None],
 ) -> pa.Table | None:
-    """`row_table` of those rows that fit; `on_bad` hears of each that does not."""
+    """`row_table` of those rows that fit; `on_bad` gets the error of each other one."""
     try:
         return row_table(name, rows, anchor)
     except (ValueError, TypeError, KeyError, pa.ArrowException) as error:

@@ -1,7 +1,7 @@
 """One interface over the CPU's and the accelerator's clock.
 
 Host times are a monotonic clock anchored once per process to Unix UTC. Work on an accelerator is
-stamped by events; what they say is known later, so a drain thread resolves them. The CPU clock has
+stamped by events, whose times are known later, so the drain thread resolves them. The CPU clock has
 no events: its marks are final at once. Both go through the same calls.
 """
 
@@ -43,7 +43,7 @@ LOST = -1
 
 
 class DeviceClock(Protocol):
-    """What a source needs of an accelerator's clock; CPU jobs have the one that says None."""
+    """What a source needs of an accelerator's clock; CPU jobs have HostClock."""
 
     def track(self, stream: int) -> str:
         """Track of the spans of a stream, such as 'cuda:0 stream 1'; empty on CPU."""
@@ -52,13 +52,13 @@ class DeviceClock(Protocol):
         """Stream that a stamp was taken on, numbered from 0 in order of their first stamps."""
 
     def mark(self) -> Any | None:
-        """Stamp the current stream; None where host times are the truth."""
+        """Stamp the current stream; None where host times are used."""
 
     def begin_step(self) -> None:
         """Re-anchor to the host clock; never waits for the device."""
 
     def resolve(self, event: Any) -> int | None:
-        """Monotonic host ns of a stamp; None while it is not reached, LOST where it never will be.
+        """Monotonic host ns of a stamp; None until the device reaches it, LOST where it never will.
 
         Drain thread only.
         """
@@ -82,7 +82,7 @@ class HostClock:
         """There is no device to stamp."""
 
     def begin_step(self) -> None:
-        """Nothing drifts against itself."""
+        """Nothing to do: the host's clock does not drift against itself."""
 
     def resolve(self, event: Any) -> int | None:
         """Marks of this clock are final; there is nothing to resolve."""

@@ -1,7 +1,7 @@
-"""What the server may ask of a rank: named commands with JSON arguments, each answered by an ack.
+"""Commands that the server may send to a rank: a name and JSON arguments, each answered by an ack.
 
-One registry, so that a command exists exactly where the part that carries it out has registered
-it. Commands are data: nothing of them is ever evaluated.
+A command exists where the part that carries it out has registered it. Commands are data: nothing
+in them is ever evaluated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_TEXT = 500
 
 
 class Refused(ValueError):
-    """Some of several things that were asked for at once cannot be done; `ids` are theirs."""
+    """Some requests of a command that has several are refused; `ids` names those."""
 
     def __init__(self, text: str, ids: Sequence[str]) -> None:
         super().__init__(text)
@@ -27,14 +27,17 @@ class Refused(ValueError):
 
 
 class Live:
-    """What sources have to do with the dashboard, whether or not one is there."""
+    """What sources offer to the dashboard, and where its frames go; it need not be there."""
 
     def __init__(self) -> None:
         self.commands = Commands()
         self.about: dict[str, Callable[[], object]] = {}
-        """JSON that the hello tells of this rank, by name; told again when it has changed"""
+        """JSON about this rank, by name: part of its hello, which is sent again when one
+        changes."""
         self.beats: dict[str, Callable[[], object]] = {}
-        """JSON that each heartbeat tells, by name"""
+        """JSON that each heartbeat carries, by name."""
+        self.on_frame: Callable[[Any], object] | None = None
+        """Sends a trace_hooks.protocol.frames.Frame to the dashboard; None without a server."""
 
 
 class Commands:
@@ -44,40 +47,42 @@ class Commands:
         self._handlers: dict[str, Handler] = {}
 
     def register(self, name: str, handler: Handler) -> None:
-        """Have `handler` carry out a command; a later one takes the place of an earlier one."""
+        """Have `handler` carry out a command; it replaces an earlier handler."""
         self._handlers[name] = handler
 
-    def answer(self, told: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Carry a message of the server out; its ack, None for what asks for none.
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Carry out a message of the server and return its ack; None where it needs none.
 
         {"type": "watch", "id", "watches": [...]} or {"type": "command", "id", "name", "args"}.
         """
-        kind = told.get("type")
+        kind = message.get("type")
         if kind not in (WATCH, "command"):
             return None
         name, value = (
-            (WATCH, told.get("watches")) if kind == WATCH else (told.get("name"), told.get("args"))
+            (WATCH, message.get("watches"))
+            if kind == WATCH
+            else (message.get("name"), message.get("args"))
         )
-        ack = {"type": "ack", "id": told.get("id")}
+        ack = {"type": "ack", "id": message.get("id")}
         return ack | self._carried_out(name, value)
 
     def _carried_out(self, name: object, value: Any) -> dict[str, Any]:
         handler = self._handlers.get(name) if isinstance(name, str) else None
         if handler is None:
             known = ", ".join(sorted(self._handlers)) or "none"
-            return _said(False, f"this rank has no command {str(name)[:60]!r}; it has: {known}")
+            return _answer(False, f"this rank has no command {str(name)[:60]!r}; it has: {known}")
 
         def ask() -> dict[str, Any]:
             try:
-                return _said(True, handler(value))
+                return _answer(True, handler(value))
             except Refused as error:
-                return _said(False, str(error)) | {"refused": error.ids}
+                return _answer(False, str(error)) | {"refused": error.ids}
             except ValueError as error:
-                return _said(False, str(error))
+                return _answer(False, str(error))
 
         done = guard.attempt(f"agent.{name}", ask, switch_off=False)
-        return done or _said(False, f"{name} failed on this rank; its own output says more")
+        return done or _answer(False, f"{name} failed on this rank; its own output says more")
 
 
-def _said(done: bool, text: str) -> dict[str, Any]:
+def _answer(done: bool, text: str) -> dict[str, Any]:
     return {"ok": done, "text": text[:_LONGEST_TEXT]}

@@ -1,6 +1,7 @@
 """Empties the recorder into Arrow tables; holds device spans back until the device has got there.
 
-Drain thread only. Source of the bounds: specs/hooks.md rules 1, 4 and 8.
+Drain thread only. Everything that waits is bounded: beyond a bound rows are dropped and counted, so
+that neither a hung disk nor a stuck device takes the job's memory.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ MAX_WAITING = 200_000
 """Device spans held back at most; beyond it the oldest are dropped and counted."""
 
 LAST_WAIT_S = 2.0
-"""The end of a recording waits so long for the device to get where the host is; training has ended.
-"""
+"""The end of a recording waits this long for the device to catch up with the host."""
 
 _ON_DEVICE = frozenset(COMPUTE_KINDS + COMM_KINDS)
 """Kinds whose work the accelerator does; the others are the host's even in an accelerator job."""
@@ -31,7 +31,7 @@ _EVENT = SpanRow._fields.index("begin_event")
 
 
 class Batches:
-    """What was taken from a recorder, by table, until a writer takes it."""
+    """Rows taken from a recorder, by table, until a writer takes them."""
 
     def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
         self._recorder = recorder
@@ -54,10 +54,10 @@ class Batches:
     def collect(self, last: bool = False, but: frozenset[str] = frozenset()) -> None:
         """Convert everything recorded so far; `last` drops what the device has not reached.
 
-        Rows of the rare tables named in `but` are converted another time.
+        Rows of the rare tables named in `but` are left for a later call.
         """
         spans = self._recorder.spans
-        end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # what comes in meanwhile waits its turn
+        end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # rows added meanwhile wait for the next call
         while end > 0:
             size = min(end, PIECE_SPANS * SPAN_FIELDS)
             piece = spans[:size]
@@ -91,11 +91,11 @@ class Batches:
             self.tables["spans"].append(table)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
-        """Put device spans aside; returns the others, flat."""
+        """Set device spans aside; returns the others, flat."""
         clock = self._recorder.device_clock
         ready: list[Any] = []
-        for at in range(0, len(piece), SPAN_FIELDS):
-            row = SpanRow(*piece[at : at + SPAN_FIELDS])
+        for begin in range(0, len(piece), SPAN_FIELDS):
+            row = SpanRow(*piece[begin : begin + SPAN_FIELDS])
             if row.begin_event is None or row.end_event is None:
                 ready += row
             elif self._recorder.sites[row.site].kind in _ON_DEVICE:
@@ -119,7 +119,7 @@ class Batches:
         return self._recorder.track(self._recorder.device_clock.track(stream))
 
     def _resolved(self, waiting: deque[SpanRow], thread: int) -> list[Any]:
-        """Rows of one stream that the device has ended, flat: it gets to them in their order."""
+        """Rows of one stream that the device has finished, flat; it finishes them in order."""
         clock = self._recorder.device_clock
         done: list[Any] = []
         while waiting:
@@ -144,7 +144,7 @@ class Batches:
         return done
 
     def _wait_for_device(self) -> None:
-        """Give the device a moment to end what it was given; drop what it does not."""
+        """Give the device a moment to finish; drop what it does not."""
         until_s = time.monotonic() + LAST_WAIT_S
         while self._num_waiting and time.monotonic() < until_s:
             time.sleep(0.005)
@@ -154,7 +154,7 @@ class Batches:
                 self._drop(waiting.popleft())
 
     def _drop(self, row: SpanRow) -> None:
-        """Give up a row that was waiting; its events may be reached yet, so no mark uses them."""
+        """Give up a waiting row; its events are not reused: the device may still reach them."""
         self._num_waiting -= 1
         self._recorder.dropped += 1
 

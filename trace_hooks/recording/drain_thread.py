@@ -1,4 +1,4 @@
-"""The thread that writes: empties the recorder, publishes segments, gives signs of life.
+"""The thread that writes: empties the recorder, publishes segments, records heartbeats.
 
 At most about a second of steps, spans and collectives is ever unwritten. Training never waits for
 this thread, except at the end and then for a bounded time.
@@ -6,7 +6,7 @@ this thread, except at the end and then for a bounded time.
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - pyarrow needs it late, when it may not start
+import concurrent.futures.thread  # noqa: F401 - pyarrow imports it late, when no thread may start
 import signal
 import threading
 import time
@@ -24,10 +24,10 @@ from trace_hooks.recording.wakeup import Wakeup
 TICK_S = 0.2
 
 FLUSH_S = 0.7
-"""A flush each so often keeps what is unwritten below one second, but for SELDOM."""
+"""A flush at this interval keeps unwritten rows below one second, but for SELDOM."""
 
 FLUSH_ROWS = 50_000
-"""So many rows are flushed at once: a busy rank writes more segments, not ever larger ones."""
+"""This many rows are flushed at once: a busy rank writes more segments, not larger ones."""
 
 SELDOM = frozenset(
     (
@@ -41,16 +41,16 @@ SELDOM = frozenset(
     )
 )
 SELDOM_S = 3.0
-"""These tables are flushed so often: a file costs a rank about a millisecond whatever is in it, and
-nobody waits for their newest rows."""
+"""These tables are flushed at this interval: a file costs a rank about a millisecond whatever is in
+it, and no page needs their newest rows at once."""
 
 IDLE_FLUSH_S = 5.0
-"""Where nothing else comes they are flushed this often."""
+"""They are flushed at this interval where no other table has rows."""
 
 BEAT_S = 1.0
 
 COSTS_S = 10.0
-"""What each source has cost is written so often."""
+"""The cost of each source is written at this interval."""
 
 MAX_HELD_ROWS = 300_000
 """Rows kept while run and attempt are unknown; beyond it they are dropped and counted."""
@@ -58,7 +58,7 @@ MAX_HELD_ROWS = 300_000
 
 @dataclass(frozen=True)
 class Chore:
-    """Something else the drain thread does every so often; an error in it is counted."""
+    """A job that the drain thread does at an interval; an error in it is counted."""
 
     name: str
     run: Callable[[], object]
@@ -90,7 +90,7 @@ class Drain:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Write everything and end; False when that took too long and was left to itself."""
+        """Write everything and end; False where that takes longer, and the thread goes on alone."""
         self._stopping = True
         self.wakeup.wake()
         if self._thread is threading.current_thread():
@@ -100,7 +100,7 @@ class Drain:
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        """Give the descriptors back, once the thread has ended; a late one still uses them."""
+        """Close the descriptors once the thread has ended; a late thread still uses them."""
         if not self._thread.is_alive():
             self.wakeup.close()
 
@@ -157,8 +157,8 @@ class Drain:
         self._recorder.add_row(
             "heartbeats",
             ts_ns=now(),
-            phase=self._recorder.phase,
-            last_op=self._recorder.last_op,
+            phase=self._recorder.rank_state.phase,
+            last_op=self._recorder.rank_state.last_op,
             self_ns=account.total_ns,
             dropped=self.dropped,
             hook_errors=sum(account.errors.values()),
@@ -166,7 +166,7 @@ class Drain:
 
     def _add_costs(self) -> None:
         at_ns, name_of = now(), self._recorder.thread_name
-        for spent in (guard.account.on_training, guard.account.beside):
+        for spent in (guard.account.on_training, guard.account.on_own_threads):
             for (thread, source), cpu_ns in spent.by_thread_and_source().items():
                 name = thread if isinstance(thread, str) else name_of(thread)
                 self._recorder.add_row(
@@ -190,4 +190,4 @@ class Drain:
             begun_ns = thread_cpu()
             self.writer.write(name, members)
             if name == "frames":
-                self._recorder.frames_ns += thread_cpu() - begun_ns
+                self._recorder.rank_state.frames_ns += thread_cpu() - begun_ns

@@ -1,10 +1,10 @@
 """How a traced process ends: normally, by an exception, or by SIGTERM.
 
-Exit status and traceback stay what they are without hooks. A SIGTERM handler of Python only runs
-between two bytecodes of the main thread, so a rank stuck in a collective would no longer die of
-SIGTERM as it does without hooks: the signal's number also wakes the drain thread, which then ends
-the process by the signal itself. (With the GIL held in C nothing of Python's can run; then the
-launcher's SIGKILL ends it.)
+Exit status and traceback stay what they are without hooks. A Python handler of SIGTERM runs only
+between two bytecodes of the main thread, so it would keep a rank that is stuck in a collective from
+dying of SIGTERM as it does without hooks. Therefore the signal also wakes the drain thread, which
+ends the process by the signal itself. (Where C code holds the GIL no Python runs, and the
+launcher's SIGKILL ends the process.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_hooks.recording import guard
 log = logging.getLogger("trace_hooks")
 
 MAIN_THREAD_S = 0.5
-"""How long the main thread gets to handle SIGTERM itself."""
+"""The main thread has this long to handle SIGTERM itself."""
 
 
 class Exits:
@@ -39,7 +39,7 @@ class Exits:
         self._error: str | None = None
         self._status = "finished"
         self._terminating = False
-        self.ending = False  # the tracer writes its end: a SIGTERM waits until it has
+        self.ending = False  # the tracer is writing its end: a SIGTERM waits for it
         self._kill_after_end = False
         self._old_excepthook: Callable[..., Any] = sys.excepthook
         self._old_handler: Any = None
@@ -56,7 +56,7 @@ class Exits:
 
     def _install_sigterm(self) -> None:
         handler = signal.getsignal(signal.SIGTERM)
-        if handler is signal.SIG_IGN or handler is None:  # ignored, or not Python's
+        if handler is signal.SIG_IGN or handler is None:  # ignored, or not set by Python
             return
         self._old_handler = handler
         signal.signal(signal.SIGTERM, self._on_sigterm)
@@ -67,7 +67,7 @@ class Exits:
             signal.set_wakeup_fd(old_fd)
 
     def uninstall(self) -> None:
-        """Put everything back that nobody has changed since."""
+        """Restore everything that no other code has changed since."""
         atexit.unregister(self._at_exit)
         if sys.excepthook == self._excepthook:
             sys.excepthook = self._old_excepthook
@@ -77,7 +77,7 @@ class Exits:
     def _uninstall_sigterm(self) -> None:
         if self._owns_wakeup_fd:
             fd = signal.set_wakeup_fd(-1)
-            if fd not in (-1, self._wakeup_fd):  # somebody took it over
+            if fd not in (-1, self._wakeup_fd):  # other code took it over
                 signal.set_wakeup_fd(fd)
             self._owns_wakeup_fd = False
         if self._handles_sigterm and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
@@ -125,8 +125,8 @@ class Exits:
     def terminate_from_drain(self) -> None:
         """SIGTERM came and the main thread may be stuck in C: end the process in its place.
 
-        Not where the user has a handler: one from before the hooks is called by ours, one that was
-        installed since has replaced ours, and may want its time to save what it has.
+        Does nothing where the user has a handler: ours calls one that was there before, and one
+        that was installed since has replaced ours and may need time to save its work.
         """
         if callable(self._old_handler) or signal.getsignal(signal.SIGTERM) != self._on_sigterm:
             return

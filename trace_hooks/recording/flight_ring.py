@@ -1,11 +1,9 @@
-"""Write-ahead log of one rank on node-local memory: what it was about to enter survives it.
+"""Write-ahead log of one rank in node-local memory: which collective it was about to enter.
 
-A file of fixed-size records in a circle, mapped into memory: a write is a few stores, no system
-call. The page cache outlives the process; the watchdog of the host reads it afterwards. Each record
-carries its number at both ends: where they differ, the rank died while writing it. The header says
-who the rank is and when it was last alive. Imports no torch and no pyarrow.
-
-Source: specs/hooks.md rule 3.
+A ring of fixed-size records in a mapped file: a write is a few stores, before the call and without
+a system call or flush. The page cache outlives the process, and the watchdog of the host reads it
+afterwards. Each record has its number at both ends: where they differ, the rank died while writing
+it. The header names the rank and holds its last heartbeat. Imports no torch and no pyarrow.
 """
 
 from __future__ import annotations
@@ -52,12 +50,12 @@ class RingRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class RingHeader:
-    """Whose ring it is, and the rank's last sign of life."""
+    """Whose ring it is, and the rank's last heartbeat."""
 
     capacity: int
-    signal: int  # that makes the rank write its stacks; 0 none
+    signal: int  # makes the rank write its stacks; 0: none
     pid: int
-    start_ticks: int  # of the process, see place.start_ticks
+    start_ticks: int  # of the process, see process_info.start_ticks
     attempt: int
     rank: int
     world_size: int
@@ -71,7 +69,9 @@ class RingHeader:
 
 
 class Ring:
-    """The ring of this process; implements recorder.EnqueueRing. Raises OSError at birth only."""
+    """The ring of this process; implements rank_state.EnqueueRing. Only the constructor raises
+    OSError.
+    """
 
     def __init__(self, path: Path, start_ticks: int, clock_offset_ns: int, signal: int = 0) -> None:
         self.path = path
@@ -126,14 +126,14 @@ class Ring:
         )
 
     def place(self, run: str, attempt: int, rank: int, world_size: int) -> None:
-        """Say whose ring this is, once it is known."""
+        """Write into the header whose ring this is, once that is known."""
         signal, pid, *_ = self._identity
         self._identity = (signal, pid, attempt, rank, world_size)
         self._run = run
         self._write_header()
 
     def beat(self, time_ns: int, step: int, phase: str, last_op: str, ended: bool = False) -> None:
-        """Give a sign of life (monotonic ns).
+        """Record a heartbeat (monotonic ns).
 
         No msync: the page cache outlives the process, and in Python it would hold the GIL.
         """
@@ -142,7 +142,7 @@ class Ring:
         )
 
     def remove(self) -> None:
-        """Delete the file: the rank ended in order and nobody needs to read it."""
+        """Delete the file: the rank ended in order, so nothing in it is needed."""
         self.path.unlink(missing_ok=True)
 
     def _write_header(self) -> None:
@@ -177,9 +177,9 @@ def _text(data: bytes) -> str:
 
 
 def read_header(data: bytes) -> RingHeader:
-    """Header of a ring's bytes; raises ValueError where they are no ring."""
+    """Header of a ring's bytes; raises ValueError where they are not a ring."""
     if len(data) < _FIRST_AT or data[:8] != MAGIC:
-        raise ValueError("this is no ring of the hooks, or one of another version")
+        raise ValueError("this is not a ring of the hooks, or it has another version")
     _, capacity, signal, pid, attempt, rank, world_size, ticks, offset_ns, run = (
         _HEADER.unpack_from(data)
     )
@@ -205,15 +205,15 @@ def read_header(data: bytes) -> RingHeader:
 def read_ring(path: Path) -> tuple[RingHeader, list[RingRecord]]:
     """Header and whole records of a ring, oldest first; a torn record is left out.
 
-    Raises OSError, and ValueError where the file is no ring.
+    Raises OSError, and ValueError where the file is not a ring.
     """
     data = path.read_bytes()
     header = read_header(data)
-    found = []
+    records = []
     room = (len(data) - _FIRST_AT) // _RECORD.size
     for slot in range(min(header.capacity, room)):
         fields = _RECORD.unpack_from(data, _FIRST_AT + slot * _RECORD.size)
         number, *rest, op, dtype, number_again = fields
         if number == number_again and number > 0 and number % header.capacity == slot:
-            found.append(RingRecord._make((number, *rest, _text(op), _text(dtype))))
-    return header, sorted(found)
+            records.append(RingRecord._make((number, *rest, _text(op), _text(dtype))))
+    return header, sorted(records)

@@ -1,7 +1,7 @@
 """The boundary between hooks and training: nothing a hook raises passes it.
 
 This is the one place in the product that catches everything. A hook that raises is counted, logged
-once and switched off; the training call it sat on goes on as if it had never been there.
+once and switched off; the training call that it hooked goes on without it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 EXACT_CALLS = 64
-"""So many calls of a hook are timed each, one in a while after that."""
+"""The first calls of a hook, which are all timed; later only one in a while."""
 
 _strides = cycle((13, 19, 11, 17, 23, 16, 29, 7))
-"""Calls from one that is timed to the next; uneven, or they would fall on the same module."""
+"""Calls from a timed one to the next; uneven, or they would always meet the same module."""
 
 HOOKS: dict[str, Callable[..., Any]] = {}
 """Every guarded hook by name; looked up at each call, so a test can put a failing one in place."""
@@ -31,7 +31,7 @@ disabled = account.disabled
 
 
 def switch_all_off() -> None:
-    """Make every hook there is do nothing until the next start (a forked child's hooks)."""
+    """Make every hook do nothing until the next start (in a forked child)."""
     disabled.update(HOOKS)
 
 
@@ -43,14 +43,12 @@ def guarded(
     `stays_on` keeps it on after an error: for calls whose arguments the user chose. Arguments are
     positional.
 
-    Its CPU time is added to `account.on_training`, for the source that its name says and without
-    that of hooks it calls, so it must never contain the user's own work. CPU, not wall: on a host
-    with more ranks than cores a hook's wall time is mostly that of whoever ran instead. Reading the
+    Its CPU time, without that of hooks it calls, is added to `account.on_training` for the source
+    in its name, so it must never contain the user's own work. CPU, not wall: on a host with more
+    ranks than cores, most of a hook's wall time belongs to other processes. Reading the
     CPU clock takes longer than a small hook, so after EXACT_CALLS calls of a hook only one in about
-    17 is timed and stands for those since the last one, unless `exact`; rare hooks are timed
-    exactly. A timed call includes one reading of the clock, which stands for what calling the hook
-    costs outside it.
-    Source: specs/hooks.md rule 1.
+    17 is timed and stands for those since the last one, unless `exact`, which rare hooks are. A
+    timed call includes one reading of the clock, which stands for the cost of calling the hook.
     """
     source = source_of(name)
 
@@ -102,9 +100,9 @@ def guarded(
 def attempt(name: str, function: Callable[[], R], switch_off: bool = True) -> R | None:
     """Call a function of one object under the boundary; None where it raises or `name` is off.
 
-    HOOKS[name] is what calls it, for a test to put a failing one in place. Inside a hook that is
-    timed its time is its own source's; elsewhere it is not accounted: the threads of the hooks,
-    where most of these run, count their own CPU time.
+    HOOKS[name] calls it, so that a test can put a failing one in place. Inside a timed hook its
+    time is charged to its own source; elsewhere it is not charged: most of these run on the hooks'
+    own threads, which count their CPU time themselves.
     """
     HOOKS.setdefault(name, _call)
     if name in disabled:

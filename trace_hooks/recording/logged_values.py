@@ -1,4 +1,4 @@
-"""Numbers a job logs: read at once where that is free, later where a device still computes them."""
+"""Numbers that a job logs: read at once on the host, later where a device still computes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Value(Protocol):
 
 
 class Known:
-    """A number that is here."""
+    """A number on the host."""
 
     def __init__(self, number: float) -> None:
         self._number = number
@@ -42,7 +42,7 @@ class OnDevice:
         self._copy = copy
 
     def is_ready(self) -> bool:
-        """Whether the copy has arrived, or never will: the device has failed."""
+        """Whether the copy has arrived, or never will because the device has failed."""
         return self._copy.is_ready()
 
     def number(self) -> float | None:
@@ -53,8 +53,8 @@ class OnDevice:
 def logged_value(value: Any) -> Value:
     """Value of a number or a tensor with one element.
 
-    Raises ValueError for what is neither, and for a distributed tensor whose parts would have to
-    be gathered first: hooks never communicate.
+    Raises ValueError for anything else, and for a distributed tensor whose parts would have to be
+    gathered first: hooks never communicate.
     """
     if hasattr(value, "detach"):
         value = value.detach()
@@ -75,4 +75,4 @@ def logged_value(value: Any) -> Value:
     try:
         return Known(float(value))
     except (TypeError, ValueError):
-        raise ValueError(f"{value!r} is no number") from None
+        raise ValueError(f"{value!r} is not a number") from None

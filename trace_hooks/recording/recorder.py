@@ -8,26 +8,22 @@ thread CPU time (benchmarks/hook_overhead.py).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from trace_hooks.layout import ParallelLayout
-from trace_hooks.protocol.watches import Watch
 from trace_hooks.recording.clock import DeviceClock, HostClock, now, thread_cpu
-from trace_hooks.recording.commands import Live
-from trace_hooks.recording.token_names import TokenTexts
-from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
+from trace_hooks.recording.rank_state import RankState
+from trace_hooks.schema import KINDS, UNKNOWN
 
 MAX_ROWS = 500_000
-"""Rows of each list kept when nothing drains them (a hung disk), up to about 250 MB a list; what
-comes beyond is dropped and counted."""
+"""Rows that each list keeps when nothing drains them (a hung disk), up to about 250 MB a list;
+further rows are dropped and counted."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place that records spans: what all its spans have in common."""
+    """A place in the code that records spans: what all its spans have in common."""
 
     name: str
     kind: str
@@ -40,10 +36,9 @@ class Site:
 
 
 class Mark:
-    """The beginning of a span; made by Recorder.open only; read only, but an event
-    may be given up.
+    """The beginning of a span, made by Recorder.open; read-only, but for an event that is given up.
 
-    No tuple, and without a constructor: that would cost as much as the rest of a span.
+    Neither a tuple nor with a constructor: that would cost as much as the rest of a span.
     """
 
     __slots__ = ("begin_ns", "cpu_ns", "depth", "event", "step", "thread")
@@ -57,7 +52,7 @@ class Mark:
 
 
 class Extra(NamedTuple):
-    """What only some spans carry."""
+    """Fields that only some spans have."""
 
     group_id: int = 0
     coll_seq: int = UNKNOWN
@@ -105,24 +100,6 @@ class CollectiveRow(NamedTuple):
     source: str
 
 
-class EnqueueRing(Protocol):
-    """Write-ahead log of collectives: what a rank was about to enter survives the rank."""
-
-    def write(
-        self,
-        group_id: int,
-        seq: int,
-        op: str,
-        dtype: str,
-        num_bytes: int,
-        peer: int,
-        tag: int,
-        step: int,
-        time_ns: int,
-    ) -> None:
-        """Store one record, before the call it announces; no flush, no system call."""
-
-
 class ThreadState:
     """What a recorder knows of one thread."""
 
@@ -134,7 +111,7 @@ class ThreadState:
 
 
 class _Threads(threading.local):
-    """The state of each thread; a thread's first span also notes what the thread is called."""
+    """The state of each thread; a thread's first span also notes its name."""
 
     def __init__(self, thread_names: dict[int, str]) -> None:
         self.state = state = ThreadState()
@@ -152,48 +129,18 @@ def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
 
 
 class Recorder:
-    """Where every source of one process puts what it saw. Times are `clock.now()` readings."""
+    """Rows of one process, as its sources record them. Times are `clock.now()` readings."""
 
     def __init__(self, device_clock: DeviceClock | None = None) -> None:
+        self.rank_state = RankState()
         self.device_clock = device_clock or HostClock()
-        self.cuda_device: int | None = None  # number of the one that training's thread uses
-        self.step = BEFORE_FIRST_STEP
-        self.phase = "init"
-        self.last_op = ""
-        self.microbatch = UNKNOWN  # of the pipeline action running now; module spans inherit it
-        self.chunk = UNKNOWN
-        self.dropped = 0
-        self.frames_ns = 0  # CPU time that writing frames has taken the drain thread
+        self.dropped = 0  # rows
         self.sites: list[Site] = []
         self.spans: list[Any] = []  # flat, SPAN_FIELDS per span
         self.collectives: list[CollectiveRow] = []
         self.rows: list[tuple[str, dict[str, Any]]] = []  # (table, row) of the rare tables
-        self.ring: EnqueueRing | None = None  # set by the tracer
-        self.layout: ParallelLayout | None = None  # set by the tracer, also later
-        self.statistics_every = 0  # steps from one with tensor statistics to the next; 0 never
-        self.models: dict[int, tuple[Any, int | None]] = {}  # by id: (watched model, its stage)
-        self.on_output: Callable[[Any, int, Any], None] | None = None
-        """Wants every (part, chunk, output) of a forward with gradients; None: nobody does."""
-        self.allow_content = False  # values of tensors may be recorded
-        self.watches: tuple[Watch, ...] = ()  # asked for at the start of the job
-        self.token_texts = TokenTexts()
-        self.allow_perturbation = False  # the model may be changed while it trains
-        self.on_content: Callable[[Any, int | None, Any, Any], None] | None = None
-        """Wants every (part, stage of its model, output, arguments), where content is watched."""
-        self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
-        """Innermost (part, stage of its model, its mark) that runs on this thread."""
-        self.on_frame: Callable[[Any], object] | None = None
-        """Takes every trace_hooks.protocol.frames.Frame to who looks at it live (drain thread)."""
-        self.between_steps: Callable[[], object] | None = None
-        """Wants to run on the training thread once a step of the user's own has ended."""
-        self.prompting_thread = 0
-        """Ident of the thread that runs the model for a prompt: it is no training, so its forwards,
-        collectives and messages are not recorded. 0: none does.
-        """
-        self.writing = False  # run and attempt are known: rows are written from now on
-        self.live = Live()  # what the dashboard may ask and is told, see agent_commands
-        self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self.thread_names: dict[int, str] = {}  # by ident, of every thread that recorded a span
+        self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self._tracks: dict[str, int] = {}
         self._threads = _Threads(self.thread_names)
 
@@ -208,7 +155,7 @@ class Recorder:
         self._stamp = None if type(clock) is HostClock else clock.mark
 
     def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
-        """Number of a place that records spans, to be asked for once and kept."""
+        """Number of a place that records spans; callers get it once and keep it."""
         key = (name, kind, mode, chunk)
         known = self._site_ids.get(key)
         if known is None:
@@ -222,7 +169,7 @@ class Recorder:
         return self.thread_names.get(ident) or f"thread {ident}"
 
     def track(self, name: str) -> int:
-        """Number in place of a thread for spans of a track that is no thread (drain thread)."""
+        """Number that stands for a track which is not a thread (drain thread)."""
         number = self._tracks.get(name)
         if number is None:
             number = self._tracks[name] = -1 - len(self._tracks)
@@ -235,7 +182,7 @@ class Recorder:
         mark.thread = thread = self._threads.state
         mark.depth = depth = thread.depth
         thread.depth = depth + 1
-        mark.step = self.step
+        mark.step = self.rank_state.step
         stamp = self._stamp
         mark.event = None if stamp is None else stamp()
         mark.begin_ns = now()
@@ -250,8 +197,9 @@ class Recorder:
         recompute: bool = False,
         extra: Extra | None = None,
     ) -> None:
-        """End the span begun with `mark`. A span left open (an exception) is simply not recorded:
-        closing an outer one sets the depth right again.
+        """End the span begun with `mark`.
+
+        A span that an exception left open is not recorded; closing an outer one corrects the depth.
         """
         end_ns, thread, spans = now(), mark.thread, self.spans
         thread.depth = depth = mark.depth
@@ -288,8 +236,8 @@ class Recorder:
         thread: int | None = None,
         depth: int | None = None,
     ) -> None:
-        """Record a span whose times are known already (monotonic ns); of this thread at its present
-        depth unless told otherwise.
+        """Record a span whose times are known already (monotonic ns); by default of this thread, at
+        its present depth.
         """
         if len(self.spans) >= MAX_SPAN_FIELDS:
             self.dropped += 1
@@ -313,7 +261,7 @@ class Recorder:
         )
 
     def add_collective(self, row: CollectiveRow) -> None:
-        """Record an instance that is complete, or known never to be."""
+        """Record an instance that is complete, or will never be."""
         if len(self.collectives) >= MAX_ROWS:
             self.dropped += 1
             return
@@ -328,5 +276,5 @@ class Recorder:
         if len(self.rows) >= MAX_ROWS:
             self.dropped += 1
             return
-        values.setdefault("step", self.step)
+        values.setdefault("step", self.rank_state.step)
         self.rows.append((table, values))

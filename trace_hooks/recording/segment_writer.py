@@ -1,6 +1,7 @@
 """Publishes tables as segments of one rank, and survives a folder that cannot be written.
 
-Source of the rule "drop, count, go on": specs/hooks.md rule 1.
+Rows that cannot be written are dropped and counted, and the next ones are tried after a pause: a
+full or missing disk must not stop training.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def waiting_bytes(folder: Path, rank: int) -> int:
     """Bytes of the segments of a rank in a folder."""
     total = 0
     for path in folder.glob(f"*-{rank:05d}-*.parquet"):
-        with suppress(OSError):  # it was sent just now
+        with suppress(OSError):  # sent in the meantime
             total += path.stat().st_size
     return total
 
@@ -41,7 +42,7 @@ class SegmentWriter:
         seconds: Callable[[], float] = time.monotonic,
         most_bytes: int | None = None,
     ) -> None:
-        """`most_bytes`: of segments that wait in the folder to be sent; None where they stay."""
+        """`most_bytes`: of segments in the folder that wait to be sent; None where they stay."""
         self.folder = folder / "segments"
         self.dropped = 0  # rows
         self._attempt, self._rank = attempt, rank

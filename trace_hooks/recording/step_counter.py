@@ -12,11 +12,11 @@ from trace_hooks.recording.logged_values import LOGGED, Value, logged_value
 from trace_hooks.recording.recorder import Recorder
 
 LATE_S = 0.6
-"""A finished step's row waits this long for what is logged right after the step."""
+"""A finished step's row waits this long for numbers that are logged right after the step."""
 
 LOCK_S = 0.5
-"""How long the drain thread waits for the lock: a signal handler that stops the tracer, and so
-waits for the drain thread, may have interrupted the training thread while it held it."""
+"""The drain thread waits this long for the lock. A signal handler that stops the tracer waits
+for the drain thread, and may have interrupted the training thread while that held the lock."""
 
 
 class StepRow:
@@ -30,13 +30,15 @@ class StepRow:
 
 
 class StepCounter:
-    """Implements sources.base.Steps; `on_begin` and `on_end` are called at each border."""
+    """Implements sources.context.Steps; `on_begin` and `on_end` are called at each border."""
 
     def __init__(
         self, recorder: Recorder, on_begin: Callable[[], None], on_end: Callable[[], None]
     ) -> None:
         self.explicit = False
+        self.between: Callable[[], object] | None = None
         self._recorder = recorder
+        self._rank_state = recorder.rank_state
         self._on_begin, self._on_end = on_begin, on_end
         self._next = 0
         self._running: StepRow | None = None
@@ -47,7 +49,7 @@ class StepCounter:
 
     @property
     def running(self) -> bool:
-        """Whether a step is under way."""
+        """Whether a step is running."""
         return self._running is not None
 
     def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
@@ -61,8 +63,8 @@ class StepCounter:
         self._running = StepRow(number, start_ns)
         self._running.values.update(self._early)
         self._early.clear()
-        self._recorder.step = number
-        self._recorder.phase = "step"
+        self._rank_state.step = number
+        self._rank_state.phase = "step"
         self._recorder.device_clock.begin_step()
         self._on_begin()
 
@@ -74,12 +76,12 @@ class StepCounter:
         self._on_end()
         row.end_ns = now() if at_ns is None else at_ns
         self._running = None
-        self._recorder.phase = "data"
+        self._rank_state.phase = "data"
         with self._lock:
             self._finished.append(row)
 
     def forget(self) -> None:
-        """Drop the running step: the user's own replaces it, or it turned out to be none.
+        """Drop the running step: the user marks steps, or it was not one.
 
         Its number is the next one again.
         """
@@ -90,8 +92,8 @@ class StepCounter:
     def log(self, values: dict[str, Any]) -> None:
         """Attach numbers to the running step, else to the one that has just ended.
 
-        Raises ValueError for a name that is not in LOGGED, for a value that is no number, and for a
-        step whose row is written already.
+        Raises ValueError for a name that is not in LOGGED, a value that is not a number, and a step
+        whose row is written already.
         """
         unknown = [name for name in values if name not in LOGGED]
         if unknown:

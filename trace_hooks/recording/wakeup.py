@@ -1,6 +1,6 @@
 """Wakes the drain thread: by a call, or by a signal even while the main thread is stuck in C.
 
-poll, not select: jobs that keep a thousand files open get descriptors that select refuses.
+It uses poll: select refuses the high descriptors of jobs that keep a thousand files open.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Wakeup:
             self._writer.send(PLAIN)
 
     def wait(self, seconds: float) -> bytes:
-        """Wait for a wake-up or so many seconds; returns the numbers of signals that came.
+        """Wait for a wake-up or this many seconds; returns the numbers of signals that came.
 
-        A program that closed our descriptors (daemons close all of them) is waited for by time.
+        Where the program has closed our descriptors (daemons close all), it only sleeps.
         """
         try:
             if not self._poll.poll(seconds * 1e3):
@@ -48,7 +48,7 @@ class Wakeup:
             return b""
 
     def close(self) -> None:
-        """Give both ends back."""
+        """Close both ends."""
         for end in (self._reader, self._writer):
-            with suppress(OSError):  # somebody has closed it already
+            with suppress(OSError):  # closed already
                 end.close()

@@ -4,18 +4,18 @@ A run folder holds::
 
     run.json                      what the run is (RunInfo), written once by rank 0
     ranks/ATTEMPT-RANK.json       what one rank is (RankInfo), rewritten when more becomes known
-    layout.json                   the layout as somebody corrected it by hand (LayoutInfo)
+    layout.json                   the layout as a user corrected it by hand (LayoutInfo)
     segments/TABLE-ATTEMPT-RANK-NUMBER.parquet   whole files, published by rename, never changed
     compacted/                    merged segments (ingest)
     index/                        manifest and rollups (ingest)
-    rings/ATTEMPT-RANK.ring       what a lost rank had entered last (watchdog)
+    rings/ATTEMPT-RANK.ring       the last collectives that a lost rank entered (watchdog)
     stacks/ATTEMPT-RANK-NUMBER.txt  stacks of a silent rank (watchdog)
     watchdog-HOST.json            newest report on each rank of a host that had one (watchdog)
     attempts/ATTEMPT              id of the start that took this number for an attempt (hooks)
-    job-secret, job-secret.sha256 what shows a server that a rank is of this run (job_claims)
-    quarantine/                   received files that are none of our schema (app)
+    job-secret, job-secret.sha256 prove to a server that a rank is of this run (job_claims)
+    quarantine/                   received files that do not match the schema (app)
     agents/KEY                    empty; a launcher's key, by which a restart finds its run (hooks)
-    kernels/ATTEMPT-rank-RANK-step-STEP.json.gz  torch.profiler's trace of steps that were asked for
+    kernels/ATTEMPT-rank-RANK-step-STEP.json.gz  torch.profiler's trace of some steps
 
 Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolute`); the table
 `clocks` holds what to add to compare ranks. All rows of a Parquet file belong to one table.

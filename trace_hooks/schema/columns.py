@@ -47,7 +47,7 @@ WHERE = (
 
 
 def table(name: str, doc: str, *columns: Column) -> Table:
-    """A table whose rows say first whose they are and of which step (WHERE)."""
+    """A table whose rows begin with attempt, rank and step (WHERE)."""
     return Table(name, doc, WHERE + columns)
 
 

@@ -29,13 +29,13 @@ class RunInfo(TypedDict):
     events_per_rank: NotRequired[dict[str, int]]
     """elements of each imported file's traceEvents, where the format has them"""
     importing: NotRequired[bool]
-    """files are still read into it: ranks are missing, clocks are not compared yet"""
+    """files are still being read: ranks are missing, clocks are not compared yet"""
     truth: NotRequired[dict[str, Any]]
     """what was injected, in recorded samples and synthetic runs"""
 
 
 class LayoutInfo(TypedDict):
-    """layout.json: the layout as somebody corrected it by hand, beside what was read."""
+    """layout.json: the layout as a user corrected it by hand; the recorded one stays as it is."""
 
     schema: str
     layout: dict[str, Any]

@@ -66,10 +66,10 @@ MODEL_TABLES: tuple[Table, ...] = (
     ),
     table(
         "frames",
-        "content: values of one tensor of the model (or a part of it) that somebody asked to see",
+        "content: values of one tensor of the model (or a part of it) that a watch requested",
         TS,
         *PART_OF_STEP,
-        text("watch", "id of the watch that asked for it"),
+        text("watch", "id of the watch that requested it"),
         text("what", "one of FRAME_KINDS"),
         LAYER,
         Column("head", pa.int32(), "head, counted over all TP ranks, from 0; -1 none"),

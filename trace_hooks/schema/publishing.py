@@ -1,4 +1,4 @@
-"""Writes files whole under a temporary name and renames them: no reader sees half a file."""
+"""Writes files atomically: whole under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from trace_hooks.schema.tables import column_encodings, dictionary_columns
 
 
 def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None) -> int:
-    """Write a table whole under a temporary name, then rename it to `path`; returns its bytes.
+    """Write a table atomically; returns its bytes.
 
-    `rows` must have the schema of the table its metadata names. No reader ever sees half a file.
-    Snappy: dictionaries and deltas leave zstd 1 to 4 % to save of a recorded run's rows, for 30 to
-    60 % more CPU time of a rank.
+    `rows` must have the schema of the table that its metadata names. Snappy: after dictionaries and
+    deltas zstd would save 1 to 4 % of a recorded run, for 30 to 60 % more CPU time of a rank.
     """
     name = (rows.schema.metadata or {})[b"rankscope.table"].decode()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -40,7 +39,7 @@ def publish_table(rows: pa.Table, path: Path, row_group_size: int | None = None)
 
 
 def publish_json(data: Any, path: Path) -> None:
-    """Write a JSON file whole under a temporary name, then rename it to `path`."""
+    """Write a JSON file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)  # a link there would be written through
     try:

@@ -93,7 +93,7 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "heartbeats",
-        "a sign of life, each second",
+        "the state of a rank, each second",
         TS,
         text("phase", "init, step, data, checkpoint, ending"),
         text("last_op", "last collective entered"),
@@ -103,7 +103,7 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "hook_costs",
-        "what one source of the hooks has cost a thread so far, every ten seconds",
+        "CPU time that one source of the hooks has cost a thread so far, every ten seconds",
         TS,
         text("thread", "main, autograd 0, a thread of the job, trace_hooks drain or agent"),
         text("source", "modules, collectives, statistics, writing, heartbeats, ..."),

@@ -12,12 +12,12 @@ from trace_hooks.schema.run_tables import RUN_TABLES
 
 TABLES: dict[str, Table] = {table.name: table for table in RUN_TABLES + MODEL_TABLES}
 CONTENT_TABLES = ("frames",)
-"""Tables that hold what went through the model: SQL sees them only where that was asked for."""
+"""Tables with values of the model: SQL sees them only where the caller allows it."""
 
 
 @cache
 def column_encodings(table: str) -> dict[str, str]:
-    """Parquet encodings of the integer time and sequence columns (specs: 6 bytes an event)."""
+    """Parquet encodings of the integer time and sequence columns: an event then takes 6 bytes."""
     return {
         c.name: "DELTA_BINARY_PACKED"
         for c in TABLES[table].columns

@@ -1,4 +1,4 @@
-"""Version of the schema, and which others can be read."""
+"""Version of the schema, and which other versions this code reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_version(text: str, where: str | Path) -> None:
     """
     major = text.partition(".")[0]
     if not major.isdecimal():
-        raise ValueError(f"{where}: schema version {text!r} is no version; the file is damaged")
+        raise ValueError(f"{where}: schema version {text!r} is not a version; the file is damaged")
     if int(major) > SCHEMA_MAJOR:
         raise ValueError(
             f"{where}: written with schema {text}, this rankscope reads up to "

@@ -1,4 +1,4 @@
-"""The words that columns may hold, and what stands where a row has no value."""
+"""The words that columns may hold, and the values that stand for a missing one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ OTHER_KINDS = ("data_fetch", "data_wait", "checkpoint", "gc", "host", "kernel", 
 KINDS = COMPUTE_KINDS + COMM_KINDS + OTHER_KINDS
 
 TENSORS = ("residual", "attention", "mlp", "output", "gradient", "weight", "update")
-"""What of a model has statistics: outputs of blocks, of attention and MLP inside them, of what
-stands beside the blocks; of parameters the gradients, the weights before and the change by a step
-of the optimizer."""
+"""Tensors with statistics: outputs of blocks, of attention and MLP inside them, and of modules
+outside the blocks; gradients; weights before a step of the optimizer, and their change by it."""
 
 FRAME_KINDS = (
     "attention",
@@ -27,10 +26,9 @@ FRAME_KINDS = (
     "token_loss",
     "vocabulary_part",
 )
-"""What a frame may be: attention weights; what modules return; logits of the head and the softmax
-of them; of the parameters of a layer the gradients and the weights; ids of the tokens that the
-model reads, and -log p of the true next one; of a vocabulary that is spread over ranks what each
-tells of its part of the logits."""
+"""Kinds of frames: attention weights; outputs of modules; logits of the head and their softmax;
+gradients and weights of a layer's parameters; ids of the tokens that the model reads, and -log p of
+the true next token; one rank's part of the logits of a vocabulary that is spread over ranks."""
 
 MODES = ("eager", "compiled", "graphed", "imported")
 """How a span became visible: eager Python, around a compiled or graphed region, or imported."""

@@ -2,61 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 
 if TYPE_CHECKING:
     from trace_hooks.job.identity import Identity
 
-LEVELS = ("steps", "blocks", "layers")
-"""How much modules record: nothing, whole blocks, or also attention and MLP inside them."""
-
-
-class Steps(Protocol):
-    """How a source that recognises steps by itself tells the tracer (unmodified scripts)."""
-
-    explicit: bool
-    """The user's own `with tracer.step(n)` is in charge; automatic steps keep out of the way."""
-
-    def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
-        """A step begins (at a `clock.now()` reading, default now); None takes the next number."""
-
-    def end(self, at_ns: int | None = None) -> None:
-        """The running step ends."""
-
-    def forget(self) -> None:
-        """Drop the running step: it turned out to be none."""
-
 
 class Source:
-    """Something that sees events: installs its hooks, and takes every one of them away again.
+    """Records one kind of event: installs its hooks, and removes every one of them again.
 
-    `install`, `uninstall`, `watch`, `step_begin` and `step_end` run on the training thread, `poll`
-    every `poll_s` on the drain thread. Callers guard them all; code a source leaves behind
-    inside the user's calls (hooks, wrappers) guards itself with `guard.guarded`.
+    `install`, `uninstall`, `instrument`, `step_begin` and `step_end` run on the training thread,
+    `poll` every `poll_s` on the drain thread. The caller guards all of them; code that a source
+    puts into the user's calls (hooks, wrappers) guards itself with `guard.guarded`.
     """
 
     name = ""
     poll_s = 1.0
-    """How often `poll` is called, about."""
+    """About how often `poll` is called."""
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        self.recorder = recorder
-        self.steps = steps
-        self.level = level
+    def __init__(self, context: SourceContext) -> None:
+        self.context = context
+        self.recorder = context.recorder
+        self.rank_state = context.rank_state
 
     def install(self) -> None:
         """Put the hooks in place."""
 
     def uninstall(self) -> None:
-        """Take away everything `install` and `watch` put in place."""
+        """Remove everything that `install` and `instrument` put in place."""
 
-    def watch(self, model: Any, stage: int | None = None) -> None:
+    def instrument(self, model: Any, stage: int | None = None) -> None:
         """Hook a user's module; `stage` is its global (virtual) pipeline stage."""
 
     def place(self, identity: Identity) -> None:
-        """The rank's place in the run is known (drain thread)."""
+        """Take over run, attempt and rank, which are known now (drain thread)."""
 
     def step_begin(self) -> None:
         """A step has just begun."""
@@ -65,4 +46,4 @@ class Source:
         """A step is about to end."""
 
     def poll(self) -> None:
-        """Look at what cannot be hooked (drain thread)."""
+        """Look at state that cannot be hooked (drain thread)."""

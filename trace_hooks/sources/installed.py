@@ -1,4 +1,4 @@
-"""The sources of one process, told together; each behind a guard of its own."""
+"""The sources of one process, called together, each behind a guard of its own."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import Any
 
 from trace_hooks.recording import guard
 from trace_hooks.recording.drain_thread import Chore
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources import load_source
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 
 
 class InstalledSources:
-    """Those of `names` that could be loaded, in this order; `level` is one of base.LEVELS."""
+    """Those of `names` that could be loaded, in this order."""
 
-    def __init__(
-        self, names: Sequence[str], recorder: Recorder, steps: Steps, level: str = "layers"
-    ) -> None:
+    def __init__(self, names: Sequence[str], context: SourceContext) -> None:
         self.all: list[Source] = []
         for name in names:
             kind = guard.attempt(f"tracer.{name}.load", lambda n=name: load_source(n))  # type: ignore[misc]
             if kind is not None:
                 source = guard.attempt(
                     f"tracer.{name}.load",
-                    lambda k=kind: k(recorder, steps, level),  # type: ignore[misc]
+                    lambda k=kind: k(context),  # type: ignore[misc]
                 )
                 if source is not None:
                     source.name = source.name or name
@@ -37,7 +35,7 @@ class InstalledSources:
         return next((source for source in self.all if source.name == name), None)
 
     def chores(self) -> list[Chore]:
-        """What the drain thread does for them."""
+        """Their `poll` calls, for the drain thread."""
         return [Chore(f"tracer.{s.name}.poll", s.poll, s.poll_s, False) for s in self.all]
 
     def install(self) -> None:
@@ -46,16 +44,16 @@ class InstalledSources:
             guard.attempt(f"tracer.{source.name}.install", source.install)
 
     def uninstall(self) -> None:
-        """Take away every hook, the last one first."""
+        """Remove every hook, the last one first."""
         for source in reversed(self.all):
             guard.attempt(f"tracer.{source.name}.uninstall", source.uninstall)
 
-    def watch(self, model: Any, stage: int | None) -> None:
+    def instrument(self, model: Any, stage: int | None) -> None:
         """Hook a user's module; `stage` is its global (virtual) pipeline stage."""
         for source in self.all:
-            guard.attempt(  # a wrong model must not switch the watch of the next one off
+            guard.attempt(  # a wrong model must not keep the next one from being hooked
                 f"tracer.{source.name}.watch",
-                lambda s=source: s.watch(model, stage),  # type: ignore[misc]
+                lambda s=source: s.instrument(model, stage),  # type: ignore[misc]
                 switch_off=False,
             )
 

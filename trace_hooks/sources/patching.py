@@ -14,8 +14,8 @@ _ABSENT = object()
 class Patches:
     """The attributes one source has replaced, in order.
 
-    An attribute that somebody else has replaced on top of ours is left to them: their wrapper
-    goes on calling ours, so a wrapper has to work, or stand aside, after its source is gone.
+    An attribute that other code has replaced on top of ours stays as it is: that wrapper still
+    calls ours, so our wrapper must work, or do nothing, after its source is gone.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ def around(
 ) -> Callable[..., Any]:
     """Wrapper that calls `before(*args)`, the original, then `after(token)`.
 
-    Both must be guarded; `before` returns a token, or None to stand aside. `after_name` is the
-    guarded name of `after`: once it is off, nothing is begun that could not be ended. The original
-    runs outside any handler, its result and its exceptions pass untouched.
+    Both must be guarded; `before` returns a token, or None to do nothing. `after_name` is the
+    guarded name of `after`: once that is off, `before` is not called, since nothing would end what
+    it begins. The original runs outside any handler: its result and exceptions pass untouched.
     """
 
     @functools.wraps(original)

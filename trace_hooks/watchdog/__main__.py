@@ -10,7 +10,7 @@ from pathlib import Path
 from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
 
 if __name__ == "__main__":
-    if os.fork():  # the rank waits for this parent: the watchdog itself is nobody's zombie
+    if os.fork():  # the rank reaps this parent, so the watchdog never becomes its zombie
         os._exit(0)
     remove_leftovers(Path(sys.argv[1]))
-    Watchdog(Path(sys.argv[1]), *map(float, sys.argv[2:5])).watch()
+    Watchdog(Path(sys.argv[1]), *map(float, sys.argv[2:5])).run()

@@ -1,7 +1,7 @@
 """A rank's side of the watchdog: its ring, its signal for stacks, and the watchdog's start.
 
-Stacks of a hung rank cannot come from a Python thread, which waits for the GIL with the rest:
-faulthandler writes them at C level when the watchdog sends a signal (specs/hooks.md rule 6).
+A Python thread cannot write the stacks of a hung rank, since it waits for the GIL like the others:
+faulthandler writes them at C level when the watchdog sends a signal.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import find_place, launch_key, start_ticks
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 from trace_hooks.settings import Settings
 from trace_hooks.watchdog.watchdog import claimed
 
 log = logging.getLogger("trace_hooks")
 
 START_S = 5.0
-"""How long the end of a very short job waits for its watchdog to have started."""
+"""The end of a very short job waits this long for its watchdog to have started."""
 
 
-class Watching:
-    """What the host's watchdog needs of this process. Raises OSError where there is no room."""
+class RankSide:
+    """What this process gives to the host's watchdog. Raises OSError where there is no room."""
 
-    def __init__(self, settings: Settings, recorder: Recorder, anchor: Anchor) -> None:
+    def __init__(self, settings: Settings, rank_state: RankState, anchor: Anchor) -> None:
         self._settings = settings
-        self._recorder = recorder
+        self._rank_state = rank_state
         self.folder = meeting_folder(settings.ring_folder, launch_key(os.environ))
         pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
         self._stem = self.folder / f"{pid}-{now()}"
@@ -52,11 +52,11 @@ class Watching:
         place = find_place(os.environ)
         if place is not None:
             self.ring.place("", UNPLACED, place.rank, place.world_size)
-        recorder.ring = self.ring
+        rank_state.ring = self.ring
         self.beat()
 
     def start_watchdog(self) -> None:
-        """Start the host's watchdog if this is the first rank on this host, whichever that is."""
+        """Start the host's watchdog, if this is the first rank of this launch on this host."""
         if claimed(self.folder):
             self._starting = subprocess.Popen(
                 [
@@ -86,22 +86,22 @@ class Watching:
         self.ring.place(shared.run, shared.attempt, place.rank, place.world_size)
 
     def beat(self) -> None:
-        """A sign of life (drain thread)."""
-        recorder = self._recorder
-        self.ring.beat(now(), recorder.step, recorder.phase, recorder.last_op)
+        """Record a heartbeat (drain thread)."""
+        state = self._rank_state
+        self.ring.beat(now(), state.step, state.phase, state.last_op)
         if self._starting is not None and self._starting.poll() is not None:
-            self._starting = None  # the watchdog has left this process' family
+            self._starting = None  # the watchdog has detached from this process
 
     def end(self) -> None:
-        """The rank ends in order: nobody needs its ring.
+        """Remove the ring: the rank ends in order.
 
-        The signal stays registered: its default action would end the process.
+        The signal stays registered, because its default action would end the process.
         """
         if self._starting is not None:
             with suppress(subprocess.TimeoutExpired):
                 self._starting.wait(START_S)
-        self._recorder.ring = None
-        self.ring.beat(now(), self._recorder.step, "ended", "", ended=True)
+        self._rank_state.ring = None
+        self.ring.beat(now(), self._rank_state.step, "ended", "", ended=True)
         for suffix in (".ring", ".stacks", ".json"):
             self._stem.with_suffix(suffix).unlink(missing_ok=True)
 
@@ -117,7 +117,7 @@ def meeting_folder(base: Path | None, launch: str) -> Path:
     mine.mkdir(mode=0o700, parents=True, exist_ok=True)
     state = mine.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
-        raise PermissionError(f"{mine} belongs to somebody else")
+        raise PermissionError(f"{mine} belongs to another user")
     if state.st_mode & 0o077:
         mine.chmod(0o700)
     folder = mine / launch
@@ -126,7 +126,7 @@ def meeting_folder(base: Path | None, launch: str) -> Path:
 
 
 def free_signal() -> int:
-    """A real-time signal nobody uses; 0 where there is none."""
+    """A real-time signal that no code handles; 0 where there is none."""
     for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN, -1):
         if signal.getsignal(number) is signal.SIG_DFL:
             return int(number)
@@ -134,7 +134,7 @@ def free_signal() -> int:
 
 
 def _environ_of_watchdog() -> dict[str, str]:
-    """Environment in which this very package is found, and nothing is traced."""
-    here = str(Path(__file__).resolve().parents[2])
-    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    """Environment in which this package is importable, and tracing is off."""
+    package_root = str(Path(__file__).resolve().parents[2])
+    paths = [package_root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TRACE_HOOKS": "0"}

@@ -1,4 +1,4 @@
-"""One rank of a host as the watchdog sees it: what its ring says, and how its steps go on."""
+"""One rank of a host as the watchdog sees it: its ring, and the progress of its steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
 
 STACKS_S = 3.0
-"""How long a rank gets to write its stacks."""
+"""A rank has this long to write its stacks."""
 
 STALLED_STEPS = 5
 """A step is too long when it takes more than this many usual ones."""
@@ -44,8 +44,8 @@ class Progress:
     def late_s(self, least_s: float, now_s: float) -> float:
         """Seconds in this step where that is too long, else 0.
 
-        Too long: more than `least_s` and STALLED_STEPS usual steps. The first steps are not judged,
-        they compile; nor is a job that makes a pause (evaluation) it has made as long before.
+        Too long: more than `least_s` and STALLED_STEPS usual steps. The first steps are not
+        judged, because they compile; nor is a pause (an evaluation) that was as long before.
         """
         if len(self._took_s) < _JUDGED_FROM:
             return 0.0
@@ -56,7 +56,7 @@ class Progress:
 
 
 class Member:
-    """One rank of this host, as far as its ring tells. Raises OSError, ValueError at birth."""
+    """One rank of this host, read from its ring. The constructor raises OSError and ValueError."""
 
     def __init__(self, ring: Path) -> None:
         self.ring = ring
@@ -77,14 +77,14 @@ class Member:
         return True
 
     def is_gone(self) -> bool:
-        """Whether the process has ended; a pid that was given anew counts as ended."""
+        """Whether the process has ended, also where another process has its pid by now."""
         return start_ticks(self.header.pid) != self.header.start_ticks
 
     def silent_s(self, enough_s: float) -> float:
-        """Seconds since the last sign of life.
+        """Seconds since the last heartbeat.
 
-        After `enough_s` without a heartbeat the last collective entered counts, too: a rank whose
-        drain thread waits for a hung disk trains on.
+        After `enough_s` without one the last collective entered counts as well: a rank whose drain
+        thread waits for a hung disk still trains.
         """
         silent_s = (now() - self.header.beat_ns) / 1e9
         if silent_s <= enough_s:
@@ -103,7 +103,7 @@ class Member:
         return without_s if without_s > least_s else 0.0
 
     def _entered_s(self) -> float:
-        """Seconds since it entered a collective last; infinite where it never did."""
+        """Seconds since it last entered a collective; infinite where it never did."""
         with suppress(OSError, ValueError):
             entered_ns = [record.time_ns for record in read_ring(self.ring)[1]]
             if entered_ns:
@@ -111,16 +111,16 @@ class Member:
         return float("inf")
 
     def run_folder(self) -> Path | None:
-        """Folder of its run; None while it does not know it itself."""
+        """Folder of its run; None while the rank does not know it either."""
         with suppress(OSError, ValueError, KeyError):
             note = self.ring.with_suffix(".json").read_text(encoding="utf-8")
             return Path(json.loads(note)["run_folder"])
         return None
 
     def fetch_stacks(self) -> str:
-        """Have the rank write its stacks at C level; empty where it does not answer.
+        """Have the rank write its stacks at C level; empty where it does not.
 
-        The signal is sent only while the process handles it: its default action would kill.
+        The signal is sent only while the process handles it: the default action would kill it.
         """
         before = _size(self.stacks)
         if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
@@ -139,7 +139,7 @@ class Member:
         return ""
 
     def remove(self) -> None:
-        """Remove what the rank left on node-local memory."""
+        """Remove the rank's files from node-local memory."""
         for suffix in (".ring", ".stacks", ".json"):
             self.ring.with_suffix(suffix).unlink(missing_ok=True)
 
@@ -150,7 +150,7 @@ def _header_of(ring: Path) -> RingHeader:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 where there is none (any more)."""
+    """Bytes of a file; 0 where there is none."""
     try:
         return path.stat().st_size
     except OSError:

@@ -1,7 +1,7 @@
 """What the watchdog writes into a run folder about a rank: stacks, ring, mark, its own state.
 
 stacks/ATTEMPT-RANK-NUMBER.txt, rings/ATTEMPT-RANK.ring   of the rank
-segments/marks-ATTEMPT-RANK-NUMBER.parquet                in the rank's name, see FIRST_NUMBER
+segments/marks-ATTEMPT-RANK-NUMBER.parquet                numbered from FIRST_NUMBER
 watchdog-HOST.json                                        newest report of each rank of a host
 """
 
@@ -18,8 +18,8 @@ from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.flight_ring import RingHeader
 
 FIRST_NUMBER = 50_000_000
-"""Segment numbers of a rank's marks from here on are the watchdog's: the rank itself, at a segment
-a second, would get there after a year and a half."""
+"""Segments of a rank's marks that the watchdog writes are numbered from here: the rank itself,
+at one a second, would reach this number after a year and a half."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,22 @@ class Report:
     ring: bytes
 
     def of_attempt(self, attempt: int) -> Report:
-        """The same of another attempt: the rank died before it knew its own."""
+        """The same report under another attempt: the rank died before it knew its own."""
         return replace(self, header=replace(self.header, attempt=attempt))
 
 
 def write_report(folder: Path, report: Report) -> None:
     """Write a report into a run folder; raises OSError."""
-    who = f"{report.header.attempt:04d}-{report.header.rank:05d}"
+    attempt_and_rank = f"{report.header.attempt:04d}-{report.header.rank:05d}"
     files: dict[str, Any] = {}
     if report.stacks:
-        number = len(list((folder / "stacks").glob(f"{who}-*.txt")))
-        files["stacks"] = f"stacks/{who}-{number}.txt"
+        number = len(list((folder / "stacks").glob(f"{attempt_and_rank}-*.txt")))
+        files["stacks"] = f"stacks/{attempt_and_rank}-{number}.txt"
         _publish(folder / files["stacks"], report.stacks.encode())
     if report.ring:
-        files["ring"] = f"rings/{who}.ring"
+        files["ring"] = f"rings/{attempt_and_rank}.ring"
         _publish(folder / files["ring"], report.ring)
-    _write_state(folder, who, report, files)
+    _write_state(folder, attempt_and_rank, report, files)
     if report.state in ("stalled", "silent", "lost"):
         _write_mark(folder, report, files)
 
@@ -65,14 +65,16 @@ def _publish(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _write_state(folder: Path, who: str, report: Report, files: dict[str, Any]) -> None:
+def _write_state(
+    folder: Path, attempt_and_rank: str, report: Report, files: dict[str, Any]
+) -> None:
     path = folder / f"watchdog-{host_name()}.json"
     state: dict[str, Any] = {"host": host_name(), "ranks": {}}
     with suppress(OSError, ValueError):
         state = json.loads(path.read_text(encoding="utf-8"))
     header = report.header
     state["pid"] = os.getpid()
-    state["ranks"][who] = {
+    state["ranks"][attempt_and_rank] = {
         "attempt": header.attempt,
         "rank": header.rank,
         "pid": header.pid,

@@ -1,13 +1,11 @@
-"""The watchdog: one small process per host that outlives its ranks and tells what became of them.
+"""The watchdog: one small process per host that outlives its ranks and reports what became of them.
 
-Ranks meet it in FOLDER (see watching.meeting_folder). It knows a rank by its ring: silent when the
+Ranks meet it in FOLDER (see rank_side.meeting_folder). It knows a rank by its ring: silent when the
 heartbeat in it is old, lost when it is very old or the process is gone without an end record,
 stalled when it lives but neither begins a step nor enters a collective. It then fetches the rank's
-stacks and has watch_reports copy stacks and ring into the run folder. A file `stacks.request` in
-FOLDER asks for the stacks of every rank. It ends by itself when its ranks are gone. Imports no
+stacks and copies stacks and ring into the run folder (reports.py). A file `stacks.request` in
+FOLDER requests the stacks of every rank. It ends by itself when its ranks are gone. Imports no
 torch, and pyarrow only when there is something to report.
-
-Source: specs/hooks.md rule 6.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from trace_hooks.watchdog.reports import Report, write_report
 ROUND_S = 0.25
 
 EMPTY_S = 3.0
-"""How long it stays when no rank is left: those of a launch do not all start at once."""
+"""It stays this long when no rank is left: the ranks of a launch do not all start at once."""
 
 AFTER_SIGTERM_S = 5.0
-"""How long it still looks after its ranks when it is told to end with them."""
+"""It still watches its ranks this long after a SIGTERM, which ends them too."""
 
 STARTED = "watchdog.started"
 """File in the meeting folder whose maker starts the watchdog."""
 
 LEFT_OVER_S = 3600.0
-"""How long what a job left on node-local memory stays when nobody was left to remove it."""
+"""Files in node-local memory of a job whose watchdog was killed too are kept this long."""
 
 
 class Watchdog:
@@ -47,24 +45,24 @@ class Watchdog:
         self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
         self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
 
-    def watch(self) -> None:
-        """Look at the ranks until none is left."""
+    def run(self) -> None:
+        """Watch the ranks until none is left."""
         leave_s = time.monotonic() + EMPTY_S
-        told_to_end: list[float] = []
-        signal.signal(signal.SIGTERM, lambda *_: told_to_end.append(time.monotonic()))
+        sigterm_at_s: list[float] = []
+        signal.signal(signal.SIGTERM, lambda *_: sigterm_at_s.append(time.monotonic()))
         while time.monotonic() < leave_s:
             if self.look():
                 leave_s = time.monotonic() + EMPTY_S
-            if told_to_end:
-                leave_s = min(leave_s, told_to_end[0] + AFTER_SIGTERM_S)
+            if sigterm_at_s:
+                leave_s = min(leave_s, sigterm_at_s[0] + AFTER_SIGTERM_S)
             time.sleep(ROUND_S)
-            if time.monotonic() >= leave_s and not told_to_end and self._is_needed_after_all():
+            if time.monotonic() >= leave_s and not sigterm_at_s and self._is_needed_after_all():
                 leave_s = time.monotonic() + EMPTY_S
-        if told_to_end or not self._others_began():
+        if sigterm_at_s or not self._others_began():
             remove_files(self._folder)
 
     def look(self) -> bool:
-        """One round; True when there was a rank to look after."""
+        """One round; True when there was a rank to watch."""
         for path in self._folder.glob("*.ring"):
             self._meet(path)
         had_ranks = bool(self._members)
@@ -77,7 +75,7 @@ class Watchdog:
                 continue
             self._judge(member)
             if requested and member.state != "lost":
-                self._report(member, "request", "stacks were asked for")
+                self._report(member, "request", "stacks were requested")
         self._write_waiting()
         return had_ranks
 
@@ -87,23 +85,23 @@ class Watchdog:
                 self._members[path] = Member(path)
 
     def _judge(self, member: Member) -> None:
-        """Compare a rank's state with its signs of life; report what is new."""
+        """Derive a rank's state from its heartbeats, and report a new one."""
         silent_s = member.silent_s(self._silent_s)
         if member.is_gone():
             state, text = "lost", "the process is gone without an end record"
         elif silent_s > self._lost_s:
-            state, text = "lost", f"no sign of life for {silent_s:.0f} s, its process is there"
+            state, text = "lost", f"no heartbeat for {silent_s:.0f} s, but its process exists"
         elif silent_s > self._silent_s:
-            state, text = "silent", f"no sign of life for {silent_s:.0f} s"
+            state, text = "silent", f"no heartbeat for {silent_s:.0f} s"
         elif stalled_s := member.stalled_s(self._stalled_s):
             last = member.header.last_op or "nothing"
             state = "stalled"
             text = f"it lives, but began no step and entered no collective for {stalled_s:.0f} s; "
-            text += f"it entered last: {last}"
+            text += f"the last one it entered: {last}"
         else:
-            goes_on = member.state == "stalled"
+            was_stalled = member.state == "stalled"
             state = "running"
-            text = "it makes progress again" if goes_on else "it gives signs of life again"
+            text = "it makes progress again" if was_stalled else "it sends heartbeats again"
         gone_now = state == "lost" and member.is_gone()
         if state != member.state or gone_now:
             member.state, member.since_ns = state, time.time_ns()
@@ -121,7 +119,7 @@ class Watchdog:
         self._waiting.append((member, report))
 
     def _write_waiting(self) -> None:
-        """Write reports whose run is known, if need be from another rank of this host."""
+        """Write the reports whose run is known, from another rank of this host if need be."""
         still: list[tuple[Member, Report]] = []
         for member, report in self._waiting:
             folder, header = member.run_folder(), report.header
@@ -133,7 +131,7 @@ class Watchdog:
             if folder is None or report.header.attempt == UNPLACED or report.header.rank < 0:
                 still.append((member, report))
                 continue
-            with suppress(OSError):  # a folder that cannot be written: nobody to tell
+            with suppress(OSError):  # the folder cannot be written, so no report is possible
                 write_report(folder, report)
             if report.state == "lost" and member.is_gone():
                 member.remove()
@@ -144,10 +142,10 @@ class Watchdog:
         return next(placed, None)
 
     def _is_needed_after_all(self) -> bool:
-        """Give the post up, then look again: a rank that came meanwhile relied on this watchdog.
+        """Remove STARTED, then look again: a rank that came meanwhile relied on this watchdog.
 
-        One that comes from now on starts a watchdog of its own; which of the two stays is decided
-        by who makes the file.
+        A rank that comes from now on starts a watchdog of its own. Of the two, the one that
+        creates the file stays.
         """
         (self._folder / STARTED).unlink(missing_ok=True)
         return self.look() and claimed(self._folder)
@@ -160,7 +158,7 @@ class Watchdog:
 
 
 def claimed(folder: Path) -> bool:
-    """Whether the caller is the first of this folder's ranks, and so has the watchdog to start."""
+    """Whether the caller is the first rank of this folder, which has to start the watchdog."""
     try:
         (folder / STARTED).touch(mode=0o600, exist_ok=False)
     except OSError:
@@ -169,10 +167,10 @@ def claimed(folder: Path) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the meeting folders beside `folder` whose ranks and watchdog were killed together.
+    """Remove meeting folders next to `folder` whose ranks and watchdog were killed together.
 
-    A folder stays while one of its rings is of a living process or had a sign of life within
-    LEFT_OVER_S (in another container its pid means nothing here), or while it is as young as that.
+    A folder stays while the process of one of its rings is alive, or the ring had a heartbeat
+    within LEFT_OVER_S (pids of another container mean nothing here), or it is younger than that.
     """
     for other in folder.parent.glob("*"):
         with suppress(OSError):

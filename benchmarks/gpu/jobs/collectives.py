@@ -32,6 +32,7 @@ from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.communication.collectives import Collectives
+from trace_hooks.sources.context import SourceContext
 
 CALLS, REDUCES, WARM_UP, DDP = range(5), range(5, 10), range(10, 15), range(15, 20)
 """Steps of: all kinds of calls; all_reduce only, profiled; DDP, then DDP profiled."""
@@ -183,7 +184,7 @@ def _costs(place: Place) -> dict[str, list[float]]:
     """
     x = torch.ones(4, device=place.device)
     recorder = _recorder(place)
-    source = Collectives(recorder, StepCounter(recorder, int, int))
+    source = Collectives(SourceContext(recorder, StepCounter(recorder, int, int)))
 
     def reset() -> None:
         place.wait()
@@ -208,7 +209,7 @@ def _costs(place: Place) -> dict[str, list[float]]:
 
 def _recorder(place: Place) -> Recorder:
     recorder = Recorder()
-    recorder.ring = Ring(place.folder / "ring-of-costs", 0, 0)
+    recorder.rank_state.ring = Ring(place.folder / "ring-of-costs", 0, 0)
     if not place.is_rehearsal:
         from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 

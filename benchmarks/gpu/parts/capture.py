@@ -82,7 +82,7 @@ def _hooked_job(place: Place) -> tuple[list[torch.Tensor], Path, dict[str, list[
 def _capture(tracer: th.Tracer, step: Callable[[], None]) -> None:
     """Ask for one, and train until its rows are handed over."""
     source: Any = next(one for one in tracer.sources if one.name == "kernel_capture")
-    source.ask({"steps": CAPTURED, "from": tracer.recorder.step + 2})
+    source.ask({"steps": CAPTURED, "from": tracer.context.rank_state.step + 2})
     until_s = time.monotonic() + PATIENCE_S
     while source.is_busy and time.monotonic() < until_s:
         step()

@@ -104,7 +104,7 @@ def _capture(place: Place, training: Training, num_steps: int) -> Iterator[Step]
         step = partial(logged_step, training, tracer)
         settle(place, tracer, step, WARM_S)
         request = {"type": "command", "id": "gpu", "name": COMMAND, "args": {"steps": num_steps}}
-        answer = tracer.recorder.live.commands.answer(request)
+        answer = tracer.context.live.commands.answer(request)
         if answer is None or not answer["ok"]:
             raise ValueError(f"no kernels are captured: {answer}")
         yield step

@@ -37,22 +37,22 @@ from trace_hooks.protocol.watches import watches_of
 
 connection.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
 tracer = th.start(run="job")
-recorder, wanted, size = tracer.recorder, [], int(sys.argv[1])
+live, wanted, size = tracer.context.live, [], int(sys.argv[1])
 
 def watch(value):
     wanted[:] = watches_of(value)
     return f"{len(wanted)} watches"
 
-recorder.live.commands.register("watch", watch)
-recorder.live.about["watches"] = lambda: [one.to_json() for one in wanted]
+live.commands.register("watch", watch)
+live.about["watches"] = lambda: [one.to_json() for one in wanted]
 while True:
     with tracer.step():
         time.sleep(0.05)
         kept = stored(np.zeros(size // 2, np.float32))
         for one in list(wanted):
-            recorder.on_frame(Frame(
-                step=recorder.step, ts_ns=1, watch=one.id, what="mlp", layer=0, name="mlp",
-                shape=(size // 2,), dtype=kept.dtype, data=kept.data,
+            live.on_frame(Frame(
+                step=tracer.context.rank_state.step, ts_ns=1, watch=one.id, what="mlp", layer=0,
+                name="mlp", shape=(size // 2,), dtype=kept.dtype, data=kept.data,
             ))
 """
 

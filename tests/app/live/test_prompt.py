@@ -10,7 +10,7 @@ import pytest
 from app.settings import Settings
 from tests.app.server.ranks import JOB_TOKEN, Rank, post, ranks
 from tests.app.server.served import Served, served
-from trace_hooks.protocol.prompts import Prompt, Word, told
+from trace_hooks.protocol.prompts import Prompt, Word, server_request
 
 ALL = 8
 ASKED = {"text": "5 7 9", "tokens": 4, "layers": [0]}
@@ -27,12 +27,12 @@ def listening(rank: Rank, refuses: str = "") -> list[Prompt | Word]:
     heard: list[Prompt | Word] = []
 
     def take(value: Any) -> str:
-        heard.append(told(value))
+        heard.append(server_request(value))
         if refuses and isinstance(heard[-1], Prompt):
             raise ValueError(refuses)
         return "taken"
 
-    rank.recorder.live.commands.register("prompt", take)
+    rank.live.commands.register("prompt", take)
     return heard
 
 

@@ -76,7 +76,7 @@ def test_a_file_travels_as_it_is(name: str) -> None:
     ],
 )
 def test_a_name_that_no_rank_has_a_file_of_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no file of a rank"):
+    with pytest.raises(ValueError, match="is not a file of a rank"):
         Parcel(name, b"")
 
 

@@ -21,8 +21,8 @@ from trace_hooks.protocol.frames import Frame, stored
 from trace_hooks.protocol.job_claims import DIGEST_FILE, digest_of
 from trace_hooks.protocol.server_address import Address
 from trace_hooks.protocol.watches import Watch, watches_of
-from trace_hooks.recording.commands import Refused
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.commands import Live, Refused
+from trace_hooks.recording.rank_state import RankState
 
 JOB_TOKEN = "a-secret-of-jobs"
 RUN_SECRET = "the-secret-that-the-ranks-of-one-run-share"
@@ -50,7 +50,7 @@ def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Fram
 
 
 class Rank:
-    """An agent with a recorder, and a source that takes watches of layers 0 to 3."""
+    """An agent, and a source that takes watches of layers 0 to 3."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Rank:
         world_size: int = 8,
         attempt: int = 0,
     ) -> None:
-        self.recorder = Recorder()
+        self.rank_state, self.live = RankState(), Live()
         self.watches: list[Watch] = []
-        live = self.recorder.live
+        live = self.live
         live.commands.register("watch", self._watch)
         live.about["allow_content"] = lambda: True
         live.about["watches"] = lambda: [watch.to_json() for watch in self.watches]
@@ -71,7 +71,7 @@ class Rank:
             {"id": watch.id, "cost_ms_per_step": 1.0 + rank, "bytes_per_s": 100}
             for watch in self.watches
         ]
-        self.agent = Agent(Address(f"ws://{address}", token), self.recorder)
+        self.agent = Agent(Address(f"ws://{address}", token), self.rank_state, live)
         identity = Identity(
             Shared(run, attempt, 0, "d", 0, 0, START, RUN_SECRET),
             Place(rank, world_size, 0, True),

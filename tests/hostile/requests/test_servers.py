@@ -18,7 +18,7 @@ from tests.trace_hooks.agent.test_connection import WELCOME, listening, running
 from tests.waiting import wait_until
 from trace_hooks.agent import connection as agent_module
 from trace_hooks.recording import guard
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.commands import Live
 
 FORGED = "full\nINFO trainer: loss 0.0\x1b[2J\u202e"
 LONGEST_LINE = 600
@@ -100,9 +100,9 @@ def test_a_close_reason_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixtu
 def test_a_message_of_any_kind_forges_and_fills_nothing(
     message: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = Recorder()
-    recorder.live.commands.register("fails", lambda value: {}[value])  # type: ignore[no-any-return]
-    with listening(welcome=message) as server, running(server.port, recorder):
+    live = Live()
+    live.commands.register("fails", lambda value: {}[value])  # type: ignore[no-any-return]
+    with listening(welcome=message) as server, running(server.port, None, live):
         server.next("hello")
         line = server.lines.get()
         for number in range(40):

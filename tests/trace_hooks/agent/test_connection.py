@@ -18,7 +18,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.trace_hooks.agent.test_agent_parts import frame
+from tests.trace_hooks.agent.test_frame_buffer import frame
 from tests.waiting import wait_until
 from trace_hooks.agent import connection as agent_module
 from trace_hooks.agent.connection import Agent
@@ -27,7 +27,8 @@ from trace_hooks.job.process_info import Place
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.frames import decode
 from trace_hooks.protocol.server_address import Address
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.commands import Live
+from trace_hooks.recording.rank_state import RankState
 
 WAIT_S = 60.0
 WELCOME = {"type": "welcome", "messages_per_s": 1e6, "bytes_per_s": 1e9, "message_bytes": 1 << 20}
@@ -35,7 +36,7 @@ IDENTITY = Identity(Shared("night", 2, 0, "d", 0, 0), Place(3, 8, 3, sure=True),
 
 
 class Listening:
-    """A server that welcomes, keeps what it hears and says what it is told to."""
+    """A server that welcomes, keeps what it receives, and sends what a test wants."""
 
     def __init__(self, port: int = 0, welcome: dict[str, Any] | None = None) -> None:
         self.heard: queue.Queue[dict[str, Any] | bytes] = queue.Queue()
@@ -86,8 +87,9 @@ def listening(**given: Any) -> Iterator[Listening]:
 
 
 @contextmanager
-def running(port: int, recorder: Recorder | None = None) -> Iterator[Agent]:
-    found = Agent(Address(f"ws://127.0.0.1:{port}", "secret-secret"), recorder or Recorder())
+def running(port: int, state: RankState | None = None, live: Live | None = None) -> Iterator[Agent]:
+    address = Address(f"ws://127.0.0.1:{port}", "secret-secret")
+    found = Agent(address, state or RankState(), live or Live())
     found.place(IDENTITY)
     found.start()
     try:
@@ -96,29 +98,29 @@ def running(port: int, recorder: Recorder | None = None) -> Iterator[Agent]:
         found.stop()
 
 
-def test_it_says_who_it_is_and_gives_signs_of_life() -> None:
-    recorder = Recorder()
-    recorder.layout = ParallelLayout((("dp", 8),))
-    recorder.live.about["allow_content"] = lambda: recorder.step > 4
-    recorder.live.beats["watches"] = lambda: [{"id": "w1"}]
-    with listening() as server, running(server.port, recorder):
+def test_it_says_who_it_is_and_sends_heartbeats() -> None:
+    state, live = RankState(), Live()
+    state.layout = ParallelLayout((("dp", 8),))
+    live.about["allow_content"] = lambda: state.step > 4
+    live.beats["watches"] = lambda: [{"id": "w1"}]
+    with listening() as server, running(server.port, state, live):
         hello = server.next("hello")
-        told = {name: hello[name] for name in ("run", "attempt", "rank", "world_size")}
-        assert told == {"run": "night", "attempt": 2, "rank": 3, "world_size": 8}
+        identity = {name: hello[name] for name in ("run", "attempt", "rank", "world_size")}
+        assert identity == {"run": "night", "attempt": 2, "rank": 3, "world_size": 8}
         assert hello["layout"]["axes"]
         assert hello["allow_content"] is False
-        recorder.step, recorder.phase = 7, "training"
+        state.step, state.phase = 7, "training"
         while (beat := server.next("heartbeat"))["step"] != 7:
             pass
         assert (beat["phase"], beat["watches"]) == ("training", [{"id": "w1"}])
     assert server.tokens == ["Bearer secret-secret"]
 
 
-def test_what_changes_is_told_again() -> None:
-    recorder = Recorder()
-    with listening() as server, running(server.port, recorder):
+def test_what_changes_is_sent_again() -> None:
+    state, live = RankState(), Live()
+    with listening() as server, running(server.port, state, live):
         assert server.next("hello")["layout"] is None
-        recorder.layout = ParallelLayout((("dp", 8),))
+        state.layout = ParallelLayout((("dp", 8),))
         assert server.next("hello")["layout"] is not None
 
 
@@ -132,9 +134,9 @@ def test_frames_arrive_as_they_were_offered() -> None:
 
 
 def test_commands_are_answered() -> None:
-    recorder = Recorder()
-    recorder.live.commands.register("watch", lambda value: f"{len(value)} watches")
-    with listening() as server, running(server.port, recorder):
+    state, live = RankState(), Live()
+    live.commands.register("watch", lambda value: f"{len(value)} watches")
+    with listening() as server, running(server.port, state, live):
         line = server.lines.get(timeout=WAIT_S)
         line.send(json.dumps({"type": "watch", "id": "c1", "watches": []}))
         line.send(json.dumps({"type": "command", "id": "c2", "name": "nope"}))
@@ -199,8 +201,8 @@ def test_a_server_that_is_none_is_tried_again(
             line.recv(1 << 16)
             line.sendall(answer)
             line.close()
-    told = [one.message for one in caplog.records if "is not reached" in one.message]
-    assert len(told) == 1  # said once, not at each try
+    warnings = [record.message for record in caplog.records if "is not reached" in record.message]
+    assert len(warnings) == 1  # once, not at each try
 
 
 def test_it_ends_in_time_whatever_the_server_does() -> None:
@@ -229,7 +231,9 @@ def test_it_says_good_bye_and_sends_what_waits() -> None:
 @contextmanager
 def shipping(port: int, folder: Path) -> Iterator[Agent]:
     """An agent that sends the files of its run in `folder`."""
-    agent = Agent(Address(f"ws://127.0.0.1:{port}", "secret-secret"), Recorder(), ships=True)
+    agent = Agent(
+        Address(f"ws://127.0.0.1:{port}", "secret-secret"), RankState(), Live(), ships=True
+    )
     agent.place(replace(IDENTITY, folder=folder))
     agent.start()
     try:

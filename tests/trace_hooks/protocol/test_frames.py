@@ -151,7 +151,7 @@ def test_what_is_no_frame_is_refused():
         with pytest.raises(ValueError, match="frame"):
             decode(wrong)
     for text in (b"NaN", b'{"scale": NaN}', b"[" * 100_000, b"\xff\xfe", b'{"a":'):
-        with pytest.raises(ValueError, match="header is no JSON"):
+        with pytest.raises(ValueError, match="header is not JSON"):
             decode(MAGIC + struct.pack("<I", len(text)) + text)
     with pytest.raises(ValueError, match="is the most"):
         decode(bytes(MAX_FRAME_BYTES + 1))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from torch import distributed
 
-from trace_hooks.protocol.prompts import MAX_TEXT, Prompt, Word, read_ids, told
+from trace_hooks.protocol.prompts import MAX_TEXT, Prompt, Word, read_ids, server_request
 from trace_hooks.sources.prompting import agreement as prompt_agreement
 from trace_hooks.sources.prompting.agreement import Agreement
 
@@ -17,9 +17,9 @@ ASKED = {"id": "p1", "text": "1 2 3"}
 
 def test_a_prompt_survives_its_json() -> None:
     asked = Prompt.from_json(ASKED | {"tokens": 3, "temperature": 1, "layers": [2, 0], "step": 7})
-    assert told(asked.to_json()) == asked == Prompt("p1", "1 2 3", 3, 1.0, 0, (2, 0), 7)
-    assert told({"go": "p1"}) == Word("p1", True)
-    assert told(Word("p1", False).to_json()) == Word("p1", False)
+    assert server_request(asked.to_json()) == asked == Prompt("p1", "1 2 3", 3, 1.0, 0, (2, 0), 7)
+    assert server_request({"go": "p1"}) == Word("p1", True)
+    assert server_request(Word("p1", False).to_json()) == Word("p1", False)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_prompt_survives_its_json() -> None:
 )
 def test_hostile_prompts_are_refused_with_a_sentence(more: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match="prompt") as refused:
-        told(ASKED | {"step": 1} | more)
+        server_request(ASKED | {"step": 1} | more)
     assert words in str(refused.value)
     assert len(str(refused.value)) < 200
 
@@ -59,7 +59,7 @@ def test_hostile_prompts_are_refused_with_a_sentence(more: dict[str, Any], words
 @pytest.mark.parametrize("value", [None, [], "go", {"go": 3}, {"go": "p1", "drop": "p1"}, ASKED])
 def test_what_is_no_message_to_a_rank_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="prompt"):
-        told(value)
+        server_request(value)
 
 
 def test_prompts_without_a_tokenizer_are_numbers() -> None:

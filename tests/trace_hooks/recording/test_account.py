@@ -99,7 +99,9 @@ def test_what_is_attempted_inside_a_hook_has_its_own_source() -> None:
     for _ in range(10):
         step_begins()
     assert spent_ms() == pytest.approx({"tracer": 10, "inner": 30}, rel=0.2)
-    guard.attempt("tracer.inner.step_begin", lambda: burn(MS))  # outside it is of nobody
+    guard.attempt(
+        "tracer.inner.step_begin", lambda: burn(MS)
+    )  # outside of a hook it is not charged
     assert sum(spent_ms().values()) == pytest.approx(40, rel=0.2)
 
 
@@ -141,7 +143,7 @@ def test_a_thread_of_the_hooks_is_charged_without_a_gap() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    found = guard.account.beside.by_thread_and_source()
+    found = guard.account.on_own_threads.by_thread_and_source()
     assert found[DRAIN, "writing"] > 8 * MS > 4 * MS > found[DRAIN, "heartbeats"] > 2 * MS
     assert sum(found.values()) == pytest.approx(spent[0], rel=0.02)
     assert guard.account.training_ns == 0

@@ -61,7 +61,7 @@ def test_a_file_cut_short_still_gives_whole_records(tmp_path: Path) -> None:
 
 def test_what_is_no_ring_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"hello" * 100)
-    with pytest.raises(ValueError, match="no ring"):
+    with pytest.raises(ValueError, match="not a ring"):
         read_ring(tmp_path / "x")
 
 

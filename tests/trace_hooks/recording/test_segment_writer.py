@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from trace_hooks.recording.arrow_columns import row_table
 from trace_hooks.recording.clock import Anchor
@@ -84,8 +83,3 @@ def test_no_space_leaves_no_half_file(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "segments").iterdir()] == [
         "marks-0000-00000-00000000.parquet"
     ]
-
-
-def test_a_row_that_does_not_fit_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="colour"):
-        row_table("marks", [{"colour": "red"}], Anchor())

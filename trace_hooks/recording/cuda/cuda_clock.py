@@ -2,11 +2,11 @@
 
 elapsed_time is float32 milliseconds: 1 us exact at 10 s from its base, 250 us at an hour. So each
 step records an anchor; anchor k is dated by its distance to anchor k - 1, every other stamp by its
-distance to the anchor of its own step. The chain is held between two facts the host knows: the
-device reached an event no earlier than the host recorded it, and no later than it was seen done.
+distance to the anchor of its own step. Two facts that the host knows bound the chain: the device
+reached an event no earlier than the host recorded it, and no later than the host saw it done.
 
-A device that fails answers every call with its error from then on. That is the job's to find out:
-the clock says LOST for all stamps that are still on their way and takes no new ones.
+A device that fails raises its error from every later call. The job has to find that out itself: the
+clock returns LOST for all stamps that are still pending and takes no new ones.
 
 The arithmetic and the failures are tested with a simulated device (tests/trace_hooks/
 test_cuda_clock.py); docs/gpu.md says what was measured on a real one.
@@ -22,12 +22,12 @@ from weakref import WeakSet
 from trace_hooks.recording.clock import LOST, now
 
 FIRST_WAIT_S = 0.05
-"""The device is waited for so long when the clock is made, never again: an idle device dates the
-first anchor exactly, a busy one is dated no earlier than the host recorded it."""
+"""The clock waits for the device this long when it is made, and never again: on an idle device this
+dates the first anchor exactly; on a busy one the time of recording is used."""
 
 MAX_EVENTS = 65_536
-"""Events of marks at once, on their way or kept for the next; more pile up only where nothing
-resolves them: a disk that hangs."""
+"""Most events of marks, pending or kept for reuse; more would pile up only where nothing resolves
+them, as with a disk that hangs."""
 
 
 class Events(Protocol):
@@ -59,7 +59,7 @@ class CudaEvents:
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
 
     def stream(self) -> int | None:
-        """The handle of the current stream; cudaStreamIsCapturing of it must say no."""
+        """The handle of the current stream, which must not be capturing a graph."""
         cuda = self._cuda
         if cuda.current_device() != self._device or cuda.is_current_stream_capturing():
             return None
@@ -90,8 +90,8 @@ class _Anchor:
 
 
 class _Held:
-    """An event of a mark. Known by weak references, which events of torch must not have: they do
-    not clear them when they die.
+    """An event of a mark, tracked by a weak reference. torch's own events must not have those: they
+    do not clear them when they are freed.
     """
 
     __slots__ = ("__weakref__", "event")
@@ -126,7 +126,7 @@ class CudaClock:
         self._failed = failed
         self._is_lost = False
         self._pool: list[_Held] = []
-        self._alive: WeakSet[_Held] = WeakSet()  # an abandoned mark takes its event along
+        self._alive: WeakSet[_Held] = WeakSet()  # an abandoned mark drops its event
         self._streams: dict[int, int] = {}  # number by handle
         self._anchor = self._first_anchor()
 

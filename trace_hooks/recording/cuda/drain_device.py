@@ -1,11 +1,11 @@
-"""Prepares the drain thread for asking a device whether it has reached an event.
+"""Prepares the drain thread to query events of a device.
 
-Both are properties of a thread. A thread that never chose a device has device 0: on every other
+Two properties of a thread matter. A thread that never chose a device has device 0: on every other
 rank of a host its first call would make a context there, which takes hundreds of MB of a GPU that
 belongs to another rank. And while a thread captures a CUDA graph in the mode "global", torch's
-default, an event query on any thread is refused and ends the capture, unless the thread that asks
-has the mode "thread-local", as torch's own watchdog of NCCL has. The driver is asked for that, not
-the runtime, which may make a context as well.
+default, an event query on any thread is refused and ends the capture, unless the querying thread
+has the mode "thread-local", as torch's own watchdog of NCCL has. The driver sets that mode, not the
+runtime, which might make a context as well.
 
 Source: CUDA driver API, cuThreadExchangeStreamCaptureMode; the watchdog of NCCL in torch had both
 problems (pytorch/pytorch pull requests 104487 and 148594).
@@ -17,7 +17,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 
 THREAD_LOCAL = 1
 _LIBRARIES = (
@@ -27,16 +27,16 @@ _LIBRARIES = (
 
 
 class DrainDevice:
-    """The device that the drain thread asks. `prepare` is called on that thread."""
+    """The device whose events the drain thread queries. `prepare` is called on that thread."""
 
-    def __init__(self, recorder: Recorder, load: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, rank_state: RankState, load: Callable[[str], Any] | None = None) -> None:
         self.is_ready = False
-        self._recorder = recorder
+        self._rank_state = rank_state
         self._load = load or (lambda name: ctypes.CDLL(name))
 
     def prepare(self) -> None:
-        """Prepare this thread once the job has a device; raises RuntimeError where it cannot be."""
-        device = self._recorder.cuda_device
+        """Prepare this thread once the job has a device; raises RuntimeError where that fails."""
+        device = self._rank_state.cuda_device
         if self.is_ready or device is None:
             return
         import torch

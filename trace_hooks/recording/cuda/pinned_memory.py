@@ -1,4 +1,4 @@
-"""Copies from an accelerator to memory of the host, behind the work under way and never awaited."""
+"""Copies from an accelerator to host memory, queued after the running work and never awaited."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PinnedCopy:
             raise
 
     def is_ready(self) -> bool:
-        """Whether the copy has arrived, or never will. While this thread captures a CUDA graph it
-        is not asked for: the question would end the capture.
+        """Whether the copy has arrived, or never will. Not queried while this thread captures a
+        CUDA graph: the query would end the capture.
         """
         if self.is_lost:
             return True
@@ -37,13 +37,13 @@ class PinnedCopy:
             return True
 
     def __del__(self) -> None:
-        """Ask once more: the device may have failed since, or nobody has ever asked."""
+        """Query once more: the device may have failed since, or no caller has queried it."""
         if hasattr(self, "_done"):
             self.is_ready()
 
 
 def _never_free(pinned: Tensor) -> None:
-    """torch records an event where pinned memory is freed: of a device that has failed that would
-    fail, too, where nothing can catch it, and end the process by SIGABRT.
+    """torch records an event when pinned memory is freed. On a failed device that raises where
+    nothing can catch it, and ends the process by SIGABRT.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pinned))

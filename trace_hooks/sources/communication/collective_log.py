@@ -1,4 +1,4 @@
-"""Collectives and messages under way: from the call that enters one to the row that tells of it.
+"""Collectives and messages in progress: from the call that enters one to its row.
 
 Shared by the sources that see communication (wrapped methods, functional operators, Flight
 Recorder), so that one instance becomes one row whoever saw it.
@@ -22,7 +22,7 @@ from trace_hooks.sources.communication.process_groups import Group, Groups
 
 
 class Payload(NamedTuple):
-    """What a call moves."""
+    """The data that a call moves."""
 
     num_bytes: int
     dtype: str
@@ -40,7 +40,7 @@ _new = tuple.__new__  # makes a NamedTuple at half the cost of its own construct
 _payloads: dict[tuple[int, Any, bool], Payload] = {}
 
 MAX_PAYLOADS = 10_000
-"""Payloads remembered; jobs with sequences of any length have ever new ones."""
+"""Payloads remembered; jobs with sequences of any length always have new ones."""
 
 
 def payload_of(value: Any) -> Payload:
@@ -98,7 +98,7 @@ class Instance:
         self.step = step
         self.peer = peer
         self.tag = tag
-        self.is_kept = True  # False: it is counted, but no training, and leaves no row
+        self.is_kept = True  # False: of a prompt, so it is counted but leaves no row
         self.is_p2p = op in P2P  # a message between two ranks, which only they count
         self.seq = UNKNOWN
         self.counted_before = 0
@@ -109,10 +109,11 @@ class Instance:
 
 
 class CollectiveLog:
-    """Numbers instances, announces them in the ring, turns them into rows and blocking spans."""
+    """Numbers instances, writes them to the ring, turns them into rows and blocking spans."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self.rank_state = recorder.rank_state
         self.groups = Groups(recorder)
         self._sites: dict[tuple[str, str, int], int] = {}
         self._on_device: deque[tuple[Instance, str]] = deque()  # complete once stamps resolve
@@ -137,10 +138,10 @@ class CollectiveLog:
         tag: int = UNKNOWN,
     ) -> Instance:
         """This rank is about to enter `op`; `peer` is the other global rank of a send or recv."""
-        recorder = self.recorder
-        instance = Instance(group, op, payload, source, recorder.step, peer, tag)
-        if recorder.prompting_thread:
-            instance.is_kept = recorder.prompting_thread != get_ident()
+        recorder, state = self.recorder, self.rank_state
+        instance = Instance(group, op, payload, source, state.step, peer, tag)
+        if state.prompting_thread:
+            instance.is_kept = state.prompting_thread != get_ident()
         with group.lock:
             instance.counted_before = group.note_unseen()
             group.in_call += 1
@@ -156,8 +157,8 @@ class CollectiveLog:
         else:
             enqueue_ns = now()
         instance.enqueue_ns = enqueue_ns
-        recorder.last_op = op
-        ring = recorder.ring
+        state.last_op = op
+        ring = state.ring
         if ring is not None:
             ring.write(
                 group.group_id,
@@ -173,7 +174,7 @@ class CollectiveLog:
         return instance
 
     def issued(self, instance: Instance) -> None:
-        """The backend has taken the instance: its group has counted it by now, or never will."""
+        """The backend has accepted the instance: its group has counted it by now, or never will."""
         group = instance.group
         with group.lock:
             group.in_call -= 1
@@ -184,7 +185,7 @@ class CollectiveLog:
                 group.surplus += counted - 1
 
     def refused(self, instance: Instance) -> None:
-        """The call raised: a collective that its group did not count never was one."""
+        """The call raised: a collective that its group did not count did not happen."""
         group = instance.group
         with group.lock:
             counted = group.count() - instance.counted_before
@@ -203,17 +204,17 @@ class CollectiveLog:
             mark.thread.depth = mark.depth
             return
         if instance.start_event is None:
-            mark.event = None  # no work of the device: the host's times are the truth
-        recorder, group = self.recorder, instance.group
-        key = (instance.op, group.axis, recorder.chunk)
+            mark.event = None  # no work of the device: use the host's times
+        recorder, state, group = self.recorder, self.rank_state, instance.group
+        key = (instance.op, group.axis, state.chunk)
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = recorder.site(instance.op, group.kind, chunk=key[2])
         extra = (group.group_id, instance.seq, instance.peer, instance.num_bytes, None)
-        recorder.close(site, mark, recorder.microbatch, False, _new(Extra, extra))
+        recorder.close(site, mark, state.microbatch, False, _new(Extra, extra))
 
     def finish(self, instance: Instance, state: str, end_ns: int) -> None:
-        """Nothing more will be learnt about an instance; end_ns -1 where its end was not seen."""
+        """Write an instance about which no more will be known; end_ns -1: its end was not seen."""
         if instance.start_event is not None and state == "completed":
             instance.end_event = self.recorder.device_clock.mark()
             if instance.end_event is not None:
@@ -245,13 +246,13 @@ class CollectiveLog:
             self._record(instance, "started", instance.enqueue_ns, UNKNOWN)
 
     def _taken(self) -> Iterator[tuple[Instance, str]]:
-        """Take those that wait now, one by one: training may add to them meanwhile."""
+        """Take those that wait now, one by one: training may add more meanwhile."""
         for _ in range(len(self._on_device)):
-            with suppress(IndexError):  # the end of training takes them as well
+            with suppress(IndexError):  # the end of training empties it as well
                 yield self._on_device.popleft()
 
     def found_peer(self, instance: Instance, peer: int) -> None:
-        """A receive from anyone was matched: only now it has a sender and a number."""
+        """Set the sender of a receive from any rank, and its number, once it was matched."""
         instance.peer = peer
         instance.seq = self._next_p2p(instance)
 
@@ -295,8 +296,8 @@ def log_of(recorder: Recorder) -> CollectiveLog:
 class Outstanding:
     """Instances by the object (a Work, a tensor) whose wait ends them.
 
-    Objects are held weakly: holding one would keep its tensors alive. One that is dropped before
-    anybody waits leaves a row without an end.
+    Objects are held weakly: holding one would keep its tensors alive. One that is freed before a
+    wait leaves a row without an end.
     """
 
     def __init__(self, log: CollectiveLog) -> None:
@@ -304,17 +305,17 @@ class Outstanding:
         self._by_key: dict[int, tuple[weakref.ref[Any], list[Instance]]] = {}
 
     def add(self, key: int, awaited: Any, instances: list[Instance]) -> None:
-        """Wait for `awaited`, found again by `key`, to end these instances.
+        """Have a wait for `awaited`, which `key` identifies, end these instances.
 
-        Those another collective had begun on the same memory (in place, not waited for) have no end
-        that could be seen.
+        Instances of an earlier collective on the same memory (in place, never waited for) are
+        written without an end.
         """
         if key in self._by_key:
             self.give_up(key)
         self._by_key[key] = (weakref.ref(awaited, lambda _: _dropped(self, key)), instances)
 
     def get(self, key: int) -> list[Instance] | None:
-        """Instances a wait would end, None for an object never added."""
+        """Instances that a wait would end; None for an object that was never added."""
         entry = self._by_key.get(key)
         return None if entry is None else entry[1]
 
@@ -326,12 +327,12 @@ class Outstanding:
             self._log.finish(instance, state, end_ns)
 
     def end_all(self) -> None:
-        """Nothing more will be seen: what is still outstanding has no end."""
+        """Write what is still outstanding without an end: nothing more will be seen."""
         for key in list(self._by_key):
             self.give_up(key)
 
     def give_up(self, key: int) -> None:
-        """Nobody will wait for this object any more."""
+        """Write the instances of an object that no call will wait for, without an end."""
         entry = self._by_key.pop(key, None)
         for instance in entry[1] if entry is not None else ():
             self._log.finish(instance, "started", UNKNOWN)

@@ -35,7 +35,7 @@ class Method(NamedTuple):
     """How to read a call of one ProcessGroup method."""
 
     op: str
-    input_at: int  # position of what this member puts in, -1 nothing; scatter: what it gets
+    input_at: int  # position of this member's input, -1: none; scatter: of its output
 
 
 METHODS = {
@@ -65,7 +65,7 @@ METHODS = {
     "recv": Method("recv", 0),
     "recv_anysource": Method("recv", 0),
 }
-"""ProcessGroup methods by name; a torch that lacks some of them has others."""
+"""ProcessGroup methods by name; no torch version has all of them."""
 
 
 class Collectives(Source):
@@ -93,7 +93,7 @@ class Collectives(Source):
         self.active = True
 
     def uninstall(self) -> None:
-        """Restore the methods; what is still under way becomes rows without an end."""
+        """Restore the methods; instances still in progress become rows without an end."""
         self.active = False
         self._patches.restore()
         if hasattr(self, "works"):
@@ -101,12 +101,12 @@ class Collectives(Source):
             self.log.give_up_device_times()
 
     def step_begin(self) -> None:
-        """Groups of unknown axis may have one now."""
+        """Find the axis of groups that had none so far."""
         if hasattr(self, "log"):
             self.log.groups.resolve_axes()
 
     def poll(self) -> None:
-        """Rows of accelerator collectives follow when their stamps resolve."""
+        """Write rows of accelerator collectives whose stamps are resolved."""
         if hasattr(self, "log"):
             self.log.resolve_device_times()
 
@@ -120,7 +120,7 @@ def _enter(
     log = source.log
     group = log.groups.of(pg)
     op = method.op
-    # whether the options ask for a call that is complete when it returns
+    # asyncOp False: the call is complete when it returns
     options = args[-1] if args and "opts" not in kwargs else kwargs.get("opts")
     blocking = name == "monitored_barrier" or getattr(options, "asyncOp", True) is False
     peer = tag = UNKNOWN
@@ -138,7 +138,7 @@ def _peer_in_group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def _payload(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Payload:
-    """What this member puts in; what it gets out where it puts nothing in."""
+    """This member's input, or its output where it has no input."""
     values = args + tuple(kwargs.values()) if kwargs else args  # torch passes these by position
     if not 0 <= method.input_at < len(values):
         return NOTHING
@@ -147,7 +147,7 @@ def _payload(method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> P
 
 @guarded("collectives.issued")
 def _issued(source: Collectives, instance: Instance, work: Any) -> None:
-    """The call has returned: done, or a Work to be waited for, or part of a coalesced batch."""
+    """The call has returned: it is complete, or has a Work to wait for, or is in a batch."""
     log = source.log
     log.issued(instance)
     coalescing = source.coalescing
@@ -172,7 +172,7 @@ def _refused(source: Collectives, instance: Instance) -> None:
 
 @guarded("collectives.wait_begins")
 def _wait_begins(source: Collectives, work: Any) -> tuple[list[Instance], Mark] | None:
-    """Begin the blocking span; a call that blocks as a whole has begun it already."""
+    """Begin the blocking span, unless the call that blocks has begun it already."""
     instances = source.works.get(id(work))
     if not instances or "collectives.wait_ends" in disabled:
         return None
@@ -262,8 +262,8 @@ def _end_coalescing(source: Collectives, original: Any) -> Callable[..., Any]:
 def _posing_as(original: Any, name: str, wrapper: Any) -> Callable[..., Any]:
     """The wrapper under the original's name, down to its frames.
 
-    pybind11 asks by the running frame's name whether a Python override is calling back; under
-    another name a Python subclass of a wrapped class would recurse for ever. Dynamo keeps out.
+    pybind11 uses the running frame's name to see whether a Python override calls back; under
+    another name a Python subclass of a wrapped class would recurse forever. Dynamo skips it.
     """
     wrapper.__code__ = wrapper.__code__.replace(co_name=name, co_qualname=name)
     wrapper.__name__ = wrapper.__qualname__ = name

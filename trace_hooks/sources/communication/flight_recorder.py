@@ -1,11 +1,10 @@
 """Collectives that only torch's Flight Recorder saw: DDP's reducer, compiled regions, other C++.
 
-Wrappers notice a gap in a group's numbers for next to nothing; only then, and seldom enough to cost
+Wrappers notice a gap in a group's numbers at almost no cost. Only then, and rarely enough to cost
 at most MAX_SHARE of the time, the drain thread reads the recorder and fills the gap. Its times say
-when a collective was created, not when it ran: rows have no end. On gloo a collective that failed
-on its time-out is "completed" here (specs: hooks), so the ring and the wrappers go first. What it
-knows of a group is read for the last time before the group is shut down, for most jobs destroy
-their groups before they exit.
+when a collective was created, not when it ran: rows have no end. On gloo the recorder calls a
+collective "completed" that failed on its time-out, so rows of the wrappers take precedence. A group
+is read a last time before it is shut down, because most jobs destroy their groups before they exit.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ class FlightRecorder(Source):
             return
         self._log: CollectiveLog = log_of(self.recorder)
         self._anchor = Anchor()
-        self._next_record: Counter[str] = Counter()  # by recorder, which number their records
+        self._next_record: Counter[str] = Counter()  # by recorder; each numbers its own records
         self._not_before_ns = 0
-        self._under_way: set[tuple[int, int]] = set()  # (group_id, seq) met before their end
+        self._under_way: set[tuple[int, int]] = set()  # (group_id, seq) read before their end
         self._steps: deque[tuple[int, int]] = deque(maxlen=STEPS_KEPT)  # (begin_ns, step)
         self._reading = threading.RLock()  # the drain thread polls; re-entrant for LOCK_S's reason
         self._patches.replace(distributed.ProcessGroup, "shutdown", partial(_shutdown, self))
@@ -82,17 +81,17 @@ class FlightRecorder(Source):
         self._available = False
 
     def read_last(self, last: bool = True) -> None:
-        """Fill the gaps there are now; `last`: what has not completed by now is told as it is."""
+        """Fill the gaps there are now; `last`: also with collectives that have not completed."""
         if self._available and self._pid == os.getpid() and self._has_gaps():
             self._read(last)
 
     def step_begin(self) -> None:
-        """Remember when the step began: what is read later belongs to the step it ran in."""
+        """Remember when the step began, to find the step of entries that are read later."""
         if self._available:
-            self._steps.append((now(), self.recorder.step))
+            self._steps.append((now(), self.rank_state.step))
 
     def poll(self) -> None:
-        """Read where a group has counted more than the wrappers saw, if it is time."""
+        """Read where a group has counted more than the wrappers saw, if a read is due."""
         if self._available and now() >= self._not_before_ns and self._has_gaps():
             self._read(last=False)
 
@@ -143,7 +142,7 @@ class FlightRecorder(Source):
             self._forget_overwritten(groups[name], number)
 
     def _settle(self, entry: flight_dump.Entry, group: Group, last: bool) -> bool:
-        """Write the row of an entry no wrapper saw; whether nothing more is to be learnt of it."""
+        """Write the row of an entry that no wrapper saw; False where it has to be read again."""
         count = _count_at(entry, group)
         if count not in group.unseen:
             return count <= group.claimed + group.p2p_counted + group.surplus
@@ -159,13 +158,13 @@ class FlightRecorder(Source):
         return True
 
     def _announce(self, row: CollectiveRow) -> None:
-        """Under way: the ring tells of it should it never end."""
+        """Write it to the ring once, in case it never ends."""
         key = (row.group_id, row.seq)
         if key in self._under_way:
             return
         self._under_way.add(key)
-        if self.recorder.ring is not None:
-            self.recorder.ring.write(
+        if self.rank_state.ring is not None:
+            self.rank_state.ring.write(
                 row.group_id,
                 row.seq,
                 row.op,
@@ -178,7 +177,7 @@ class FlightRecorder(Source):
             )
 
     def _forget_overwritten(self, group: Group, newest: int) -> None:
-        """Gaps older than the newest entry that no entry filled were overwritten: dropped."""
+        """Drop gaps older than the newest entry: the recorder has overwritten their entries."""
         for count in [count for count in group.unseen if count < newest]:
             if (group.group_id, group.unseen[count]) not in self._under_way:
                 del group.unseen[count]
@@ -205,8 +204,8 @@ class FlightRecorder(Source):
 
     def _step_at(self, at_ns: int) -> int:
         steps = list(self._steps)
-        found = bisect_right(steps, at_ns, key=lambda step: step[0])
-        return steps[found - 1][1] if found else BEFORE_FIRST_STEP
+        num_begun = bisect_right(steps, at_ns, key=lambda step: step[0])
+        return steps[num_begun - 1][1] if num_begun else BEFORE_FIRST_STEP
 
 
 def _shutdown(source: FlightRecorder, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -226,7 +225,7 @@ def _before_shutdown(source: FlightRecorder, pg: Any) -> None:
 
 
 def _count_at(entry: flight_dump.Entry, group: Group) -> int:
-    """What the group had counted with this entry: gloo counts messages, too, NCCL does not."""
+    """The group's count at this entry: gloo counts messages as well, NCCL does not."""
     return int(entry["op_id"] if group.backend == "gloo" else entry["collective_seq_id"])
 
 

@@ -1,7 +1,7 @@
 """Functional collectives (DTensor, tensor parallel), seen where Python calls their operators.
 
-`torch.ops._c10d_functional.all_reduce` is an OpOverloadPacket; what it calls is replaced inside the
-packet, so the packet itself, which torch.compile recognises by identity, stays. An operator issues
+`torch.ops._c10d_functional.all_reduce` is an OpOverloadPacket. The operator inside it is replaced,
+so the packet, which torch.compile recognises by identity, stays. An operator issues
 its collective and returns; `wait_tensor` on its result ends it. Inside a compiled region nothing is
 recorded here: those collectives come from the Flight Recorder. Verified with torch 2.13.
 """
@@ -82,7 +82,7 @@ class FunctionalCollectives(Source):
         self.active = True
 
     def uninstall(self) -> None:
-        """Restore the packets; results nobody has waited for become rows without an end."""
+        """Restore the packets; results that were never waited for become rows without an end."""
         self.active = False
         self._patches.restore()
         if hasattr(self, "results"):
@@ -148,9 +148,10 @@ class Waited(NamedTuple):
 
 
 def _eager_types() -> tuple[frozenset[type], frozenset[type]]:
-    """Types of tensors whose collectives really run, and of those that are really waited for.
+    """Types of tensors whose collectives run, and of those that a wait really blocks on.
 
-    Fakes, functional tensors and proxies trace. An AsyncCollectiveTensor waits for the one in it.
+    Fakes, functional tensors and proxies only trace; an AsyncCollectiveTensor waits for its inner
+    one.
     """
     import torch
     from torch.distributed._functional_collectives import AsyncCollectiveTensor

@@ -1,12 +1,11 @@
-"""Process groups: who is in them, what they are called in the data, which number comes next.
+"""Process groups: their members, their ids in the data, and the number of the next collective.
 
-Members must give one instance of a collective the same number without talking to each other, also
-where half of the instances are seen by Python wrappers and the rest by torch's Flight Recorder.
-So the number comes from what the process group itself has counted, put right in three ways: gloo
-also counts point-to-point operations, which members do not share; it counts a list reduce-scatter
-once per member and a monitored barrier differently on every rank; and a group with two backends
-counts one of them only. What such a call added beside one is measured around it. Seen with
-torch 2.13, gloo; the tests hold it.
+Members must give one instance of a collective the same number without communicating, also where
+Python wrappers see half of the instances and torch's Flight Recorder the rest. So the number comes
+from the process group's own count, with three corrections: gloo also counts point-to-point
+operations, which members do not share; it counts a list reduce-scatter once per member and a
+monitored barrier differently on every rank; and a group with two backends counts one of them only.
+The surplus of such a call is measured around it. Observed with torch 2.13 and gloo, and tested.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ KIND_OF_AXIS = {
 }
 
 LOCK_S = 0.5
-"""How long the drain thread waits for a lock: a signal handler that stops the tracer, and so waits
-for the drain thread, may have interrupted the training thread while it held one. Locks are
+"""The drain thread waits this long for a lock. A signal handler that stops the tracer waits for the
+drain thread, and may have interrupted the training thread while that held a lock. Locks are
 re-entrant for the same reason."""
 
 
@@ -55,9 +54,9 @@ class Group:
         self.claimed = 0  # number of the last collective that a wrapper entered
         self.unseen: dict[int, int] = {}  # the group's own count: our number, not yet a row
         self.in_call = 0  # wrapped calls whose numbers are not final yet
-        self.lock = threading.RLock()  # the drain thread looks at the numbers, too; see LOCK_S
+        self.lock = threading.RLock()  # the drain thread reads the numbers as well; see LOCK_S
         self.p2p_counted = 0  # point-to-point operations among the group's own count
-        self.surplus = 0  # what the group counted beyond one a collective; negative: not at all
+        self.surplus = 0  # counted beyond one per collective; negative: not counted at all
         self._p2p: dict[tuple[int, int, int], int] = {}
         self._by_backend = True
 
@@ -67,7 +66,7 @@ class Group:
         return KIND_OF_AXIS.get(self.axis, "other_comm")
 
     def count(self) -> int:
-        """Operations the group itself has counted; its wrappers' own count where it has none."""
+        """Operations that the group has counted; the wrappers' count where it has none."""
         if self._by_backend and (pg := self.pg()) is not None:
             try:
                 number: int = pg._get_sequence_number_for_group()
@@ -78,7 +77,7 @@ class Group:
         return self.claimed + self.p2p_counted + self.surplus
 
     def note_unseen(self) -> int:
-        """Remember the collectives no wrapper entered (DDP's, compiled ones); returns count()."""
+        """Note the collectives that no wrapper entered (DDP's, compiled ones); return count()."""
         count = self.count()
         others = self.p2p_counted + self.surplus
         number = count - others
@@ -97,13 +96,13 @@ class Group:
 
 
 class Groups:
-    """The process groups this rank has met; writes the `groups` row of each once."""
+    """The process groups that this rank uses; writes the `groups` row of each once."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._known: dict[int, Group] = {}  # by id() of the ProcessGroup
         self._ordinals: dict[tuple[int, ...], int] = {}
-        self._lock = threading.RLock()  # the drain thread meets groups as well
+        self._lock = threading.RLock()  # the drain thread adds groups as well
 
     def of(self, pg: Any) -> Group:
         """Group of a torch ProcessGroup."""
@@ -118,10 +117,10 @@ class Groups:
         return group
 
     def scan(self) -> list[Group]:
-        """Meet all groups there are, in the order of their creation, which members share.
+        """Add all groups there are, in the order of their creation, which members share.
 
-        One that another thread is just making is not in all of torch's tables yet: it and those
-        after it are met by the next look.
+        A group that another thread is just making is not in all of torch's tables yet: the next
+        call adds it and those after it.
         """
         from torch.distributed import distributed_c10d
 
@@ -141,7 +140,7 @@ class Groups:
             self._lock.release()
 
     def start_from_now(self, last_numbers: dict[str, int]) -> None:
-        """Take what the groups have done until now as past.
+        """Begin to number where the groups stand now.
 
         `last_numbers`: the Flight Recorder's last number by group name; what a group counts beyond
         it were point-to-point operations.
@@ -161,7 +160,7 @@ class Groups:
         named = axis_of_name(group.desc)
         if named is not None:
             return "dp" if named.startswith("dp") else named
-        layout = self._recorder.layout
+        layout = self._recorder.rank_state.layout
         return "unknown" if layout is None else layout.axis_of(group.ranks)
 
     def _meet(self, pg: Any, ranks: tuple[int, ...]) -> Group:
@@ -187,7 +186,7 @@ def _in_group_order(group_rank_of: dict[int, int]) -> tuple[int, ...]:
 
 
 def _ranks_of(pg: Any) -> tuple[int, ...]:
-    """Global ranks of a group torch's registry does not hold, 0 .. size - 1 where unknown."""
+    """Global ranks of a group that torch's registry lacks; 0 .. size - 1 where unknown."""
     from torch.distributed import distributed_c10d
 
     try:

@@ -1,6 +1,6 @@
 """From tensors of a model to frames: rows are picked and pooled on the device, the copy to the host
-is asynchronous (on a CPU one pass into memory that is there already), what costs time on the host
-(scaling, encoding) is the drain thread's.
+is asynchronous (on a CPU one pass into memory that is there already), and the drain thread does
+what costs time on the host (scaling, encoding).
 
 Shapes: N frames, R rows, C columns.
 """
@@ -24,25 +24,25 @@ from trace_hooks.protocol.frames import MAX_VALUES, Frame, stored
 from trace_hooks.protocol.watches import Watch
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
-from trace_hooks.recording.token_names import TokenTexts
 from trace_hooks.sources.inspection.host_buffers import HostBuffers
+from trace_hooks.sources.inspection.token_names import TokenNames
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a tensor that a watch wants. `slice`: of this rank's; `begin`: in the whole."""
+    """Watched rows of a tensor. `slice`: among this rank's; `begin`: in the whole tensor."""
 
     slice: slice
     begin: int
     every: int
 
     def of(self, num_rows: int) -> int:
-        """How many rows these are."""
+        """Number of these rows in a tensor of `num_rows`."""
         return len(range(num_rows)[self.slice])
 
 
 def wanted_rows(watch: Watch, num_rows: int, num_columns: int, first: int = 0) -> Rows | None:
-    """Which of `num_rows` rows, the first of them `first` of the whole; None where none is."""
+    """Watched ones of `num_rows` rows, which begin with row `first` of the whole; or None."""
     low, high = (0, num_rows) if watch.tokens is None else (watch.tokens[0], watch.tokens[1] + 1)
     if watch.tokens is not None:
         low, high = max(0, low - first), min(num_rows, high - first)
@@ -54,13 +54,13 @@ def wanted_rows(watch: Watch, num_rows: int, num_columns: int, first: int = 0) -
 
 
 def size_of(watch: Watch, num_rows: int, num_columns: int) -> tuple[int, int]:
-    """Rows and columns of a frame of so many, once it is pooled."""
+    """Rows and columns of a frame after pooling."""
     most = watch.size or max(num_rows, num_columns)
     return min(num_rows, most), min(num_columns, most)
 
 
 def pooled(values_NRC: Tensor, size: int | None) -> Tensor:
-    """At most `size` rows and columns, means of those they stand for, float32; else as given."""
+    """Means over blocks, float32, so that `size` rows and columns remain; small ones as given."""
     num_rows, num_columns = values_NRC.shape[-2:]
     if size is None or (num_rows <= size and num_columns <= size):
         return values_NRC
@@ -74,12 +74,12 @@ def pooled(values_NRC: Tensor, size: int | None) -> Tensor:
 
 @dataclass(eq=False)
 class Capture:
-    """Frames of one call of a hook, on their way to the host.
+    """Frames of one hooked call, being copied to the host.
 
-    `common`: columns that all of them have; `each`: those in which they differ, N; `values`:
+    `common`: columns with the same value in all frames; `each`: N dicts of the others; `values`:
     (N, R, C), the job's own memory until `to_host` has begun to copy it, float32 from then on.
-    `names`: what becomes the labels, ids of tokens: the second half of the columns for the first,
-    or the values themselves for those that have a text.
+    `names`: where the token ids of the labels are: "second half" of the columns, which then label
+    the first half, or "values" themselves, for those that have a text.
     """
 
     common: dict[str, Any]
@@ -87,9 +87,9 @@ class Capture:
     values: Tensor
     dtype: str = "float16"
     names: str = ""
-    part: int = 0  # id of the part it is of
-    active: ActiveWatch | None = None  # whose it is
-    is_counted: bool = True  # as frames of the watch
+    part: int = 0  # id of the captured part
+    active: ActiveWatch | None = None  # the watch it is for
+    is_counted: bool = True  # among the frames of the watch
     ts_ns: int = field(default_factory=now)
     _pinned: PinnedCopy | None = None
 
@@ -103,7 +103,7 @@ class Capture:
             self.values = buffers.take(device.shape).copy_(device)
 
     def release(self, buffers: HostBuffers) -> None:
-        """The values are read no more; pinned memory torch keeps for the next by itself."""
+        """Give the memory of the values back; torch reuses pinned memory by itself."""
         if self._pinned is None:
             buffers.give(self.values)
 
@@ -113,10 +113,10 @@ class Capture:
 
     @property
     def is_lost(self) -> bool:
-        """Whether they never will: the device has failed."""
+        """Whether they never will, because the device has failed."""
         return self._pinned is not None and self._pinned.is_lost
 
-    def frames(self, texts: TokenTexts) -> Iterator[Frame]:
+    def frames(self, texts: TokenNames) -> Iterator[Frame]:
         """The frames (drain thread, after is_ready); `texts`: of tokens."""
         unix_ns = self.ts_ns + time.time_ns() - now()
         values_NRC, labels = self.values.numpy(), None
@@ -125,54 +125,56 @@ class Capture:
             values_NRC, ids_NRC = np.split(values_NRC, 2, axis=-1)
         if self.names and (texts.has_texts or self.names != "values"):
             labels = [texts.labels(ids.astype(int).ravel().tolist()) for ids in ids_NRC]
-        for at, (one, values) in enumerate(zip(self.each, values_NRC, strict=True)):
+        for index, (differing, values) in enumerate(zip(self.each, values_NRC, strict=True)):
             numbers = stored(values, self.dtype, _halved)
             yield Frame(
                 **self.common,
-                **one,
+                **differing,
                 ts_ns=unix_ns,
                 shape=values.shape,
                 dtype=numbers.dtype,
                 scale=numbers.scale,
                 zero=numbers.zero,
                 data=numbers.data,
-                labels=None if labels is None else labels[at],
+                labels=None if labels is None else labels[index],
             )
 
 
 def _halved(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
-    """The same as numpy's, in a tenth of its time."""
+    """Rounding to float16 as numpy does it, in a tenth of the time."""
     halves: npt.NDArray[np.float16] = torch.from_numpy(values).half().numpy()
     return halves.astype("<f2", copy=False)
 
 
 MAX_STEP_BYTES = 64 << 20
-"""Bytes that one watch takes in one step at most, on one rank."""
+"""Most bytes of one watch in one step, on one rank."""
 
 
 @contextmanager
 def charged(due: Sequence[ActiveWatch]) -> Iterator[None]:
-    """Charge a whole hook to the watches that are due: what none of them has counted as its own
-    (finding out where a call belongs and who wants it) they share.
+    """Charge a whole hook to the watches that are due.
+
+    They share the time that none of them has counted as its own: finding out where a call belongs
+    and which watch captures it.
     """
-    begun_ns, own_ns = thread_cpu(), sum(one.cost_ns for one in due)
+    begun_ns, own_ns = thread_cpu(), sum(active.cost_ns for active in due)
     try:
         yield
     finally:
-        own_ns -= sum(one.cost_ns for one in due)
+        own_ns -= sum(active.cost_ns for active in due)
         shared_ns = thread_cpu() - begun_ns + own_ns
-        for one in due:
-            one.cost_ns += shared_ns // len(due)
+        for active in due:
+            active.cost_ns += shared_ns // len(due)
 
 
 NOTHING_SEEN = (
-    "this rank has seen nothing of it: attention inside compiled regions or without a fused kernel "
-    "is not visible, nor what another rank speaks for"
+    "this rank has captured nothing of it: attention inside compiled regions or without a fused "
+    "kernel is not visible, and of copies only one rank captures"
 )
 
 
 class ActiveWatch:
-    """A watch under way and what it has cost."""
+    """A watch in progress and what it has cost."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
@@ -183,7 +185,7 @@ class ActiveWatch:
         self.num_bytes = 0
         self.cost_ns = 0  # CPU time of the training thread
         self.drain_ns = 0  # CPU time of the drain thread: encoding and writing
-        self.note = ""  # what is not seen of it, and why
+        self.note = ""  # what is not captured, and why
         self._owed = 0.0  # bytes above what bytes_per_s has allowed so far
         self._at_s = monotonic()
         self._step_bytes = 0
@@ -208,11 +210,11 @@ class ActiveWatch:
         return self.watch.until is not None and step > self.watch.until
 
     def wants(self, layer: int) -> bool:
-        """Whether it is about a layer."""
+        """Whether it includes a layer."""
         return self.watch.layers is None or layer in self.watch.layers
 
     def allows(self, num_frames: int, num_bytes: int) -> bool:
-        """Take frames of so many bytes in all, if they fit into the step; else count them."""
+        """Account for frames of this many bytes; False, and a count, where they exceed the step."""
         if self._step_bytes + num_bytes > MAX_STEP_BYTES:
             self.left_out += num_frames
             return False
@@ -223,11 +225,11 @@ class ActiveWatch:
         return True
 
     def forget(self, num_frames: int) -> None:
-        """So many frames were dropped again; what they have cost stays."""
+        """Uncount frames that were dropped again; their cost stays."""
         self.frames -= num_frames
 
     def status(self) -> dict[str, Any]:
-        """What it has done so far: JSON."""
+        """What it has captured and cost so far, as JSON."""
         return {
             "id": self.watch.id,
             "steps": self.steps,

@@ -1,8 +1,8 @@
-"""Memory of the host that captures are copied into, used again and again.
+"""Reused host memory that captures are copied into.
 
-Memory taken anew for each capture, and given back by another thread, costs training more than the
-copy: the kernel hands out pages of zeros one by one, to the hook and, where the allocator was left
-without memory at hand, to the step that goes on. None of that is in the hook's own time.
+Memory that is allocated for each capture, and freed by another thread, costs training more than the
+copy: the kernel hands out zeroed pages one by one, to the hook and, where the allocator has no free
+memory left, to the step that follows. None of that shows in the hook's own time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 MAX_FREE_BYTES = 64 << 20
-"""Kept for captures to come; more than that goes back to the allocator."""
+"""Bytes kept for later captures; more goes back to the allocator."""
 
 
 class HostBuffers:
@@ -27,7 +27,7 @@ class HostBuffers:
         self._given = self._taken = 0  # bytes, each counted by one thread
 
     def take(self, shape: torch.Size) -> Tensor:
-        """Memory of a shape, float32, with any values in it."""
+        """Uninitialised float32 memory of a shape."""
         count = math.prod(shape)
         try:
             flat = self._free[count].pop()
@@ -38,13 +38,13 @@ class HostBuffers:
         return flat.view(shape)
 
     def give(self, buffer: Tensor) -> None:
-        """Nobody reads it any more."""
+        """Keep a buffer that is not read any more."""
         if self._given - self._taken + buffer.nbytes <= MAX_FREE_BYTES:
             self._given += buffer.nbytes
             self._free[buffer.numel()].append(buffer.view(-1))
 
     def clear(self) -> None:
-        """What is asked for from now on has other sizes."""
+        """Free all buffers: later captures have other sizes."""
         for size in list(self._free):
             for flat in list(self._free.pop(size)):
                 self._taken += flat.nbytes

@@ -1,21 +1,20 @@
-"""Changes a model while it trains, for those who ask: noise, bit flips, offsets, ablated heads.
+"""Changes a model while it trains, on request: noise, bit flips, offsets, ablated heads.
 
-A perturbation (trace_hooks/protocol/perturbations.py) says what; there is none without one, nor in
-a job that was not started with `allow_perturbation`. Weights are changed when a step of its window
-begins and copied back, bit for bit, before the first optimizer steps: forward and backward see the
-change, the optimizer does not. Activations are changed on their way out of a module
+A perturbation (trace_hooks/protocol/perturbations.py) says what; nothing changes without one, nor
+in a job that was not started with `allow_perturbation`. Weights are changed when a step of its
+window begins and copied back, bit for bit, before the first optimizer steps: forward and backward
+see the change, the optimizer does not. Activations are changed on their way out of a module
 (perturbed_outputs.py), gradients pass through. It ends with its window, at the end of tracing, and
 with the first error of a hook here.
 
-Every rank changes its own layers and heads, numbered over the whole model; numbers are the same
-where tensor-parallel ranks hold the same tensor, others where they hold parts.
+Every rank changes its own layers and heads, numbered over the whole model. Random numbers are equal
+where tensor-parallel ranks hold the same tensor, and differ where they hold parts of it.
 Misses: compiled parts, outputs that are neither tensor nor tuple; weights before the first step of
-a torch optimizer has been seen (nobody would take them back). Something else than a torch optimizer
-that changes weights in such a step is undone; optimizers that step within the backward pass take
-weights back there. Micro-batches that are not numbered (gradient accumulation by hand) get the same
-noise within a step.
-Costs: without a perturbation, an integer check a step; with one of weights, a copy of what it
-changes.
+a torch optimizer (no hook would restore them). Changes to weights in such a step by anything but a
+torch optimizer are undone; optimizers that step within the backward pass restore weights there.
+Micro-batches without numbers (gradient accumulation by hand) get the same noise within a step.
+Costs: without a perturbation, an integer check a step; with one of weights, a copy of the changed
+values.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from trace_hooks.protocol.perturbations import MARK, PERTURB, Perturbation
 from trace_hooks.protocol.watches import Ack
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.perturbation.perturbation_list import PerturbationList
 from trace_hooks.sources.perturbation.perturbed_outputs import (
+    ActivePerturbation,
     OrElse,
     PerturbedOutputs,
-    Under,
     draw_of,
 )
 from trace_hooks.sources.perturbation.perturbed_values import changed, extent_of
@@ -53,97 +52,103 @@ class Perturbing(Source):
 
     name = "perturbing"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
-        self._asked = PerturbationList(recorder, self._places)
-        self._under: dict[str, Under] = {}
-        self._kept: list[tuple[Tensor, Tensor]] = []  # (changed extent, what it was), in order
-        self._outputs = PerturbedOutputs(recorder, self._places, self._under, self._failed)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
+        self._requested = PerturbationList(context, self._places)
+        self._active: dict[str, ActivePerturbation] = {}
+        self._kept: list[tuple[Tensor, Tensor]] = []  # (changed extent, values before), in order
+        self._outputs = PerturbedOutputs(context, self._places, self._active, self._failed)
         self._has_stepped = False  # a torch optimizer has
         self._handle: Any = None
 
     def install(self) -> None:
-        """Take commands; where the job allows it, hook what takes weights back.
+        """Register the command; where the job allows it, hook the restoring of weights.
 
-        Before those who look at weights: they see what the optimizer gets.
+        Installed before the sources that read weights, so that they see what the optimizer gets.
         """
-        self.recorder.live.commands.register(PERTURB, self._command)
-        self.recorder.live.about["allow_perturbation"] = lambda: self.recorder.allow_perturbation
-        self.recorder.live.beats["perturbations"] = self._asked.to_json
-        if self.recorder.allow_perturbation:
+        live, is_allowed = self.context.live, self.context.options.allow_perturbation
+        live.commands.register(PERTURB, self._command)
+        live.about["allow_perturbation"] = lambda: is_allowed
+        live.beats["perturbations"] = self._requested.to_json
+        if is_allowed:
             self._handle = register_optimizer_step_pre_hook(self._before_optimizer)
 
     def uninstall(self) -> None:
-        """End what is under way."""
+        """End what is in progress."""
         self._end_all("tracing ends")
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
 
     def ask(self, value: Any) -> Ack:
-        """Begin the perturbation that a JSON object is, or end one: {"end": id}. Any thread."""
-        return self._asked.ask(value)
+        """Begin the perturbation in a JSON object, or end one: {"end": id}. Any thread."""
+        return self._requested.ask(value)
 
     def step_begin(self) -> None:
-        """Begin and end what is due, and change weights."""
-        if not self._asked.number and not self._under:
+        """Begin and end the perturbations that are due, and change weights."""
+        if not self._requested.number and not self._active:
             return
-        self._take_back()  # of a step that no optimizer ended
-        step = self.recorder.step
-        wanted = self._asked.current()
-        for name, under in list(self._under.items()):
-            if wanted.get(name) is not under.asked:
-                self._end(under, "somebody ended it")
-        for asked in wanted.values():
-            if asked.steps[1] < step:
-                self._forget(asked)
-        due = [one for one in wanted.values() if one.steps[0] <= step <= one.steps[1]]
+        self._restore()  # after a step that no optimizer ended
+        step = self.rank_state.step
+        wanted = self._requested.current()
+        for name, active in list(self._active.items()):
+            if wanted.get(name) is not active.request:
+                self._end(active, "somebody ended it")
+        for request in wanted.values():
+            if request.steps[1] < step:
+                self._forget(request)
+        due = [
+            request for request in wanted.values() if request.steps[0] <= step <= request.steps[1]
+        ]
         if due:
-            self._outputs.coordinates = coordinates(self.recorder)
+            self._outputs.coordinates = coordinates(self.rank_state.layout)
             with OrElse(self._failed):
-                for asked in due:
-                    self._perturb(asked)
+                for request in due:
+                    self._perturb(request)
 
     def step_end(self) -> None:
-        """Weights are back at the latest now, and what was to last until this step is over."""
-        if not self._under:
+        """Restore weights, if no optimizer step has, and end what was to last until this step."""
+        if not self._active:
             return
-        self._take_back()
-        for under in list(self._under.values()):
-            if under.asked.steps[1] <= self.recorder.step:
-                self._forget(under.asked)
+        self._restore()
+        for active in list(self._active.values()):
+            if active.request.steps[1] <= self.rank_state.step:
+                self._forget(active.request)
 
     def _command(self, value: Any) -> str:
-        """The server's; raises ValueError of one sentence."""
+        """Carry out the server's command; raises ValueError of one sentence."""
         ack = self.ask(value)
         if not ack.ok:
             raise ValueError(ack.text)
         return ack.text
 
-    def _perturb(self, asked: Perturbation) -> None:
-        """Do what is asked in this step."""
-        under = self._under.get(asked.id)
-        if under is None:
-            under = self._under[asked.id] = Under(asked)
-            self._mark(asked, "begins", event="begin")
-            if asked.target != "weights":
-                self._outputs.hook(under)
-        under.steps += 1
-        if asked.target == "weights":
+    def _perturb(self, request: Perturbation) -> None:
+        """Apply a perturbation to this step."""
+        active = self._active.get(request.id)
+        if active is None:
+            active = self._active[request.id] = ActivePerturbation(request)
+            self._mark(request, "begins", event="begin")
+            if request.target != "weights":
+                self._outputs.hook(active)
+        active.steps += 1
+        if request.target == "weights":
             if self._has_stepped:
-                self._perturb_weights(under)
+                self._perturb_weights(active)
             else:
-                self._end(under, "no torch optimizer has stepped yet, nobody would take it back")
+                self._end(
+                    active,
+                    "no torch optimizer has stepped yet, so nothing would restore the weights",
+                )
 
     @torch.no_grad()
-    def _perturb_weights(self, under: Under) -> None:
-        asked = under.asked
-        for model, stage in list(self.recorder.models.values()):
+    def _perturb_weights(self, active: ActivePerturbation) -> None:
+        request = active.request
+        for model, stage in list(self.context.models.roots.values()):
             for path, parameter in model.named_parameters():
-                if self._places.parameter_layer(path, stage) != asked.layer:
+                if self._places.parameter_layer(path, stage) != request.layer:
                     continue
-                if asked.module is not None and parameter_place(path).tensor != asked.module:
+                if request.module is not None and parameter_place(path).tensor != request.module:
                     continue
                 own = own_part(parameter)
                 if own is None:
@@ -151,71 +156,71 @@ class Perturbing(Source):
                 shard = own[1]
                 if getattr(parameter, "tensor_model_parallel", False):  # Megatron's mark
                     shard = f"tp={self._outputs.coordinates.get('tp', 0)}"
-                draw = draw_of(asked, self.recorder.step, plain_path(path), shard)
-                # .data: a graph that somebody has kept is not told, and goes on
-                extent = extent_of(own[0].data, asked.extent, draw)
+                draw = draw_of(request, self.rank_state.step, plain_path(path), shard)
+                # .data: autograd does not notice, so a kept graph still works
+                extent = extent_of(own[0].data, request.extent, draw)
                 self._kept.append((extent, extent.clone()))
-                extent.copy_(changed(extent, asked, draw))
-                under.tensors += 1
+                extent.copy_(changed(extent, request, draw))
+                active.tensors += 1
 
     def _before_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling():  # such a step is not seen at each run
+        if is_compiling():  # a compiled step does not call hooks at each run
             return
         self._has_stepped = True
         if self._kept:
-            self._take_back_now()
+            self._guarded_restore()
 
     @guarded("perturbing.take_back", stays_on=True)
-    def _take_back_now(self) -> None:
-        self._take_back()
+    def _guarded_restore(self) -> None:
+        self._restore()
 
     @torch.no_grad()
-    def _take_back(self) -> None:
-        """Weights as they were, the last changed first."""
+    def _restore(self) -> None:
+        """Restore the weights, the last changed first."""
         while self._kept:
             extent, before = self._kept[-1]
             extent.copy_(before)
             self._kept.pop()
 
-    def _end(self, under: Under, why: str) -> None:
-        """Take one away whose weights are back."""
-        self._under.pop(under.asked.id, None)
-        for handle in under.handles:
+    def _end(self, active: ActivePerturbation, why: str) -> None:
+        """End one whose weights are restored."""
+        self._active.pop(active.request.id, None)
+        for handle in active.handles:
             handle.remove()
         self._outputs.listen()
-        self._asked.forget(under.asked)
-        met = f"{under.tensors} times a tensor" if under.tensors else "nothing"
+        self._requested.forget(active.request)
+        met = f"{active.tensors} times a tensor" if active.tensors else "nothing"
         self._mark(
-            under.asked,
-            f"ended, {why}: in {under.steps} steps it changed {met}",
+            active.request,
+            f"ended, {why}: in {active.steps} steps it changed {met}",
             event="end",
             why=why,
-            num_steps=under.steps,
-            num_tensors=under.tensors,
+            num_steps=active.steps,
+            num_tensors=active.tensors,
         )
 
-    def _forget(self, asked: Perturbation) -> None:
-        """One is over."""
-        under = self._under.get(asked.id)
-        if under is not None:
-            self._end(under, "its steps are over")
-        self._asked.forget(asked)
+    def _forget(self, request: Perturbation) -> None:
+        """End one whose steps are over."""
+        active = self._active.get(request.id)
+        if active is not None:
+            self._end(active, "its steps are over")
+        self._requested.forget(request)
 
     def _failed(self) -> None:
         self._end_all("it failed")
 
     def _end_all(self, why: str) -> None:
-        """Weights first."""
-        self._take_back()
-        for under in list(self._under.values()):
-            self._end(under, why)
-        self._asked.clear()
+        """Restore weights, then end all."""
+        self._restore()
+        for active in list(self._active.values()):
+            self._end(active, why)
+        self._requested.clear()
 
-    def _mark(self, asked: Perturbation, what: str, **told: Any) -> None:
+    def _mark(self, request: Perturbation, what: str, **args: Any) -> None:
         self.recorder.add_row(
             "marks",
             ts_ns=now(),
             kind=MARK,
-            text=f"perturbation {asked.id} {what} ({asked.text})",
-            args=json.dumps(asked.to_json() | told),
+            text=f"perturbation {request.id} {what} ({request.text})",
+            args=json.dumps(request.to_json() | args),
         )

@@ -1,8 +1,8 @@
-"""What each kind of perturbation makes of the values of a tensor.
+"""How each kind of perturbation changes the values of a tensor.
 
-Numbers come from a generator of their own: the job's random state is not touched. A tensor's
-numbers depend on what they are drawn for and on nothing else, so ranks that hold the same tensor
-draw the same, and a recomputed forward draws what the first one did.
+Numbers come from generators of their own: the job's random state is not touched. A tensor's numbers
+depend only on what they are drawn for, so ranks that hold the same tensor draw the same numbers,
+and a recomputed forward draws those of the first one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class Draw:
-    """Random numbers for one tensor, named by what they are drawn for."""
+    """Random numbers for one tensor; `names` say what they are drawn for."""
 
     def __init__(self, *names: object) -> None:
         digest = hashlib.blake2b(repr(names).encode(), digest_size=8).digest()
@@ -32,25 +32,25 @@ class Draw:
         self.random = random.Random(self._seed)
 
     def generator(self, device: torch.device) -> torch.Generator:
-        """Of a device; the same numbers each time."""
+        """A generator on a device, which returns the same numbers each time."""
         return torch.Generator(device).manual_seed(self._seed)
 
 
-def changed(values: Tensor, asked: Perturbation, draw: Draw) -> Tensor:
-    """A new tensor of the same shape; gradients pass as the values do, a flipped bit unseen."""
-    strength = asked.strength or 0.0
-    if asked.kind == "offset":
+def changed(values: Tensor, request: Perturbation, draw: Draw) -> Tensor:
+    """A changed copy; gradients pass through the change, but ignore a flipped bit."""
+    strength = request.strength or 0.0
+    if request.kind == "offset":
         return values + strength
-    if asked.kind == "ablate":  # not times 0: that would keep NaN
+    if request.kind == "ablate":  # times 0 would keep NaN
         return values.masked_fill(torch.ones((), dtype=torch.bool, device=values.device), 0.0)
-    if asked.kind == "bit_flip":
-        return _flipped(values, asked.bit, draw)
+    if request.kind == "bit_flip":
+        return _flipped(values, request.bit, draw)
     like: Any = {
         "generator": draw.generator(values.device),
         "device": values.device,
         "dtype": values.dtype,
     }
-    if asked.kind == "gaussian":
+    if request.kind == "gaussian":
         return values + torch.randn(values.shape, **like) * strength
     return values * (1 + strength * (2 * torch.rand(values.shape, **like) - 1))
 
@@ -69,7 +69,7 @@ def _flipped(values: Tensor, bit: int | None, draw: Draw) -> Tensor:
 def extent_of(tensor: Tensor, extent: int | None, draw: Draw) -> Tensor:
     """View of the values to change: all, or `extent` of them, evenly spread from a random one.
 
-    Raises ValueError where only some are wanted of a tensor that lies in memory with gaps.
+    Raises ValueError where only some values are to change in a tensor with gaps in memory.
     """
     if extent is None or extent >= tensor.numel():
         return tensor
@@ -81,32 +81,32 @@ def extent_of(tensor: Tensor, extent: int | None, draw: Draw) -> Tensor:
     return dense.view(-1)[draw.random.randrange(every) :: every][:extent]
 
 
-def perturbed(tensor: Tensor, asked: Perturbation, draw: Draw) -> Tensor:
-    """A new tensor of the same shape whose extent is changed."""
-    if asked.extent is None or asked.extent >= tensor.numel():
-        return changed(tensor, asked, draw)
-    found = tensor.clone(memory_format=torch.contiguous_format)
-    extent = extent_of(found, asked.extent, draw)
-    extent.copy_(changed(extent, asked, draw))
-    return found
+def perturbed(tensor: Tensor, request: Perturbation, draw: Draw) -> Tensor:
+    """A copy of a tensor with its extent changed."""
+    if request.extent is None or request.extent >= tensor.numel():
+        return changed(tensor, request, draw)
+    copy = tensor.clone(memory_format=torch.contiguous_format)
+    extent = extent_of(copy, request.extent, draw)
+    extent.copy_(changed(extent, request, draw))
+    return copy
 
 
 def perturbed_head(
-    output: Tensor, dim: int, head: int, call: AttentionCall, asked: Perturbation, draw: Draw
+    output: Tensor, dim: int, head: int, call: AttentionCall, request: Perturbation, draw: Draw
 ) -> Tensor | None:
     """Output of a call of attention with one head of this rank changed; None where it can't be.
 
     `dim`: of the heads in an output of four dimensions; one of less has a single head.
     """
-    if output.dim() > 4 or (asked.kind == "flat_attention" and call.value_BGTD is None):
+    if output.dim() > 4 or (request.kind == "flat_attention" and call.value_BGTD is None):
         return None
-    found = output.clone()
-    values = found.select(dim, head) if output.dim() == 4 else found
-    if asked.kind == "flat_attention":
+    copy = output.clone()
+    values = copy.select(dim, head) if output.dim() == 4 else copy
+    if request.kind == "flat_attention":
         values.copy_(_flat(call, head).view(values.shape))
     else:
-        values.copy_(perturbed(values, asked, draw))
-    return found
+        values.copy_(perturbed(values, request, draw))
+    return copy
 
 
 def _flat(call: AttentionCall, head: int) -> Tensor:
@@ -121,22 +121,22 @@ def _flat(call: AttentionCall, head: int) -> Tensor:
 
 
 def on_own_part(tensor: Any, change: Callable[[Tensor, str], Tensor | None]) -> Any:
-    """change(this rank's part, which that is), as the tensor that it is a part of.
+    """Result of change(this rank's part, its shard), as a tensor like the whole one.
 
-    None where the rank has no values of it that can be changed (DTensors yet to be summed).
+    None where the rank has no values that can be changed (DTensors that are still to be summed).
     """
     own = own_part(tensor)
     if own is None or hasattr(own[0], "fake_mode"):
         return None
     if not hasattr(tensor, "to_local"):
         return change(tensor, own[1])
-    found = change(tensor.to_local(), own[1])
-    if found is None:
+    changed_part = change(tensor.to_local(), own[1])
+    if changed_part is None:
         return None
-    from torch.distributed.tensor import DTensor  # imported already: there is one
+    from torch.distributed.tensor import DTensor  # imported already: the tensor is one
 
     return DTensor.from_local(
-        found,
+        changed_part,
         tensor.device_mesh,
         tensor.placements,
         run_check=False,
@@ -150,6 +150,6 @@ def on_first_tensor(output: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(output, Tensor):
         return change(output)
     if type(output) in (tuple, list) and output and isinstance(output[0], Tensor):
-        found = change(output[0])
-        return None if found is None else type(output)((found, *output[1:]))
+        changed_tensor = change(output[0])
+        return None if changed_tensor is None else type(output)((changed_tensor, *output[1:]))
     return None

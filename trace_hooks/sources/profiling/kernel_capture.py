@@ -1,16 +1,16 @@
-"""Kernels and operators of a few steps, on demand: torch's profiler, begun by the dashboard.
+"""Kernels and operators of a few steps, on request of the dashboard, by torch's profiler.
 
-The command `capture_kernels` names the first step, so that all ranks begin with the same; a rank
-that has passed it refuses. Each rank turns what its profiler saw into spans (kinds host, kernel,
-memcpy) on the drain thread, and hands them over a piece at a time: they come the way of all rows,
-also where ranks and server share no disk, and have the clock of the other spans, which the
-profiler's is tied to when a capture begins. The profiler's own trace is kept as well, in
-kernels/ATTEMPT-rank-RANK-step-STEP.json.gz of the run folder.
+The command `capture_kernels` names the first step, so that all ranks begin with the same one; a
+rank that has passed it refuses. On the drain thread each rank turns its profiler's events into
+spans (kinds host, kernel, memcpy) and records them a piece at a time. They are rows like all
+others, so they also reach a server without a shared disk, and have the clock of the other spans, to
+which the profiler's clock is tied when a capture begins. The profiler's own trace is kept as well,
+in kernels/ATTEMPT-rank-RANK-step-STEP.json.gz of the run folder.
 
-Misses: Python functions, shapes; what comes after the job has begun to use torch's profiler itself,
-of which there can be only one: a capture makes way.
-Costs: without a capture, two checks a step. With one, what torch's profiler costs: the marks
-`kernel_capture` tell it. It ends with the step in which it has lasted MAX_S or the process has
+Misses: Python functions, shapes. Only one profiler of torch can run: a capture ends when the job
+begins to use it.
+Costs: without a capture, two checks a step. With one, the cost of torch's profiler, which the marks
+`kernel_capture` state. It ends with the step in which it has lasted MAX_S or the process has
 grown by MAX_GROWTH (profiled_steps.py); of its events the first MAX_EVENTS become spans.
 """
 
@@ -34,8 +34,8 @@ from torch.autograd import profiler
 from trace_hooks.protocol.capture_request import COMMAND, CaptureRequest, read_request
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import now, thread_cpu
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.profiling.profiled_rows import STEP, ProfiledSpan, spans_of
 from trace_hooks.sources.profiling.profiled_steps import Capture, cost, numbers
@@ -47,23 +47,23 @@ log = logging.getLogger("trace_hooks")
 
 MAX_EVENTS = 200_000
 PIECE = 2_000
-"""Spans handed over at once: training's own rows find room beside them."""
+"""Spans recorded at once, so that the rows of training find room among them."""
 MARK = "kernel_capture"
 
 
 class KernelCapture(Source):
-    """Captures by command, see the module's docstring."""
+    """Captures on request, see the module's docstring."""
 
     name = "kernel_capture"
     poll_s = 0.2
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._asked: CaptureRequest | None = None
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._request: CaptureRequest | None = None
         self._running: Capture | None = None
-        self._stopped: Capture | None = None  # its rows are yet to be handed over
-        self._asking = threading.Lock()  # between the agent's thread and training's
-        self._handing = threading.Lock()  # between the drain thread and the end of training
+        self._stopped: Capture | None = None  # its spans are not all recorded yet
+        self._request_lock = threading.Lock()  # between the agent's thread and training's
+        self._hand_over_lock = threading.Lock()  # between the drain thread and the end of training
         self._annotation: Any = None
         self._cpu_ns = 0  # of training's thread when the step began
         self._before_ns = 0
@@ -71,63 +71,63 @@ class KernelCapture(Source):
         self._patches = Patches()
 
     def install(self) -> None:
-        """Take the command."""
-        self.recorder.live.commands.register(COMMAND, self.ask)
+        """Register the command."""
+        self.context.live.commands.register(COMMAND, self.ask)
 
     def uninstall(self) -> None:
-        """End what runs, and hand on what is there."""
-        self._asked = None
+        """End a running capture, and record its spans."""
+        self._request = None
         if self._running is not None:
             self._stop(self._running)
-        with self._handing:
+        with self._hand_over_lock:
             self._hand_over(MAX_EVENTS + 1)
 
     def place(self, identity: Identity) -> None:
-        """The rank's place in the run is known."""
+        """Keep the identity, for the path of the trace file."""
         self._identity = identity
 
     @property
     def is_busy(self) -> bool:
-        """Whether a capture is asked for, runs, or has rows yet to be handed over."""
-        return any(one is not None for one in (self._asked, self._running, self._stopped))
+        """Whether a capture is requested, runs, or has spans that are not recorded yet."""
+        return any(capture is not None for capture in (self._request, self._running, self._stopped))
 
     def ask(self, value: Any) -> str:
-        """Begin a capture with a step to come (any thread); raises ValueError, one sentence."""
+        """Begin a capture with a later step (any thread); raises ValueError, one sentence."""
         request = read_request(value)
         if self._running is not None or self._stopped is not None:
             raise ValueError("this rank is still busy with the capture before; try again later")
-        with self._asking:
-            first = self.recorder.step + 1 if request.first is None else request.first
+        with self._request_lock:
+            first = self.rank_state.step + 1 if request.first is None else request.first
             self._before_ns = 0
-            self._asked = CaptureRequest(request.steps, first)
-            step = self.recorder.step  # read after: a step that begins now finds the request
+            self._request = CaptureRequest(request.steps, first)
+            step = self.rank_state.step  # read after: a step that begins now finds the request
             if step >= first:
-                self._asked = None
+                self._request = None
                 raise ValueError(f"this rank is in step {step} already; ask for a later one")
         return f"captures {request.steps} steps from step {first}, it is in step {step}"
 
     def step_begin(self) -> None:
-        """Start the profiler where the time has come."""
-        if self._running is None and self._asked is None:
+        """Start the profiler at the first requested step."""
+        if self._running is None and self._request is None:
             return
         self._cpu_ns = thread_cpu()
-        if self._asked is not None:
-            with self._asking:
-                asked = self._asked
-                if asked is None or asked.first is None or self.recorder.step < asked.first:
+        if self._request is not None:
+            with self._request_lock:
+                request = self._request
+                if request is None or request.first is None or self.rank_state.step < request.first:
                     return
-                self._asked = None
-            guard.attempt("kernel_capture.start", lambda: self._start(asked), switch_off=False)
+                self._request = None
+            guard.attempt("kernel_capture.start", lambda: self._start(request), switch_off=False)
         if self._running is not None:
-            self._running.windows.add(self.recorder.step, now())
-            self._annotation = profiler.record_function(f"{STEP}{self.recorder.step}")
+            self._running.windows.add(self.rank_state.step, now())
+            self._annotation = profiler.record_function(f"{STEP}{self.rank_state.step}")
             self._annotation.__enter__()
 
     def step_end(self) -> None:
-        """Stop it after the last step."""
+        """Stop the profiler after the last step."""
         running = self._running
         if running is None:
-            if self._asked is not None and self._cpu_ns:
+            if self._request is not None and self._cpu_ns:
                 self._before_ns = thread_cpu() - self._cpu_ns
             return
         self._leave_annotation()
@@ -135,26 +135,26 @@ class KernelCapture(Source):
         if running.is_complete:
             guard.attempt("kernel_capture.stop", lambda: self._stop(running), switch_off=False)
 
-    def _start(self, asked: CaptureRequest) -> None:
-        step = self.recorder.step
-        if step != asked.first:
-            self._say(f"step {asked.first} did not come, this is step {step}: not captured")
+    def _start(self, request: CaptureRequest) -> None:
+        step = self.rank_state.step
+        if step != request.first:
+            self._say(f"step {request.first} did not come, this is step {step}: not captured")
             return
         if (
             torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        ):  # to stop the profiler waits for the device
+        ):  # stopping the profiler waits for the device
             self._say("a CUDA graph is being captured just now: not captured")
             return
         if torch.autograd._profiler_enabled():
             self._say("the job uses torch's profiler itself just now: not captured")
             return
-        capture = Capture(asked, self._before_ns)
+        capture = Capture(request, self._before_ns)
         begun_ns = thread_cpu()
         capture.profiler.__enter__()
         capture.own_ns = thread_cpu() - begun_ns
         self._running = capture
         self._patches.replace(profiler, "_prepare_profiler", self._making_way)
-        self._cpu_ns = thread_cpu()  # starting is told by itself
+        self._cpu_ns = thread_cpu()  # the cost of starting is reported separately
 
     def _making_way(self, prepare: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(prepare)
@@ -166,7 +166,7 @@ class KernelCapture(Source):
 
     @guard.guarded("kernel_capture.make_way")
     def _make_way(self) -> None:
-        """The job begins to use torch's profiler itself: there can be only one, which is its."""
+        """End the capture: the job begins to use torch's profiler, of which only one can run."""
         running = self._running
         if running is not None and get_ident() == running.thread:
             self._say("the job uses torch's profiler itself from now on: the capture ends early")
@@ -191,14 +191,14 @@ class KernelCapture(Source):
             annotation.__exit__(None, None, None)
 
     def poll(self) -> None:
-        """Hand rows of an ended capture over, a piece at a time (drain thread)."""
-        if self._stopped is not None and self._handing.acquire(blocking=False):
+        """Record spans of an ended capture, a piece at a time (drain thread)."""
+        if self._stopped is not None and self._hand_over_lock.acquire(blocking=False):
             try:
                 guard.attempt(
                     "kernel_capture.spans", lambda: self._hand_over(PIECE), switch_off=False
                 )
             finally:
-                self._handing.release()
+                self._hand_over_lock.release()
 
     def _hand_over(self, most: int) -> None:
         capture = self._stopped
@@ -213,7 +213,7 @@ class KernelCapture(Source):
             for span in piece:
                 self._add(capture, span)
         except Exception:
-            self._stopped = None  # the next capture is not kept from beginning
+            self._stopped = None  # do not block the next capture
             raise
         capture.drain_ns += thread_cpu() - begun_ns
         if len(piece) < most:
@@ -240,7 +240,7 @@ class KernelCapture(Source):
             return
         path.parent.mkdir(exist_ok=True)
         plain, part = path.with_suffix(""), path.with_suffix(".part")
-        capture.profiler.export_chrome_trace(str(plain))  # which packs nothing by itself
+        capture.profiler.export_chrome_trace(str(plain))  # writes it uncompressed
         with plain.open("rb") as trace, gzip.open(part, "wb", compresslevel=1) as packed:
             shutil.copyfileobj(trace, packed, 1 << 20)
         plain.unlink()
@@ -272,10 +272,10 @@ class KernelCapture(Source):
         more = f"; {left_out} later events are left out" if left_out > 0 else ""
         return (
             f"{capture.num_spans} spans are on the timeline{more}; making them took "
-            f"{capture.drain_ns / 1e6:.0f} ms of CPU time beside training"
+            f"{capture.drain_ns / 1e6:.0f} ms of CPU time of the drain thread"
         )
 
     def _say(self, text: str, **args: Any) -> None:
         log.info("trace_hooks: capture of kernels: %s", text)
-        told = json.dumps(args) if args else None
-        self.recorder.add_row("marks", ts_ns=now(), kind=MARK, text=text, args=told)
+        json_args = json.dumps(args) if args else None
+        self.recorder.add_row("marks", ts_ns=now(), kind=MARK, text=text, args=json_args)

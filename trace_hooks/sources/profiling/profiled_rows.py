@@ -18,11 +18,11 @@ KINDS = {
 """Kind of span by the profiler's; others (such as its own overhead) are left out."""
 
 STEP = "ProfilerStep#"
-"""Name of the annotation around a step, by which readers of the profiler's file know it."""
+"""Name of the annotation around a step, by which readers of the profiler's file find steps."""
 
 
 class ProfiledSpan(NamedTuple):
-    """One span; times as the profiler tells them, Unix ns."""
+    """One span with the profiler's times, Unix ns."""
 
     name: str
     kind: str
@@ -61,7 +61,7 @@ def spans_of(
 
 def _kind(activity: str, name: str) -> str:
     if activity == "kernel" and name.startswith("nccl"):
-        return "other_comm"  # it waits for others, which is no computing
+        return "other_comm"  # it waits for other ranks, which is not compute
     return KINDS[activity]
 
 
@@ -79,7 +79,7 @@ def _track(on_device: int, device: int, number: int, thread_name: Callable[[int]
 
 
 class StepWindows:
-    """When captured steps began, in any clock, to tell the step of a time."""
+    """When captured steps began, in any clock, to find the step of a time."""
 
     def __init__(self) -> None:
         self.begins_ns: list[int] = []

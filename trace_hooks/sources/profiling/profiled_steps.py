@@ -15,13 +15,13 @@ from trace_hooks.sources.profiling.profiled_rows import ProfiledSpan, StepWindow
 from trace_hooks.sources.training.memory import resident_bytes
 
 MAX_S = 20.0
-"""A capture ends with the step in which it has lasted so long ..."""
+"""A capture ends with the step in which it has lasted this long ..."""
 MAX_GROWTH = 1 << 30
-"""... or the process has grown by so many bytes."""
+"""... or the process has grown by this many bytes."""
 
 
 class Capture:
-    """One capture, from its first step until its rows are handed over."""
+    """One capture, from its first step until its spans are recorded."""
 
     def __init__(self, request: CaptureRequest, before_ns: int) -> None:
         self.steps = request.steps
@@ -52,7 +52,7 @@ class Capture:
 
 
 def numbers(capture: Capture) -> dict[str, Any]:
-    """CPU ms of training's thread."""
+    """Steps and CPU time of the training thread, as args of a mark."""
     steps = capture.step_ns or [0]
     return {
         "first_step": capture.windows.numbers[0],
@@ -65,11 +65,11 @@ def numbers(capture: Capture) -> dict[str, Any]:
 
 def cost(capture: Capture) -> str:
     """The same in a sentence."""
-    told = numbers(capture)
-    before = told["step_before_ms"]
+    values = numbers(capture)
+    before = values["step_before_ms"]
     against = "" if before is None else f" (the step before: {before} ms)"
     return (
-        f"captured {told['steps']} steps from step {told['first_step']}; they took "
-        f"{told['step_ms']} ms of CPU time of training's thread each{against}, starting and "
-        f"stopping {told['start_and_stop_ms']} ms"
+        f"captured {values['steps']} steps from step {values['first_step']}; they took "
+        f"{values['step_ms']} ms of CPU time of the training thread each{against}, starting and "
+        f"stopping {values['start_and_stop_ms']} ms"
     )

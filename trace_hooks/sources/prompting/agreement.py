@@ -1,10 +1,10 @@
-"""How all ranks of a job do the same with a prompt, without a collective that could hang training.
+"""How all ranks of a job agree on what to do with a prompt, without a collective that could hang.
 
-Ranks meet in the key-value store that training has anyway: each says that it is there, waits for
-the others for a bounded time, and proposes what is next. The store takes the first proposal
-(compare and set), so what it then holds is the same for everyone, whoever was late, was never told
-or has failed. Nothing but a forward that some ranks enter and others do not could hang: that is
-why every rank agrees on the ids before each forward.
+Ranks meet in the key-value store that training already has: each announces itself, waits for the
+others for a bounded time, and proposes the next action. The store takes the first proposal (compare
+and set), so all ranks read the same decision, even if a rank is late, missed a message or has
+failed. Only a forward that some ranks enter and others do not could hang, so ranks agree on the ids
+before each forward.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from datetime import timedelta
 from typing import Any
 
 MEET_S = 20.0
-"""How long a rank waits for the others, who end the same step, or the same forward."""
+"""A rank waits this long for the others, which end the same step or the same forward."""
 
 STOP = "stop"
-"""Member of a proposal that ends the prompt: why, one sentence."""
+"""Key in a proposal that ends the prompt; its value is the reason, one sentence."""
 
 
 class Agreement:
-    """Meetings of all ranks about one prompt; `store` None where there is but one rank."""
+    """Meetings of all ranks about one prompt; `store`: None for a single rank."""
 
     def __init__(self, store: Any, name: str, rank: int, world_size: int) -> None:
         self._store = store
@@ -32,10 +32,10 @@ class Agreement:
         self._number = 0
 
     def meet(self, proposal: dict[str, Any] | None) -> dict[str, Any]:
-        """What all ranks do next: the first proposal of one of them, with "by", its rank.
+        """The next action of all ranks: the first proposal, with "by", the rank that made it.
 
-        None: this rank has nothing to propose. Every rank must come here equally often, and end
-        when the answer has STOP.
+        `proposal`: None where this rank has none. Every rank must call this equally often, and end
+        the prompt when the decision has STOP.
         """
         if self._store is None:
             return {"by": self.rank, **(proposal or {STOP: "no rank returned logits"})}
@@ -49,19 +49,19 @@ class Agreement:
             self._propose(key, proposal)
         elif not self._waited(key):
             self._propose(key, {STOP: "no rank returned logits"})
-        found: dict[str, Any] = json.loads(self._store.get(key))
-        return found
+        decision: dict[str, Any] = json.loads(self._store.get(key))
+        return decision
 
     def _all_came(self, key: str) -> bool:
-        """Say that this rank is here, and wait for the others."""
+        """Announce this rank, and wait for the others."""
         if self._store.add(f"{key}/came", 1) < self._world_size:
             return self._waited(f"{key}/all")
         self._store.set(f"{key}/all", "1")
-        if self._number > 1:  # nobody looks at the meeting before any more
+        if self._number > 1:  # no rank reads the previous meeting any more
             before = f"{self._prefix}/{self._number - 2}"
-            for one in (before, f"{before}/came", f"{before}/all"):
+            for old_key in (before, f"{before}/came", f"{before}/all"):
                 with suppress(RuntimeError, NotImplementedError):
-                    self._store.delete_key(one)
+                    self._store.delete_key(old_key)
         return True
 
     def _waited(self, key: str) -> bool:

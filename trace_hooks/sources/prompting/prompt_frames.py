@@ -1,10 +1,10 @@
-"""What a prompt shows while it runs: frames for those who look live, stored nowhere.
+"""Frames of a running prompt: shown live and stored nowhere.
 
-prompt_token, a frame for each token: its probability in front of those of the most probable ones,
-labels [[id, text], ...]; `sample` is its number. That of PROMPT_TOKENS holds the prompt itself,
-that of THE_END how many tokens were made and ms of training, its label why it ended.
-prompt_attention, a frame for each layer and token: rows are the heads from `row_begin` on, columns
-the tokens before it.
+prompt_token, a frame for each token: its probability, then those of the most probable tokens, with
+labels [[id, text], ...]; `sample` is its number. The frame with number PROMPT_TOKENS holds the
+prompt itself; the one with THE_END the number of new tokens and the ms that training waited, and
+its label says why the prompt ended. prompt_attention, a frame for each layer and token: rows are
+the heads from `row_begin` on, columns the tokens before it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from trace_hooks.protocol.frames import Frame, stored
 from trace_hooks.protocol.prompts import PROMPT, Prompt
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.global_indices import AttentionPlace
 
 PROMPT_TOKENS, THE_END = -1, -2
@@ -28,40 +28,40 @@ _LONGEST_TEXT = 100
 
 
 class PromptFrames:
-    """Frames of one prompt (training thread); each goes to Recorder.on_frame."""
+    """Frames of one prompt (training thread), sent by Live.on_frame."""
 
-    def __init__(self, asked: Prompt, recorder: Recorder, text: Callable[[int], str]) -> None:
-        self.layers = frozenset(asked.layers)
-        self._watch = f"{PROMPT}.{asked.id}"
-        self._recorder = recorder
+    def __init__(self, prompt: Prompt, context: SourceContext, text: Callable[[int], str]) -> None:
+        self.layers = frozenset(prompt.layers)
+        self._watch = f"{PROMPT}.{prompt.id}"
+        self._context = context
         self._text = text
         self._rows: list[tuple[AttentionPlace, npt.NDArray[np.float32]]] = []
 
     def begin(self, ids: Sequence[int]) -> None:
-        """Show the prompt as the model reads it."""
-        self._token(PROMPT_TOKENS, [(one, 1.0) for one in ids], 0)
+        """Send the prompt as the model reads it."""
+        self._token(PROMPT_TOKENS, [(token, 1.0) for token in ids], 0)
 
     def token(self, number: int, length: int, chances: Sequence[tuple[int, float]]) -> None:
-        """Show a token, the first of `chances`, after so many others."""
+        """Send a token, the first of `chances`, which follows `length` others."""
         self._token(number, chances, length)
 
     def end(self, made: int, problem: str, ns: int, speaks: bool) -> None:
-        """Say that it is over, where this rank `speaks`; `ns`: what training has waited."""
+        """Send the end, where this rank `speaks`; `ns`: how long training has waited."""
         if speaks:
             values = np.array([made, ns / 1e6], dtype=np.float32)
             self._give(TOKEN, THE_END, values, "", labels=json.dumps([problem]))
 
-    def keep(self, place: AttentionPlace, found_HT: Tensor) -> None:
-        """Attention of the last token, of this rank's heads; shown with the token."""
-        self._rows.append((place, found_HT.float().cpu().numpy()))
+    def keep(self, place: AttentionPlace, weights_HT: Tensor) -> None:
+        """Keep the attention of the last token, of this rank's heads, until `send`."""
+        self._rows.append((place, weights_HT.float().cpu().numpy()))
 
     def send(self, number: int) -> None:
-        """Show what was kept: it is of the token of that number."""
-        for place, found_HT in self._rows:
+        """Send the kept attention, with the number of its token."""
+        for place, weights_HT in self._rows:
             self._give(
                 ATTENTION,
                 number,
-                found_HT,
+                weights_HT,
                 place.shard,
                 layer=place.layer,
                 name=place.name,
@@ -70,7 +70,7 @@ class PromptFrames:
         self._rows = []
 
     def _token(self, number: int, chances: Sequence[tuple[int, float]], length: int) -> None:
-        labels = json.dumps([[one, self._text(one)[:_LONGEST_TEXT]] for one, _ in chances])
+        labels = json.dumps([[token, self._text(token)[:_LONGEST_TEXT]] for token, _ in chances])
         values = np.array([share for _, share in chances], dtype=np.float32)
         self._give(TOKEN, number, values, "", labels=labels, row_begin=length)
 
@@ -85,13 +85,13 @@ class PromptFrames:
         row_begin: int = 0,
         labels: str | None = None,
     ) -> None:
-        give = self._recorder.on_frame
+        give = self._context.live.on_frame
         if give is None:
             return
         numbers = stored(np.ascontiguousarray(values))
         give(
             Frame(
-                step=self._recorder.step,
+                step=self._context.rank_state.step,
                 ts_ns=time.time_ns(),
                 watch=self._watch,
                 what=what,

@@ -1,4 +1,4 @@
-"""A model in training, used for something else for a moment, and left as it was, bit for bit."""
+"""Runs a model in training for another purpose, and restores its state bit for bit."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 @contextmanager
 def undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Models in evaluation, without gradients; afterwards nothing of training has changed.
+    """Context with the models in evaluation mode, without gradients; restores training's state.
 
-    Kept: random states (torch's on the CPU and the devices of the models, Python's, NumPy's), the
-    mode and the buffers of every module, autocast's cache, what FSDP2 holds. `train` and `eval` of
-    modules, which a model may have made do more, are not called. Compiled modules run as they were
-    written: another compilation could reach a limit of training's own.
-    Not kept: what a module changes in itself beside its buffers.
+    Restored: random states (torch's on the CPU and the models' devices, Python's, NumPy's), the
+    mode and the buffers of every module, autocast's cache, the state of FSDP2. `train` and `eval`
+    of modules, which a model may override, are not called. Compiled modules run uncompiled: another
+    compilation could exceed the job's recompilation limit. Not restored: anything but buffers that
+    a module changes in itself.
     """
     with ExitStack() as after:
         modules = _modules(models)
@@ -38,18 +38,20 @@ def undisturbed(models: Sequence[nn.Module]) -> Iterator[None]:
 
 
 def device_of(models: Sequence[nn.Module]) -> torch.device:
-    """Where the models are."""
+    """Device of the models."""
     parameters = (p for model in models for p in model.parameters())
     first = next(parameters, None)
     return torch.device("cpu") if first is None else first.device
 
 
 def _modules(models: Sequence[nn.Module]) -> list[nn.Module]:
-    return list({id(one): one for model in models for one in model.modules()}.values())
+    return list({id(module): module for model in models for module in model.modules()}.values())
 
 
 def _random_states(modules: list[nn.Module]) -> Callable[[], object]:
-    devices = {p.device for one in modules for p in one.parameters(recurse=False) if p.is_cuda}
+    devices = {
+        p.device for module in modules for p in module.parameters(recurse=False) if p.is_cuda
+    }
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         devices.add(torch.device("cuda", torch.cuda.current_device()))
     on_devices = {device: torch.cuda.get_rng_state(device) for device in devices}
@@ -78,12 +80,13 @@ def _modes(modules: list[nn.Module]) -> Callable[[], object]:
 
 
 def _buffers(modules: list[nn.Module]) -> Callable[[], object]:
-    """The same tensors, with the values they had; others that came meanwhile go."""
+    """Restores the same tensors with their values; removes buffers that were added meanwhile."""
     kept: list[tuple[nn.Module, dict[str, tuple[Tensor | None, Tensor | None]]]] = []
     for module in modules:
         own = module._buffers
         values = {
-            name: (one, None if one is None else one.detach().clone()) for name, one in own.items()
+            name: (buffer, None if buffer is None else buffer.detach().clone())
+            for name, buffer in own.items()
         }
         kept.append((module, values))
 
@@ -100,20 +103,20 @@ def _buffers(modules: list[nn.Module]) -> Callable[[], object]:
 
 
 def _sharded(modules: list[nn.Module]) -> Callable[[], object]:
-    """FSDP2 gathers weights in a forward, and notes its order for the backward pass to come."""
-    states = [one._get_fsdp_state() for one in modules if hasattr(one, "_get_fsdp_state")]
+    """Reshards weights that FSDP2 gathers in a forward, and restores its notes for the backward."""
+    states = [module._get_fsdp_state() for module in modules if hasattr(module, "_get_fsdp_state")]
     lists: list[list[Any]] = []
     for state in states:
         groups = getattr(state, "_fsdp_param_groups", ())
         lists += [getattr(group, "_post_forward_indices", []) for group in groups]
         lists.append(getattr(getattr(state, "_comm_ctx", None), "post_forward_order", []))
-    before = [list(one) for one in lists]
+    before = [list(module) for module in lists]
 
     def restore() -> None:
-        for one, was in zip(lists, before, strict=True):
-            one[:] = was
-        for module in modules:
-            if hasattr(module, "_get_fsdp_state"):
-                module.reshard()
+        for order, was in zip(lists, before, strict=True):
+            order[:] = was
+        for order in modules:
+            if hasattr(order, "_get_fsdp_state"):
+                order.reshard()
 
     return restore

@@ -1,4 +1,4 @@
-"""How a training script's model goes on with tokens: what its `tracer.prompts` said, and defaults.
+"""How to run a training script's model on tokens: the arguments of `tracer.prompts`, or defaults.
 
 Shapes: T tokens, V vocabulary.
 """
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.prompts import MAX_PROMPT, read_ids
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources.prompting.prompt_state import device_of
 
 TOP = 20
-"""Alternatives shown of each token."""
+"""Alternatives shown for each token."""
 
 Encode = Callable[[str], Any]
 Decode = Callable[[list[int]], str]
@@ -24,7 +24,7 @@ Forward = Callable[[Tensor], Any]
 
 
 class PromptedModel:
-    """The models of this rank, and how to ask them. Raises TypeError for what is no model."""
+    """The models of this rank, and how to call them. Raises TypeError for anything but modules."""
 
     def __init__(
         self,
@@ -35,16 +35,16 @@ class PromptedModel:
         longest: int | None = None,
     ) -> None:
         self.models = [models] if isinstance(models, nn.Module) else list(models)
-        if not self.models or not all(isinstance(one, nn.Module) for one in self.models):
+        if not self.models or not all(isinstance(model, nn.Module) for model in self.models):
             raise TypeError("prompts needs an nn.Module, or a list of this rank's stages")
         self._encode = encode or read_ids
         self._decode = decode
         self._forward = forward
         self._longest = longest or _longest(self.models)
 
-    def why_not(self, recorder: Recorder) -> str | None:
-        """Why nothing can be prompted here; None where it can."""
-        stages = recorder.layout.size("pp") if recorder.layout else 1
+    def why_not(self, layout: ParallelLayout | None) -> str | None:
+        """Why this rank cannot be prompted; None where it can."""
+        stages = layout.size("pp") if layout else 1
         if self._forward is None and (len(self.models) > 1 or stages > 1):
             return (
                 "not supported: this rank holds stages of a pipeline; give tracer.prompts a "
@@ -54,18 +54,18 @@ class PromptedModel:
 
     def encode(self, text: str, more: int) -> list[int]:
         """Ids of a prompt that `more` tokens are to follow; raises ValueError, one sentence."""
-        found = self._encode(text)
-        found = found.tolist() if hasattr(found, "tolist") else list(found)
-        ids = found[0] if len(found) == 1 and isinstance(found[0], list) else found
-        if not ids or not all(isinstance(one, int) and one >= 0 for one in ids):
-            raise ValueError("encode made no list of token ids of this prompt")
+        encoded = self._encode(text)
+        encoded = encoded.tolist() if hasattr(encoded, "tolist") else list(encoded)
+        ids = encoded[0] if len(encoded) == 1 and isinstance(encoded[0], list) else encoded
+        if not ids or not all(isinstance(token, int) and token >= 0 for token in ids):
+            raise ValueError("encode did not return a list of token ids for this prompt")
         if len(ids) > MAX_PROMPT:
             raise ValueError(f"the prompt has {len(ids)} tokens; {MAX_PROMPT} are possible")
         self.check(ids, more)
-        return [int(one) for one in ids]
+        return [int(token) for token in ids]
 
     def check(self, ids: Sequence[int], more: int) -> None:
-        """Raise ValueError for what the model could not read: on a GPU that ends the job."""
+        """Raise ValueError for ids that the model cannot read: on a GPU those would end the job."""
         known = next(_sizes(self.models), None)
         if known is not None and max(ids) >= known:
             raise ValueError(f"token {max(ids)} is not among the {known} that the model knows")
@@ -76,7 +76,7 @@ class PromptedModel:
             )
 
     def text(self, token: int) -> str:
-        """Text of a token; its number where nothing decodes it."""
+        """Text of a token; its number without a tokenizer."""
         if self._decode is None:
             return str(token)
         try:
@@ -87,21 +87,21 @@ class PromptedModel:
     def logits_V(self, ids: Sequence[int]) -> Tensor | None:
         """Logits of the token after `ids`, float32 on the CPU; None where this rank has none.
 
-        Raises what the model raises, ValueError for what are no logits of a next token.
+        Raises what the model raises, and ValueError where the output is not logits of a next token.
         """
         ids_1T = torch.tensor([list(ids)], device=device_of(self.models))
-        found = self._call(ids_1T)
-        found = getattr(found, "logits", found)
-        found = found[0] if isinstance(found, tuple) else found
-        if found is None:
+        output = self._call(ids_1T)
+        output = getattr(output, "logits", output)
+        output = output[0] if isinstance(output, tuple) else output
+        if output is None:
             return None
-        if not isinstance(found, Tensor) or found.dim() < 1:
+        if not isinstance(output, Tensor) or output.dim() < 1:
             raise ValueError("the model returned no logits")
-        found = found.full_tensor() if hasattr(found, "full_tensor") else found
-        if found.dim() > 1:
-            at = len(ids) - 1 if found.shape[-2] >= len(ids) else -1
-            found = found.flatten(0, -3)[0][at] if found.dim() > 2 else found[at]
-        logits_V = found.detach().float().cpu()
+        output = output.full_tensor() if hasattr(output, "full_tensor") else output
+        if output.dim() > 1:
+            row = len(ids) - 1 if output.shape[-2] >= len(ids) else -1
+            output = output.flatten(0, -3)[0][row] if output.dim() > 2 else output[row]
+        logits_V = output.detach().float().cpu()
         if not bool(logits_V.isfinite().all()):
             raise ValueError("logits of the model are not finite")
         return logits_V
@@ -111,14 +111,14 @@ class PromptedModel:
             return self._forward(ids_1T)
         model: Any = self.models[0]
         if isinstance(model, nn.parallel.DistributedDataParallel):
-            model = model.module  # whose buffers nobody needs to send around
+            model = model.module  # calling DDP itself would broadcast buffers
         return model(ids_1T)
 
 
 def next_token(
     logits_V: Tensor, temperature: float, generator: torch.Generator
 ) -> tuple[int, list[tuple[int, float]]]:
-    """The next token, and it and the most probable ones with the model's probability of each."""
+    """The next token; and the model's probabilities of it and of the most probable ones."""
     probability_V = logits_V.softmax(-1)
     if temperature > 0:
         drawn_from_V = (logits_V / temperature).softmax(-1)
@@ -140,9 +140,9 @@ def _sizes(models: list[nn.Module]) -> Iterator[int]:
 
 
 def _longest(models: list[nn.Module]) -> int | None:
-    """Tokens the model reads, where it says so; learned positions are another embedding."""
+    """Most tokens that the model reads, by its config or its embedding of positions."""
     config = getattr(models[0], "config", None)
-    said = getattr(config, "max_position_embeddings", None)
-    if type(said) is int and said > 0:
-        return said
+    stated = getattr(config, "max_position_embeddings", None)
+    if type(stated) is int and stated > 0:
+        return stated
     return min(list(_sizes(models))[1:], default=None)

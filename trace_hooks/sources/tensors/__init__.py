@@ -1,1 +1,1 @@
-"""Sources that record statistics of tensors, and what else reads tensors."""
+"""Sources that record statistics of tensors, and helpers of all sources that read tensors."""

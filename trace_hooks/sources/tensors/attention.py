@@ -1,16 +1,16 @@
-"""Attention weights of calls of fused kernels, which never make them: recomputed from Q and K.
+"""Attention weights, which fused kernels never store: recomputed from Q and K.
 
-What a kernel was given (`AttentionCall`) is enough for the weights of chosen heads and rows, in
-float32: `logits`, `weights`, `summary`. `CALLS` tells those who listen of every call.
+The arguments of a kernel (`AttentionCall`) determine the weights of chosen heads and rows, in
+float32: `logits`, `weights`, `summary`. `CALLS` calls its listeners before every call of attention.
 
 Sees: torch.nn.functional.scaled_dot_product_attention under any kernel, also where transformers
 and nn.MultiheadAttention call it; flash_attn.flash_attn_func and flex_attention where they are
-called as attributes of their modules after somebody listens.
+called as attributes of their modules after a listener was added.
 Misses: calls inside compiled regions, nested and sparse tensors, flex_attention with a score_mod or
 under torch.compile (as it mostly runs), keys spread over ranks (context parallelism). With dropout
-the weights are those before dropout: it draws anew, and nothing here may draw a random number.
+the weights are those before dropout, since nothing here may draw a random number.
 Shapes: B batch, H query heads of this rank, G heads of the keys (GQA: G divides H), S query rows,
-T keys, D head size, R rows looked at.
+T keys, D head size, R sampled rows.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from trace_hooks.recording.guard import guarded
 from trace_hooks.sources.patching import Patches
 
 MAX_SAMPLES = 4
-"""Sequences of a batch that `summary` looks at, at most."""
+"""Most sequences of a batch that `summary` samples."""
 
 is_compiling = torch.compiler.is_compiling
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """What one call of attention was given. `scale`: None is 1 / sqrt(D).
+    """Arguments of one call of attention. `scale`: None is 1 / sqrt(D).
 
     `attn_mask`: bool (True takes part) or added to the scaled logits, broadcast to (B, H, S, T).
     `is_causal`: row i sees the keys 0 to i + `causal_offset`: torch aligns at the top left (0),
@@ -78,7 +78,7 @@ class AttentionCall:
         return int(self.query_BHSD.shape[0])
 
     def key_head(self, head: int) -> int:
-        """Head of the keys that a query head looks at."""
+        """Head of the keys that a query head uses."""
         return head * self.num_key_heads // self.num_heads
 
 
@@ -93,38 +93,38 @@ def logits(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) 
         keys = [call.key_head(head) for head in heads]
         key_HTD = key_BGTD[sample, keys].float()
         scale = query_BHSD.shape[-1] ** -0.5 if call.scale is None else call.scale
-        found_HRT = (query_HRD * scale) @ key_HTD.transpose(-2, -1)
-        return _masked(call, found_HRT, list(heads), rows, sample)
+        logits_HRT = (query_HRD * scale) @ key_HTD.transpose(-2, -1)
+        return _masked(call, logits_HRT, list(heads), rows, sample)
 
 
 def _masked(
-    call: AttentionCall, found_HRT: Tensor, heads: list[int], rows: slice, sample: int
+    call: AttentionCall, logits_HRT: Tensor, heads: list[int], rows: slice, sample: int
 ) -> Tensor:
     """The logits, masked in place."""
     if call.attn_mask is not None:
         full = (call.num_samples, call.num_heads, call.num_rows, call.num_keys)
         mask_HRT = call.attn_mask.detach().expand(full)[sample, heads, rows]
         if mask_HRT.dtype == torch.bool:
-            found_HRT.masked_fill_(~mask_HRT, -torch.inf)
+            logits_HRT.masked_fill_(~mask_HRT, -torch.inf)
         else:
-            found_HRT += mask_HRT
+            logits_HRT += mask_HRT
     if call.is_causal:
         first, _, every = rows.indices(call.num_rows)
-        _hide_later(found_HRT, first + call.causal_offset, every)
-    return found_HRT
+        _hide_later(logits_HRT, first + call.causal_offset, every)
+    return logits_HRT
 
 
-def _hide_later(found_HRT: Tensor, first: int, every: int) -> None:
+def _hide_later(logits_HRT: Tensor, first: int, every: int) -> None:
     """-inf in columns after `first` in the first row, `every` more in each row that follows."""
-    num_rows, num_keys = found_HRT.shape[-2:]
-    device = found_HRT.device
-    if every == 1:  # several times as fast as a mask; what is not finite there goes, too
+    num_rows, num_keys = logits_HRT.shape[-2:]
+    device = logits_HRT.device
+    if every == 1:  # several times as fast as a mask; also hides what is not finite there
         later_RT = torch.full((num_rows, num_keys), -torch.inf, device=device).triu_(first + 1)
-        found_HRT.tril_(first).add_(later_RT)
+        logits_HRT.tril_(first).add_(later_RT)
         return
     last_R = first + every * torch.arange(num_rows, device=device)
     column_T = torch.arange(num_keys, device=device)
-    found_HRT.masked_fill_(column_T > last_R[:, None], -torch.inf)
+    logits_HRT.masked_fill_(column_T > last_R[:, None], -torch.inf)
 
 
 def weights(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) -> Tensor:
@@ -133,11 +133,11 @@ def weights(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int)
 
 
 def _softmax(call: AttentionCall, logits_HRT: Tensor) -> Tensor:
-    found_HRT = logits_HRT.softmax(-1)
+    weights_HRT = logits_HRT.softmax(-1)
     if call.attn_mask is not None or call.causal_offset < 0:
         hidden_HR1 = logits_HRT.amax(-1, keepdim=True) == -torch.inf
-        found_HRT.masked_fill_(hidden_HR1, 0.0)
-    return found_HRT
+        weights_HRT.masked_fill_(hidden_HR1, 0.0)
+    return weights_HRT
 
 
 def summary(call: AttentionCall, max_rows: int) -> tuple[Tensor, Tensor]:
@@ -160,7 +160,7 @@ def summary(call: AttentionCall, max_rows: int) -> tuple[Tensor, Tensor]:
 
 
 def summary_rows(call: AttentionCall, max_rows: int) -> int:
-    """How many rows of each head `summary` looks at."""
+    """Number of rows of each head that `summary` samples."""
     return sum(len(range(call.num_rows)[rows]) for _, rows in _summary_rows(call, max_rows))
 
 
@@ -173,16 +173,17 @@ def _summary_rows(call: AttentionCall, max_rows: int) -> Iterator[tuple[int, sli
 
 
 class AttentionCalls:
-    """Tells listeners of every call of attention; replaces nothing while nobody listens.
+    """Calls listeners before every call of attention; patches nothing while there are none.
 
-    Use the one that is shared, `CALLS`: two that come and go would wrap each other's wrappers. A
-    model compiled while nobody listens compiles anew when somebody does.
+    Use the shared instance, `CALLS`: two instances would wrap each other's wrappers. A model that
+    was compiled without listeners is compiled again once there is one.
     """
 
     def __init__(self) -> None:
         self._listeners: tuple[Callable[[AttentionCall], object], ...] = ()
         self.change: Callable[[AttentionCall, Any, int], Any] | None = None
-        """Makes another output of (call, output, dim of its heads), None for the same; guarded."""
+        """Returns a changed output for (call, output, dim of its heads), or None; must be
+        guarded."""
         self._patches = Patches()
 
     def listen(self, callback: Callable[[AttentionCall], object]) -> None:
@@ -192,8 +193,8 @@ class AttentionCalls:
         self._listeners = (*self._listeners, callback)
 
     def unlisten(self, callback: Callable[[AttentionCall], object]) -> None:
-        """Call it no more."""
-        self._listeners = tuple(one for one in self._listeners if one != callback)
+        """Stop calling `callback`."""
+        self._listeners = tuple(listener for listener in self._listeners if listener != callback)
         if not self._listeners:
             self._patches.restore()
 
@@ -212,7 +213,7 @@ class AttentionCalls:
             def attention(*args: Any, **kwargs: Any) -> Any:
                 if not self._listeners or is_compiling():
                     return original(*args, **kwargs)
-                call = self._tell(read, args, kwargs)
+                call = self._notify(read, args, kwargs)
                 if not has_torch_function((*args, *kwargs.values())):
                     return self._changed(read, call, original(*args, **kwargs))
                 with _in_place(owner, name, attention, original):
@@ -223,7 +224,7 @@ class AttentionCalls:
 
         self._patches.replace(owner, name, make)
 
-    def _tell(
+    def _notify(
         self, read: Callable[..., AttentionCall | None], args: Any, kwargs: dict[str, Any]
     ) -> AttentionCall | None:
         call = _read(read, args, kwargs)
@@ -243,8 +244,8 @@ class AttentionCalls:
 
 @contextlib.contextmanager
 def _in_place(owner: Any, name: str, ours: Any, original: Any) -> Iterator[None]:
-    """The original under its name for a while: those who override torch's functions (CausalBias)
-    know it by its identity. Meanwhile a call of another thread may go unheard.
+    """Context with the original under its name: classes that override torch's functions
+    (CausalBias) compare its identity. Meanwhile listeners may miss a call of another thread.
     """
     was_ours = getattr(owner, name) is ours
     if was_ours:
@@ -257,7 +258,7 @@ def _in_place(owner: Any, name: str, ours: Any, original: Any) -> Iterator[None]
 
 
 CALLS = AttentionCalls()
-"""The one of this process."""
+"""The shared instance of this process."""
 
 
 @guarded("attention.read", stays_on=True)
@@ -286,7 +287,7 @@ def _scaled_dot_product(
         return AttentionCall(_four(query), _four(key), _four(value), None, True, scale, offset)
     mask = None if attn_mask is None else _own(attn_mask)
     if mask is not None and mask.dim() == 3 == query.dim():
-        mask = mask.unsqueeze(1)  # (B, S, T) of heads that are not there
+        mask = mask.unsqueeze(1)  # (B, S, T): the heads are missing
     if mask is not None and query.dim() > 4:
         return None
     return AttentionCall(_four(query), _four(key), _four(value), mask, is_causal, scale)
@@ -348,7 +349,7 @@ def _own(tensor: Any) -> Any:
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether it is what we can read: dense, on a device we know, not under graph capture."""
+    """Whether the hooks can read it: dense, on a known device, not under graph capture."""
     if not isinstance(tensor, Tensor) or tensor.layout != torch.strided or tensor.is_nested:
         return False
     if tensor.dim() < 2 or tensor.device.type not in ("cpu", "cuda") or not tensor.numel():

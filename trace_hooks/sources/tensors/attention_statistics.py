@@ -3,11 +3,11 @@
 Sees: the first call of attention in each module that records gradients in such a step (in a
 pipeline: of the first micro-batch), under any kernel that trace_hooks/sources/tensors/attention.py
 knows; heads and layers are counted over the whole model (global_indices.py). The logits of at most
-MAX_ROWS query rows, spread over the sequence and up to four sequences, are made again from Q and K.
-Misses: what attention.py misses; modules that no `watch` knows; rows between those looked at, so
-the greatest logit is one of a sample; calls with a single key, whose entropy says nothing. Costs: a
+MAX_ROWS query rows, spread over the sequence and up to four sequences, are recomputed from Q and K.
+Misses: what attention.py misses; modules of models that are not watched; rows that are not sampled,
+so the greatest logit is that of a sample; calls with a single key, which have no entropy. Costs: a
 product of MAX_ROWS rows with all keys for each head, on the device; one copy to the host a step,
-which nobody waits for. No communication, no random number, nothing is written to a tensor of the
+which nothing waits for. No communication, no random number, nothing is written to a tensor of the
 job; losses are bitwise equal with it on and off. Between such steps one comparison a call.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 import torch
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.attention import CALLS, AttentionCall, summary, summary_rows
 from trace_hooks.sources.tensors.global_indices import AttentionPlace, GlobalPlaces
 from trace_hooks.sources.tensors.tensor_names import Place
@@ -30,12 +30,12 @@ MAX_ROWS = 64
 """Query rows of each head: with 8,192 keys 2 MB of logits a head."""
 
 MAX_CALLS = 512
-"""Modules of one step at most; what comes beyond is dropped and counted."""
+"""Most modules of one step; further ones are dropped and counted."""
 
 
 @dataclass(eq=False)
 class HeadsSample(TensorSample):
-    """Of each head the greatest logit, then of each head the entropy; `count`: rows looked at."""
+    """Of each head the greatest logit, then of each head the entropy; `count`: sampled rows."""
 
     head_begin: int = 0
 
@@ -46,19 +46,19 @@ class AttentionStatistics(Source):
     name = "attention_statistics"
     poll_s = POLL_S
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._places = GlobalPlaces(recorder)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._places = GlobalPlaces(context)
         self._due: DueStep | None = None
-        self._copies = Copies(recorder)
+        self._copies = Copies(context.recorder)
 
     def install(self) -> None:
-        """Listen to calls of attention, if statistics are wanted at all."""
-        if self.recorder.statistics_every:
+        """Listen to calls of attention, if statistics are on."""
+        if self.context.options.statistics_every:
             CALLS.listen(self._called)
 
     def uninstall(self) -> None:
-        """Listen no more and hand on what is there."""
+        """Stop listening, and write what is there."""
         CALLS.unlisten(self._called)
         self.step_end()
         self._copies.wait_for_last(self.poll)
@@ -66,12 +66,12 @@ class AttentionStatistics(Source):
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
         self.step_end()
-        every = self.recorder.statistics_every
-        due = every > 0 and self.recorder.step >= 0 and self.recorder.step % every == 0
-        self._due = DueStep(self.recorder.step) if due else None
+        every = self.context.options.statistics_every
+        due = every > 0 and self.rank_state.step >= 0 and self.rank_state.step % every == 0
+        self._due = DueStep(self.rank_state.step) if due else None
 
     def step_end(self) -> None:
-        """Send what was looked at to the host."""
+        """Begin to copy the samples to the host."""
         if self._due is not None:
             self._copies.send(self._due)
 
@@ -87,7 +87,7 @@ class AttentionStatistics(Source):
     @guarded("attention_statistics.call")
     @torch.no_grad()
     def _look(self, call: AttentionCall) -> None:
-        """Attention is about to run."""
+        """Sample a call of attention that is about to run."""
         due, place = self._due, self._places.attention(call)
         if due is None or place is None or not place.part.module.training:
             return
@@ -99,21 +99,21 @@ class AttentionStatistics(Source):
         due.tensors.append(_sample(call, place))
 
     def _publish(self, copy: Copy) -> None:
-        for one, values, _, _ in copy.values():
-            assert isinstance(one, HeadsSample)
+        for sample, values, _, _ in copy.values():
+            assert isinstance(sample, HeadsSample)
             logit_H, entropy_H = np.split(values.astype(np.float64), 2)
             for head, (logit, entropy) in enumerate(zip(logit_H, entropy_H, strict=True)):
                 self.recorder.add_row(
                     "attention_stats",
                     step=copy.step,
-                    ts_ns=one.ts_ns,
-                    microbatch=one.microbatch,
-                    chunk=one.chunk,
-                    layer=one.place.layer,
-                    head=one.head_begin + head,
-                    name=one.place.name,
-                    shard=one.shard,
-                    rows=one.count,
+                    ts_ns=sample.ts_ns,
+                    microbatch=sample.microbatch,
+                    chunk=sample.chunk,
+                    layer=sample.place.layer,
+                    head=sample.head_begin + head,
+                    name=sample.place.name,
+                    shard=sample.shard,
+                    rows=sample.count,
                     max_logit=float(logit) if np.isfinite(logit) else None,
                     entropy=float(entropy) if np.isfinite(entropy) else None,
                 )

@@ -1,9 +1,9 @@
-"""Where in the whole model something of this rank stands: layers counted over all pipeline stages,
-heads over all tensor-parallel ranks.
+"""Indices in the whole model: layers counted over all pipeline stages, heads over all
+tensor-parallel ranks.
 
-Layers count as their names do; where a block says `layer_number` (Megatron, from 1), by that. A
-stage that counts from 0 anew is taken to come after stages of as many layers as its own: a guess,
-which holds for the even cuts that frameworks make.
+A layer's index is that in its name, or its block's `layer_number` (Megatron, from 1). Where a stage
+counts from 0 again, the stages before it are assumed to have as many layers as it has: a guess,
+which holds for the even splits that frameworks make.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from torch import nn
 
 from trace_hooks.job.process_info import distributed
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.layout import ParallelLayout
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.attention import AttentionCall
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, output_place, parameter_place
 from trace_hooks.sources.training.module_parts import Part, find_parts
@@ -22,7 +23,8 @@ from trace_hooks.sources.training.module_parts import Part, find_parts
 
 @dataclass(frozen=True, eq=False)
 class AttentionPlace:
-    """Where a call of attention happens. `head_begin`, `key_head_begin`: its first, of the model's.
+    """Where a call of attention happens. `head_begin`, `key_head_begin`: its first heads, in the
+    model.
 
     `mark` is the same for all calls within one forward of the part.
     """
@@ -40,10 +42,11 @@ class AttentionPlace:
 
 
 class GlobalPlaces:
-    """Places in the models that a recorder watches."""
+    """Places in the models that the source `modules` has hooked."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, context: SourceContext) -> None:
+        self._models = context.models
+        self._rank_state = context.rank_state
         self._counts: dict[int, int] = {}  # by id of a model: layers of a stage counted from 0
         self._layers: tuple[list[int], list[int]] = ([], [])  # (ids of the models, their layers)
 
@@ -65,31 +68,31 @@ class GlobalPlaces:
 
     def layers(self) -> list[int]:
         """Layers of this rank, ascending."""
-        models = dict(self._recorder.models)
+        models = dict(self._models.roots)
         if list(models) != self._layers[0]:
-            found = {
+            layers = {
                 self.layer(part, stage)
                 for model, stage in models.values()
                 for part in find_parts(model)
             }
-            self._layers = list(models), sorted(found - {NO_LAYER})
+            self._layers = list(models), sorted(layers - {NO_LAYER})
         return self._layers[1]
 
     def attention(self, call: AttentionCall) -> AttentionPlace | None:
         """Place of a call that is about to run on this thread; None outside of watched models."""
-        recorder = self._recorder
-        running = None if recorder.running_part is None else recorder.running_part()
+        models, state = self._models, self._rank_state
+        running = None if models.running_part is None else models.running_part()
         if running is None:
             return None
         part, stage, mark = running
-        index, size = tensor_parallel(part.module, recorder)
+        index, size = tensor_parallel(part.module, state.layout)
         return AttentionPlace(
             part,
             stage,
             self.layer(part, stage),
             output_place(part.name, type(part.module).__name__).name,
-            recorder.chunk if stage is None else stage,
-            recorder.microbatch,
+            state.chunk if stage is None else stage,
+            state.microbatch,
             f"tp={index}" if size > 1 else "whole",
             index * call.num_heads,
             index * call.num_key_heads,
@@ -97,12 +100,12 @@ class GlobalPlaces:
         )
 
     def _before(self, stage: int | None) -> int:
-        """Layers of the stages before, where this one's model counts from 0 anew."""
-        stage = self._recorder.chunk if stage is None else stage
+        """Layers of the stages before, where this one's model counts from 0 again."""
+        stage = self._rank_state.chunk if stage is None else stage
         if stage <= 0:
             return 0
-        for model, at in list(self._recorder.models.values()):
-            if at is None or at == stage:
+        for model, model_stage in list(self._models.roots.values()):
+            if model_stage is None or model_stage == stage:
                 return stage * self._count(model)
         return 0
 
@@ -114,30 +117,30 @@ class GlobalPlaces:
         return self._counts[id(model)]
 
 
-def tensor_parallel(module: nn.Module, recorder: Recorder) -> tuple[int, int]:
+def tensor_parallel(module: nn.Module, layout: ParallelLayout | None) -> tuple[int, int]:
     """(index, size): this rank's place on the axis over which the heads of `module` are spread.
 
-    Told by its parameters: DTensors on a mesh axis `tp`, or Megatron's mark; (0, 1) where none is.
+    Derived from its parameters: DTensors on a mesh axis `tp`, or Megatron's mark; else (0, 1).
     """
     for parameter in module.parameters():
         mesh: Any = getattr(parameter, "device_mesh", None)
         if mesh is not None:
             names = mesh.mesh_dim_names or ()
-            at = names.index("tp") if "tp" in names else -1
+            tp_at = names.index("tp") if "tp" in names else -1
             coordinate = mesh.get_coordinate()
-            if at >= 0 and coordinate and not parameter.placements[at].is_replicate():
-                return coordinate[at], mesh.size(at)
-        elif getattr(parameter, "tensor_model_parallel", False) and recorder.layout is not None:
+            if tp_at >= 0 and coordinate and not parameter.placements[tp_at].is_replicate():
+                return coordinate[tp_at], mesh.size(tp_at)
+        elif getattr(parameter, "tensor_model_parallel", False) and layout is not None:
             dist = distributed()
             if dist is not None:
                 rank = dist.get_rank()
-                return recorder.layout.coords(rank)["tp"], recorder.layout.size("tp")
+                return layout.coords(rank)["tp"], layout.size("tp")
     return 0, 1
 
 
-def coordinates(recorder: Recorder) -> dict[str, int]:
+def coordinates(layout: ParallelLayout | None) -> dict[str, int]:
     """This rank's index on every axis of the layout; empty where that is not known."""
-    dist, layout = distributed(), recorder.layout
+    dist = distributed()
     if dist is None or layout is None or not layout.has(dist.get_rank()):
         return {}
     return layout.coords(dist.get_rank())
@@ -146,9 +149,9 @@ def coordinates(recorder: Recorder) -> dict[str, int]:
 def holds_first_copy(tensor: Any, coordinates: dict[str, int]) -> bool:
     """Whether this rank is the first of those that hold the same part of a tensor.
 
-    `coordinates`: of this rank in the layout. A DTensor tells by the mesh axes it is the same on; a
-    plain tensor is taken to be the same on all replicas, and on all TP ranks unless Megatron marked
-    it.
+    `coordinates`: of this rank in the layout. A DTensor names the mesh axes on which it is
+    replicated; a plain tensor is assumed to be the same on all replicas, and on all TP ranks unless
+    Megatron marked it.
     """
     tp = coordinates.get("tp", 0)
     if not hasattr(tensor, "placements"):
@@ -156,7 +159,7 @@ def holds_first_copy(tensor: Any, coordinates: dict[str, int]) -> bool:
         return coordinates.get("dp", 0) == 0 and (tp == 0 or marked)
     mesh = tensor.device_mesh
     along = zip(mesh.get_coordinate() or (), tensor.placements, strict=False)
-    if any(at > 0 and placement.is_replicate() for at, placement in along):
+    if any(index > 0 and placement.is_replicate() for index, placement in along):
         return False
     return tp == 0 or "tp" in (mesh.mesh_dim_names or ())
 
@@ -176,8 +179,8 @@ def first_index(tensor: Any, dim: int) -> int:
     mesh, begin = tensor.device_mesh, 0
     coordinates = mesh.get_coordinate() or ()
     length = tensor.shape[dim]
-    for axis, (placement, at) in enumerate(zip(tensor.placements, coordinates, strict=False)):
+    for axis, (placement, index) in enumerate(zip(tensor.placements, coordinates, strict=False)):
         if getattr(placement, "dim", None) == dim % tensor.dim():
             length = -(-length // mesh.size(axis))
-            begin += at * length
+            begin += index * length
     return begin

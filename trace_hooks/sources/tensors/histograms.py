@@ -1,7 +1,7 @@
 """Statistics of a tensor from some of its values: sums, extremes and a histogram. Pure numpy.
 
 Parts of a tensor (shards of ranks, micro-batches) combine exactly, because everything is a mean
-over a known number of values or an extreme: ingest/sql/tensor_health.sql does it.
+over a known number of values or an extreme; ingest/sql/tensor_health.sql combines them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 MAX_VALUES = 8_192
-"""Values looked at of one tensor: the standard error of an rms over so many is below 1 %."""
+"""Most sampled values of one tensor: the standard error of an rms over as many is below 1 %."""
 
 LOWEST_EXPONENT, NUM_BINS = -40, 64
 """Histogram bins are octaves from 2^-40, below Adam's eps of 1e-8, to 2^24; both ends are open."""
 
 
 def sample_stride(count: int, widths: Sequence[int]) -> int:
-    """Every which of `count` values to take for at most MAX_VALUES, 1 all of them.
+    """Stride that samples at most MAX_VALUES of `count` values; 1: all of them.
 
     `widths`: sizes of the last dims. The stride shares no factor with them, so that every feature
-    is met: outliers of the residual stream sit in few of them.
+    is sampled: outliers of the residual stream are in few of them.
     """
     stride = max(1, math.ceil(count / MAX_VALUES))
     while stride > 1 and any(math.gcd(stride, width) > 1 for width in widths):
@@ -36,7 +36,7 @@ def statistics(values_N: npt.NDArray[np.float32], count: int, peak: float | None
     """Columns of the table tensor_stats, from count to log2_counts.
 
     `values_N`: N >= 1 of the tensor's `count` values, evenly spread; `peak`: the greatest size of
-    all of them, NaN or infinite where one of them is, None where nobody looked.
+    all of them, NaN or infinite where one of them is, None where it is unknown.
     """
     finite = values_N[np.isfinite(values_N)].astype(np.float64)
     size = np.abs(finite)
@@ -44,7 +44,7 @@ def statistics(values_N: npt.NDArray[np.float32], count: int, peak: float | None
     nonfinite = round(num_nonfinite * count / values_N.size)
     if peak is not None and not math.isfinite(peak):
         nonfinite, peak = max(nonfinite, 1), None
-    found: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "count": count,
         "sampled": values_N.size,
         "zero_ratio": np.count_nonzero(values_N == 0) / values_N.size,
@@ -53,13 +53,13 @@ def statistics(values_N: npt.NDArray[np.float32], count: int, peak: float | None
     }
     if finite.size:
         mean, square = float(finite.mean()), float(np.square(finite).mean())
-        found |= {
+        columns |= {
             "mean": mean,
             "std": float(finite.std()),
             "rms": math.sqrt(square),
             "absmax": float(size.max()) if peak is None else peak,
         }
-    return found
+    return columns
 
 
 def log2_counts(size_N: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -1,19 +1,18 @@
 """Statistics of outputs, gradients, weights and updates, in one step of every `statistics_every`.
 
-Sees: what blocks, attention, MLP and the parts beside them return in their first forward of the
-step that records gradients (in a pipeline: of the first micro-batch), through the hooks of
-`modules`, which deal with compiled and copied modules; a recomputation counts only where it is the
+Sees: outputs of blocks, attention, MLP and the modules outside the blocks in their first forward of
+the step that records gradients (in a pipeline: of the first micro-batch), through the hooks of
+`modules`, which handle compiled and copied modules; a recomputation counts only where it is the
 first. The parameters of every optimizer by layer, as it gets them: gradients (clipped, summed over
-replicas), weights before, and what the step changed. Of tensors in shards each rank tells its own
-part; ingest/sql/tensor_health.sql puts them together.
-Misses: outputs inside a compiled region or under no_grad, other devices than CPU and CUDA, sparse
-and 8-bit tensors, sums that are still to be made over ranks (DTensor's Partial), gradients kept
-outside `.grad` (Megatron's main_grad), and what runs while a CUDA graph is captured. Without the
-source `pipeline` the forward in which torch finds a stage's shapes is taken for training.
-Costs: on the device, for each tensor a pass that finds its greatest size and a gather of at most
-8,192 values (histograms.py); one copy to the host a step, which nobody waits for. The rest is
-the drain thread's. No communication, no random number, nothing is written to a tensor of the job.
-See benchmarks/tensor_statistics.py.
+replicas), weights before, and their change by the step. Of sharded tensors each rank records its
+own part; ingest/sql/tensor_health.sql combines them. Misses: outputs inside a compiled region or
+under no_grad, other devices than CPU and CUDA, sparse and 8-bit tensors, tensors not yet summed
+over ranks (DTensor's Partial), gradients kept outside `.grad` (Megatron's main_grad), and work
+during the capture of a CUDA graph. Without the source `pipeline`, the forward in which torch finds
+a stage's shapes is mistaken for training. Costs: on the device, for each tensor a pass that finds
+its greatest size and a gather of at most 8,192 values (histograms.py); one copy to the host a step,
+which nothing waits for. The drain thread does the rest. No communication, no random number, nothing
+is written to a tensor of the job. See benchmarks/tensor_statistics.py.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from torch.optim.optimizer import (
 )
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.histograms import statistics
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, Place, output_place, parameter_place
 from trace_hooks.sources.tensors.tensor_samples import (
@@ -50,7 +49,7 @@ from trace_hooks.sources.tensors.tensor_samples import (
 from trace_hooks.sources.training.module_parts import Part
 
 MAX_TENSORS = 2_000
-"""Tensors of one step at most, 66 MB of values; what comes beyond is dropped and counted."""
+"""Most tensors of one step, 66 MB of values; further ones are dropped and counted."""
 
 is_compiling = torch.compiler.is_compiling
 
@@ -61,24 +60,24 @@ class Statistics(Source):
     name = "statistics"
     poll_s = POLL_S
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._due: DueStep | None = None
-        self._copies = Copies(recorder)
+        self._copies = Copies(context.recorder)
         self._chunks: dict[Any, int] = {}  # by layer, or by name outside of layers
         self._handles: list[Any] = []
 
     def install(self) -> None:
-        """Watch optimizers, if statistics are wanted at all."""
-        if self.recorder.statistics_every:
+        """Hook optimizers, if statistics are on."""
+        if self.context.options.statistics_every:
             self._handles = [
                 register_optimizer_step_pre_hook(self._before_step),
                 register_optimizer_step_post_hook(self._after_step),
             ]
 
     def uninstall(self) -> None:
-        """Take the hooks away and hand on what is there."""
-        self.recorder.on_output = None
+        """Remove the hooks, and write what is there."""
+        self.context.models.on_output = None
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -88,13 +87,13 @@ class Statistics(Source):
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
         self.step_end()
-        every = self.recorder.statistics_every
-        due = every > 0 and self.recorder.step % every == 0
-        self._due = DueStep(self.recorder.step) if due else None
-        self.recorder.on_output = self._output if due else None
+        every = self.context.options.statistics_every
+        due = every > 0 and self.rank_state.step % every == 0
+        self._due = DueStep(self.rank_state.step) if due else None
+        self.context.models.on_output = self._output if due else None
 
     def step_end(self) -> None:
-        """Send what was looked at to the host; what an optimizer hook adds later follows."""
+        """Begin to copy the samples to the host; later ones of an optimizer hook follow."""
         if self._due is not None:
             self._copies.send(self._due)
 
@@ -104,48 +103,50 @@ class Statistics(Source):
             self._publish(copy)
 
     def _publish(self, copy: Copy) -> None:
-        for one, values, peak, checksum in copy.values():
-            found = statistics(values, one.count, peak)
-            one.rms = found.get("rms")
-            before = one.before.rms if one.before is not None else None
-            if one.rms is not None and before:
-                found["update_ratio"] = one.rms / before
+        for sample, values, peak, checksum in copy.values():
+            columns = statistics(values, sample.count, peak)
+            sample.rms = columns.get("rms")
+            before = sample.before.rms if sample.before is not None else None
+            if sample.rms is not None and before:
+                columns["update_ratio"] = sample.rms / before
             self.recorder.add_row(
                 "tensor_stats",
                 step=copy.step,
-                ts_ns=one.ts_ns,
-                microbatch=one.microbatch,
-                chunk=one.chunk,
-                tensor=one.tensor,
-                layer=one.place.layer,
-                name=one.place.name,
-                shard=one.shard,
+                ts_ns=sample.ts_ns,
+                microbatch=sample.microbatch,
+                chunk=sample.chunk,
+                tensor=sample.tensor,
+                layer=sample.place.layer,
+                name=sample.place.name,
+                shard=sample.shard,
                 checksum=checksum,
-                **found,
+                **columns,
             )
 
-    def _add(self, due: DueStep, one: TensorSample) -> None:
+    def _add(self, due: DueStep, sample: TensorSample) -> None:
         if len(due.tensors) < MAX_TENSORS:
-            due.tensors.append(one)
+            due.tensors.append(sample)
         else:
             self.recorder.dropped += 1
 
     @guarded("statistics.output")
     @torch.no_grad()
     def _output(self, part: Part, chunk: int, output: Any) -> None:
-        """A part of a model has returned."""
+        """Sample the output of a part."""
         due = self._due
-        microbatch = self.recorder.microbatch
+        microbatch = self.rank_state.microbatch
         if due is None or not part.module.training or not due.wants(part, microbatch):
             return
-        found = next((own for tensor in tensors_in(output) if (own := own_part(tensor))), None)
-        if found is None:
+        part_and_shard = next(
+            (own for tensor in tensors_in(output) if (own := own_part(tensor))), None
+        )
+        if part_and_shard is None:
             return
-        tensor, shard = found
+        tensor, shard = part_and_shard
         place = output_place(part.name, type(part.module).__name__)
         self._chunks[_chunk_key(place)] = chunk
         stride = stride_of([tensor])
-        one = TensorSample(
+        sample = TensorSample(
             place.tensor,
             place,
             shard,
@@ -156,7 +157,7 @@ class Statistics(Source):
             peak_of([tensor]),
             part=id(part),
         )
-        self._add(due, one)
+        self._add(due, sample)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._due is not None and not is_compiling():
@@ -169,7 +170,7 @@ class Statistics(Source):
     @guarded("statistics.optimizer_begin")
     @torch.no_grad()
     def _begin(self, optimizer: Any) -> None:
-        """An optimizer is about to step: its gradients and weights."""
+        """Sample gradients and weights of an optimizer that is about to step."""
         due = self._due
         if due is None or due.optimizer is not None or id(optimizer) in due.optimizers:
             return  # inside another one (ZeRO), or for the second time in this step
@@ -188,7 +189,7 @@ class Statistics(Source):
     @guarded("statistics.optimizer_end")
     @torch.no_grad()
     def _end(self, optimizer: Any) -> None:
-        """The optimizer has stepped: what it changed."""
+        """Sample what the optimizer step has changed."""
         due = self._due
         if due is None or due.optimizer != id(optimizer):
             return
@@ -196,7 +197,7 @@ class Statistics(Source):
         changing, due.changing = due.changing, []
         for before, sample, weights, stride in changing:
             change = sampled(weights, stride) - sample
-            one = TensorSample(
+            update = TensorSample(
                 "update",
                 before.place,
                 before.shard,
@@ -207,7 +208,7 @@ class Statistics(Source):
                 None,
                 before,
             )
-            self._add(due, one)
+            self._add(due, update)
 
     def _group(
         self,
@@ -219,10 +220,10 @@ class Statistics(Source):
     ) -> TensorSample:
         place, chunk, shard = where
         count = sum(part.numel() for part in parts)
-        sample, peak = sampled(parts, stride), peak_of(parts)
-        one = TensorSample(tensor, place, shard, chunk, UNKNOWN, count, sample, peak)
-        self._add(due, one)
-        return one
+        values, peak = sampled(parts, stride), peak_of(parts)
+        sample = TensorSample(tensor, place, shard, chunk, UNKNOWN, count, values, peak)
+        self._add(due, sample)
+        return sample
 
     def _groups(
         self, optimizer: Any
@@ -240,10 +241,10 @@ class Statistics(Source):
     def _owners(self) -> dict[int, tuple[Place, int]]:
         """Place and chunk of every parameter of the watched models, by id.
 
-        Made anew each time: FSDP2 and others put new parameters in a model's place.
+        Made again each time: FSDP2 and others replace the parameters of a model.
         """
         owners: dict[int, tuple[Place, int]] = {}
-        for model, stage in list(self.recorder.models.values()):
+        for model, stage in list(self.context.models.roots.values()):
             for path, parameter in model.named_parameters():
                 place = parameter_place(path)
                 chunk = self._chunks.get(_chunk_key(place), UNKNOWN) if stage is None else stage
@@ -252,7 +253,7 @@ class Statistics(Source):
 
 
 _NAMELESS = (Place(NO_LAYER, "parameters", "output"), UNKNOWN)
-"""Of parameters that are in no watched model (copies that an optimizer made for itself)."""
+"""Place of parameters outside the watched models (an optimizer's own copies)."""
 
 
 def _chunk_key(place: Place) -> Any:

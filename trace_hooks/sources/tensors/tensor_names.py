@@ -1,8 +1,8 @@
-"""Which layer a module or parameter belongs to, told from its dotted path.
+"""The layer that a module or parameter belongs to, derived from its dotted path.
 
 The first number in a path counts the layer: `model.layers.3.self_attn.q_proj.weight` is of layer 3.
-A stage that counts its layers from 0 anew is put right by ingest/sql/tensor_health.sql, which sees
-all stages.
+Where a stage counts its layers from 0 again, ingest/sql/tensor_health.sql corrects it, since it
+sees all stages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WRAPPERS = {*WRAPPER_CHILDREN, "_orig_mod"}
 
 
 MAX_KNOWN = 1 << 14
-"""Paths whose place is kept: the same ones are asked for in every step."""
+"""Paths whose place is cached: every step uses the same ones."""
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,23 @@ def output_place(path: str, class_name: str) -> Place:
 
 @lru_cache(MAX_KNOWN)
 def parameter_place(path: str) -> Place:
-    """Place of the group a parameter is looked at with: its layer's attention, MLP or the rest;
-    outside of layers its module.
+    """Place of the group that a parameter belongs to: its layer's attention, MLP or the rest; its
+    module outside of layers.
     """
     modules = _segments(path)[:-1]
     layer_at = _layer_at(modules)
     if layer_at is None:
         return Place(NO_LAYER, ".".join(modules) or path, "output")
-    for at in range(layer_at + 1, len(modules)):
-        role = _role(modules[at])
+    for index in range(layer_at + 1, len(modules)):
+        role = _role(modules[index])
         if role:
-            return Place(int(modules[layer_at]), ".".join(modules[: at + 1]), role)
+            return Place(int(modules[layer_at]), ".".join(modules[: index + 1]), role)
     return Place(int(modules[layer_at]), ".".join(modules[: layer_at + 1]), "residual")
 
 
 @lru_cache(MAX_KNOWN)
 def plain_path(path: str) -> str:
-    """A dotted path without the wrappers on its way."""
+    """A dotted path without the wrappers in it."""
     return ".".join(_segments(path))
 
 
@@ -72,7 +72,7 @@ def _segments(path: str) -> list[str]:
 
 
 def _layer_at(segments: list[str]) -> int | None:
-    return next((at for at, segment in enumerate(segments) if segment.isdecimal()), None)
+    return next((index for index, segment in enumerate(segments) if segment.isdecimal()), None)
 
 
 def _role(text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Samples of tensors on their device, and their way to the host.
+"""Samples of tensors on their device, and their copies to the host.
 
 Nothing here waits for a device, communicates, or writes to a tensor of the job.
 """
@@ -25,21 +25,22 @@ from trace_hooks.sources.tensors.tensor_names import Place
 from trace_hooks.sources.training.module_parts import Part
 
 MAX_COPIES = 4
-"""Copies under way or not yet taken by the drain thread; a newer one is dropped and counted."""
+"""Most copies in progress or not yet taken by the drain thread; newer ones are dropped and
+counted."""
 
 POLL_S = 0.2
-"""How often to look for what has arrived: steps of a twentieth of a second lose no copy."""
+"""Interval of looking for copies that have arrived: steps of 1/20 s lose none."""
 
 MAX_ROWS_WAITING = 20_000
-"""Rows of all kinds that may wait to be written when these are added."""
+"""No rows are added while more rows than this wait to be written."""
 
 LAST_COPY_S = 0.5
-"""How long the end of training waits for the last copy."""
+"""The end of training waits this long for the last copy."""
 
 
 @dataclass(eq=False)
 class TensorSample:
-    """One tensor looked at, or this rank's part of it."""
+    """A sample of one tensor, or of this rank's part of it."""
 
     tensor: str  # one of schema.TENSORS
     place: Place
@@ -48,13 +49,13 @@ class TensorSample:
     microbatch: int
     count: int
     sample: Tensor  # (N,), float32
-    peak: Tensor | None  # (), the greatest size; None: nobody looked
+    peak: Tensor | None  # (), the greatest size; None: not computed
     before: TensorSample | None = None  # of an update: the weights
     part: int = 0  # of an output: id of the part
     ts_ns: int = field(default_factory=now)
     rms: float | None = None  # once it is known
     checksum: Tensor | None = None  # (4,), float32: 16 bits each, lowest first
-    stream: Any = None  # of the device, on which it was looked at
+    stream: Any = None  # of the device, on which it was sampled
 
     def __post_init__(self) -> None:
         if self.sample.is_cuda:
@@ -63,7 +64,7 @@ class TensorSample:
 
 @dataclass
 class DueStep:
-    """What was looked at in one step and is not yet on its way to the host."""
+    """Samples of one step that are not being copied to the host yet."""
 
     step: int
     tensors: list[TensorSample] = field(default_factory=list)
@@ -76,20 +77,20 @@ class DueStep:
     def wants(self, part: Part, microbatch: int) -> bool:
         """Whether an output is the first of its part in the step.
 
-        One of a micro-batch takes the place of one without: torch's pipelining finds the shapes of
-        a stage by a forward on made-up numbers, outside of any micro-batch.
+        An output of a micro-batch replaces one without: torch's pipelining finds the shapes of a
+        stage by a forward on made-up numbers, outside of any micro-batch.
         """
         before = self.outputs.get(id(part))
         if before is not None and (before >= 0 or microbatch < 0):
             return False
         self.outputs[id(part)] = microbatch
         if before is not None:
-            self.tensors = [one for one in self.tensors if one.part != id(part)]
+            self.tensors = [sample for sample in self.tensors if sample.part != id(part)]
         return True
 
 
 class Arrived(NamedTuple):
-    """A tensor that was looked at, on the host: sampled values, greatest size, checksum."""
+    """A sample on the host: its values, greatest size and checksum."""
 
     sample: TensorSample
     values: npt.NDArray[np.float32]
@@ -98,18 +99,18 @@ class Arrived(NamedTuple):
 
 
 class Copy:
-    """Values of a step on one device, on their way to the host."""
+    """Values of a step on one device, being copied to the host."""
 
     def __init__(self, step: int, tensors: list[TensorSample]) -> None:
         self.step = step
         self.tensors = tensors
-        flat = torch.cat([part for one in tensors for part in _parts(one)])
+        flat = torch.cat([part for sample in tensors for part in _parts(sample)])
         self._pinned = PinnedCopy(flat) if flat.is_cuda else None
         self._values = flat if self._pinned is None else self._pinned.values
-        self.sizes = [one.sample.numel() for one in tensors]
-        for one in tensors:  # the memory of a device is not ours to keep
-            one.sample, one.peak = _EMPTY, None if one.peak is None else _EMPTY
-            one.checksum = None if one.checksum is None else _EMPTY
+        self.sizes = [sample.sample.numel() for sample in tensors]
+        for sample in tensors:  # do not keep the job's device memory
+            sample.sample, sample.peak = _EMPTY, None if sample.peak is None else _EMPTY
+            sample.checksum = None if sample.checksum is None else _EMPTY
 
     def is_ready(self) -> bool:
         """Whether the values have arrived."""
@@ -117,25 +118,25 @@ class Copy:
 
     @property
     def is_lost(self) -> bool:
-        """Whether they never will: the device has failed."""
+        """Whether they never will, because the device has failed."""
         return self._pinned is not None and self._pinned.is_lost
 
     def values(self) -> Iterator[Arrived]:
-        """Each tensor with what was copied of it; only after is_ready."""
-        host, at = self._values.numpy(), 0
-        for one, size in zip(self.tensors, self.sizes, strict=True):
-            values, at = host[at : at + size], at + size
+        """Each sample with its values; only after is_ready."""
+        host, offset = self._values.numpy(), 0
+        for sample, size in zip(self.tensors, self.sizes, strict=True):
+            values, offset = host[offset : offset + size], offset + size
             peak = None
-            if one.peak is not None:
-                peak, at = float(host[at]), at + 1
+            if sample.peak is not None:
+                peak, offset = float(host[offset]), offset + 1
             checksum = None
-            if one.checksum is not None:
-                checksum, at = _whole(host[at : at + _PIECES]), at + _PIECES
-            yield Arrived(one, values, peak, checksum)
+            if sample.checksum is not None:
+                checksum, offset = _whole(host[offset : offset + _PIECES]), offset + _PIECES
+            yield Arrived(sample, values, peak, checksum)
 
 
 class Copies:
-    """Copies under way or not yet taken by the drain thread; bounded, newer ones are dropped."""
+    """Copies in progress or not yet taken by the drain thread; bounded, newer ones are dropped."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -145,14 +146,14 @@ class Copies:
         return len(self._waiting)
 
     def send(self, due: DueStep) -> None:
-        """Begin to copy what was looked at, stream by stream: each behind the work that made it."""
+        """Begin to copy the samples, stream by stream, each after the work that made it."""
         tensors, due.tensors = due.tensors, []
-        if tensors and is_captured(tensors[0].sample):  # what is left of the step before it
+        if tensors and is_captured(tensors[0].sample):  # samples left from before the capture
             self._recorder.dropped += len(tensors)
             return
         by_stream: dict[Any, list[TensorSample]] = defaultdict(list)
-        for one in tensors:
-            by_stream[one.stream].append(one)
+        for sample in tensors:
+            by_stream[sample.stream].append(sample)
         for stream, on_stream in by_stream.items():
             if len(self._waiting) < MAX_COPIES * len(by_stream):
                 with torch.cuda.stream(stream):  # does nothing where it is None
@@ -161,7 +162,7 @@ class Copies:
                 self._recorder.dropped += len(on_stream)
 
     def arrived(self) -> Iterator[Copy]:
-        """Take those that have arrived, in order; what is lost or nobody could write is dropped."""
+        """Take the arrived copies in order; drop lost ones, and all while too many rows wait."""
         while self._waiting and self._waiting[0].is_ready():
             copy = self._waiting.popleft()
             if copy.is_lost or len(self._recorder.rows) > MAX_ROWS_WAITING:
@@ -181,12 +182,12 @@ class Copies:
 _EMPTY = torch.empty(0, device="cpu")
 
 
-def _parts(one: TensorSample) -> Iterator[Tensor]:
-    yield one.sample
-    if one.peak is not None:
-        yield one.peak.reshape(1)
-    if one.checksum is not None:
-        yield one.checksum
+def _parts(sample: TensorSample) -> Iterator[Tensor]:
+    yield sample.sample
+    if sample.peak is not None:
+        yield sample.peak.reshape(1)
+    if sample.checksum is not None:
+        yield sample.checksum
 
 
 def tensors_in(output: Any) -> Iterator[Tensor]:
@@ -200,15 +201,15 @@ def tensors_in(output: Any) -> Iterator[Tensor]:
 
 
 def own_part(tensor: Tensor | None) -> tuple[Tensor, str] | None:
-    """What this rank has of a tensor, and which part that is; None where it says nothing.
+    """This rank's values of a tensor, and which part that is; None where they cannot be used.
 
-    The part is told by the coordinates on the mesh axes the tensor is sharded over, such as
-    `dp=0,tp=1`, `whole` where every rank has all of it, empty where the tensor does not say.
+    The part is named by the coordinates on the mesh axes over which the tensor is sharded, such as
+    `dp=0,tp=1`; `whole` where every rank has all of it; empty where that is unknown.
     """
     if tensor is None:
         return None
     shard = ""
-    if hasattr(tensor, "to_local"):  # a DTensor; to ask for its class would import much
+    if hasattr(tensor, "to_local"):  # a DTensor; importing its class takes long
         mesh: Any = tensor.device_mesh
         placements: Any = tensor.placements
         coordinates = mesh.get_coordinate()
@@ -216,7 +217,10 @@ def own_part(tensor: Tensor | None) -> tuple[Tensor, str] | None:
             return None
         names = mesh.mesh_dim_names or [f"axis {dim}" for dim in range(mesh.ndim)]
         along = zip(names, coordinates, placements, strict=True)
-        shard = ",".join(f"{name}={at}" for name, at, p in along if not p.is_replicate()) or "whole"
+        shard = (
+            ",".join(f"{name}={index}" for name, index, p in along if not p.is_replicate())
+            or "whole"
+        )
         tensor = tensor.to_local()
     plain = tensor.layout is torch.strided and tensor.is_floating_point() and tensor.itemsize > 1
     if not plain or not tensor.numel() or tensor.device.type not in ("cpu", "cuda"):
@@ -232,7 +236,7 @@ def is_captured(tensor: Any) -> bool:
 
 
 def stride_of(tensors: list[Tensor]) -> int:
-    """Stride at which to sample tensors that are looked at as one."""
+    """Stride at which to sample tensors that count as one."""
     widths = {width for tensor in tensors for width in tensor.shape[-1:]}
     return sample_stride(sum(tensor.numel() for tensor in tensors), sorted(widths))
 
@@ -249,7 +253,7 @@ def peak_of(tensors: list[Tensor]) -> Tensor:
 
 
 _PIECES = 4
-"""A checksum travels as so many numbers of 16 bits, which float32 holds exactly."""
+"""A checksum is copied as this many numbers of 16 bits, which float32 holds exactly."""
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -263,6 +267,6 @@ def checksum_of(tensors: list[Tensor]) -> Tensor:
 
 
 def _whole(pieces: npt.NDArray[np.float32]) -> int:
-    """The checksum of its pieces, signed."""
-    found = sum(int(piece) << (16 * at) for at, piece in enumerate(pieces.tolist()))
-    return found - (1 << 64) if found >> 63 else found
+    """The signed checksum made of its pieces."""
+    checksum = sum(int(piece) << (16 * index) for index, piece in enumerate(pieces.tolist()))
+    return checksum - (1 << 64) if checksum >> 63 else checksum

@@ -1,4 +1,4 @@
-"""Where the steps of an unmodified script begin and end, told from its optimizers.
+"""Where the steps of an unmodified script begin and end, derived from its optimizers.
 
 A step ends when every optimizer of a cycle has stepped. The cycle is learned: the first step ends
 when every optimizer there is has stepped, or else when one that has stepped in it is about to step
@@ -8,10 +8,9 @@ accumulation counts optimizer steps only. An optimizer that sits out once (GradS
 overflow) does not change the cycle; a smaller cycle is adopted when it was seen twice in a row. An
 iteration in which no optimizer steps belongs to the step after it.
 
-What begins before a step's end is known in hindsight keeps the number of the step before.
-Steps are numbered from 0; that a resumed job goes on from its checkpoint's number is not known, so
-the number is a guess there. `Steps.explicit` (the user's own `with tracer.step(n)`) switches all of
-it off.
+Events before a step's end that is known only in hindsight keep the number of the step before. Steps
+are numbered from 0; the checkpoint number of a resumed job is unknown, so the number is a guess
+there. `Steps.explicit` (the user's own `with tracer.step(n)`) switches all of this off.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
-from trace_hooks.sources.base import Steps
+from trace_hooks.sources.context import Steps
 
 
 class AutoSteps:
@@ -29,7 +28,7 @@ class AutoSteps:
         self._steps = weakref.ref(steps)
         self._on = False
         self.waiting = False
-        """a step would begin with the next activity"""
+        """A step begins with the next activity."""
         self._boundary_ns: int | None = None  # end of the last step
         self._stepped: list[int] = []  # ids of the optimizers that stepped in this step
         self._last_ns = 0  # end of the latest optimizer step
@@ -40,11 +39,11 @@ class AutoSteps:
 
     @classmethod
     def shared(cls, steps: Steps) -> AutoSteps:
-        """The one instance that all sources of a tracer tell."""
-        found = _by_steps.get(steps)
-        if found is None:
-            found = _by_steps[steps] = cls(steps)
-        return found
+        """The instance that all sources of a tracer share."""
+        auto_steps = _by_steps.get(steps)
+        if auto_steps is None:
+            auto_steps = _by_steps[steps] = cls(steps)
+        return auto_steps
 
     def switch_on(self, alive: Callable[[], set[int]] = set) -> None:
         """Recognise steps from the next activity on; `alive` lists the ids of all optimizers."""
@@ -54,7 +53,7 @@ class AutoSteps:
         self._stepped, self._boundary_ns = [], None
 
     def switch_off(self) -> None:
-        """Recognise nothing any more. A running step without an optimizer step was none."""
+        """Stop recognising steps. A running step without an optimizer step was not one."""
         steps = self._active()
         if steps is not None and not self.waiting:
             if self._stepped:

@@ -1,9 +1,9 @@
 """Backward spans of modules, from hooks on the tensors that pass through them.
 
 A module's backward begins when the gradient of its output is complete and ends when the gradient of
-its input is. Both are told by a hook on the tensor, of which each tensor has at most one: where one
-block's output is the next one's input, it ends the one and begins the other. Full backward hooks
-would cost several times as much (specs/hooks.md).
+its input is. A hook on the tensor sees both; each tensor has at most one: where one block's output
+is the next one's input, it ends the one span and begins the other. Full backward hooks of torch
+cost several times as much.
 
 Where the input needs no gradient (embeddings, the first block), the end is that of the single
 autograd node of a leaf module, otherwise the end of the enclosing span or of the backward pass.
@@ -52,7 +52,7 @@ class BackwardSpans:
         self._threads = _Threads()
 
     def step_begin(self) -> None:
-        """Forget what an exception in a backward pass left open."""
+        """Forget spans that an exception in a backward pass left open."""
         if graph_task() < 0:  # an optimizer inside the backward pass may begin a step
             self.epoch += 1
 
@@ -67,10 +67,10 @@ class BackwardSpans:
         if hooks is None:  # what Tensor.register_hook does, without a handle to remove the hook
             tensor._backward_hooks = hooks = OrderedDict()
             node._register_hook_dict(tensor)
-        found: Border | None = hooks.get(self)
-        if found is None:
-            found = hooks[self] = Border()
-        return found
+        known: Border | None = hooks.get(self)
+        if known is None:
+            known = hooks[self] = Border()
+        return known
 
     def begin(self, whose: ModuleBackward) -> None:
         """Open the span of `whose`."""
@@ -84,7 +84,7 @@ class BackwardSpans:
             _engine.queue_callback(functools.partial(self._finish, task))
         mark = self.recorder.open()
         if spans and spans[-1][0].part.block is whose.part:
-            # block and MLP share an output and the MLP was hooked first: the block goes outside
+            # block and MLP share an output and the MLP began first: put the block outside
             inner, outer_mark, inner_task = spans[-1]
             spans[-1] = (whose, outer_mark, inner_task)
             spans.append((inner, mark, inner_task))
@@ -92,7 +92,7 @@ class BackwardSpans:
             spans.append((whose, mark, task))
 
     def end(self, whose: ModuleBackward) -> None:
-        """Close the span of `whose` and what is still open inside it."""
+        """Close the span of `whose` and those still open inside it."""
         spans = self._threads.running.spans
         for index in range(len(spans) - 1, -1, -1):
             if spans[index][0] is whose:
@@ -118,7 +118,7 @@ class BackwardSpans:
 class Border:
     """Hook of one tensor: its gradient ends the modules it went into, begins those it came from.
 
-    Nothing is recorded twice, so it empties itself.
+    It empties itself, so that nothing is recorded twice.
     """
 
     __slots__ = ("begins", "ends", "handle")
@@ -141,14 +141,14 @@ class Border:
             backward.begin()
 
     def drop(self, backward: ModuleBackward) -> None:
-        """The module has no backward: leave nothing on its input."""
+        """Remove a module without a backward from the hook of its input."""
         self.ends = tuple(other for other in self.ends if other is not backward)
         if self.handle is not None:
             self.handle.remove()
 
 
 class ModuleBackward:
-    """The backward to come of one forward call. Holds no tensor, so it keeps no graph alive."""
+    """The later backward of one forward call. Holds no tensor, so it keeps no graph alive."""
 
     __slots__ = ("microbatch", "part", "seen", "site", "spans")
 
@@ -160,13 +160,13 @@ class ModuleBackward:
         self.seen = False  # begun once, or ended before it began (output is input)
 
     def end_at_input(self, tensor: torch.Tensor) -> Border:
-        """End when the gradient of `tensor` is complete; returns what to drop it from."""
+        """End when the gradient of `tensor` is complete; returns that tensor's hook."""
         border = self.spans.border(tensor)
         border.ends += (self,)
         return border
 
     def begin_at_output(self, tensor: torch.Tensor, ends_at_node: bool) -> bool:
-        """Begin when the gradient of `tensor` is complete; False where it will never be told.
+        """Begin when the gradient of `tensor` is complete; False where no hook will see it.
 
         `ends_at_node`: end with the tensor's own autograd node, if it makes parameters' gradients.
         """

@@ -2,7 +2,7 @@
 
 Sees: the time the calling thread is blocked; of async_save that is the staging alone. A save inside
 another (the distributed one writes its files with torch.save, on threads) is part of the outer one.
-Meanwhile the recorder's phase is "checkpoint", so that a silent rank is known to be saving.
+Meanwhile the rank's phase is "checkpoint", so that a silent rank is known to be saving.
 Misses: names bound before the hooks were started (`from torch import save`), other libraries'
 savers (safetensors), and what async_save does in the background.
 Costs: two guarded calls a save; see benchmarks/hook_overhead.py.
@@ -19,7 +19,8 @@ import torch
 
 from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.recorder import Mark, Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around
 
 PHASE = "checkpoint"
@@ -32,7 +33,7 @@ DISTRIBUTED_MODULES = (DISTRIBUTED, f"{DISTRIBUTED}.state_dict_saver")
 class _Save(NamedTuple):
     name: str
     mark: Mark
-    phase: str  # before
+    phase: str  # before the save
 
 
 class Checkpoints(Source):
@@ -40,8 +41,8 @@ class Checkpoints(Source):
 
     name = "checkpoint"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._patches = Patches()
         self._distributed = False
 
@@ -80,14 +81,14 @@ def _recorded(recorder: Recorder, name: str, original: Callable[..., Any]) -> Ca
 
 @guarded("checkpoint.save_begin")
 def _begin(recorder: Recorder, name: str) -> _Save | None:
-    if recorder.phase == PHASE:
+    if recorder.rank_state.phase == PHASE:
         return None
-    save = _Save(name, recorder.open(), recorder.phase)
-    recorder.phase = PHASE
+    save = _Save(name, recorder.open(), recorder.rank_state.phase)
+    recorder.rank_state.phase = PHASE
     return save
 
 
 @guarded("checkpoint.save_end")
 def _end(recorder: Recorder, save: _Save) -> None:
-    recorder.phase = save.phase
+    recorder.rank_state.phase = save.phase
     recorder.close(recorder.site(save.name, "checkpoint"), save.mark)

@@ -3,9 +3,9 @@
 Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
 fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
 Each batch is a row of data_batches. Making the iterator, which starts the workers, is a data_wait.
-Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and timing them
-would mean changing what they send. Other loaders (DALI, tf.data, a plain generator) are not seen.
-Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
+Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and to time them
+the hooks would have to change what they send. Other loaders (DALI, tf.data, a plain generator) are
+not seen. Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from torch.utils.data import dataloader
 
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
 
@@ -35,9 +36,9 @@ class DataLoaders(Source):
 
     name = "data"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self._auto = AutoSteps.shared(steps)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._auto = AutoSteps.shared(context.steps)
         self._patches = Patches()
         self._pid = os.getpid()
 
@@ -87,9 +88,9 @@ class DataLoaders(Source):
             recorder.site(source, "data_wait" if in_workers else "data_fetch"),
             begin_ns,
             end_ns,
-            step=recorder.step,
+            step=self.rank_state.step,
             cpu_ns=thread_cpu() - cpu_ns,
-            microbatch=recorder.microbatch,
+            microbatch=self.rank_state.microbatch,
         )
         recorder.add_row(
             "data_batches",
@@ -103,8 +104,8 @@ class DataLoaders(Source):
 
 
 def num_tokens(batch: Any) -> int:
-    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 not obvious."""
-    if isinstance(batch, (list, tuple)):  # asking for abstract classes takes longer
+    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 unclear."""
+    if isinstance(batch, (list, tuple)):  # abstract classes are slower to test
         batch = batch[0] if batch else None
     elif not isinstance(batch, Tensor):
         if isinstance(batch, Mapping):

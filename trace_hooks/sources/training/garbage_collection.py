@@ -1,7 +1,7 @@
 """Runs of Python's garbage collector, which stop the training thread.
 
 Sees: every full collection (generation 2) and every younger one of at least MIN_NS; the many
-shorter ones, a thousand in a step, would cost more to write down than they take.
+shorter ones, a thousand in a step, would cost more to record than they take.
 Costs: two clock readings a collection; see benchmarks/hook_overhead.py.
 """
 
@@ -11,8 +11,8 @@ import gc
 
 from trace_hooks.recording.clock import now, thread_cpu
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 
 MIN_NS = 50_000
 """A collection of a young generation that took less is not recorded."""
@@ -26,17 +26,17 @@ class GarbageCollector(Source):
 
     name = "gc"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._callback = self._collecting  # one bound method, so that it can be removed
         self._begun: tuple[int, int] | None = None  # wall and CPU ns; only one collects at a time
 
     def install(self) -> None:
-        """Be called before and after each collection."""
+        """Register a callback of the collector."""
         gc.callbacks.append(self._callback)
 
     def uninstall(self) -> None:
-        """Be called no more."""
+        """Remove the callback."""
         if self._callback in gc.callbacks:
             gc.callbacks.remove(self._callback)
 
@@ -53,7 +53,7 @@ class GarbageCollector(Source):
                     self.recorder.site(f"gc generation {generation}", "gc"),
                     begin_ns,
                     end_ns,
-                    step=self.recorder.step,
+                    step=self.rank_state.step,
                     cpu_ns=thread_cpu() - cpu_ns,
-                    microbatch=self.recorder.microbatch,
+                    microbatch=self.rank_state.microbatch,
                 )

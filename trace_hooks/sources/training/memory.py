@@ -2,7 +2,7 @@
 
 Sees: resident memory of the process and, where CUDA is in use, the caching allocator's counters of
 the current device. Misses: peaks of resident memory between two steps, and memory that CUDA
-libraries take beside the allocator. Costs: one small file read and one call into the allocator a
+libraries take outside the allocator. Costs: one small file read and one call into the allocator a
 step; see benchmarks/hook_overhead.py.
 """
 

@@ -1,10 +1,11 @@
-"""Finds the models of a script that never calls `watch`: whoever owns an optimizer's parameters.
+"""Finds the models of a script that never calls `tracer.watch`: those that own an optimizer's
+parameters.
 
 When an optimizer is made (or, if it was made before the hooks, when it first steps), the modules
 alive in this process are listed once through the garbage collector, and the outermost ones that
 hold its parameters are the models. Copies (EMA), frozen teachers and losses have no parameters in
 an optimizer. Optimizers with parameters of their own (Megatron's main copies, DeepSpeed) match
-nothing: then every outermost module in training mode counts.
+no module: then every outermost module in training mode counts.
 
 A global forward hook would see models too, but makes torch.compile warn and its guards fail.
 Costs: one pass over all Python objects per model, in the tens of milliseconds, outside any step's
@@ -28,20 +29,20 @@ from trace_hooks.sources.patching import Patches
 class Discovery:
     """Calls `found(model)` once for every model being trained, until uninstalled."""
 
-    def __init__(self, found: Callable[[nn.Module], None]) -> None:
-        self._found = found
+    def __init__(self, on_model: Callable[[nn.Module], None]) -> None:
+        self._on_model = on_model
         self._patches = Patches()
         self._handle: Any = None
         self._known: set[int] = set()  # ids of parameters whose model is known
-        self._searched: set[int] = set()  # ids of optimizers that made us look
+        self._searched: set[int] = set()  # ids of optimizers whose models were searched
 
     def install(self) -> None:
-        """Watch optimizers being made and stepping."""
+        """Hook the creation and the steps of optimizers."""
         self._patches.replace(torch.optim.Optimizer, "__init__", self._around_init)
         self._handle = register_optimizer_step_pre_hook(self._before_step)
 
     def uninstall(self) -> None:
-        """Stop looking."""
+        """Remove the hooks."""
         self._patches.restore()
         if self._handle is not None:
             self._handle.remove()
@@ -79,7 +80,7 @@ class Discovery:
             models = outermost(m for m in modules if m.training and _learns(m))
         for model in models:
             self._known |= {id(p) for p in model.parameters()}
-            self._found(model)
+            self._on_model(model)
 
 
 def live_modules() -> list[nn.Module]:

@@ -1,10 +1,10 @@
 """Which modules inside a model are worth a span, found by shape rather than by framework.
 
 A block is a repeated child of a ModuleList, ModuleDict or Sequential, or any module with an
-attention inside. What stands beside the blocks (embedding, final norm, head) is a part of its own,
+attention inside. Modules outside the blocks (embedding, final norm, head) are parts of their own,
 so that parts and blocks together cover the model. Inside a block, one level down, attention and MLP
-are told by attribute and class name. A block without modules of its own for these (the two linear
-layers of nn.TransformerEncoderLayer) shows only what has a module.
+are recognised by attribute and class name. A block without modules of its own for these (the two
+linear layers of nn.TransformerEncoderLayer) shows only what has a module.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Part:
     name: str
     compiled: bool = False
     block: Part | None = None
-    """the block an attention or MLP belongs to"""
+    """The block that an attention or MLP belongs to."""
 
 
 def unwrap(module: nn.Module) -> nn.Module:
@@ -62,23 +62,23 @@ def is_compiled(module: nn.Module) -> bool:
 def find_parts(root: nn.Module, level: str = "layers") -> list[Part]:
     """Modules of `root` to hook, outer before inner.
 
-    `level` "blocks": blocks and what stands beside them; "layers": also attention and MLP.
+    `level` "blocks": blocks and the modules outside them; "layers": also attention and MLP.
     A compiled module is one part: nothing inside it can be hooked.
     """
     seen: set[int] = set()
-    found: list[Part] = []
+    parts: list[Part] = []
     for part in _walk(root, ""):
         if id(part.module) in seen or isinstance(part.module, torch.jit.ScriptModule):
             continue
         seen.add(id(part.module))
-        found.append(part)
+        parts.append(part)
         if level == "layers" and not part.compiled:
             for name, child in _layers(part.module):
                 if id(child) not in seen:
                     seen.add(id(child))
                     path = f"{part.name}.{name}"
-                    found.append(Part(child, path, is_compiled(child), part))
-    return found
+                    parts.append(Part(child, path, is_compiled(child), part))
+    return parts
 
 
 def _walk(module: nn.Module, path: str) -> Iterator[Part]:

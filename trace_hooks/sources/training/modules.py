@@ -1,13 +1,12 @@
-"""Forward and backward spans of blocks, attention and MLP of a watched model.
+"""Forward and backward spans of blocks, attention and MLP of an instrumented model.
 
-Sees: every call of the modules `parts.find_parts` names, with its micro-batch and chunk; the
+Sees: every call of the modules that `find_parts` returns, with its micro-batch and chunk; the
 repeated forward of activation checkpointing (recompute); compiled modules from outside (mode
-compiled). Models nobody passed to `watch` are found when an optimizer takes their parameters.
-Misses: what happens inside a compiled region, modules of a model under torch.jit.script, a second
-backward over one graph. Forward hooks make nn.TransformerEncoder leave its fused path for
-inference (torch's own rule); training never takes it.
-Costs: two registered hooks a module and, with gradients, two more in the backward pass; see
-benchmarks/hook_overhead.py.
+compiled). Models that were not passed to `tracer.watch` are found when an optimizer takes their
+parameters. Misses: what happens inside a compiled region, modules of a model under
+torch.jit.script, a second backward over one graph. Forward hooks make nn.TransformerEncoder leave
+its fused path for inference (torch's own rule); training never takes it. Costs: two registered
+hooks a module and, with gradients, two more in the backward pass; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from torch import Tensor, nn
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
-from trace_hooks.recording.recorder import Mark, Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.recording.recorder import Mark
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.backward import BackwardSpans, Border, ModuleBackward, graph_task
@@ -34,11 +34,12 @@ is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
 
 _inert = contextlib.nullcontext().__exit__
-"""Takes anything, returns None: what hooks become in copies, with nothing of ours to import."""
+"""Takes any arguments, returns None: it stands for our hooks in copies, which import nothing of
+ours."""
 
 
 class Detachable:
-    """A hook that stays behind when its module is copied or pickled."""
+    """A hook that does nothing in a copied or unpickled module."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return _inert
@@ -85,14 +86,14 @@ class PartCalls:
         self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
 
     def sites(self, chunk: int) -> tuple[int, int]:
-        """Numbers of the forward and the backward span's site on a chunk met for the first time."""
+        """Numbers of the forward and the backward span's site on a new chunk."""
         recorder = self.source.recorder
         mode, name = "compiled" if self.part.compiled else "eager", self.part.name
-        found = self._sites[chunk] = (
+        sites = self._sites[chunk] = (
             recorder.site(name, "forward", mode, chunk),
             recorder.site(name, "backward", mode, chunk),
         )
-        return found
+        return sites
 
     @guarded("modules.forward_begin")
     def enter(self, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
@@ -100,22 +101,20 @@ class PartCalls:
         if "modules.forward_end" in disabled:
             return
         source, stage = self.source, self.stage
-        recorder = source.recorder
-        chunk = recorder.chunk if stage is None else stage
+        state = source.rank_state
+        chunk = state.chunk if stage is None else stage
         site, backward_site = self._sites.get(chunk) or self.sites(chunk)
         backward = border = None
         if is_grad_enabled():
             if source.auto.waiting and graph_task() < 0:
                 source.auto.activity(now())
-            backward = ModuleBackward(
-                source.backward, self.part, backward_site, recorder.microbatch
-            )
+            backward = ModuleBackward(source.backward, self.part, backward_site, state.microbatch)
             tensor = _first_with_grad(args)
             if tensor is None and kwargs:
                 tensor = _first_with_grad(kwargs.values())
             if tensor is not None:
                 border = backward.end_at_input(tensor)
-        source.open.calls.append((self, site, recorder.open(), backward, border))
+        source.open.calls.append((self, site, source.recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
     def leave(self, output: Any, args: Any) -> None:
@@ -128,52 +127,55 @@ class PartCalls:
                 break
         else:
             return
-        recorder = source.recorder
-        if recorder.prompting_thread:
+        state, models = source.rank_state, source.models
+        if state.prompting_thread:
             mark.thread.depth = mark.depth
             return
-        recorder.close(site, mark, recorder.microbatch, graph_task() >= 0)
+        source.recorder.close(site, mark, state.microbatch, graph_task() >= 0)
         if backward is None:
             return
-        if recorder.on_output is not None:
-            chunk = recorder.chunk if self.stage is None else self.stage
-            recorder.on_output(self.part, chunk, output)
-        if recorder.on_content is not None:
-            recorder.on_content(self.part, self.stage, output, args)
+        if models.on_output is not None:
+            chunk = state.chunk if self.stage is None else self.stage
+            models.on_output(self.part, chunk, output)
+        if models.on_content is not None:
+            models.on_content(self.part, self.stage, output, args)
         tensor = _first_with_grad((output,))
-        told = tensor is not None and backward.begin_at_output(tensor, self.leaf and border is None)
-        if border is not None and not told:
+        will_begin = tensor is not None and backward.begin_at_output(
+            tensor, self.leaf and border is None
+        )
+        if border is not None and not will_begin:
             border.drop(backward)
 
 
 class Modules(Source):
-    """Spans of watched models, see the module's docstring."""
+    """Spans of instrumented models, see the module's docstring."""
 
     name = "modules"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self.auto = AutoSteps.shared(steps)
-        self.backward = BackwardSpans(recorder)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.models = context.models
+        self.auto = AutoSteps.shared(context.steps)
+        self.backward = BackwardSpans(context.recorder)
         self.open = _Open()
         self._patches = Patches()
         self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
         self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
-        self._watched: dict[int, Part] = {}
-        self._roots = recorder.models
-        self._discovery = Discovery(self._watch_found)
+        self._parts: dict[int, Part] = {}
+        self._roots = context.models.roots
+        self._discovery = Discovery(self._add_model)
 
     def install(self) -> None:
         """Look for models and for torch.compile from now on."""
-        if self.level == "steps":
+        if self.context.options.level == "steps":
             return
-        self.recorder.running_part = self._running_part
+        self.models.running_part = self._running_part
         self._patches.replace(torch, "compile", self._around_compile)
         self._discovery.install()
 
     def uninstall(self) -> None:
-        """Take every hook off the watched modules."""
-        self.recorder.running_part = None
+        """Remove every hook from the modules."""
+        self.models.running_part = None
         self._discovery.uninstall()
         self._patches.restore()
         for module_id in list(self._handles):
@@ -182,31 +184,31 @@ class Modules(Source):
             if module._compiled_call_impl is ours:
                 module._compiled_call_impl = original
         self._compiled.clear()
-        self._watched.clear()
+        self._parts.clear()
         self._roots.clear()
 
-    def watch(self, model: Any, stage: int | None = None) -> None:
+    def instrument(self, model: Any, stage: int | None = None) -> None:
         """Hook the parts of `model`; raises TypeError where it is no nn.Module."""
         if not isinstance(model, nn.Module):
             raise TypeError(f"watch needs an nn.Module, got {type(model).__name__}")
-        self._discovery.uninstall()  # the user says what the models are
-        self._watch_found(model, stage)
+        self._discovery.uninstall()  # the user names the models
+        self._add_model(model, stage)
 
     def step_begin(self) -> None:
-        """Forget what exceptions of the last step have left open."""
+        """Forget calls that exceptions of the last step left open."""
         self.backward.step_begin()
 
     def _running_part(self) -> tuple[Part, int | None, Mark] | None:
         calls = self.open.calls
         return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
 
-    def _watch_found(self, model: nn.Module, stage: int | None = None) -> None:
-        if self.level == "steps":
+    def _add_model(self, model: nn.Module, stage: int | None = None) -> None:
+        if self.context.options.level == "steps":
             return
         self._roots[id(model)] = (model, stage)
-        for part in find_parts(model, self.level):
-            if id(part.module) not in self._watched:
-                self._watched[id(part.module)] = part
+        for part in find_parts(model, self.context.options.level):
+            if id(part.module) not in self._parts:
+                self._parts[id(part.module)] = part
                 self._hook(part, stage)
 
     def _hook(self, part: Part, stage: int | None) -> None:
@@ -238,16 +240,16 @@ class Modules(Source):
 
     @guarded("modules.compile")
     def _compiled_later(self, compiled: Any, result: Any) -> Any:
-        """Record a model compiled after `watch`; returns what to use instead of `result`, if so."""
+        """Record a model compiled after `instrument`; returns what replaces `result`, or None."""
         module = getattr(compiled, "__self__", compiled)  # module.compile() compiles a bound method
         if not isinstance(module, nn.Module):
             return None
         stage = self._stage_of(module)
-        if stage is _NOT_WATCHED:
+        if stage is _NOT_INSTRUMENTED:
             return None
-        for inside in module.modules():  # hooks would make every block compile anew
+        for inside in module.modules():  # hooks would make every block compile again
             self._unhook(id(inside))
-        known = self._watched.get(id(module))
+        known = self._parts.get(id(module))
         part = Part(module, known.name if known else type(module).__name__, compiled=True)
         if isinstance(result, nn.Module):
             self._hook(Part(result, part.name, compiled=True), stage)
@@ -258,10 +260,10 @@ class Modules(Source):
         for root, stage in self._roots.values():
             if any(child is module for child in root.modules()):
                 return stage
-        return _NOT_WATCHED
+        return _NOT_INSTRUMENTED
 
 
-_NOT_WATCHED = object()
+_NOT_INSTRUMENTED = object()
 
 
 def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:

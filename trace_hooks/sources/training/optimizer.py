@@ -1,7 +1,7 @@
 """Spans of optimizer steps, and through autostep.py the steps of unmodified scripts.
 
 Sees: `step()` of every torch.optim.Optimizer, also inside the backward pass and one optimizer
-inside another (ZeRO). Misses: optimizers that are no torch.optim.Optimizer, and a step compiled
+inside another (ZeRO). Misses: optimizers that are not a torch.optim.Optimizer, and a step compiled
 with torch.compile. Costs: two global hooks an optimizer step; see benchmarks/hook_overhead.py.
 """
 
@@ -18,8 +18,9 @@ from torch.optim.optimizer import (
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
-from trace_hooks.recording.recorder import Mark, Recorder
-from trace_hooks.sources.base import Source, Steps
+from trace_hooks.recording.recorder import Mark
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.training.autostep import AutoSteps
 
 is_compiling = torch.compiler.is_compiling
@@ -30,14 +31,14 @@ class Optimizers(Source):
 
     name = "optimizer"
 
-    def __init__(self, recorder: Recorder, steps: Steps, level: str = "layers") -> None:
-        super().__init__(recorder, steps, level)
-        self.auto = AutoSteps.shared(steps)
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self.auto = AutoSteps.shared(context.steps)
         self._handles: list[Any] = []
         self._open: list[tuple[int, Mark]] = []  # (id of the optimizer, mark), outermost first
 
     def install(self) -> None:
-        """Hook all optimizers of the process, made already or not."""
+        """Hook all optimizers of the process, existing and later ones."""
         self.auto.switch_on(live_optimizers)
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
@@ -45,7 +46,7 @@ class Optimizers(Source):
         ]
 
     def uninstall(self) -> None:
-        """Take the hooks away."""
+        """Remove the hooks."""
         self.auto.switch_off()
         for handle in self._handles:
             handle.remove()
@@ -87,6 +88,8 @@ class Optimizers(Source):
 
 def live_optimizers() -> set[int]:
     """Ids of the optimizers alive in this process whose steps run our hooks."""
-    found = (thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer))
-    # torch marks a class whose `step` runs hooks; wrappers (accelerate) that hand on do not
-    return {id(optimizer) for optimizer in found if hasattr(type(optimizer).step, "hooked")}
+    optimizers = (
+        thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)
+    )
+    # torch marks a class whose `step` runs hooks; wrappers (accelerate) only pass it on
+    return {id(optimizer) for optimizer in optimizers if hasattr(type(optimizer).step, "hooked")}

@@ -4,13 +4,13 @@ Sees: F, B, I (gradient of the input alone), W (gradient of the weights), the lo
 and FSDP2's gradient reduction after the last micro-batch, in every schedule, because all of them
 end in the same methods of a stage; between the actions the time Python takes to issue a batch of
 messages, and to gather and give back a stage's parameters where the schedule does that itself
-(kind host: waits inside are the collectives' own spans). While an action runs, the recorder's
+(kind host: waits inside are the collectives' own spans). While an action runs, the rank's
 micro-batch and chunk (the global stage index) are set, and every span inside inherits them. On the
 first stage torch leaves I empty and does the whole backward pass in W.
 Misses: the schedule's own loop; waits and messages between the stages, which `collectives` records,
 one span a wait.
-The names are private to torch; where one is missing, the source says so once and the action it
-stands for is not recorded. Tested with torch 2.13.
+The names are private to torch; where one is missing, the source logs it once and does not record
+that action. Tested with torch 2.13.
 Costs: two guarded calls an action; see benchmarks/hook_overhead.py.
 """
 
@@ -177,14 +177,15 @@ def _begin(
     action = action_of(*args, **kwargs)
     if action is None:
         return None
-    running = _Running(action, recorder.open(), (recorder.microbatch, recorder.chunk))
-    recorder.microbatch, recorder.chunk = action.microbatch, action.chunk
+    state = recorder.rank_state
+    running = _Running(action, recorder.open(), (state.microbatch, state.chunk))
+    state.microbatch, state.chunk = action.microbatch, action.chunk
     return running
 
 
 @guarded("pipeline.action_end")
 def _end(recorder: Recorder, running: _Running) -> None:
-    action = running.action
-    recorder.microbatch, recorder.chunk = running.outer
+    action, state = running.action, recorder.rank_state
+    state.microbatch, state.chunk = running.outer
     site = recorder.site(action.name, action.kind, chunk=action.chunk)
     recorder.close(site, running.mark, action.microbatch)

@@ -238,7 +238,7 @@ def test_a_rank_that_comes_again_takes_its_own_place(server: Served) -> None:
 
 def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) -> None:
     with ranks(server, "who", 3) as found:
-        found[0].recorder.step = 5
+        found[0].rank_state.step = 5
         wait_until(lambda: state(server, "who")["step"] == 5)
         found[1].agent.stop()
         connection = found[2].agent._connection
@@ -273,7 +273,7 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
         post(server, "watched", {"watches": [{"id": "w2", "what": "mlp", "until": 9}]})
         assert [watch.id for watch in found[1].watches] == ["w1", "w2"]
         for one in found:
-            one.recorder.step = 10
+            one.rank_state.step = 10
         wait_until(lambda: [w["id"] for w in state(server, "watched")["watches"]] == ["w1"])
         answer = post(server, "watched", {"end": ["w1"]})[1]
         assert answer["watches"] == []
@@ -336,7 +336,7 @@ def test_a_rank_that_does_not_answer_holds_nobody_up(
 def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
     with ranks(server, "commands") as found:
         for one in found:
-            one.recorder.live.commands.register("add", lambda value: f"{value['a'] + 1}")
+            one.live.commands.register("add", lambda value: f"{value['a'] + 1}")
         message = {"name": "add", "args": {"a": 4}, "ranks": [1]}
         status, answer = post(server, "commands", message, "/api/command")
         assert status == 200

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from tests.app.server.ranks import JOB_TOKEN, post, ranks, state
+from tests.app.server.ranks import JOB_TOKEN, Rank, post, ranks, state
 from tests.app.server.served import Served, served
 from tests.trace_hooks.tiny_models import ListedSteps, TinyGPT
 from tests.waiting import wait_until
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.context import SourceContext, SourceOptions
 from trace_hooks.sources.perturbation.perturbation import Perturbing
 
 pytestmark = pytest.mark.torch
@@ -30,13 +32,19 @@ def perturb(server: Served, run: str, args: Any) -> tuple[int, Any]:
     return post(server, run, {"name": "perturb", "args": args}, "/api/command")
 
 
+def perturbing(rank: Rank, allow: bool) -> Perturbing:
+    recorder = Recorder()
+    options = SourceOptions(allow_perturbation=allow)
+    context = SourceContext(recorder, ListedSteps(recorder), options, live=rank.live)
+    context.models.roots[0] = (TinyGPT(), None)
+    source = Perturbing(context)
+    source.install()
+    return source
+
+
 def test_each_rank_answers_for_itself(server: Served) -> None:
     with ranks(server, "mine") as found:
-        sources = [Perturbing(one.recorder, ListedSteps(one.recorder)) for one in found]
-        for one, source, allow in zip(found, sources, (True, False), strict=True):
-            one.recorder.allow_perturbation = allow
-            one.recorder.models[0] = (TinyGPT(), None)
-            source.install()
+        sources = [perturbing(*each) for each in zip(found, (True, False), strict=True)]
         status, answer = perturb(server, "mine", ASKED)
         assert (status, answer["taken_back"]) == (200, True)
         texts = {ack["rank"]: (ack["ok"], ack["text"]) for ack in answer["acks"]}
@@ -56,7 +64,7 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
     with ranks(server, "stages") as found:
         got: list[tuple[int, Any]] = []
         for number, one in enumerate(found):
-            live, layers = one.recorder.live, [2 * number, 2 * number + 1]
+            live, layers = one.live, [2 * number, 2 * number + 1]
             live.about["what"] = lambda layers=layers: {"layers": layers, "heads": 4}
             live.about["allow_perturbation"] = lambda: True
             live.beats["perturbations"] = lambda number=number: [
@@ -65,7 +73,7 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
             live.commands.register(
                 "perturb", lambda value, number=number: str(got.append((number, value)))
             )
-            one.recorder.step = 7 + number
+            one.rank_state.step = 7 + number
         wait_until(lambda: connected(server, "stages")["layers"] == [0, 1, 2, 3])
         wait_until(lambda: connected(server, "stages")["step"] == 8)
         status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
@@ -114,7 +122,7 @@ def connected(server: Served, run: str) -> Any:
 def test_hostile_requests_go_to_no_rank(server: Served, more: dict[str, Any], words: str) -> None:
     with ranks(server, "hostile") as found:
         for one in found:
-            one.recorder.live.commands.register("perturb", lambda value: "it came through")
+            one.live.commands.register("perturb", lambda value: "it came through")
         status, answer = perturb(server, "hostile", ASKED | more)
         assert (status, words in answer["error"]) == (400, True), answer
         assert state(server, "hostile")["connected"] == 2

@@ -138,7 +138,7 @@ def test_events_that_nobody_resolves_are_bounded(
 def test_marks_that_nobody_ends_do_not_use_up_the_events(
     device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spans left open by an exception, prompts, messages that nobody waits for."""
+    """Spans left open by an exception, prompts, messages without a wait."""
     monkeypatch.setattr(cuda_clock, "MAX_EVENTS", 10)
     clock = CudaClock(device, "cuda:0")
     for _ in range(25):

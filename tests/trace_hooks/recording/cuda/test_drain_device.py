@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trace_hooks.recording.cuda.drain_device import THREAD_LOCAL, DrainDevice
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.rank_state import RankState
 
 
 class Driver:
@@ -40,11 +40,11 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_the_thread_is_prepared_once_there_is_a_device(chosen: list[int]) -> None:
     driver = Driver()
-    recorder = Recorder()
-    device = DrainDevice(recorder, driver.load)
+    state = RankState()
+    device = DrainDevice(state, driver.load)
     device.prepare()
     assert (driver.modes, device.is_ready) == ([], False)
-    recorder.cuda_device = 3
+    state.cuda_device = 3
     device.prepare()
     device.prepare()
     assert (driver.modes, device.is_ready, chosen) == ([THREAD_LOCAL], True, [3])
@@ -59,9 +59,9 @@ def no_driver(name: str) -> Any:
     ("load", "why"), [(Driver(code=1).load, "answers 1"), (no_driver, "libcuda.so.1: cannot open")]
 )
 def test_where_it_cannot_no_device_is_asked(load: Any, why: str) -> None:
-    recorder = Recorder()
-    recorder.cuda_device = 0
-    device = DrainDevice(recorder, load)
+    state = RankState()
+    state.cuda_device = 0
+    device = DrainDevice(state, load)
     with pytest.raises(RuntimeError, match=f"no device times are taken: .*{why}"):
         device.prepare()
     assert not device.is_ready

@@ -25,12 +25,15 @@ from trace_hooks.recording import guard
 from trace_hooks.recording.cuda import cuda_clock
 from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
 from trace_hooks.recording.logged_values import OnDevice, logged_value
+from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources.communication import flight_dump
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.inspection.captures import Capture
 from trace_hooks.sources.inspection.frame_queue import FrameQueue
 from trace_hooks.sources.inspection.host_buffers import HostBuffers
 from trace_hooks.sources.inspection.token_captures import TokenCaptures
+from trace_hooks.sources.inspection.token_names import TokenNames
 from trace_hooks.sources.profiling.kernel_capture import KernelCapture
 from trace_hooks.sources.tensors import tensor_samples
 from trace_hooks.sources.tensors.tensor_names import Place
@@ -102,7 +105,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PretendedC
 
 
 def pretended_copy(values: torch.Tensor, query: Callable[[], bool]) -> PinnedCopy:
-    """A copy under way, whose event answers as told."""
+    """A copy in progress, whose event answers by `query`."""
     copy = PinnedCopy.__new__(PinnedCopy)
     copy.values, copy.is_lost, copy._done = values, False, SimpleNamespace(query=query)
     return copy
@@ -203,7 +206,7 @@ def sample(stream: Any = None) -> TensorSample:
 
 def test_what_a_failed_device_was_to_send_is_dropped_and_never_freed(cuda: PretendedCuda) -> None:
     recorder = Recorder()
-    copies, frames = Copies(recorder), FrameQueue(recorder)
+    copies, frames = Copies(recorder), FrameQueue(SourceContext(recorder, None), TokenNames())  # type: ignore[arg-type]
     copies.send(DueStep(0, [sample(), sample()]))
     copies._waiting[0]._pinned = pretended_copy(torch.ones(4), fails)
     capture = Capture({}, [{}], torch.ones(1, 2, 2))
@@ -277,7 +280,7 @@ def test_ids_and_losses_are_not_taken_while_a_graph_is_captured(cuda: PretendedC
     on_device: Any = SimpleNamespace(is_cuda=True)  # anything else asked of it raises
     assert is_captured(on_device)
     assert not is_captured(torch.ones(1))
-    tokens = TokenCaptures(Recorder(), None)  # type: ignore[arg-type]
+    tokens = TokenCaptures(RankState(), None)  # type: ignore[arg-type]
     tokens._keep_ids([], on_device, None, None)
     assert tokens._ids_BR is None
     assert not tokens._is_about(None, (on_device, on_device), {})  # type: ignore[arg-type]
@@ -285,9 +288,9 @@ def test_ids_and_losses_are_not_taken_while_a_graph_is_captured(cuda: PretendedC
 
 def test_kernels_are_not_captured_while_a_graph_is(cuda: PretendedCuda) -> None:
     recorder = Recorder()
-    capture = KernelCapture(recorder, None)  # type: ignore[arg-type]
+    capture = KernelCapture(SourceContext(recorder, None))  # type: ignore[arg-type]
     capture.ask({"steps": 1})
-    recorder.step = 0
+    recorder.rank_state.step = 0
     cuda.is_capturing = True
     capture.step_begin()
     assert capture._running is None

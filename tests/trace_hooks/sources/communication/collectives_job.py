@@ -32,6 +32,7 @@ from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.sources.communication.collectives import METHODS, Collectives
 from trace_hooks.sources.communication.flight_recorder import FlightRecorder
 from trace_hooks.sources.communication.functional import OPERATORS, FunctionalCollectives
+from trace_hooks.sources.context import SourceContext
 
 WORLD = 4
 ALL_REDUCE = dist.all_reduce  # a name imported before the hooks, as user code does
@@ -51,16 +52,16 @@ class Job:
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.recorder = Recorder()
-        self.recorder.ring = self.ring = ListRing()
+        self.recorder.rank_state.ring = self.ring = ListRing()
         self.sources = [
-            kind(self.recorder, None)  # type: ignore[arg-type]
+            kind(SourceContext(self.recorder, None))  # type: ignore[arg-type]
             for kind in (Collectives, FunctionalCollectives, FlightRecorder)
         ]
         self.sections: dict[str, Any] = {}
 
     def section(self, name: str, work: Any) -> None:
         """Run one part as a step of its own and keep what was recorded during it."""
-        self.recorder.step += 1
+        self.recorder.rank_state.step += 1
         for source in self.sources:
             source.step_begin()
         rows, spans, ring = (
@@ -75,7 +76,7 @@ class Job:
         flat = self.recorder.spans[spans:]
         found = [SpanRow(*flat[i : i + SPAN_FIELDS]) for i in range(0, len(flat), SPAN_FIELDS)]
         self.sections[name] = {
-            "step": self.recorder.step,
+            "step": self.recorder.rank_state.step,
             "rows": [row._asdict() for row in self.recorder.collectives[rows:]],
             "spans": [
                 {

@@ -1,4 +1,4 @@
-"""Ids of tokens and the loss of each: of small real models, beside what is watched."""
+"""Ids of tokens and the loss of each, captured from small real models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from torch.nn import functional
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
 from tests.trace_hooks.watched_models import frames, step, watching
 from trace_hooks.protocol.frames import Frame, decode
-from trace_hooks.recording import token_names
-from trace_hooks.recording.token_names import TokenTexts
 from trace_hooks.sources.inspection import inspection
 
 pytestmark = pytest.mark.torch
@@ -63,8 +61,8 @@ def test_what_attention_returns_is_no_attention():
 
 def test_ids_have_texts_where_the_script_has_a_tokenizer():
     model = TinyGPT()
-    with watching(model, LOGITS) as (traced, _):
-        traced.recorder.token_texts.use(lambda ids: f"<{ids[0]}>" if ids[0] != 5 else 1 / 0)
+    with watching(model, LOGITS) as (traced, source):
+        source.token_names.use(lambda ids: f"<{ids[0]}>" if ids[0] != 5 else 1 / 0)
         step(traced, 0)
         ids = torch.tensor([[5, 1, 2], [3, 4, 16]])
         loss_of(model, ids).backward()
@@ -170,7 +168,7 @@ def test_a_cross_entropy_of_something_else_is_not_taken_for_it():
 
 @pytest.mark.parametrize("first_id", [0, 10, 100])
 @pytest.mark.parametrize("how", ["cross_entropy", "ids", "nothing"])
-def test_of_a_part_of_the_vocabulary_is_told_what_makes_the_whole(
+def test_parts_of_the_vocabulary_make_the_whole(
     monkeypatch: pytest.MonkeyPatch, first_id: int, how: str
 ):
     monkeypatch.setattr(inspection, "has_all_columns", lambda tensor, shard: False)
@@ -225,24 +223,14 @@ def test_losses_are_bitwise_equal_and_nothing_is_left_behind():
         assert functional.cross_entropy is original
 
 
-def test_what_the_script_tells_counts():
+def test_ids_of_the_script_take_precedence():
     model = TinyGPT()
     with watching(model, {"what": "mlp"}) as (traced, source):
         step(traced, 0)
-        source.tell_tokens([[7, 8, 9, 10, 11], [1, 2, 3, 4, 5]])
+        source.take_tokens([[7, 8, 9, 10, 11], [1, 2, 3, 4, 5]])
         loss_of(model, batch(0)).backward()
         (one,) = frames(traced, what="tokens")
         assert one.values()[:, 0].tolist() == [7, 8, 9, 10, 11]
         step(traced, 1)
         with pytest.raises(ValueError, match=r"ids are torch.float32 of 1 dimensions"):
-            source.tell_tokens(torch.ones(3))
-
-
-def test_texts_are_short_and_labels_fit_into_a_frame(monkeypatch: pytest.MonkeyPatch):
-    texts = TokenTexts()
-    texts.use(lambda ids: "x" * 1000)
-    assert json.loads(texts.labels([4, -1]) or "") == [[4, "x" * token_names.MAX_TEXT], None]
-    monkeypatch.setattr(token_names, "MAX_LABELS", 50)
-    assert texts.labels([4, 4]) is None
-    texts.use(None)
-    assert texts.labels([4, 4]) == "[4,4]"
+            source.take_tokens(torch.ones(3))

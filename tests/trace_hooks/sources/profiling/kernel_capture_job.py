@@ -1,4 +1,4 @@
-"""One rank of a job that trains until it is told to stop, and prints its losses.
+"""One rank of a job that trains until it gets a stop, and prints its losses.
 
 Usage: kernel_capture_job.py RANK WORLD_SIZE STORE_FILE STOP_FILE [STEPS]
 """

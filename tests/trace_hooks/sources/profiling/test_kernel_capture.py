@@ -18,7 +18,6 @@ from trace_hooks.job.process_info import Place
 from trace_hooks.recording import guard
 from trace_hooks.sources.profiling import kernel_capture, profiled_steps
 from trace_hooks.sources.profiling.kernel_capture import KernelCapture
-from trace_hooks.sources.profiling.profiled_rows import StepWindows
 
 
 class Job:
@@ -33,13 +32,13 @@ class Job:
 
     def ask(self, **args: object) -> str:
         command = {"type": "command", "id": "c1", "name": "capture_kernels", "args": args}
-        ack = self.recorder.live.commands.answer(command)
+        ack = self.traced.live.commands.answer(command)
         assert ack is not None
         assert ack["ok"], ack["text"]
         return str(ack["text"])
 
     def step(self, number: int) -> None:
-        self.recorder.step = number
+        self.traced.rank_state.step = number
         self.source.step_begin()
         self.model(torch.ones(2, 8)).sum().backward()
         self.source.step_end()
@@ -48,7 +47,7 @@ class Job:
         while self.source._stopped is not None:
             self.source.poll()
 
-    def told(self) -> list[str]:
+    def texts(self) -> list[str]:
         return [row["text"] for row in self.traced.rows("marks")]
 
 
@@ -77,7 +76,7 @@ def test_operators_come_with_steps_tracks_and_nesting(job: Job) -> None:
 
 
 def test_without_a_step_the_next_one_is_captured(job: Job) -> None:
-    job.recorder.step = 7
+    job.traced.rank_state.step = 7
     job.ask(steps=1)
     job.step(8)
     job.hand_over()
@@ -85,7 +84,7 @@ def test_without_a_step_the_next_one_is_captured(job: Job) -> None:
 
 
 def test_what_cannot_be_captured_is_refused(job: Job) -> None:
-    job.recorder.step = 7
+    job.traced.rank_state.step = 7
     with pytest.raises(ValueError, match="in step 7 already"):
         job.source.ask({"steps": 1, "from": 7})
     job.source.ask({"steps": 2, "from": 8})
@@ -94,10 +93,10 @@ def test_what_cannot_be_captured_is_refused(job: Job) -> None:
         job.source.ask({"steps": 1})
 
 
-def test_a_step_that_never_comes_is_told(job: Job) -> None:
+def test_a_step_that_never_comes_is_reported(job: Job) -> None:
     job.ask(steps=1, **{"from": 5})
     job.step(6)
-    assert job.told() == ["step 5 did not come, this is step 6: not captured"]
+    assert job.texts() == ["step 5 did not come, this is step 6: not captured"]
     job.ask(steps=1)
 
 
@@ -119,7 +118,7 @@ def test_events_beyond_the_bound_are_left_out_and_counted(
     job.step(0)
     job.hand_over()
     assert 0 < len(job.traced.spans()) <= 5
-    assert "later events are left out" in job.told()[-1]
+    assert "later events are left out" in job.texts()[-1]
 
 
 def test_the_profilers_trace_is_kept_below_the_run(job: Job, tmp_path: Path) -> None:
@@ -151,10 +150,10 @@ def test_the_jobs_own_profiler_has_the_right_of_way(job: Job) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as own:
         job.step(0)
     assert any(event.name == "aten::linear" for event in own.events())
-    assert "uses torch's profiler itself" in job.told()[-1]
+    assert "uses torch's profiler itself" in job.texts()[-1]
     job.ask(steps=2)
     job.step(1)
-    job.recorder.step = 2
+    job.traced.rank_state.step = 2
     job.source.step_begin()
     job.model(torch.ones(2, 8))
     with profile(activities=[ProfilerActivity.CPU]) as own:
@@ -163,7 +162,7 @@ def test_the_jobs_own_profiler_has_the_right_of_way(job: Job) -> None:
     job.hand_over()
     assert any(event.name == "aten::linear" for event in own.events())
     assert {span.row.step for span in job.traced.spans()} == {1, 2}  # of 2 what came before
-    assert any("the capture ends early" in text for text in job.told())
+    assert any("the capture ends early" in text for text in job.texts())
     assert not torch.autograd._profiler_enabled()
 
 
@@ -191,10 +190,3 @@ def test_the_end_of_training_ends_a_capture() -> None:
         job.step(0)
     assert {span.row.step for span in traced.spans()} == {0}
     assert not torch.autograd._profiler_enabled()
-
-
-def test_the_step_of_a_time_is_the_one_that_began_last() -> None:
-    windows = StepWindows()
-    windows.add(4, 100)
-    windows.add(5, 200)
-    assert [windows.at(time) for time in (90, 100, 199, 200, 900)] == [4, 4, 4, 5, 5]

@@ -18,6 +18,7 @@ from torch.nn import functional
 from tests.trace_hooks.tiny_models import VOCABULARY, TinyGPT, Tracing, batch, loss_of, tracing
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.frames import Frame, decode
+from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.prompting import prompting
 from trace_hooks.sources.prompting.prompted_model import PromptedModel
 from trace_hooks.sources.prompting.prompting import Prompting
@@ -54,11 +55,11 @@ class Restless(nn.Module):
 @contextmanager
 def prompted(model: nn.Module, **how: Any) -> Iterator[tuple[Tracing, Prompting, list[Frame]]]:
     """A model in training that may be prompted; its frames, as they come over the wire."""
-    with tracing("modules") as traced:
-        source = Prompting(traced.recorder, traced.steps)
+    with tracing("modules", allow_content=True) as traced:
+        source = Prompting(traced.context)
         frames: list[Frame] = []
-        traced.recorder.allow_content = traced.steps.explicit = True
-        traced.recorder.on_frame = lambda frame: frames.append(decode(frame.encode()))
+        traced.steps.explicit = True
+        traced.live.on_frame = lambda frame: frames.append(decode(frame.encode()))
         source.install()
         traced.watch(model)
         source.register(PromptedModel(model, **how))
@@ -86,14 +87,14 @@ def trained(
     losses, seen = [], []
     for number in range(4):
         if traced is not None:
-            traced.recorder.step = number
+            traced.rank_state.step = number
         before(number)
         loss = loss_of(model, batch(number))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        if traced is not None and traced.recorder.between_steps is not None:
-            traced.recorder.between_steps()
+        if traced is not None and traced.steps.between is not None:
+            traced.steps.between()
         losses.append(loss.item())
         seen.append([states(), {n: b.clone() for n, b in model.named_buffers()}])
     return losses, seen
@@ -144,8 +145,8 @@ def test_tokens_probabilities_and_attention_are_those_of_the_model() -> None:
     model = made(TinyGPT)
     with prompted(model, decode=lambda ids: f"<{ids[0]}>") as (traced, source, frames):
         begin(source, ASKED)(0)
-        traced.recorder.step = 1
-        traced.recorder.between_steps()
+        traced.rank_state.step = 1
+        traced.steps.between()
         tokens = {f.sample: f for f in frames if f.what == "prompt_token"}
         ids = [3, 1, 4, 1, 5]
         assert json.loads(tokens[-1].labels or "") == [[one, f"<{one}>"] for one in ids]
@@ -180,13 +181,13 @@ def plain_losses() -> list[float]:
         ({}, "1 " * 513, "the prompt has 513 tokens"),
         ({"longest": 8}, "1 1 1 1 1", "5 tokens and 4 new ones are more than the 8"),
         ({"encode": lambda text: 1 / 0}, "a", "ZeroDivisionError"),
-        ({"encode": lambda text: ["a"]}, "a", "no list of token ids"),
+        ({"encode": lambda text: ["a"]}, "a", "not return a list of token ids"),
         ({"forward": lambda ids: {}["x"]}, "1", "KeyError"),
         ({"forward": lambda ids: torch.full((1, 1, 9), torch.nan)}, "1", "not finite"),
         ({"forward": lambda ids: None}, "1", "no rank returned logits"),
     ],
 )
-def test_what_goes_wrong_is_told_and_training_goes_on(
+def test_what_goes_wrong_is_shown_and_training_goes_on(
     how: dict[str, Any], text: str, words: str, plain_losses: list[float]
 ) -> None:
     model = made(TinyGPT)
@@ -197,7 +198,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(
         (mark,) = traced.rows("marks")
         assert "0 tokens, ended early" in mark["text"]
         assert words not in mark["text"]
-        assert not traced.recorder.prompting_thread
+        assert not traced.rank_state.prompting_thread
 
 
 def test_a_prompt_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,39 +212,40 @@ def test_a_prompt_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_rank_refuses() -> None:
     model = made(TinyGPT)
     with prompted(model) as (traced, source, frames):
-        traced.recorder.step = 1
+        traced.rank_state.step = 1
         with pytest.raises(ValueError, match="step 1 has begun"):
             source.ask(ASKED)
         source.ask(ASKED | {"step": 2})
-        with pytest.raises(ValueError, match="another prompt is under way"):
+        with pytest.raises(ValueError, match="another prompt is in progress"):
             source.ask(ASKED | {"step": 3})
         with pytest.raises(ValueError, match="no such prompt"):
             source.ask({"go": "p2"})
         assert source.ask({"drop": "p1"}) == "dropped"
-        assert traced.recorder.between_steps is None
+        assert traced.steps.between is None
         source.ask(ASKED | {"step": 2})
-        traced.recorder.step = 3  # it was left out
-        traced.recorder.between_steps()
-        assert (frames, traced.recorder.between_steps) == ([], None)
+        traced.rank_state.step = 3  # it was left out
+        traced.steps.between()
+        assert (frames, traced.steps.between) == ([], None)
         stages = ParallelLayout.from_sizes(pp=2)
-        for name, value, words in (
-            ("explicit", False, "with tracer.step"),
-            ("layout", stages, "not supported: this rank"),
-            ("allow_content", False, "allow_content=True"),
+        for owner, name, value, words in (
+            (traced.steps, "explicit", False, "with tracer.step"),
+            (traced.rank_state, "layout", stages, "not supported: this rank"),
         ):
-            owner = traced.steps if name == "explicit" else traced.recorder
             before = getattr(owner, name)
             setattr(owner, name, value)
             with pytest.raises(ValueError, match=words):
                 source.ask(ASKED | {"step": 9})
             setattr(owner, name, before)
+        secretive = Prompting(SourceContext(traced.recorder, traced.steps))
+        with pytest.raises(ValueError, match="allow_content=True"):
+            secretive.ask(ASKED | {"step": 9})
         source._model = None
         with pytest.raises(ValueError, match=r"call tracer.prompts"):
             source.ask(ASKED | {"step": 9})
 
 
-def test_without_the_word_to_go_nothing_runs() -> None:
+def test_without_the_message_to_go_nothing_runs() -> None:
     model = made(TinyGPT)
     with prompted(model) as (traced, source, frames):
         trained(traced, model, lambda step: source.ask(ASKED) if step == 0 else None)
-        assert "not all ranks were told" in json.loads(frames[-1].labels or "")[0]
+        assert "not all ranks got the message" in json.loads(frames[-1].labels or "")[0]

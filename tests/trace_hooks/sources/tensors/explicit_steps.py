@@ -1,4 +1,4 @@
-"""Small models trained with a source of statistics, with the borders of its steps told."""
+"""Small models trained with a source of statistics, whose steps a test begins."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ def watching(
     model: nn.Module, kind: type[Source], every: int = 1, errors: bool = False
 ) -> Iterator[Tracing]:
     """Modules and statistics of `model` recorded; steps are begun by `step`."""
-    with tracing("modules", errors=errors) as traced:
-        traced.recorder.statistics_every = every
-        statistics = kind(traced.recorder, traced.steps)
+    with tracing("modules", errors=errors, statistics_every=every) as traced:
+        statistics = kind(traced.context)
         statistics.install()
         traced.sources.append(statistics)
         traced.watch(model)
@@ -28,12 +27,12 @@ def watching(
 
 def step(traced: Tracing, number: int) -> None:
     """A step begins."""
-    traced.recorder.step = number
+    traced.rank_state.step = number
     traced.sources[-1].step_begin()
 
 
 def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
-    """tiny_models.train with the borders of its steps told."""
+    """tiny_models.train whose steps a test begins."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     for number in range(steps):
@@ -47,7 +46,7 @@ def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
 
 
 def rows_of(traced: Tracing, table: str, **wanted) -> list[dict]:
-    """What the step that ends has told, rows with the wanted values."""
+    """Rows of the step that ends which have the wanted values."""
     traced.sources[-1].step_end()
     traced.sources[-1].poll()
     return [row for row in traced.rows(table) if all(row[key] == v for key, v in wanted.items())]

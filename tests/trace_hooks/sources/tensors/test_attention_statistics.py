@@ -103,7 +103,7 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
             with torch.no_grad():
                 model(batch(0))
             for microbatch in range(3):
-                traced.recorder.microbatch = microbatch
+                traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()
         found = rows(traced, layer=0)
         assert [(row["step"], row["microbatch"]) for row in found] == [(0, 0), (2, 0)]

@@ -128,7 +128,7 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
             model(batch(0))
             model.train()
             for microbatch in range(3):
-                traced.recorder.microbatch = microbatch
+                traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()
         found = rows(traced, tensor="residual", name="layers.0")
         assert [(row["step"], row["microbatch"]) for row in found] == [(0, 0), (2, 0)]
@@ -140,7 +140,7 @@ def test_a_forward_outside_of_micro_batches_gives_way_to_one_inside():
     with watching(model) as traced:
         step(traced, 0)
         model(batch(0))
-        traced.recorder.microbatch = 1
+        traced.rank_state.microbatch = 1
         model(batch(1))
         assert {row["microbatch"] for row in rows(traced)} == {1}
         assert len(rows(traced)) == len(GROUPS)
@@ -150,9 +150,9 @@ def test_between_due_steps_nothing_listens():
     model = TinyGPT()
     with watching(model, every=5) as traced:
         step(traced, 5)
-        assert traced.recorder.on_output is not None
+        assert traced.context.models.on_output is not None
         step(traced, 6)
-        assert traced.recorder.on_output is None
+        assert traced.context.models.on_output is None
     with watching(model, every=0) as traced:
         trained(traced, model)
         assert rows(traced) == []

@@ -1,18 +1,22 @@
 """Memory counters of a step; CUDA's are those of a fake allocator, no GPU is at work here."""
 
+import os
 from typing import Any
 
 import pytest
 import torch
 
+from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.training import memory
 from trace_hooks.sources.training.memory import Memory
 
 
 def row_of_a_step() -> dict[str, Any]:
     recorder = Recorder()
-    Memory(recorder, StepCounter(recorder, int, int)).step_end()
+    Memory(SourceContext(recorder, StepCounter(recorder, int, int))).step_end()
     ((table, values),) = recorder.rows
     assert table == "memory"
     return values
@@ -50,3 +54,20 @@ def test_a_counter_that_an_allocator_does_not_have_is_unknown(
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "memory_stats_as_nested_dict", lambda device=None: {})
     assert row_of_a_step()["peak"] == -1
+
+
+def test_memory_counters_at_the_end_of_a_step():
+    with tracing("memory") as traced:
+        traced.rank_state.step = 4
+        traced.source("memory").step_end()
+        (row,) = traced.rows("memory")
+        assert row["step"] == 4
+        assert row["rss"] == pytest.approx(memory.resident_bytes(), rel=0.2)
+        if not torch.cuda.is_initialized():
+            assert [row[c] for c in ("allocated", "reserved", "peak", "retries")] == [-1] * 4
+
+
+def test_resident_bytes_without_proc(monkeypatch, tmp_path):
+    here = memory.resident_bytes()
+    monkeypatch.setattr(memory, "_STATM", tmp_path / "nothing")
+    assert memory.resident_bytes() >= here * 0.5 > os.sysconf("SC_PAGE_SIZE")

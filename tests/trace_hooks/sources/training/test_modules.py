@@ -1,5 +1,4 @@
 import copy
-import gc
 import io
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, tracing, train
-from trace_hooks.sources.training.model_discovery import live_modules, outermost
 
 FORWARD = [
     "embedding",
@@ -101,21 +99,6 @@ def test_the_repeated_forward_of_checkpointing_is_marked(reentrant: bool):
         assert_nested(traced.spans())
 
 
-def test_backward_spans_keep_the_micro_batch_and_chunk_of_their_forward():
-    with tracing("modules") as traced:
-        model = TinyGPT()
-        traced.watch(model)
-        losses = []
-        for microbatch, chunk in ((0, 1), (1, 3)):
-            traced.recorder.microbatch, traced.recorder.chunk = microbatch, chunk
-            losses.append(loss_of(model, batch(microbatch)))
-        traced.recorder.microbatch, traced.recorder.chunk = -1, -1
-        for loss in reversed(losses):
-            loss.backward()
-        whose = [(span.row.microbatch, span.chunk) for span in traced.spans("backward")]
-        assert whose == [(1, 3)] * len(BACKWARD) + [(0, 1)] * len(BACKWARD)
-
-
 def test_the_stage_given_to_watch_is_the_chunk():
     with tracing("modules") as traced:
         model = TinyGPT()
@@ -148,75 +131,6 @@ def test_an_exception_in_a_forward_passes_and_leaves_order():
         loss_of(model, batch(0)).backward()
         assert_nested(traced.spans())
         assert not traced.source("modules").open.calls
-
-
-def test_an_exception_in_a_backward_pass_leaves_order_after_the_next_step():
-    def fail(grad):
-        raise KeyError("the user's own")
-
-    with tracing("modules") as traced:
-        model = TinyGPT()
-        traced.watch(model)
-        out = model.layers[1](model.layers[0](torch.ones(1, 2, 8, requires_grad=True)))
-        loss = out.sum()
-        model.layers[0].attention.qkv.weight.register_hook(fail)
-        with pytest.raises(KeyError, match="the user's own"):
-            loss.backward()
-        model.layers[0].attention.qkv.weight._backward_hooks.clear()
-        traced.source("modules").step_begin()
-        loss_of(model, batch(0)).backward()
-        assert names(traced.spans("backward"))[-len(BACKWARD) :] == BACKWARD
-
-
-def test_a_block_whose_input_needs_no_gradient_ends_with_the_backward_pass():
-    with tracing("modules", level="blocks") as traced:
-        model = TinyGPT()
-        model.embedding.requires_grad_(False)
-        traced.watch(model)
-        loss_of(model, batch(0)).backward()
-        assert names(traced.spans("backward")) == ["head", "norm", "layers.1", "layers.0"]
-        assert_nested(traced.spans())
-
-
-def test_identity_parts_have_no_backward():
-    with tracing("modules") as traced:
-        model = nn.Sequential(nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4))
-        traced.watch(model)
-        model(torch.ones(2, 4, requires_grad=True)).sum().backward()
-        assert names(traced.spans("backward")) == ["2", "0"]
-
-
-def test_an_input_reused_by_every_step_collects_no_hooks():
-    with tracing("modules") as traced:
-        model = nn.Sequential(nn.Linear(4, 4))
-        traced.watch(model)
-        reused = torch.ones(2, 4, requires_grad=True)
-        for _ in range(3):
-            model(reused).sum().backward()
-        assert not reused._backward_hooks
-        assert len(traced.spans("backward")) == 3
-
-
-def test_no_graph_is_kept_alive():
-    class Probe(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.held = held = nn.Parameter(torch.ones(1))
-            probes.append(id(held))
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, grad):
-            return grad
-
-    probes: list[int] = []
-    with tracing("modules") as traced:
-        model = TinyGPT()
-        traced.watch(model)
-        out = Probe.apply(model(batch(0)))
-        del out
-        alive = {id(thing) for thing in gc.get_objects() if type(thing) is nn.Parameter}
-        assert probes[0] not in alive
 
 
 def test_copies_run_their_own_weights_and_are_not_recorded():
@@ -360,49 +274,9 @@ def test_a_compiled_training_function_keeps_one_graph(backend):
         assert not traced.spans("forward", "backward")
 
 
-# --- models nobody watches
-
-
-def test_models_are_found_when_an_optimizer_takes_their_parameters():
-    teacher, twin = TinyGPT(), None
-    with tracing("modules") as traced:
-        model = TinyGPT()
-        twin = copy.deepcopy(model)
-        train(model, 1)
-        assert names(traced.spans("forward")) == FORWARD
-        assert hooks_on(teacher) == hooks_on(twin) == 0
-
-
-def test_models_are_found_whose_optimizer_is_older_than_the_hooks():
-    model = TinyGPT()
-    optimizer = torch.optim.SGD(model.parameters())
-    with tracing("modules") as traced:
-        loss_of(model, batch(0)).backward()
-        assert not traced.spans()
-        optimizer.step()
-        loss_of(model, batch(1)).backward()
-        assert names(traced.spans("forward")) == FORWARD
-
-
-def test_both_models_of_a_gan_are_found():
-    with tracing("modules") as traced:
-        generator, critic = nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 1)
-        torch.optim.SGD(generator.parameters())
-        torch.optim.SGD(critic.parameters())
-        critic(generator(torch.ones(1, 2))).sum().backward()
-        assert names(traced.spans("forward")) == ["0", "Linear"]
-
-
 def test_a_user_who_watches_decides_what_is_watched():
     with tracing("modules") as traced:
         watched, other = TinyGPT(), nn.Linear(2, 2)
         traced.watch(watched)
         torch.optim.SGD(other.parameters())
         assert hooks_on(other) == 0
-
-
-def test_discovery_takes_the_outermost_modules():
-    inner = nn.Linear(2, 2)
-    outer = nn.Sequential(inner)
-    mine = [m for m in live_modules() if m is inner or m is outer]
-    assert outermost(mine) == [outer]

@@ -40,7 +40,7 @@ def span(
     stream: int = 100,
     kind: str = "forward",
 ) -> None:
-    """Work of so many ns on a stream, inside a span."""
+    """Work of this many ns on a stream, inside a span."""
     device.current = stream
     mark = recorder.open()
     device.work(ns)

@@ -60,4 +60,4 @@ def test_a_wrong_option_is_one_sentence(tmp_path: Path) -> None:
 def test_a_script_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "", module=["-m", "trace_hooks", str(tmp_path / "nothing.py")])
     assert (code, out) == (2, "")
-    assert err == f"python -m trace_hooks: there is no script {tmp_path / 'nothing.py'}\n"
+    assert err == f"python -m trace_hooks: {tmp_path / 'nothing.py'} does not exist\n"

@@ -1,4 +1,4 @@
-"""What who asks for frames is told: taken, refused and why, seen nothing of."""
+"""Answers to watches: taken, refused with a reason, or nothing captured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Eager(nn.Module):
         return (x @ x.transpose(-2, -1)).softmax(-1) @ x
 
 
-def test_a_watch_that_sees_nothing_says_so():
+def test_a_watch_that_captures_nothing_says_so():
     model = TinyGPT()
     for layer in model.layers:
         layer.attention = Eager()
@@ -31,7 +31,7 @@ def test_a_watch_that_sees_nothing_says_so():
         assert source.status() == []
         forward_backward(traced, model)
         assert frames(traced) == []
-        assert "has seen nothing of it" in source.status()[0]["text"]
+        assert "has captured nothing of it" in source.status()[0]["text"]
         source.inspect([{"what": "residual"}])
         forward_backward(traced, model, 1)
         assert source.status()[0]["text"] == ""
@@ -43,8 +43,8 @@ def test_content_is_refused_unless_the_job_allows_it():
         (ack,) = source.inspect([{"what": "mlp"}])
         assert not ack.ok
         assert ack.text == (
-            "this job keeps its content to itself; start it with allow_content=True or "
-            "TRACE_HOOKS_ALLOW_CONTENT=1 to let it be watched"
+            "this job does not allow its content to be captured; start it with "
+            "allow_content=True or TRACE_HOOKS_ALLOW_CONTENT=1"
         )
         forward_backward(traced, model)
         assert frames(traced) == []
@@ -79,10 +79,10 @@ def test_sixteen_watches_and_no_more():
         server = [Watch.from_json({"id": f"s{n}", "what": "mlp"}) for n in range(10)]
         acks = source.set_watches(server)
         assert [ack.ok for ack in acks] == [True] * 6 + [False] * 4
-        assert acks[-1].text == "16 watches are under way; end one of them first"
+        assert acks[-1].text == "16 watches are in progress; end one of them first"
 
 
-def test_attention_inside_a_compiled_layer_is_said_to_be_invisible():
+def test_attention_inside_a_compiled_layer_is_refused_as_invisible():
     model = TinyGPT()
     model.layers[0] = torch.compile(model.layers[0], backend="eager")
     with watching(model) as (_, source):

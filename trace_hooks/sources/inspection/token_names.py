@@ -1,4 +1,4 @@
-"""Names of tokens, where the script gave a tokenizer: an id becomes its text, once."""
+"""Names of tokens: the text of each id, where the script gave a tokenizer."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 from trace_hooks.recording.guard import attempt
 
 MAX_TEXT = 40
-"""Characters of one token's text; none of a real vocabulary needs more to be told from others."""
+"""Most characters of one token's text: enough to tell apart the tokens of any real vocabulary."""
 
 MAX_KNOWN = 1 << 18
 MAX_LABELS = 1 << 18
-"""Characters of the labels of one frame: quoted once more they fit into its header."""
+"""Most characters of the labels of one frame, which have to fit into its header when quoted."""
 
 
-class TokenTexts:
-    """Texts by id; `decode` is the script's, from a list of ids to text."""
+class TokenNames:
+    """Texts by id, from the script's tokenizer."""
 
     def __init__(self) -> None:
         self._decode: Callable[[list[int]], str] | None = None
         self._known: dict[int, str | None] = {}
 
     def use(self, decode: Callable[[list[int]], str] | None) -> None:
-        """Take another tokenizer; None: ids have no text."""
+        """Use another tokenizer, from a list of ids to text; None: ids have no text."""
         self._decode, self._known = decode, {}
 
     @property

@@ -8,7 +8,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,9 +16,8 @@ from ingest.summary import info
 from tests.forks import fork, succeeded
 from tests.trace_hooks.processes import begin, environment, rank_files, rows, run
 from tests.waiting import wait_until
-from trace_hooks.job.identity import GROUP_WAIT_S, IdentityFinder, Shared
-from trace_hooks.job.process_info import find_place, start_ticks
-from trace_hooks.job.run_files import describe_model
+from trace_hooks.job.identity import Shared
+from trace_hooks.job.rendezvous import GROUP_WAIT_S, IdentityFinder
 from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
 from trace_hooks.schema import publish_json, rank_file_name
 from trace_hooks.settings import Settings, read_settings
@@ -35,8 +33,8 @@ def test_a_single_process_is_rank_0_at_once(tmp_path: Path) -> None:
     code = """
 import time
 import trace_hooks as th
-from trace_hooks.job import identity
-identity.JOIN_WAIT_S = 1e6
+from trace_hooks.job import rendezvous
+rendezvous.JOIN_WAIT_S = 1e6
 th.start()
 time.sleep(600)
 """
@@ -45,22 +43,6 @@ time.sleep(600)
     assert process.poll() is None
     process.kill()
     process.communicate()
-
-
-def test_ranks_by_the_launchers_variables() -> None:
-    torchrun = find_place({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"})
-    assert torchrun is not None
-    assert (torchrun.rank, torchrun.world_size, torchrun.local_rank, torchrun.sure) == (
-        5,
-        8,
-        1,
-        True,
-    )
-    slurm = find_place({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"})
-    assert slurm is not None
-    assert (slurm.rank, slurm.sure) == (3, False)  # the job may number its ranks otherwise
-    assert find_place({"RANK": "8", "WORLD_SIZE": "8"}) is None
-    assert find_place({}) is None
 
 
 def test_rank_0_takes_the_next_free_attempt_and_keeps_t0(tmp_path: Path) -> None:
@@ -159,13 +141,6 @@ def test_a_rank_that_does_not_train_yet_waits_longer_for_its_group(
     assert finder.poll(stepping=True) is not None
 
 
-@pytest.mark.parametrize("model", [{"dtype": print}, {1: {(2,): 3}}, {"shape": (1, 2)}, object()])
-def test_a_model_that_is_no_json_costs_no_data(tmp_path: Path, model: Any) -> None:
-    described = describe_model(model)
-    publish_json(described, tmp_path / "model.json")
-    assert json.loads((tmp_path / "model.json").read_text()) == described
-
-
 @pytest.mark.torch
 def test_the_file_of_a_group_goes_when_the_job_lets_go_of_it(tmp_path: Path) -> None:
     """Or the job's next group, made with the same file, would wait for ranks that are gone."""
@@ -257,14 +232,6 @@ def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
         assert run(tmp_path, "import trace_hooks as th\nth.start()\n")[0] == 0
     names = [path.name for path in (tmp_path / "runs").iterdir()]
     assert len(set(names)) == 2
-
-
-def test_a_pid_given_anew_is_another_process() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert start_ticks(process.pid) is not None
-    process.kill()
-    wait_until(lambda: start_ticks(process.pid) is None)  # a zombie counts as gone
-    process.communicate()
 
 
 # The agent's store outlives a restart and gloo would find addresses of dead ranks in it, so the job

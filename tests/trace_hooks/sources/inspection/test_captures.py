@@ -61,12 +61,12 @@ def test_micro_batches_take_the_place_of_made_up_numbers():
         loss_of(model, batch(9))  # as torch's pipelining does to find shapes
         assert not source._frames._captures
         for microbatch in range(3):
-            traced.recorder.microbatch = microbatch
+            traced.rank_state.microbatch = microbatch
             loss_of(model, batch(microbatch)).backward()
         assert {one.microbatch for one in frames(traced)} == {0}
         assert len(frames(traced)) == 4
         assert [status["frames"] for status in source.status()] == [2, 2]
-        traced.recorder.microbatch = -1
+        traced.rank_state.microbatch = -1
         forward_backward(traced, model, 1)  # a stage of an engine without micro-batch numbers
         assert len(frames(traced, step=1)) == 4
 
@@ -86,7 +86,7 @@ def test_without_a_watch_nothing_is_hooked():
     with watching(model) as (traced, source):
         forward_backward(traced, model)
         assert functional.scaled_dot_product_attention is original
-        assert traced.recorder.on_content is None
+        assert traced.context.models.on_content is None
         source.inspect([{"what": "attention", "every": 5}])
         forward_backward(traced, model, 1)
         assert functional.scaled_dot_product_attention is not original

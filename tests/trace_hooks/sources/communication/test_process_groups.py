@@ -1,0 +1,41 @@
+"""Ids of groups, and groups that another thread makes."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch.distributed import distributed_c10d
+
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.sources.communication.process_groups import Groups, group_id
+
+pytestmark = pytest.mark.usefixtures("one_rank")
+
+
+def test_group_ids_depend_on_order_and_ordinal_only() -> None:
+    ids = {group_id((0, 1), 0), group_id((1, 0), 0), group_id((0, 1), 1), group_id((0, 11), 0)}
+    assert len(ids) == 4
+    assert all(0 < number < 2**63 for number in ids)
+    assert group_id((0, 1), 0) == 8018046534862884534  # stands in files: never change it
+
+
+def test_a_group_that_another_thread_is_just_making_is_added_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch enters a new group's name before its ranks."""
+    half_made = SimpleNamespace(pg_names={object(): "new"}, pg_group_ranks={})
+    monkeypatch.setattr(distributed_c10d, "_world", half_made)
+    assert Groups(Recorder()).scan() == []
+
+
+def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
+    groups = Groups(Recorder())
+    answers: list[Any] = []
+    with groups._lock:
+        drain = threading.Thread(target=lambda: answers.append(groups.scan()))
+        drain.start()
+        drain.join(10)
+    assert answers == [[]]

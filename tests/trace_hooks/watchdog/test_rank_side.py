@@ -1,0 +1,50 @@
+"""A rank's side of the watchdog: where they meet."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.trace_hooks.processes import begin
+from tests.waiting import wait_until
+from trace_hooks.watchdog.rank_side import meeting_folder
+
+
+def test_the_meeting_folder_is_this_users_alone(tmp_path: Path) -> None:
+    mine = tmp_path / f"trace_hooks-{os.getuid()}"
+    mine.mkdir(mode=0o755)
+    assert meeting_folder(tmp_path, "launch").parent.stat().st_mode & 0o777 == 0o700
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "target").mkdir(parents=True)
+    (elsewhere / mine.name).symlink_to(elsewhere / "target")
+    with pytest.raises(PermissionError, match="another user"):
+        meeting_folder(elsewhere, "launch")
+
+
+def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
+    """Local rank 0 may not be traced, or there may be none."""
+    process = begin(
+        tmp_path,
+        "import time\nimport trace_hooks as th\nth.start()\ntime.sleep(60)\n",
+        RANK="3",
+        LOCAL_RANK="3",
+        WORLD_SIZE="8",
+    )
+    wait_until(lambda: _watchdogs_of(tmp_path))
+    process.kill()
+    process.communicate(timeout=90)
+    wait_until(lambda: not _watchdogs_of(tmp_path))
+
+
+def _watchdogs_of(folder: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "trace_hooks.watchdog" in line and str(folder) in line and str(os.getpid()) not in line:
+            found.append(line)
+    return found

@@ -1,0 +1,49 @@
+"""One rank as the watchdog sees it: its progress and its heartbeats."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from trace_hooks.job.process_info import start_ticks
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.flight_ring import Ring
+from trace_hooks.watchdog.rank_status import Member, Progress
+
+
+def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:
+    folder.mkdir(parents=True, exist_ok=True)
+    ring = Ring(folder / f"{pid_ticks}.ring", pid_ticks, 0)
+    ring.beat(now() - round(hours_old * 3600e9), 0, "step", "")
+    old_s = time.time() - hours_old * 3600
+    os.utime(folder, (old_s, old_s))
+    return ring
+
+
+def test_first_steps_and_pauses_made_before_are_no_stall() -> None:
+    progress, now_s = Progress(), 0.0
+    for step, took_s in enumerate([200.0, 1.0, 1.0]):
+        progress.see(step, now_s)
+        assert not progress.late_s(60, now_s + took_s - 0.1)
+        now_s += took_s
+    progress.see(3, now_s)
+    assert not progress.late_s(60, now_s + 150)  # as long as the first step took
+    assert progress.late_s(60, now_s + 201) == 201
+    for step in range(4, 30):
+        now_s += 1
+        progress.see(step, now_s)
+    assert not progress.late_s(60, now_s + 59)
+    assert progress.late_s(60, now_s + 61) == 61
+
+
+def test_a_rank_that_enters_collectives_is_not_silent_though_its_heart_has_stopped(
+    tmp_path: Path,
+) -> None:
+    ring = ring_in(tmp_path, start_ticks(os.getpid()) or 0, hours_old=1)
+    member = Member(ring.path)
+    assert member.silent_s(enough_s=10) == pytest.approx(3600, abs=60)
+    ring.write(7, 1, "all_reduce", "float32", 8, -1, -1, 3, now() - 2_000_000_000)
+    assert member.silent_s(enough_s=10) == pytest.approx(2, abs=1.9)

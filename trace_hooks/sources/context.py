@@ -1,0 +1,72 @@
+"""What a source is given: where to record, what the user allowed, and whom it may talk to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trace_hooks.protocol.watches import Watch
+from trace_hooks.recording.commands import Live
+from trace_hooks.recording.rank_state import RankState
+from trace_hooks.recording.recorder import Mark, Recorder
+
+
+class Steps(Protocol):
+    """How a source that recognises steps by itself reports them (unmodified scripts)."""
+
+    explicit: bool
+    """The user's own `with tracer.step(n)` is in charge; automatic steps keep out of the way."""
+
+    between: Callable[[], object] | None
+    """Called on the training thread once a step of the user's own has ended; None: nothing is."""
+
+    def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
+        """A step begins (at a `clock.now()` reading, default now); None takes the next number."""
+
+    def end(self, at_ns: int | None = None) -> None:
+        """The running step ends."""
+
+    def forget(self) -> None:
+        """Drop the running step: it was not one."""
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What the user chose for the sources."""
+
+    level: str = "layers"  # one of source_names.LEVELS
+    statistics_every: int = 0  # steps from one with tensor statistics to the next; 0 never
+    allow_content: bool = False  # values of tensors may be recorded
+    watches: tuple[Watch, ...] = ()  # content to capture from the start of the job
+    allow_perturbation: bool = False  # the model may be changed while it trains
+
+
+class TracedModels:
+    """The models that the source `modules` has hooked, and which source follows their forwards."""
+
+    def __init__(self) -> None:
+        self.roots: dict[int, tuple[Any, int | None]] = {}  # by id: (model, its pipeline stage)
+        self.on_output: Callable[[Any, int, Any], None] | None = None
+        """Called with every (part, chunk, output) of a forward with gradients; None: no source
+        follows them."""
+        self.on_content: Callable[[Any, int | None, Any, Any], None] | None = None
+        """Called with every (part, stage of its model, output, arguments) in the same way."""
+        self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
+        """Innermost (part, stage of its model, its mark) that runs on the calling thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceContext:
+    """Everything that a source may use."""
+
+    recorder: Recorder
+    steps: Steps
+    options: SourceOptions = SourceOptions()
+    models: TracedModels = field(default_factory=TracedModels)
+    live: Live = field(default_factory=Live)
+
+    @property
+    def rank_state(self) -> RankState:
+        """What this rank is doing now."""
+        return self.recorder.rank_state
