@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from app.components.cut_name import cut_name
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -29,7 +30,7 @@ def topbar(hub: Hub, view: View, base: str, tabs: Sequence[Page]) -> Component:
         return html.Header([brand, tools], className="topbar")
     run = hub.run(view.run)
     card = hub.cache.get(view.run, "card", lambda run, _: card_of(run))
-    right = [*_chips(run, view), *_tools()]
+    right = [*_chips(run, view.run, view), *_tools()]
     return html.Header(
         [brand, _tabs(view, base, tabs), html.Div(right, className="right")],
         className="topbar",
@@ -52,9 +53,9 @@ def _tabs(view: View, base: str, tabs: Sequence[Page]) -> Component:
     return html.Nav(links, **{"aria-label": "pages"})
 
 
-def _chips(run: Run, view: View) -> list[Component]:
+def _chips(run: Run, name: str, view: View) -> list[Component]:
     layout = run.layout(view.attempt)
-    chips = [html.Span(view.run, className="chip run-name", title=f"run {view.run}")]
+    chips = [html.Span(cut_name(name), className="chip run-name", title=f"run {name}")]
     attempts = run.attempts
     if len(attempts) > 1:
         options = [html.Option("newest attempt", value="")] + [
