@@ -1,4 +1,4 @@
-"""What holds for all tests of the app."""
+"""Fixtures for all tests of the app; a module may define its own of the same name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.runs.hub import Hub
+from app.server import make_app
+from app.settings import Settings
 from ingest.imports.worker_command import HERE_VARIABLE
+from tests.app.server.asgi import Client
+from tests.app.server.served import Served, served
+from tests.runs_builder import RunBuilder, two_rank_run
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -15,3 +21,33 @@ def _read_here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(HERE_VARIABLE, "1")
         yield
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """A folder with one small run, `job`."""
+    runs = tmp_path_factory.mktemp("runs")
+    two_rank_run(runs / "job")
+    opened = Hub(runs)
+    opened.run("job")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def client(hub: Hub) -> Client:
+    """The whole app in process, without tokens."""
+    return Client(make_app(hub, settings=Settings()))
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> RunBuilder:
+    """A small run that a test may continue."""
+    return two_rank_run(tmp_path_factory.mktemp("served") / "job")
+
+
+@pytest.fixture(scope="module")
+def server(job: RunBuilder) -> Iterator[Served]:
+    """A server on a free port of this machine for that run."""
+    with served(job.folder.parent, Settings(port=0)) as running:
+        yield running

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from app.cli import VERBS, main
-from app.commands.progress import reading_progress
 from ingest.imports.importer import import_paths
 from ingest.imports.worker_command import HERE_VARIABLE
 from tests.folders import TRACES
@@ -193,26 +192,6 @@ def test_a_bad_file_is_one_sentence_and_exit_2(
     assert "bad" in err
 
 
-def test_import_prints_the_run_and_its_guesses(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "rank-4.json"
-    path.write_text(TRACE)
-    arguments = ["import", str(path), "--into", str(tmp_path / "runs"), "--name", "mine"]
-    assert main(arguments) == 0
-    lines = capsys.readouterr().out.splitlines()
-    folder = Path(lines[0])
-    assert folder.parent == tmp_path / "runs"
-    assert folder.name.startswith("mine-")
-    assert lines[1].startswith("guess: ")
-    assert main([*arguments, "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)
-    assert (again["folder"], again["format"]) == (str(folder), "kineto")
-    assert again["known"]
-    assert main(arguments) == 0
-    assert "these files were imported before" in capsys.readouterr().out
-
-
 def test_ctrl_c_leaves_nothing_and_exits_130(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,24 +205,6 @@ def test_ctrl_c_leaves_nothing_and_exits_130(
     assert main(["import", str(path), "--into", str(tmp_path / "runs")]) == 130
     assert list((tmp_path / "runs").iterdir()) == []
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_progress_is_one_line_of_a_terminal_and_few_lines_of_a_log(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for is_terminal, shown in ((True, 4), (False, 1)):
-        monkeypatch.setattr("sys.stderr.isatty", lambda tty=is_terminal: tty)
-        now_s = iter(range(100, 200, 3))
-        monkeypatch.setattr("time.monotonic", lambda now=now_s: float(next(now)))
-        with reading_progress() as progress:
-            progress(0, 100_000_000)
-            progress.on_file("folder/rank-3.json")
-            for done in (1, 25_000_000, 50_000_000):
-                progress(done, 100_000_000)
-        output = capsys.readouterr().err
-        assert output.count("of 100 MB") == shown - is_terminal
-        assert "reading 50 of 100 MB, 8 MB/s, 6 s left: rank-3.json" in output
-        assert output.endswith("\r\x1b[K" if is_terminal else "rank-3.json\n")
 
 
 def test_help_lists_every_verb_without_importing_any(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from app.cli import main
-from ingest.index.indexer import Indexer
 from ingest.query.saved_queries import saved_queries
 from tests.runs_builder import two_rank_run
 
@@ -103,29 +102,3 @@ def test_a_wrong_query_is_one_sentence_and_exit_2(folder, capsys, arguments, say
     text = said(capsys, "query", folder, *arguments, code=2)
     assert says in text
     assert text.count("\n") == 1
-
-
-def test_index_says_what_it_did_and_then_nothing(tmp_path, capsys):
-    two_rank_run(tmp_path / "runs" / "a")
-    assert said(capsys, "index", tmp_path / "runs").startswith("a: 8 new files, 0 merged")
-    assert said(capsys, "index", tmp_path / "runs", "--json") == ""
-
-
-def test_index_as_json(tmp_path, capsys):
-    two_rank_run(tmp_path / "a")
-    answer = json.loads(said(capsys, "index", tmp_path / "a", "--json"))
-    assert (answer["run"], answer["new_files"], answer["set_aside"], answer["merged"]) == (
-        "a",
-        8,
-        0,
-        0,
-    )
-
-
-def test_index_of_nothing_and_of_a_run_that_is_taken(tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    assert "contains no run" in said(capsys, "index", tmp_path / "empty", code=2)
-    assert "does not exist" in said(capsys, "index", tmp_path / "nowhere", code=2)
-    two_rank_run(tmp_path / "a")
-    with Indexer(tmp_path / "a"):
-        assert "another process" in said(capsys, "index", tmp_path / "a", code=2)

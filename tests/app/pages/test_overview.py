@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from app.analysis.diagnosis import diagnosis_of
-from app.analysis.kpis import kpis_of, scope_of
+from app.analysis.kpis import scope_of
 from app.components.breakdown import breakdown
 from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
 from app.dash_shell import make_dash
@@ -25,22 +24,15 @@ from app.share.collected_view import DETAILS, collect
 from app.share.shown_view import shown_view
 from app.view_state import View
 from app.views.run.kpis import (
-    Baseline,
     Kpi,
     Scope,
-    baseline_of,
-    change_of,
     kpis,
-    measured,
-    now_of,
-    with_reporting,
 )
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
 from sample_traces import RECORDED
 from tests.app.pages_in_process import call, having, plain_text, text_of
-from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
-from trace_hooks.schema import publish_json
+from tests.runs_builder import RunBuilder, two_rank_run
 
 
 @pytest.fixture(scope="module")
@@ -110,42 +102,6 @@ def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
     assert having(row, className="sentence")
 
 
-def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
-    run = restarted_run(tmp_path / "again", world_sizes=(8, 4))
-    now_ns = time.time_ns()
-    with open_run(run.folder) as opened:
-        for attempt, value in ((None, "4 / 4"), (1, "4 / 4"), (0, None)):
-            known = measured(opened, attempt, Scope())
-            found = {kpi.key: kpi for kpi in with_reporting(opened, attempt, known, now_ns)}
-            assert (found["heard"].value if "heard" in found else None) == value
-
-
-def test_steps_that_are_under_way_are_no_ranks_that_fell_silent(tmp_path: Path) -> None:
-    run = restarted_run(tmp_path / "again")
-    with open_run(run.folder) as opened:
-        known = replace(measured(opened, None, Scope()), ended=((0, 2.0), (1, 2.0), (2, 1.0)))
-        found = with_reporting(opened, None, known, time.time_ns())
-        (heard,) = [kpi for kpi in found if kpi.key == "heard"]
-        assert heard.series == ((0, 2.0), (1, 2.0))
-
-
-def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
-    """Nothing is written then, so no news comes: the tile must not wait for any."""
-    restarted_run(tmp_path / "again")
-    now_ns = time.time_ns()
-    opened = Hub(tmp_path)
-    try:
-        seen = []
-        for later_s in (0, 14):
-            found = kpis_of(opened, View("again"), now_ns=now_ns + later_s * 10**9)
-            heard = next(kpi for kpi in found if kpi.key == "heard")
-            seen.append((opened.version("again"), heard.value, heard.tone))
-        version = seen[0][0]
-        assert seen == [(version, "2 / 2", "plain"), (version, "0 / 2", "bad")]
-    finally:
-        opened.close()
-
-
 def test_live_page_and_shared_file_compare_with_the_same_steps(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,58 +119,11 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
     assert step_time.detail in text_of(page)
 
 
-def test_utilisation_is_shown_where_flops_and_peak_are_known(tmp_path: Path) -> None:
-    """1e9 model FLOPs in steps of 0.1 ms on two H100 of 989.4e12 FLOP/s."""
-    two_rank_run(tmp_path / "two", num_steps=12)
-    for file in (tmp_path / "two" / "ranks").iterdir():
-        publish_json({**json.loads(file.read_text()), "device": "NVIDIA H100 80GB HBM3"}, file)
-    with open_run(tmp_path / "two") as run:
-        (peak,) = set(run.ask("throughput").column("peak_tflops").to_pylist())
-        found = {kpi.key: kpi for kpi in kpis(run, None, Scope())}
-    assert found["mfu"].value == f"{100 * 1e9 / (1e-4 * 2 * peak * 1e12):.1f}"
-    assert found["mfu"].unit == "%"
-
-
 def test_chosen_steps_are_what_is_shown(hub: Hub) -> None:
     first = numbers(hub, "slow_rank", Scope((0, 0)))["step_time"]
     newest = numbers(hub, "slow_rank")["step_time"]
     assert first.value != newest.value
     assert first.detail == "too few steps to compare"
-
-
-def test_baselines() -> None:
-    series = [(step, 100.0 + step % 3) for step in range(100)]
-    now = now_of(series, None)
-    assert now == series[-5:]
-    long = baseline_of(series, now, None)
-    assert long is not None
-    assert long.text == "steps 45 to 94"
-    assert (long.value, long.noise) == (101.0, 3.0)
-    before = baseline_of(series[:20], series[15:20], 8)
-    assert before is not None
-    assert before.text == "steps 2 to 6"  # after the warm-up, before step 8
-    short = baseline_of(series[:20], series[15:20], 5)
-    assert short is not None
-    assert short.text == "steps 2 to 4"
-    assert baseline_of(series[:20], series[15:20], 4) is None
-    assert baseline_of([], [], None) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "higher_is_bad", "relative", "detail", "tone"),
-    [
-        (102.0, True, True, "as in steps 1 to 5", "plain"),  # within noise
-        (110.0, True, True, "▲ 10.0 % vs steps 1 to 5", "bad"),
-        (90.0, True, True, "▼ 10.0 % vs steps 1 to 5", "good"),
-        (90.0, False, True, "▼ 10.0 % vs steps 1 to 5", "bad"),
-        (100.2, True, False, "as in steps 1 to 5", "plain"),
-    ],
-)
-def test_achange_of_is_coloured_only_beyond_noise(
-    value: float, higher_is_bad: bool, relative: bool, detail: str, tone: str
-) -> None:
-    base = Baseline(100.0, 3.0, "steps 1 to 5")
-    assert change_of(value, base, higher_is_bad, relative) == (detail, tone)
 
 
 def test_a_sparkline_keeps_the_spike_and_cuts_the_first_step() -> None:

@@ -16,8 +16,6 @@ from app.pages import runs as page
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
-from app.views.run.runs import Card, live_state, read_card, run_row
-from ingest.run import open_run
 from sample_traces import RECORDED
 from tests.app.in_process import Client
 from tests.runs_builder import T0, RunBuilder, two_rank_run
@@ -80,25 +78,6 @@ def test_what_a_row_says(hub, tmp_path):
 def test_how_a_run_ended(hub, tmp_path, status, error, says):
     ended(two_rank_run(tmp_path / "a"), status, error)
     assert settled(hub)["a"].ended == says
-
-
-@pytest.mark.parametrize("ends", [(), (0,), (0, 1)])
-def test_the_state_is_the_runs_own(tmp_path, ends):
-    builder = two_rank_run(tmp_path / "a")
-    for rank in ends:
-        path = builder.folder / "ranks" / f"0000-{rank:05d}.json"
-        info = json.loads(path.read_text())
-        end = {"ts_ns": T0 + NS, "status": "finished", "error": None}
-        path.write_text(json.dumps(info | {"end": end}))
-    with open_run(builder.folder) as run:
-        arrived = run.index_rows("SELECT max(arrived_ns) AS t FROM arrivals")[0]["t"]
-        card = read_card(builder.folder)
-        for quiet_s in (0, 5, 11, 30, 61, 1000):
-            now_ns = arrived + quiet_s * NS
-            states = set(run.rank_states(now_ns).values())
-            unfinished = states - {"finished"} or {"finished"}
-            wanted = unfinished.pop() if len(unfinished) == 1 else "silent"
-            assert live_state(card, now_ns) == wanted, f"after {quiet_s} s"
 
 
 def test_an_import_is_finished(hub, tmp_path):
@@ -223,12 +202,6 @@ def test_an_empty_folder_says_what_to_do(hub, tmp_path):
     text = json.dumps(how_to.to_plotly_json(), default=lambda part: part.to_plotly_json())
     for way in ("torchrun", "th.start", "rankscope demo", "rankscope import", str(tmp_path)):
         assert way in text
-
-
-def test_a_row_is_true_at_its_moment():
-    card = Card("a", True, written_ns=0, facts=None)
-    assert run_row(card, 5 * NS).age_s == 5
-    assert run_row(Card("a", True, 0, is_indexing=True), 5 * NS).state == "indexing"
 
 
 def test_a_board_that_nobody_asks_ends_its_thread(hub, tmp_path, monkeypatch):

@@ -15,9 +15,6 @@ from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
-from app.views.model.tensor_levels import STATISTICS, statistic_of
-from app.views.model.tensor_map import Row, pooled
-from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
@@ -152,7 +149,7 @@ def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> N
     arrays, meta = site.arrays("health", **ask, axis="tokens")
     assert meta["axis"] is None, "this run tells none"
     answer = site.client.get("/api/run/health/model/axes").json()["axes"]
-    assert [(one["name"], one["why_not"][:28]) for one in answer] == [
+    assert [(one["name"], one["why_not"][:27]) for one in answer] == [
         ("time", ""),
         ("tokens", "the run logs no tokens per "),
     ]
@@ -177,7 +174,7 @@ def test_the_histogram_is_that_of_one_row(site: Site) -> None:
         ("health", {}, "tensor is ''"),
         ("health", {"tensor": "<script>"}, "give one of residual"),
         ("health", {"tensor": "residual", "statistic": "nope"}, "residual has no statistic 'nope'"),
-        ("health", {"tensor": "residual", "statistic": "entropy"}, "take one of rms"),
+        ("health", {"tensor": "residual", "statistic": "entropy"}, "choose one of rms"),
         ("health", {"tensor": "residual", "width": "0"}, "cannot be drawn"),
         ("health", {"tensor": "residual", "height": "99999999"}, "cannot be drawn"),
         ("health", {"tensor": "residual", "steps": "9..3"}, "ends before it begins"),
@@ -205,28 +202,3 @@ def test_the_tab_is_there_where_something_is_or_may_come(site: Site) -> None:
     assert "'Model'" in json.dumps(
         topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
     )
-
-
-def test_the_worst_of_a_block_is_what_the_statistic_fears() -> None:
-    value_RS = np.array([[1.0, -3.0, np.nan], [2.0, 0.5, np.nan]], dtype=np.float32)
-    edges = np.array([0, 2]), np.array([0, 2, 3])
-    for worst, wanted in (("max", 2.0), ("min", -3.0), ("size", -3.0)):
-        result = pooled(value_RS, worst, *edges)
-        assert result[0, 0] == wanted
-        assert np.isnan(result[0, 1])
-
-
-def test_rows_have_keys_of_their_own() -> None:
-    assert Row(3, "model.layers.1.mlp").key == "3.mlp"
-    assert Row(3, "layers.3").key == "3"
-    assert Row(0, "h.0.attn", 5).key == "0.h5"
-    assert Row(-1, "lm_head").key == "-1.lm_head"
-
-
-def test_every_alarm_level_names_its_source() -> None:
-    for statistic in STATISTICS.values():
-        assert all(level.source and level.text for level in statistic.levels), statistic.name
-    assert statistic_of("gradient", "rms").levels_of("gradient")
-    assert not statistic_of("residual", "rms").levels_of("residual")
-    with pytest.raises(UserError, match="heads has no statistic 'rms'"):
-        statistic_of("heads", "rms")

@@ -3,182 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import json
 import re
 import threading
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.runs.hub import Hub
 from app.server import make_app
-from app.settings import Settings, Token
-from app.web.answers import answer, stop_all
+from app.settings import Settings
 from app.web.assets import assets_version
 from app.web.request_queue import FILES_OF_ONE_SESSION, MOST_WAITING, OF_ONE_ACCOUNT
-from ingest.errors import UserError
-from ingest.stopping import Stop
 from tests.app.server.asgi import Client
 from tests.runs_builder import two_rank_run
 
 PAGE = {"x_rankscope": "1"}
 SELECT = b'{"sql": "SELECT 1"}'
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
-SECRET = "correct-horse-battery"
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    runs = tmp_path_factory.mktemp("runs")
-    two_rank_run(runs / "job")
-    opened = Hub(runs)
-    opened.run("job")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="module")
-def client(hub: Hub) -> Client:
-    return Client(make_app(hub, settings=Settings()))
-
-
-@pytest.fixture(scope="module")
-def guarded(hub: Hub) -> Client:
-    return Client(make_app(hub, settings=Settings(host="0.0.0.0", tokens=(Token(SECRET),))))
-
-
-def test_health_tells_strangers_no_names(
-    hub: Hub, client: Client, guarded: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = client.get("/healthz").json()
-    assert content["status"] == "ok"
-    assert content["num_runs_open"] == 1
-    monkeypatch.setattr(hub, "problems", lambda: ["job: the disk is full"])
-    content = guarded.get("/healthz").json()
-    assert content["status"] == "degraded"
-    assert content["num_problems"] == 1
-    assert "problems" not in content
-    known = guarded.get("/healthz", authorization=f"Bearer {SECRET}").json()
-    assert known["problems"] == ["job: the disk is full"]
-
-
-LINE = re.compile(r'rankscope_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? -?[\d.e+-]+')
-
-
-def test_metrics_are_prometheus_text(client: Client) -> None:
-    def count(text: str, series: str) -> float:
-        match = re.search(rf"^{re.escape(series)} (.*)$", text, re.MULTILINE)
-        return float(match[1]) if match else 0.0
-
-    before = client.get("/metrics").text
-    client.get("/healthz")
-    client.get("/healthz", host="evil.example")
-    client.get("/run/job/overview")
-    after = client.get("/metrics").text
-    for line in after.splitlines():
-        assert line.startswith(("# HELP rankscope_", "# TYPE rankscope_")) or LINE.fullmatch(line)
-    series = [line.split("{")[0].split(" ")[0] for line in after.splitlines() if line[0] != "#"]
-    typed = {line.split()[2] for line in after.splitlines() if line.startswith("# TYPE")}
-    assert {re.sub(r"_(bucket|sum|count)$", "", name) for name in series} == typed
-
-    for series_name, more in (
-        ('rankscope_requests_total{route="/healthz",status="200"}', 1),
-        ('rankscope_requests_total{route="refused",status="403"}', 1),
-        ('rankscope_requests_total{route="pages",status="200"}', 1),
-        ('rankscope_request_seconds_count{route="/healthz"}', 1),
-        ('rankscope_request_seconds_bucket{route="/healthz",le="+Inf"}', 1),
-        ("rankscope_runs_open", 0),
-    ):
-        assert count(after, series_name) == count(before, series_name) + more, series_name
-    assert count(after, "rankscope_index_passes_total") >= 1
-    assert count(after, "rankscope_resident_bytes") > 10e6
-
-
-@pytest.mark.parametrize("path", ["/", "/healthz", "/api/nothing", "/assets/x/nothing.mjs"])
-def test_every_answer_carries_the_headers(client: Client, path: str) -> None:
-    headers = client.get(path).headers
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "same-origin"
-    assert "frame-ancestors 'none'" in headers["content-security-policy"]
-
-
-def test_the_policy_lets_run_what_the_page_holds_and_nothing_else(client: Client) -> None:
-    page = client.get("/run/job/overview")
-    policy = page.headers["content-security-policy"]
-    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert "unsafe" not in rules["script-src"]
-    assert not re.search(r"https?:|\*|\bwss?:(?!//127\.0\.0\.1:8050[ ;])", policy)
-    scripts = re.findall(r"<script(?![^>]*(?:src=|json))[^>]*>(.*?)</script>", page.text, re.DOTALL)
-    assert scripts
-    for script in scripts:
-        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        assert f"'sha256-{digest}'" in rules["script-src"]
-    assert not re.findall(r'(?:src|href)="(?!/)', page.text)  # all of it from here
-
-
-def test_the_policy_names_the_sockets_of_this_host_and_no_other(hub: Hub, client: Client) -> None:
-    def connects(tried: Client, host: str) -> str:
-        policy = tried.get("/", host=host).headers["content-security-policy"]
-        return re.search(r"connect-src ([^;]*);", policy)[1].strip()  # type: ignore[index]
-
-    assert connects(client, "localhost:9000") == "'self' ws://localhost:9000 wss://localhost:9000"
-    assert connects(client, "localhost; script-src *") == "'self'"
-    public = Client(
-        make_app(
-            hub, settings=Settings(public_url="https://hub.example.org/p", tokens=(Token(SECRET),))
-        )
-    )
-    assert "wss://hub.example.org" in connects(public, "127.0.0.1:8050")
-
-
-def test_nothing_is_kept_by_guess(client: Client) -> None:
-    assert client.get("/run/job/overview").headers["cache-control"] == "no-cache"
-    assert client.get("/api/runs").headers["cache-control"].startswith("no-")
-
-
-def test_refusals_carry_them_too(client: Client) -> None:
-    assert "content-security-policy" in client.get("/", host="evil.example").headers
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "..%2f..%2fpyproject.toml",
-        "../../pyproject.toml",
-        "%2e%2e/%2e%2e/app/server.py",
-        "css",
-        "/etc/passwd",
-        "%2fetc%2fpasswd",
-        "lib/../../app/server.py",
-        "main.mjs%00.css",
-        "nothing.css",
-        "..%5c..%5cpyproject.toml",
-        "css/" + "a" * 5000 + ".css",
-    ],
-)
-def test_files_come_from_assets_alone(client: Client, path: str) -> None:
-    answer = client.get(f"/assets/{assets_version()}/{path}")
-    assert answer.status == 404
-    assert b"import" not in answer.body
-
-
-def test_assets_are_kept_for_ever_under_their_version(client: Client) -> None:
-    answer = client.get(f"/assets/{assets_version()}/main.mjs")
-    assert answer.headers["content-type"].startswith("text/javascript")
-    assert "immutable" in answer.headers["cache-control"]
-    other = client.get("/assets/0123456789ab/main.mjs")
-    assert (other.status, other.headers["cache-control"]) == (200, "no-cache")
 
 
 def test_an_unknown_route_of_data_is_no_page(client: Client) -> None:
@@ -249,37 +94,6 @@ def test_only_a_select_over_the_run_is_answered(client: Client, sql: str) -> Non
         assert "root:" not in answer.text
 
 
-def test_a_callback_takes_no_endless_body(client: Client) -> None:
-    body = b'{"x": "' + b"x" * (5 << 20) + b'"}'
-    environ = {"content_type": "application/json", "content_length": str(len(body))}
-    assert client.post("/_dash-update-component", body, **environ).status == 413
-
-
-PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b"{}", "output and inputs"),
-        (b"[]", "output and inputs"),
-        (b"", "output and inputs"),
-        (b"{", "output and inputs"),
-        (b"[" * 100_000, "output and inputs"),
-        (b'{"output": 1, "inputs": []}', "output and inputs"),
-        (b'{"output": "nothing.children", "inputs": []}', "no such callback"),
-        (b'{"output": "%s"}' % PAGE_OUTPUT.encode(), "inputs"),
-        (b'{"output": "%s", "inputs": {}}' % PAGE_OUTPUT.encode(), "inputs"),
-        (b'{"output": "%s", "inputs": [1]}' % PAGE_OUTPUT.encode(), "inputs"),
-    ],
-)
-def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, says: str) -> None:
-    environ = {"content_type": "application/json", "content_length": str(len(body))}
-    answer = client.post("/_dash-update-component", body, **environ)
-    assert answer.status == 400
-    assert says in answer.json()["error"]
-
-
 def test_the_page_is_the_same_below_a_prefix(hub: Hub) -> None:
     tried = Client(make_app(hub, settings=Settings(base="/user/x/proxy/8050")))
     kept = tried.get("/user/x/proxy/8050/run/job/overview")
@@ -293,21 +107,6 @@ def test_the_page_is_the_same_below_a_prefix(hub: Hub) -> None:
     for link in links:
         assert tried.get(link).status == 200, link
         assert tried.get(link.removeprefix("/user/x/proxy/8050")).status == 200, link
-
-
-def small_app(route: Any) -> Starlette:
-    return Starlette(routes=[Route("/", route)])
-
-
-def test_an_error_of_the_user_is_a_sentence() -> None:
-    def failing(_stop: Stop) -> int:
-        raise UserError("there is no rank 9")
-
-    async def route(request: Request) -> Response:
-        return await answer(request, failing, lambda _: Response())
-
-    content = Client(small_app(route)).get("/")
-    assert (content.status, content.json()) == (400, {"error": "there is no rank 9"})
 
 
 def test_a_bug_is_a_sentence_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,52 +128,6 @@ def test_a_bug_is_a_sentence_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> N
     assert sent[0]["status"] == 500
     assert b"dictionary" not in sent[1]["body"]
     assert b'{"error":"' in sent[1]["body"]
-
-
-def query_app(hub: Hub, ended: list[str]) -> Starlette:
-    def compute(stop: Stop) -> int:
-        try:
-            return hub.run("job").sql(ENDLESS, stop=stop).num_rows
-        except UserError as error:
-            ended.append(str(error))
-            raise
-
-    async def route(request: Request) -> Response:
-        return await answer(request, compute, lambda n: JSONResponse(n))
-
-    return small_app(route)
-
-
-def leave(app: Starlette, after_s: float) -> list[dict[str, Any]]:
-    """Ask and go away after a moment; what the app sent to nobody."""
-    sent: list[dict[str, Any]] = []
-    scope = Client(app).scope("http", "/", {}) | {"method": "GET"}
-
-    async def exchange() -> None:
-        begun_s = time.monotonic()
-
-        async def receive() -> dict[str, Any]:
-            left_s = begun_s + after_s - time.monotonic()
-            if left_s > 0:
-                await asyncio.sleep(left_s)
-            return {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await asyncio.wait_for(app(scope, receive, send), 20)
-
-    asyncio.run(exchange())
-    return sent
-
-
-def test_a_browser_that_left_ends_its_query(hub: Hub) -> None:
-    ended: list[str] = []
-    begun_s = time.monotonic()
-    sent = leave(query_app(hub, ended), after_s=0.3)
-    assert time.monotonic() - begun_s < 5
-    assert "was interrupted" in ended[0]
-    assert sent[0]["status"] == 499
 
 
 async def exchanged(
@@ -458,26 +211,3 @@ def test_getting_sql_ready_holds_nothing_else_up(tmp_path: Path) -> None:
 
     with closing(Hub(tmp_path)) as hub:
         asyncio.run(steps(make_app(hub, settings=Settings()), hub._opening))
-
-
-def test_a_server_that_stops_ends_its_queries(hub: Hub) -> None:
-    ended: list[str] = []
-
-    async def exchange() -> None:
-        app = query_app(hub, ended)
-        scope = Client(app).scope("http", "/", {}) | {"method": "GET"}
-
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(30)
-            return {"type": "http.disconnect"}
-
-        async def send(_message: Any) -> None:
-            pass
-
-        request = asyncio.create_task(app(scope, receive, send))
-        await asyncio.sleep(0.5)
-        stop_all()
-        await asyncio.wait_for(request, 5)
-
-    asyncio.run(exchange())
-    assert "was interrupted" in ended[0]

@@ -11,8 +11,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app.routes.live.status import _free_number
 from app.runs.hub import Hub
-from app.server import make_app
-from app.settings import Settings
 from app.web import page_cache
 from app.web.page_cache import PageCache
 from tests.app.server.asgi import Answer, Client
@@ -27,11 +25,6 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     opened.run("job")
     yield opened
     opened.close()
-
-
-@pytest.fixture(scope="module")
-def client(hub: Hub) -> Client:
-    return Client(make_app(hub, settings=Settings()))
 
 
 def plain(answer: Answer) -> bytes:

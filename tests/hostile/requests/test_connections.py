@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from app.web.connections import HEAD_S
-from tests.app.commands.test_token import TLS
+from tests.app.commands.test_serve import TLS
 from tests.hostile.requests.flooded import BEARER, HALF, SECRET, WAIT_S, Flooded, flooded, is_closed
 
 NUM_FILES = 256

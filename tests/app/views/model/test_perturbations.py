@@ -11,14 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.components.topbar import topbar
-from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
-from app.view_state import View
-from app.views.model.losses import losses
 from app.views.model.perturbations import recorded_in
-from app.views.model.recorded import first_view
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
 from tests.runs_builder import T0, RunBuilder
@@ -116,17 +111,6 @@ def test_losses_are_those_logged(client: Client) -> None:
     assert (arrays["mean"].size, meta["steps"]) == (0, None)
 
 
-def test_columns_keep_mean_and_extremes() -> None:
-    step_S = np.array([0, 1, 2, 3, 10, 11], np.int64)
-    arrays, _ = losses((step_S, np.array([1.0, 3.0, np.nan, 5.0, 2.0, 4.0])), None, 3)
-    assert arrays["first"].tolist() == [0, 10]  # nothing in the middle
-    assert arrays["last"].tolist() == [3, 11]
-    assert arrays["mean"].tolist() == [3, 3]
-    assert arrays["least"].tolist() == [1, 2]
-    assert arrays["greatest"].tolist() == [5, 4]
-    assert arrays["bad"].tolist() == [1, 0]
-
-
 @pytest.mark.parametrize(
     ("path", "said"),
     [
@@ -149,10 +133,3 @@ def test_captures_and_connected_ranks(client: Client) -> None:
     assert one == {"attempt": 0, "rank": 0, "step": 3, "text": "9 spans are on the timeline"}
     answer = client.get("/api/connected?run=job").json()
     assert (answer["may_ask"], answer["connected"], answer["asked"]) == (True, 0, [])
-
-
-def test_a_finished_run_with_marks_alone_has_the_tab_and_opens_with_them(hub: Hub) -> None:
-    assert "'Model'" in json.dumps(
-        topbar(hub, View("job"), "", tabs(hub, View("job"))).to_plotly_json(), default=repr
-    )
-    assert first_view(hub.run("job")) == "perturb"

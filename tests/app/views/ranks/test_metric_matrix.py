@@ -11,7 +11,6 @@ import pytest
 
 from app.views.ranks.grid import grid
 from app.views.ranks.metric_matrix import _matrix, cells, fitting_part, last_steps, newest_part
-from app.views.ranks.peers import group_ids, own_past, peers_median, spread, spread_within_step
 from app.views.ranks.scales import IN_NOISE, METRICS, NO_DATA
 from ingest.errors import UserError
 from ingest.run import open_run
@@ -252,21 +251,6 @@ def test_more_cells_than_can_be_held_are_a_sentence_and_the_newest_fit(tmp_path,
         assert fitting_part(run, None, (0, 5)) == (3, 5)
         assert fitting_part(run, None, (2, 4)) is None
         assert list(cells(run, SLOWDOWN, steps=(4, 30_000_000)).steps_S) == [4, 5, 30_000_000]
-
-
-def test_group_ids_and_own_past():
-    assert list(group_ids(np.array([0, 0, 1]), np.array([1, 1, 1]))) == [0, 0, 1]
-    past = own_past(np.float32([1, np.nan, 2, 3, 4, 5]))
-    np.testing.assert_array_equal(past, np.float32([np.nan, np.nan, np.nan, np.nan, 2, 2.5]))
-
-
-def test_one_slow_rank_of_four_does_not_widen_the_noise():
-    value = np.tile(np.float32([[100], [101], [99], [160]]), (1, 20))
-    peers, group = peers_median(value, np.zeros(4, int), np.zeros(4, int))
-    deviation = value / peers - 1
-    assert deviation[3] == pytest.approx([0.6] * 20)
-    assert (spread(deviation, group) < 0.02).all()
-    assert (spread_within_step(deviation, group) < 0.02).all()
 
 
 def test_a_profile_of_some_steps_begins_with_the_first_of_them(tmp_path):

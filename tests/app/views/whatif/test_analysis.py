@@ -20,7 +20,7 @@ from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from sample_traces.generate.tables.write import generate
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder
 from tests.whatif_traces import STRAGGLER_TRACES, TRIALS, check_against, expected, needs_traces
 from trace_hooks.layout import ParallelLayout
 
@@ -75,19 +75,6 @@ def test_chunks_survive_the_import(tmp_path: Path, capsys: pytest.CaptureFixture
     assert max(answer["S_w"], key=answer["S_w"].get) == "4"
     assert set(answer["S_w"]) == {"0", "2", "4", "6"}
     assert 0 <= answer["fidelity"] < 0.01
-
-
-def test_one_stage_has_no_m_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = MegatronJob(pp=1, dp=4, num_steps=3, slow=((0, 2, 1.5),))
-    answer = asked(written(job, tmp_path / "in"), capsys)
-    assert answer["M_S"] is None
-    assert answer["M_W_ranks"] == [2]
-    assert not [name for name in answer["S_t"] if "pp-comm" in name]
-
-
-def test_a_trace_without_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(MegatronJob(pp=2, dp=1), tmp_path / "in", with_sizes=False)
-    assert "the layout of the job is unknown" in refused(path, capsys)
 
 
 def test_gaps_between_operations_are_told(
@@ -173,18 +160,6 @@ def test_a_run_without_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     run.rank_files()
     run.publish()
     assert "no step is finished on all ranks yet" in refused(run.folder, capsys)
-
-
-def test_an_axis_the_layout_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    two_rank_run(tmp_path / "run", num_steps=5)
-    answer = asked(tmp_path / "run", capsys)
-    assert answer["S_w"] == {"0": pytest.approx(7 / 9), "1": 1.0}  # rank 0 waits 20 of 90 us
-    assert (answer["M_W"], answer["M_S"]) == (None, None)  # there is no loss to share out
-
-
-def test_no_such_path(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["whatif", "nowhere"]) == 2
-    assert "nowhere" in capsys.readouterr().err
 
 
 def test_the_recorded_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
