@@ -73,7 +73,7 @@ class Trained:
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Without permission, so without any hook."""
     trained = Trained(tmp_path_factory.mktemp("plain") / "run", [WEIGHTS], allow="0")
-    assert all("this job lets nobody" in acks[0] for acks in trained.acks)
+    assert all("this job does not allow changes" in acks[0] for acks in trained.acks)
     assert trained.marks == []
     return trained
 
