@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from abuse_parts.server import OWNER, Session, counted, health, percentile
 from browser import Server
+
+from abuse_parts.server import OWNER, Session, counted, health, percentile
 
 TRICKLE_S = 1.0
 """How often a half-open request sends one more line, as slow clients do."""

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from itertools import cycle, islice
 from typing import Any
 
+from browser import Server
+
 from abuse_parts.server import (
     OWNER,
     RUNS,
@@ -26,7 +28,6 @@ from abuse_parts.server import (
     until,
 )
 from abuse_parts.texts import HOSTILE, LASTING
-from browser import Server
 
 QUIET_S, REST_S, HELD_S = 15.0, 10.0, 8.0
 FREE_LIMIT_S = 120.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from http import HTTPStatus
 
-from abuse_parts.server import OWNER, RUNS, VIEWERS, Session, percentile, takes_post
-from abuse_parts.texts import ORDINARY
 from browser import Server
 from timing import in_turns
+
+from abuse_parts.server import OWNER, RUNS, VIEWERS, Session, percentile, takes_post
+from abuse_parts.texts import ORDINARY
 
 AT_ONCE = 4
 
