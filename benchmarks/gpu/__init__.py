@@ -1,1 +1,1 @@
-"""What only a CUDA device can show of the hooks: `make gpu`, docs/gpu.md."""
+"""Measurements of the hooks that need a CUDA device: `make gpu`, docs/gpu.md."""

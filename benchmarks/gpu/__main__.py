@@ -1,10 +1,11 @@
-"""Everything that only a CUDA device can show of the hooks, part by part.
+"""All measurements of the hooks that need a CUDA device, part by part.
 
 python -m benchmarks.gpu [--only a,e] [--again] [--results FOLDER] [--page docs/gpu.md] [--rehearse]
 
-Each part is a process of its own, ends within 8 minutes, and keeps what it found at once; a part
-that has ended well is not run again (--again runs it). Without a CUDA device every part is skipped.
---rehearse runs the same code on the CPU with tiny sizes: it keeps nothing, and shows no GPU.
+Each part is a separate process, ends within 8 minutes, and stores its figures at once; a part that
+has ended well is not run again (--again runs it). Without a CUDA device every part is skipped.
+--rehearse runs the same code on the CPU with tiny sizes: it stores nothing and says nothing about a
+GPU.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _measured(
 
 
 def _write_page(options: argparse.Namespace) -> None:
-    """Results of all machines, sent ones too."""
+    """Results of all machines, including those that were sent in."""
     if options.page is not None:
         report.write(options.page, ResultFiles.all_below(options.results))
 

@@ -1,7 +1,7 @@
-"""Blocks of steps that take turns: each way of training against steps of nothing around it.
+"""Blocks of steps that take turns: each way of training against steps without hooks around it.
 
-A device's clock and its temperature move by more than what is looked for, so only neighbours
-compare: a block is set against the mean of the blocks without hooks right before and after it.
+A device's clock and its temperature change by more than the effect of interest, so only neighbours
+are compared: a block with the mean of the blocks without hooks right before and after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """of the whole process, while the host launches; in it the host may spin until the device has
     room for more launches"""
     own: float
-    """CPU time that the hooks say they took, on all threads"""
+    """CPU time that the hooks report, on all threads"""
     gpu: float | None
     """between two CUDA events around the block, outside the hooks"""
 
@@ -46,7 +46,7 @@ def steps_in(place: Place, step: Callable[[], object], seconds: float) -> int:
 
 
 def measured(place: Place, step: Callable[[], object], num_steps: int) -> Block:
-    """A block; the device is at rest before it and after it, and nobody waits for it within."""
+    """A block; the device is idle before and after it, and nothing waits for it in between."""
     gc.collect()
     around = [] if place.is_rehearsal else [torch.cuda.Event(enable_timing=True) for _ in range(2)]
     place.wait()
@@ -75,7 +75,7 @@ def _clocks() -> tuple[int, int, int]:
 
 
 Turns = Sequence[tuple[str, Block]]
-"""Name of the way and its block, in order of time; every other one is of OFF."""
+"""Name of the way and its block, in order of time; every second one is of OFF."""
 
 
 def percent_more(turns: Turns, way: str, value: Callable[[Block], float]) -> Spread:

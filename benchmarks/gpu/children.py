@@ -1,6 +1,6 @@
-"""Jobs of a part in processes of their own, with a limit: python -m benchmarks.gpu.jobs.NAME.
+"""Jobs of a part in separate processes, with a time limit: python -m benchmarks.gpu.jobs.NAME.
 
-A job gives what it found to `hand_over`, which writes a file: what a job prints is for people, and
+A job passes its results to `hand_over`, which writes a file: a job's output is for people, and
 libraries print as well.
 """
 
@@ -25,11 +25,11 @@ REPO = Path(__file__).resolve().parents[2]
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*")
 
 _FOUND = "RANKSCOPE_GPU_JOB_FOUND"
-"""Variable with the file for what a job found."""
+"""Variable with the file for a job's results."""
 
 
 def hand_over(found: Any) -> None:
-    """Called by a job: hand on what it found, in terms of JSON; print it where nobody asked."""
+    """Called by a job: store its results as JSON; print them if no file was requested."""
     text, path = json.dumps(found), os.environ.get(_FOUND)
     if path is None:
         print(text)
@@ -39,8 +39,8 @@ def hand_over(found: Any) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended. `code`: None where it took longer than its limit and was killed. `found`:
-    what it handed over; None where it did not.
+    """How a job ended. `code`: None if it took longer than its limit and was killed. `found`: the
+    results that it handed over; None if it did not.
     """
 
     code: int | None
@@ -50,20 +50,20 @@ class Ended:
 
     @property
     def fault(self) -> str:
-        """What went wrong; empty where it ended well."""
+        """What went wrong; empty if it ended well."""
         if self.code is None:
             return f"it took more than {self.seconds:.0f} s"
         return "" if self.code == 0 else f"it ended with {self.code}: {self.last_line}"
 
     @property
     def last_line(self) -> str:
-        """What it printed last."""
+        """Its last output."""
         lines = self.text.strip().splitlines()
         return lines[-1][:300] if lines else "it printed nothing"
 
     @property
     def raised(self) -> str:
-        """First line of the exception that ended it; empty where none did."""
+        """First line of the exception that ended it; empty if none did."""
         _, found, trace = self.text.rpartition("Traceback (most recent call last)")
         for line in trace.splitlines() if found else ():
             if _RAISED.match(line):
@@ -99,7 +99,7 @@ class Job:
         )
 
     def ended(self, limit_s: float) -> Ended:
-        """Wait for its end, `limit_s` from its beginning at most; then it is killed."""
+        """Wait for its end, at most `limit_s` from its start; then kill it."""
         left_s = max(0.1, limit_s - (time.monotonic() - self._begun_s))
         code: int | None = None
         try:

@@ -1,4 +1,4 @@
-"""What a part of the kit finds, and the device that it finds it on."""
+"""Results of a part of the kit, and the device that they are from."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 NEEDS_GPU = "not here: needs a CUDA device"
-"""Value of a figure that a rehearsal has no number for."""
+"""Value of a figure without a number in a rehearsal."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that was measured or checked.
+    """One measurement or check.
 
-    `holds`: whether what is promised of it was seen; None where nothing is promised. `note`: what a
-    reader needs to judge it, such as the aim.
+    `holds`: whether its promise holds; None if there is no promise. `note`: what a reader needs to
+    judge it, such as the aim.
     """
 
     name: str
@@ -29,18 +29,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a part runs. A rehearsal runs the same code with small sizes on the CPU: it shows that
-    the code runs, and nothing of a GPU.
+    """The device and folder of a part. A rehearsal runs the same code with small sizes on the CPU:
+    it shows that the code runs, and nothing about a GPU.
     """
 
     device: str  # cuda or cpu
     folder: Path  # to write into; empty when the part begins
     say: Callable[[Figure], None]
-    """Keeps a figure at once: what comes after it may crash the device or take too long."""
+    """Stores a figure at once: later work may crash the device or take too long."""
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether this is no GPU."""
+        """Whether this is not a GPU."""
         return self.device == "cpu"
 
     @property
@@ -56,12 +56,12 @@ class Place:
             torch.cuda.synchronize()
 
     def say_of_gpu(self, figure: Figure) -> None:
-        """Keep a figure that only a GPU can give; a rehearsal says that it has none."""
+        """Store a figure that needs a GPU; a rehearsal stores that it has none."""
         none = replace(figure, value=NEEDS_GPU, unit="", holds=None, note="")
         self.say(none if self.is_rehearsal else figure)
 
     def attempt(self, name: str, check: Callable[[], object]) -> None:
-        """One check among several: where it fails, a figure says so and the others go on."""
+        """One check among several: if it fails, a figure says so and the others continue."""
         try:
             check()
         except NotHere as error:
@@ -75,12 +75,12 @@ class Place:
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     def sized(self, real: int, rehearsed: int) -> int:
-        """A size: that of the measurement, or a small one for a rehearsal."""
+        """A size: the measurement's, or a small one for a rehearsal."""
         return rehearsed if self.is_rehearsal else real
 
 
 class NotHere(Exception):
-    """Raised by a part that this device or this installation cannot run; its text says why."""
+    """Raised by a part that this device or installation cannot run; its text gives the reason."""
 
 
 def to_line(figure: Figure) -> str:
@@ -89,6 +89,6 @@ def to_line(figure: Figure) -> str:
 
 
 def read_figures(path: Path) -> list[Figure]:
-    """Those of a file; a last line that was cut off is left out."""
+    """The figures of a file; skips a last line that was cut off."""
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
     return [Figure(**json.loads(line)) for line in lines if line.endswith("\n")]

@@ -1,4 +1,4 @@
-"""The machine that the kit runs on; asked in a process of its own: no part inherits CUDA."""
+"""The machine of the kit, queried in a separate process, so that no part inherits CUDA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if torch.cuda.is_available():
 
 @dataclass(frozen=True)
 class Machine:
-    """What a reader of the results must know of it."""
+    """What a reader of the results must know about it."""
 
     devices: list[str]
     memory_gib: list[float]
@@ -56,7 +56,7 @@ class Machine:
 
 
 def this_machine() -> Machine | None:
-    """None where torch finds no CUDA device."""
+    """The machine; None if torch finds no CUDA device."""
     done = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise SystemExit(f"torch cannot be asked for its devices: {done.stderr.strip()[-500:]}")

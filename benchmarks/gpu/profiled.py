@@ -1,8 +1,8 @@
-"""What torch.profiler saw of some steps: calls into CUDA, work of the device, and marks of ours.
+"""Events of some steps in torch.profiler's trace: calls into CUDA, work of the device, our marks.
 
 Read from the trace that it exports for Chrome: the profiler's public format, the same in every
 version of torch. Times are us after the trace's own base. Without a device the innermost operators
-of the CPU stand for its work: then a rehearsal has something to read.
+of the CPU replace its work, so that a rehearsal has something to read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Work(NamedTuple):
 
     @property
     def is_kernel(self) -> bool:
-        """Whether it computes; operators stand for kernels where there is no device."""
+        """Whether it computes; operators replace kernels if there is no device."""
         return self.kind in ("kernel", "cpu_op")
 
 
@@ -69,7 +69,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[Work]:
-        """Work that computes, in order of its begin."""
+        """Work that computes, in order of its start."""
         return [item for item in self.work if item.is_kernel]
 
     def unix_ns(self, at_us: float) -> int:
@@ -83,7 +83,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Counts:
-    """What happened between the begin of the first step and the end of the last one.
+    """Counts between the begin of the first step and the end of the last one.
 
     `waits`: calls that wait for the device, and copies from or to memory that is not pinned, which
     do as well. `copies`: of any kind. `may_wait`: calls that take memory or give it back.
@@ -117,7 +117,7 @@ def profiled(place: Place, step: Callable[[], object], num_steps: int = 1) -> Pr
 
 
 def profiled_kernels(place: Place, step: Callable[[], object], num_steps: int) -> Profile:
-    """The same; raises NotHere where no kernel of theirs was seen."""
+    """The same; raises NotHere if the trace has no kernels."""
     found = profiled(place, step, num_steps)
     if not found.kernels:
         raise NotHere("torch.profiler saw no kernels; CUPTI may not be allowed here")

@@ -1,4 +1,4 @@
-"""What docs/gpu.md has of the kit: how to read each part, and tables of results."""
+"""The generated parts of docs/gpu.md: how to read each part, and tables of results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTS_BEGIN, PARTS_END = "<!-- parts: generated -->\n", "<!-- end of parts -->"
 
 
 def write(page: Path, machines: list[tuple[Machine, list[Result]]]) -> None:
-    """Write a page again; raises ValueError where it has no place for the tables."""
+    """Rewrite a page; raises ValueError if it has no marks for the tables."""
     text = page.read_text("utf-8")
     text = _between(text, BEGIN, END, tables(machines), page)
     if PARTS_BEGIN in text:
@@ -32,7 +32,7 @@ def _between(text: str, begin: str, end: str, new: str, page: Path) -> str:
 
 
 def parts() -> str:
-    """Markdown: what each part says of itself."""
+    """Markdown: the docstring of each part."""
     lines = []
     for part in PARTS:
         source = (Path(__file__).parent / "parts" / f"{part.module}.py").read_text("utf-8")
@@ -42,7 +42,7 @@ def parts() -> str:
 
 
 def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
-    """Markdown: for each machine how each part ended, then what was found."""
+    """Markdown: for each machine how each part ended, then its figures."""
     if not machines:
         rows = [f"| ({part.letter}) {part.shows} | not run |" for part in PARTS]
         return "\n| part | |\n|---|---|\n" + "\n".join(rows) + "\n\n"

@@ -1,7 +1,7 @@
 """Runs one part in a process of its own: python -m benchmarks.gpu.run_part NAME cuda|cpu FILE.
 
-Figures go to FILE as they come, one JSON object a line. Exit code 3: the part cannot run here, and
-the last line printed says why.
+The part appends its figures to FILE, one JSON object per line. Exit code 3: the part cannot run
+here; the last printed line gives the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs parts in processes of their own, and keeps what they found."""
+"""Runs parts in separate processes and stores their results."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ REPO = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Result:
-    """How a part ended and what it found until then. States: passed (nothing that is promised was
-    missed), failed, stopped (it took too long, or its process died), skipped.
+    """How a part ended, and its figures so far. States: passed (all promises hold), failed, stopped
+    (it took too long, or its process died), skipped.
     """
 
     part: Part
@@ -39,7 +39,7 @@ class Result:
 
     @property
     def is_bad(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether it needs attention."""
         return self.state in ("failed", "stopped")
 
     def in_words(self) -> str:
@@ -51,7 +51,7 @@ class Result:
 
 
 def run_part(part: Part, device: str, folder: Path) -> Result:
-    """Run a part; its process and all that it started are gone afterwards."""
+    """Run a part; afterwards its process and all child processes have ended."""
     print(f"\n({part.letter}) {part.shows}", flush=True)
     path = folder / f"{part.module}.figures"
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,14 +76,14 @@ def run_part(part: Part, device: str, folder: Path) -> Result:
 
 
 def _environment(device: str) -> dict[str, str]:
-    """Without what would change how the hooks record; parts say themselves what they want."""
+    """The environment without settings of the hooks; parts set those they need."""
     kept = {name: v for name, v in os.environ.items() if not name.startswith("TRACE_HOOKS")}
     # tiny models on several threads of a shared machine mostly wait for each other
     return kept | ({"OMP_NUM_THREADS": "1"} if device == "cpu" else {})
 
 
 def _followed(process: subprocess.Popen[str]) -> tuple[list[str], int | None]:
-    """Prints what it prints; the last lines, and its exit code, None where it took too long."""
+    """Print its output; returns its last lines and its exit code, None if it took too long."""
     was_late = threading.Event()
 
     def end() -> None:
@@ -118,7 +118,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def _state(code: int | None, lines: list[str], figures: list[Figure]) -> tuple[str, str]:
     last = lines[-1][:300] if lines else "it printed nothing"
     if code is None:
-        return "stopped", f"it took more than {LIMIT_S} s; what it had found is kept"
+        return "stopped", f"it took more than {LIMIT_S} s; its figures so far are kept"
     if code == NOT_HERE:
         return "skipped", last
     if code != 0:
@@ -143,7 +143,7 @@ class ResultFiles:
         path.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
     def ended_well(self, part: Part) -> Result | None:
-        """What is kept of a part that need not run again."""
+        """The stored result of a part that need not run again."""
         path = self.folder / f"{part.module}.json"
         if not path.exists():
             return None

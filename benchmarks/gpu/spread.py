@@ -1,4 +1,4 @@
-"""Medians and quartiles of what was measured several times."""
+"""Medians and quartiles of repeated measurements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of one value or more; raises ValueError without any."""
+    """The spread of one or more values; raises ValueError without any."""
     if not values:
         raise ValueError("nothing was measured")
     if len(values) == 1:

@@ -1,4 +1,4 @@
-"""The models that the parts train: one of a billion parameters, and one that waits for launches."""
+"""The models that the parts train: one with a billion parameters, and one limited by launches."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def logged_step(training: Training, tracer: Tracer) -> torch.Tensor:
 
 
 def warm_up(place: Place, step: Callable[[], object], seconds: float = 1.5) -> None:
-    """Steps until nothing happens for the first time any more: kernels are chosen, memory is taken,
+    """Run steps until everything has happened once: kernels are chosen, memory is allocated,
     hooks have their clock and their buffers.
     """
     until_s = time.monotonic() + (min(seconds, 0.05) if place.is_rehearsal else seconds)
@@ -137,7 +137,7 @@ def warm_up(place: Place, step: Callable[[], object], seconds: float = 1.5) -> N
 
 
 def settle(place: Place, tracer: Tracer, step: Callable[[], object], seconds: float = 1.5) -> None:
-    """Warm up under the hooks; raises NotHere where they have not taken the device's clock then."""
+    """Warm up under the hooks; raises NotHere if they have not read the device's clock by then."""
     warm_up(place, step, seconds)
     if not place.is_rehearsal and isinstance(tracer.recorder.device_clock, HostClock):
         raise NotHere("the hooks take no times of the device; their log says why")

@@ -1,4 +1,4 @@
-"""A job to which something happens; hands over the bits of its losses.
+"""A job that meets a failure; hands over the bits of its losses.
 
 python -m benchmarks.gpu.jobs.failing oom|graph|assert cuda|cpu FOLDER none|hooks|all
 
@@ -24,7 +24,7 @@ from benchmarks.gpu.training import SMALL, Training, compute_the_same_twice
 from sample_traces.jobs.model import token_loss
 
 STEPS, EVENT_AT = 10, 4
-"""Steps in all, and the one in which it happens."""
+"""Number of steps, and the step with the failure."""
 
 MEMORY_LIMIT = 4 << 30
 """Bytes that torch's allocator may take in the job that runs out of memory."""
@@ -66,7 +66,7 @@ def _recorded(training: Training, folder: Path, hooks: str) -> Iterator[Step]:
 
 
 def _oom(training: Training, step: Step) -> list[torch.Tensor]:
-    """A batch that does not fit in the middle of the job, which goes on without it."""
+    """A batch that does not fit in the middle of the job, which continues without it."""
     place, losses, times_out = training.place, [], 0
     if not place.is_rehearsal:
         total = torch.cuda.get_device_properties(0).total_memory

@@ -1,9 +1,9 @@
-"""Memory of one process that trains; hands over what was in use every so many steps, and the most.
+"""Memory of one training process; hands over samples during the steps and the peaks.
 
 python -m benchmarks.gpu.jobs.memory cuda|cpu large|small off|layers|statistics|watch STEPS
 
-A process of its own for
-each way of recording: memory of the host does not come back, so one would hide the next.
+Each way of recording has a separate process: memory of the host is not given back, so one way would
+hide the next.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAMPLES = 40
 
 @dataclass(frozen=True)
 class Sample:
-    """Bytes after so many steps, the device at rest.
+    """Bytes after this many steps, with the device idle.
 
     `requested` and `allocated`: of torch's allocator; `taken`: of the whole device, by anybody;
     `pinned`: of the host, where torch counts it; `rss`: of the process.
@@ -60,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Memory:
-    """What one process found. `peak_*`: most at once while it took its steps."""
+    """Results of one process. `peak_*`: the maximum during its steps."""
 
     samples: list[Sample]
     peak_requested: int
@@ -69,7 +69,7 @@ class Memory:
 
     @classmethod
     def from_json(cls, handed_over: dict[str, Any]) -> Memory:
-        """From what `main` hands over."""
+        """From the object that `main` hands over."""
         return cls(**handed_over | {"samples": [Sample(**one) for one in handed_over["samples"]]})
 
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def trained(place: Place, training: Training, way: str, num_steps: int) -> Memory:
-    """So many steps after some to warm up; hooks by their name in WAYS, or OFF."""
+    """This many steps after some to warm up; hooks by their name in WAYS, or OFF."""
     with ExitStack() as opened:
         step: Step = training.step
         tracer: Tracer | None = None

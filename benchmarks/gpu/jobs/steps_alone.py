@@ -1,8 +1,8 @@
-"""Steps without hooks in a process of their own; hands over the wall time of one, ms.
+"""Steps without hooks in a separate process; hands over the wall time of one, ms.
 
 python -m benchmarks.gpu.jobs.steps_alone cuda|cpu large|small
 
-For what can only watch a process from its start, such as nsys.
+For tools that can only watch a process from its start, such as nsys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A job that uses its last visible device; hands over what torch says of it.
+"""A job that uses its last visible device; hands over what torch reports about it.
 
 python -m benchmarks.gpu.jobs.which_device FOLDER
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Part:
-    """One module of this package; its `measure(place)` says what it finds.
+    """One module of this package; its `measure(place)` stores its figures.
 
     `shows`: a sentence for docs/gpu.md and the table.
     """
