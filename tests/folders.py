@@ -3,5 +3,5 @@
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[1]
-TRACES = REPO / "../shared/traces"
+TRACES = REPO.parent / "shared" / "traces"
 """Real traces with known answers; not part of the repository, so tests skip where it is missing."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from app.components.cut_name import cut_name
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -55,7 +54,7 @@ def _tabs(view: View, base: str, tabs: Sequence[Page]) -> Component:
 
 def _chips(run: Run, name: str, view: View) -> list[Component]:
     layout = run.layout(view.attempt)
-    chips = [html.Span(cut_name(name), className="chip run-name", title=f"run {name}")]
+    chips = [html.Span(name, className="chip run-name", title=f"run {name}")]
     attempts = run.attempts
     if len(attempts) > 1:
         options = [html.Option("newest attempt", value="")] + [

@@ -9,7 +9,6 @@ from functools import cache
 
 from markupsafe import Markup
 
-from app.components.cut_name import parts
 from app.components.kpi_tiles import line_svg, pooled
 from app.components.outstanding import HEAD, MOST_GROUPS, apart_said, front_texts
 from app.share.bundle import bundle, from_folder
@@ -100,7 +99,7 @@ def _top(collected: CollectedView) -> Markup:
     return tag(
         "header",
         tag("span", "rankscope", class_="brand"),
-        tag("span", _cut(collected.run), class_="chip run-name"),
+        tag("span", collected.run, class_="chip run-name"),
         tag("span", collected.layout, class_="chip") if collected.layout else None,
         tag("span", collected.state, class_=f"chip state {collected.state}"),
         tag(
@@ -125,10 +124,6 @@ def _top(collected: CollectedView) -> Markup:
         ),
         class_="topbar shared-top",
     )
-
-
-def _cut(name: str) -> Markup:
-    return tag("span", *(tag("span", part) for part in parts(name)), class_="cut")
 
 
 def _banner(collected: CollectedView) -> Markup:

@@ -17,11 +17,3 @@ export function make(tag, attributes = {}, ...content) {
   element.append(...content.flat().filter((part) => part !== undefined));
   return element;
 }
-
-const KEPT_END = 12;
-
-/** A name in two parts, for an element of class `cut`: where there is no room its end stays, since names differ there. */
-export function cutName(name) {
-  const end = Math.max(0, name.length - KEPT_END);
-  return [make('span', {}, name.slice(0, end)), make('span', {}, name.slice(end))];
-}

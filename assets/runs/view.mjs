@@ -1,5 +1,5 @@
 /** The list of runs: drawn from the rows that came with the page, updated every 2 s. */
-import { cutName, make } from '../lib/dom.mjs';
+import { make } from '../lib/dom.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
 import { COLUMNS, filtered, findings, summary } from './run_rows.mjs';
 import { uploadPanel } from './upload_panel.mjs';
@@ -33,7 +33,7 @@ function aboutUnfinished(row) {
 }
 
 function rowElement(app, row) {
-  const link = make('a', { class: 'cut', href: runUrl(app, row.name), title: row.name, 'data-run': row.name }, cutName(row.name));
+  const link = make('a', { href: runUrl(app, row.name), text: row.name, title: row.name, 'data-run': row.name });
   const name = make('th', { scope: 'row' }, [link]);
   if (row.num_problems) {
     const files = row.num_problems === 1 ? '1 file set aside' : `${row.num_problems} files set aside`;

@@ -232,7 +232,7 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
             opened.recv(WAIT_S)
             late, own = answers(opened, steps_file(number=1), steps_file(1))
     assert late["type"] == own["type"] == "stored"  # the rank goes on with its next file
-    assert "came after rank 0 had ended attempt 0" in late["text"]
+    assert "arrived after rank 0 had ended attempt 0" in late["text"]
     kept = [path.name for path in (runs / "night" / "segments").iterdir()]
     assert kept.count(str(SegmentName("steps", 0, 0, 1))) == 0
 

@@ -45,7 +45,7 @@ def strictly(text: str | bytes) -> Any:
     """As a browser reads JSON."""
 
     def refuse(found: str) -> NoReturn:
-        raise AssertionError(f"{found} is no JSON")
+        raise AssertionError(f"{found} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 
@@ -109,7 +109,7 @@ def test_commands_that_are_no_json_get_a_sentence(server: Served) -> None:
         told = {"name": "capture_kernels", "args": {"x": HALF}}
         status, answer = post(server, "raw", told, "/api/command")
     assert status == 400
-    assert "no JSON" in answer["error"]
+    assert "not JSON" in answer["error"]
 
 
 def test_guesses_of_the_job_token_are_limited_and_the_right_one_never_is(server: Served) -> None:
