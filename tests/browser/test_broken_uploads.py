@@ -211,14 +211,14 @@ def test_what_is_read_can_be_looked_at_while_the_rest_is_read(
     tab.page.locator("#live-state.finished").wait_for(timeout=LONG_MS)
     tab.settle()
     assert num_ranks_told(tab, run) == 3
-    assert "Files are still read" not in tab.page.locator("body").inner_text()
+    assert "Files are still being read" not in tab.page.locator("body").inner_text()
     assert not list(server.runs.glob(".import-*"))
 
 
 def see_part(tab: Tab, run: str) -> None:
     """The pages of a run of which two ranks are read say so, and show these."""
     tab.page.locator("#live-state.importing").wait_for()
-    tab.page.get_by_text("Files are still read into this run").first.wait_for()
+    tab.page.get_by_text("Files are still being read into this run").first.wait_for()
     tab.settle()
     tab.assert_sound()
     assert "2 of 3 files" in tab.page.locator(".about-run").inner_text()
