@@ -236,7 +236,7 @@ def _broken(tmp_path, text):
             json.dumps(
                 {"schema": "x", "run": "x", "created_ns": 0, "clock": "absolute", "source": "hooks"}
             ),
-            "no version",
+            "not a version",
         ),
     ],
 )
