@@ -257,13 +257,13 @@ def main() -> None:
     timer.daemon = True
     timer.start()
 
-    def told(step: int, happened_ns: int, written_ns: int) -> None:
+    def print_step(step: int, happened_ns: int, written_ns: int) -> None:
         line = {"step": step, "happened_ns": happened_ns, "written_ns": written_ns}
         print(json.dumps(line), flush=True)
 
     replay = Replay(Recording(options.run), options.into)
     try:
-        replay.run(stop, told)
+        replay.run(stop, print_step)
     except KeyboardInterrupt:
         replay.end()
 

@@ -162,4 +162,4 @@ USES: dict[str, Use] = {
         "a coarser try of the same file reads nothing again", "share/collected_view.py"
     ),
 }
-"""Kind of answer (first part of its key) -> policy, who asks, why."""
+"""By kind of answer (first part of its key): policy, the modules that request it, and why."""

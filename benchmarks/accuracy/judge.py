@@ -92,7 +92,7 @@ def _judge(outcome: Outcome, folder: Path) -> None:
         whatif = answer(["whatif", str(run)])[1]
         outcome.said_S = whatif["S"]
         if case.schema == TRACE:
-            outcome.rules = rules.told(whatif, trace)
+            outcome.rules = rules.findings_of(whatif, trace)
             outcome.causes = told_causes(run)
 
 

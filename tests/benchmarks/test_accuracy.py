@@ -142,9 +142,10 @@ def test_a_crash_is_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_published_rules() -> None:
     numbers = {"S": 1.5, "M_W": 0.9, "M_W_ranks": [4], "M_S": 0.0, "S_stage": {"0": 1, "1": 1}}
     nowhere = Path("none")
-    assert rules.told({**numbers, "S": 1.05}, nowhere) == []
-    assert [(f["kind"], f["ranks"]) for f in rules.told(numbers, nowhere)] == [("slow_worker", [4])]
-    last = rules.told({**numbers, "M_W": 0.1, "M_S": 0.8}, nowhere)
+    assert rules.findings_of({**numbers, "S": 1.05}, nowhere) == []
+    (slow,) = rules.findings_of(numbers, nowhere)
+    assert (slow["kind"], slow["ranks"]) == ("slow_worker", [4])
+    last = rules.findings_of({**numbers, "M_W": 0.1, "M_S": 0.8}, nowhere)
     assert [(f["kind"], f["stages"]) for f in last] == [("slow_stage", [1])]
 
 
@@ -153,7 +154,7 @@ def test_the_rules_see_uneven_sequences_and_links(tmp_path: Path) -> None:
     for kind in ("sequence_imbalance", "slow_link"):
         (tmp_path / kind).mkdir()
         trace, _ = Case(TRACE, kind, "loud", 1, 5).drawn().write(tmp_path / kind)
-        assert [finding["kind"] for finding in rules.told(numbers, trace)] == [kind]
+        assert [finding["kind"] for finding in rules.findings_of(numbers, trace)] == [kind]
 
 
 def test_what_other_tools_are_given(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 STRAGGLES, MOST_OF_IT, CORRELATED = 1.1, 0.5, 0.9
 
 
-def told(answer: dict[str, Any], trace: Path) -> list[dict[str, Any]]:
+def findings_of(answer: dict[str, Any], trace: Path) -> list[dict[str, Any]]:
     """Findings of the rules in the shape of ours: kind, ranks, stages, steps."""
     if answer.get("S") is None or answer["S"] < STRAGGLES:
         return []
