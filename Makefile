@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql fuzz lint bench gpu gpu-wheels bench-accuracy samples requirements sbom clean
+.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -42,7 +42,7 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m "not faults" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -m "not faults and not registry" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh
@@ -55,6 +55,10 @@ test-sql: $(VENV)/.ready
 	for layers in all tree connection kernel; do \
 		$(BIN)/python -m tests.hostile.sql --n 20000 --layers $$layers $(if $(SEED),--seed $(SEED)) || exit 1; \
 	done
+
+# What pip finds at a package registry for each supported Python and machine; after a change of versions
+test-registry: $(VENV)/.ready
+	$(BIN)/python -m pytest -q -m registry
 
 # test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
 test-faults: $(VENV)/.ready

@@ -100,7 +100,7 @@ def make(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.packaging
+@pytest.mark.registry
 @pytest.mark.usefixtures("_registry")
 @pytest.mark.parametrize(("python", "machine"), PLATFORMS)
 def test_pip_finds_all_of_it_with_these_hashes(python: str, machine: str, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_pip_finds_all_of_it_with_these_hashes(python: str, machine: str, tmp_pa
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.packaging
+@pytest.mark.registry
 @pytest.mark.usefixtures("_registry")
 def test_make_requirements_writes_what_is_here(tmp_path: Path) -> None:
     made = tmp_path / "made.txt"
@@ -130,7 +130,7 @@ def test_make_requirements_writes_what_is_here(tmp_path: Path) -> None:
         assert set(hashes) <= set(entries(made)[name]), name
 
 
-@pytest.mark.packaging
+@pytest.mark.registry
 @pytest.mark.usefixtures("_registry")
 def test_the_bill_of_materials_names_every_part_with_version_and_hash(tmp_path: Path) -> None:
     make("sbom", f"VENV={tmp_path / 'venv'}", f"DIST={tmp_path}")

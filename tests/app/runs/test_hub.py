@@ -88,8 +88,9 @@ def test_a_run_without_a_quiet_moment_is_merged_too(
     hub.run("job")
     begun_s, step = time.monotonic(), 3
     while not list((run.folder / "compacted").glob("*.parquet")):
-        more(run, step)  # without a pause: each look sees something new
+        more(run, step)
         step += 1
+        time.sleep(0.02)  # far below the time between two looks: each sees something new
         assert time.monotonic() - begun_s < WAIT_S
     more(run, step)
     assert hub.catch_up("job", WAIT_S)
