@@ -1,4 +1,4 @@
-"""Clocks of imported ranks: aligned by what the files themselves tell, or said to be unknown."""
+"""Clocks of imported ranks: aligned by the contents of the files, or reported as unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def profile(
         for group, ranks in enumerate(groups):
             if rank not in ranks:
                 continue
-            told = {
+            args = {
                 "Collective name": "allreduce",
                 "In msg nelems": 1,
                 "Out msg nelems": 1,
@@ -53,7 +53,7 @@ def profile(
                 "tid": 7,
                 "ts": at_us[group] - 800,
                 "dur": 800,
-                "args": told,
+                "args": args,
             }
             events.append(event)
     return {
@@ -118,11 +118,11 @@ def write_job(
     for rank in ranks:
         seen_us = ends_us + random.normal(0, 5, ends_us.shape)
         seen_us = seen_us * (1 - (drift or {}).get(rank, 0)) - (offset_us or {}).get(rank, 0)
-        told = profile(rank, world_size, groups, seen_us.round(3).tolist(), **header)
+        content = profile(rank, world_size, groups, seen_us.round(3).tolist(), **header)
         if slow_rank is not None:
             slow_from = 6 if rank == slow_rank else num_steps
-            told["traceEvents"] += work(num_steps, step_s, slow_from)
-        (folder / f"rank{rank}.json").write_text(json.dumps(told))
+            content["traceEvents"] += work(num_steps, step_s, slow_from)
+        (folder / f"rank{rank}.json").write_text(json.dumps(content))
     return folder
 
 
@@ -145,12 +145,12 @@ def dlrm8(folder: Path, late_us: dict[int, float]) -> Path:
                 continue
             content = file.read()
             content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            told = json.loads(content)
-            by_us = late_us.get(told["distributedInfo"]["rank"], 0)
-            for event in told["traceEvents"]:
+            trace = json.loads(content)
+            by_us = late_us.get(trace["distributedInfo"]["rank"], 0)
+            for event in trace["traceEvents"]:
                 if "ts" in event and event.get("ph") != "M":
                     event["ts"] += by_us
-            (folder / Path(member.name).name.removesuffix(".gz")).write_text(json.dumps(told))
+            (folder / Path(member.name).name.removesuffix(".gz")).write_text(json.dumps(trace))
     return folder
 
 
@@ -221,7 +221,7 @@ def test_aligned_ends_agree_from_the_first_to_the_last_of_eleven_minutes(tmp_pat
         assert row["apart_ns"] <= 2 * worst_ns + noise_ns
 
 
-def test_two_ranks_of_128_are_unaligned_and_it_is_said(tmp_path: Path) -> None:
+def test_two_ranks_of_128_are_unaligned_and_a_problem_says_so(tmp_path: Path) -> None:
     groups = [list(range(128)), [0, 64], [64, 65]]
     folder = write_job(tmp_path / "job", groups, ranks=[0, 65], world_size=128)
     with open_any(folder) as run:
@@ -253,15 +253,15 @@ def test_one_file_of_eight_that_is_missing_costs_one_clock(tmp_path: Path) -> No
 def test_shifted_numbers_of_one_member_of_those_that_are_here_are_not_used(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "job", [list(range(8))], ranks=[0, 1, 2, 5, 6], world_size=8)
     path = folder / "rank5.json"
-    told = json.loads(path.read_text())
-    for event, later in zip(told["traceEvents"], told["traceEvents"][1:], strict=False):
+    trace = json.loads(path.read_text())
+    for event, later in zip(trace["traceEvents"], trace["traceEvents"][1:], strict=False):
         event["ts"] = later["ts"]
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(trace))
     with open_any(folder) as run:
         assert sorted(clocks(run)) == [0, 1, 2, 6]
-        said = " ".join(run.problems)
-        assert "the ends of rank 5 do not fit the other members'" in said
-        assert "the clocks of rank 5 are not aligned" in said
+        problems = " ".join(run.problems)
+        assert "the ends of rank 5 do not fit the other members'" in problems
+        assert "the clocks of rank 5 are not aligned" in problems
 
 
 def test_a_rank_without_a_complete_group_is_unaligned_even_rank_0(tmp_path: Path) -> None:
@@ -284,19 +284,19 @@ def test_ranks_of_one_host_share_its_clock_where_nothing_else_is_known(tmp_path:
         assert info(run)["problems"] == []
 
 
-def test_a_profile_that_began_later_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_profile_that_began_later_is_left_out_and_reported(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "job", [[0, 1, 2]], ranks=[0, 1, 2], world_size=3)
     path = folder / "rank2.json"
-    told = json.loads(path.read_text())
-    moved = [event["ts"] for event in told["traceEvents"]]
-    for event, ts in zip(told["traceEvents"], [*moved[3:], *moved[:3]], strict=True):
+    trace = json.loads(path.read_text())
+    moved = [event["ts"] for event in trace["traceEvents"]]
+    for event, ts in zip(trace["traceEvents"], [*moved[3:], *moved[:3]], strict=True):
         event["ts"] = ts
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(trace))
     with open_any(folder) as run:
         assert sorted(clocks(run)) == [0, 1]
-        said = " ".join(run.problems)
-        assert "the ends of rank 2 do not fit the other members'" in said
-        assert "the clocks of rank 2 are not aligned" in said
+        problems = " ".join(run.problems)
+        assert "the ends of rank 2 do not fit the other members'" in problems
+        assert "the clocks of rank 2 are not aligned" in problems
 
 
 def test_one_rank_alone_keeps_its_clock(tmp_path: Path) -> None:

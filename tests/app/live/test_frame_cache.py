@@ -122,7 +122,9 @@ def test_a_page_is_sent_what_is_newest_once_it_has_drawn(server: Served) -> None
 
 
 @pytest.mark.parametrize("query", ["", "?run=", "?run=x&layer=one", "?run=x&head=1e3"])
-def test_what_a_browser_cannot_mean_is_told(server: Served, query: str) -> None:
+def test_a_request_that_no_browser_makes_is_refused_with_a_reason(
+    server: Served, query: str
+) -> None:
     with server.socket(f"/live/frames{query}") as opened, pytest.raises(ConnectionClosed):
         opened.recv(WAIT_S)
     assert opened.close_code == watching.UNKNOWN

@@ -18,7 +18,7 @@ from tests.runs_builder import RunBuilder, two_rank_run
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    runs = tmp_path_factory.mktemp("asked")
+    runs = tmp_path_factory.mktemp("queries")
     two_rank_run(runs / "two")
     RunBuilder(runs / "empty", 2)
     hub = Hub(runs)
@@ -56,7 +56,7 @@ def test_a_ready_question(client):
 
 
 @pytest.mark.parametrize("name", saved_queries())
-def test_every_question_can_be_asked(client, name):
+def test_every_saved_query_can_be_run(client, name):
     values = {"int": "0", "float": "1", "text": "0"}
     parameters = {
         f"q.{p.name}": values[p.type]
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said_with_its_place(client):
 
 
 @pytest.mark.parametrize(
-    ("params", "says"),
+    ("params", "message"),
     [
         ({"q": "nope"}, "no saved query 'nope'"),
         ({"q": "steps", "q.nope": "1"}, "takes no 'nope'"),
@@ -175,10 +175,10 @@ def test_what_is_wrong_is_said_with_its_place(client):
         ({"q": "steps", "sql": "SELECT 1"}, "SQL is sent as POST"),
     ],
 )
-def test_a_wrong_question_is_one_sentence(client, params, says):
+def test_a_wrong_question_is_one_sentence(client, params, message):
     answer = client.get("/api/run/two/query", params=params)
     assert answer.status_code == 400
-    assert says in answer.json()["error"]
+    assert message in answer.json()["error"]
 
 
 def test_an_unknown_run_is_a_sentence(client):

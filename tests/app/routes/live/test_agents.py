@@ -1,4 +1,4 @@
-"""The socket of the ranks: who is let in, what is asked of them, and what hostile ones get."""
+"""The socket of the ranks: who is let in, what they are asked to do, and what hostile ones get."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         {"Authorization": f"Basic {JOB_TOKEN}"},
     ],
 )
-def test_without_the_job_token_a_rank_is_told_and_let_go(
+def test_without_the_job_token_a_rank_gets_a_reason_and_is_disconnected(
     server: Served, given: dict[str, str]
 ) -> None:
     with line(server, **given) as opened:
@@ -100,7 +100,7 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("message", "sentence"),
     [
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
@@ -117,18 +117,18 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
         (b"RSF1", "not a JSON object"),
     ],
 )
-def test_who_does_not_say_who_it_is_is_let_go(
-    server: Served, told: str | bytes, sentence: str
+def test_a_rank_that_does_not_identify_itself_is_disconnected(
+    server: Served, message: str | bytes, sentence: str
 ) -> None:
     with line(server) as opened:
-        opened.send(told)
+        opened.send(message)
         code, reason = refusal(opened)
     assert code == agents.MALFORMED
     assert sentence in str(reason)
 
 
 def header(**more: Any) -> bytes:
-    """A frame whose header says something else."""
+    """A frame with other values in its header."""
     encoded = frame().encode()
     (size,) = struct.unpack_from("<I", encoded, 4)
     text = json.dumps(json.loads(encoded[8 : 8 + size]) | more).encode()
@@ -280,7 +280,7 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
         assert found[1].watches == []
 
 
-def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> None:
+def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> None:
     with ranks(server, "refused"):
         _, answer = post(server, "refused", {"watches": [W1 | {"layers": [99]}]})
         assert [(ack["ok"], ack["text"]) for ack in answer["acks"]] == [
@@ -290,7 +290,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("request", "sentence"),
     [
         ([], "not a JSON object"),
         ({"watches": [{"what": "eval"}]}, "a watch's what"),
@@ -305,9 +305,9 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],
 )
-def test_a_watch_that_is_none_is_refused(server: Served, told: Any, sentence: str) -> None:
+def test_an_invalid_watch_is_refused(server: Served, request: Any, sentence: str) -> None:
     with ranks(server, "bad", 1) as found:
-        status, answer = post(server, "bad", told)
+        status, answer = post(server, "bad", request)
         assert status == 400
         assert sentence in answer["error"]
         assert found[0].watches == []
@@ -367,9 +367,9 @@ def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: 
     settings = Settings(port=0, job_token=JOB_TOKEN)
     with served(tmp_path, settings) as first, ranks(first, "kept") as found:
         post(first, "kept", {"watches": [W1]})
-        told = [watch.to_json() for one in found for watch in one.watches]
+        watches = [watch.to_json() for rank in found for watch in rank.watches]
     with served(tmp_path, settings) as second, line(second) as opened:
-        opened.send(hello("kept", watches=told[:1]))
+        opened.send(hello("kept", watches=watches[:1]))
         wait_until(lambda: state(second, "kept").get("connected") == 1)
         assert [watch["id"] for watch in state(second, "kept")["watches"]] == ["w1"]
         with line(second) as other:  # a rank that was started since

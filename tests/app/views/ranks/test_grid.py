@@ -52,7 +52,7 @@ def test_places_have_sizes_of_the_axes_and_unknown_ones_a_mark():
     assert list(arrays["host"]) == [0] * 8 + [1] * 8
 
 
-def test_without_a_layout_the_reason_is_said():
+def test_without_a_layout_the_reason_is_given():
     unknown = {axis: np.full(3, -1) for axis in ("pp", "dp", "cp", "tp")}
     meta = layout_meta(Places(np.arange(3), ["a", "a", "b"], unknown))
     assert meta["axes"] == {}

@@ -42,11 +42,11 @@ def test_steps_that_are_under_way_are_no_ranks_that_fell_silent(tmp_path: Path) 
     with open_run(run.folder) as opened:
         known = replace(measured(opened, None, Scope()), ended=((0, 2.0), (1, 2.0), (2, 1.0)))
         found = with_reporting(opened, None, known, time.time_ns())
-        (heard,) = [kpi for kpi in found if kpi.key == "heard"]
-        assert heard.series == ((0, 2.0), (1, 2.0))
+        (reporting,) = [kpi for kpi in found if kpi.key == "heard"]
+        assert reporting.series == ((0, 2.0), (1, 2.0))
 
 
-def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
+def test_ranks_that_fall_silent_no_longer_count_as_reporting(tmp_path: Path) -> None:
     """Nothing is written then, so no news comes: the tile must not wait for any."""
     restarted_run(tmp_path / "again")
     now_ns = time.time_ns()
@@ -55,8 +55,8 @@ def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
         seen = []
         for later_s in (0, 14):
             found = kpis_of(opened, View("again"), now_ns=now_ns + later_s * 10**9)
-            heard = next(kpi for kpi in found if kpi.key == "heard")
-            seen.append((opened.version("again"), heard.value, heard.tone))
+            reporting = next(kpi for kpi in found if kpi.key == "heard")
+            seen.append((opened.version("again"), reporting.value, reporting.tone))
         version = seen[0][0]
         assert seen == [(version, "2 / 2", "plain"), (version, "0 / 2", "bad")]
     finally:

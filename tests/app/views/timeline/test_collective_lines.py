@@ -79,13 +79,13 @@ def test_collectives_are_boxes_one_line_per_group_until_the_next(run):
     assert found.arrays["step"].size == 0
 
 
-def test_what_was_not_completed_says_so_and_how_far_it_came(run):
+def test_what_was_not_completed_is_labelled_with_how_far_it_came(run):
     found = made(run, Window(0, 100 * US))
     arrays, names = found.arrays, found.meta["names"]
-    told = {
+    is_open = {
         names[n]: bool(o) for n, o in zip(arrays["span_name"], arrays["span_open"], strict=True)
     }
-    assert told == {
+    assert is_open == {
         "all_reduce": False,
         "send": False,
         "all_reduce, started, not completed": True,
@@ -161,10 +161,10 @@ def test_flight_recorder_dumps_end_on_a_picture_of_all_ranks(dump, empty, tmp_pa
         pytest.skip("needs ../shared/traces")
     with open_run(import_paths([DUMPS / dump], tmp_path / "runs")) as run:
         found = made(run)
-        [told] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()
+        [total] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()
     drawn = boxes(found, row=COMM)
     assert {lane for lane, *_ in drawn} == set(range(16)) - set(empty)
     assert found.arrays["span_open"].all()
-    assert sum(found.arrays["count"][found.arrays["row"] == COMM]) == told["n"]
+    assert sum(found.arrays["count"][found.arrays["row"] == COMM]) == total["n"]
     blank = [lane for lane, _, begin, _, _ in boxes(found, row=IDLE) if begin == 0]
     assert set(empty) <= set(blank)

@@ -81,7 +81,7 @@ def test_in_the_overview_communication_inside_forward_is_no_compute(run):
     assert busy.sum() == 3 * (10 + 40 + 10) * US
 
 
-def test_waiting_says_for_whom_and_stands_in_both_rows(run):
+def test_waiting_names_the_rank_and_stands_in_both_rows(run):
     found = made(run, Window(0, 100 * US))
     assert of(found, lane=0, row=IDLE, kind="waiting") == [(20, 50)]  # rank 1 comes at 40 + 30
     assert of(found, lane=0, row=WAIT) == [(20, 50)]
