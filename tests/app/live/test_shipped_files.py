@@ -279,9 +279,7 @@ def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Pat
     last = rank_file(end={"ts_ns": 1})
     for parcel in (segment(0), last):
         files.store(parcel)
-    assert not has_ended(
-        tmp_path, 0, 3
-    )  # the rank announces its end itself, once all has been sent
+    assert not has_ended(tmp_path, 0, 3)  # the rank announces its end once all has been sent
     files.end(0)
     for later in (files, received(tmp_path)):  # as well of a server that was started since
         assert has_ended(tmp_path, 0, 3)

@@ -102,7 +102,7 @@ def test_drift_of_a_long_trace_comes_out_within_the_stated_error(seed: int) -> N
     assert within(job.errors(found), 200 * US)
 
 
-def test_drift_is_not_told_of_a_short_trace() -> None:
+def test_a_short_trace_has_no_drift() -> None:
     job = Job(DP_TP, {3: -90 * MS}, num_steps=8, step_s=0.002)
     found = job.align()
     assert {clock.drift_ppb for clock in found.clocks.values()} == {0}
@@ -230,7 +230,7 @@ def test_a_pair_that_does_not_fit_aligns_nobody() -> None:
     assert [m.rank for m in found.misfits] == [0, 1]
 
 
-def test_a_group_recorded_wrongly_is_told_by_the_others() -> None:
+def test_a_group_recorded_wrongly_is_detected_by_the_others() -> None:
     """Ranks 1 and 6 never talk to each other; as recorded they end 3 ms apart, always."""
     job = Job([*DP_TP, [1, 6]], {3: -90 * MS})
     wrong = (job.ends.group_N == 6) & (job.ends.rank_N == 6)
@@ -240,7 +240,7 @@ def test_a_group_recorded_wrongly_is_told_by_the_others() -> None:
     assert within(job.errors(found), 60 * US)
 
 
-def test_where_groups_contradict_each_other_the_error_says_so() -> None:
+def test_where_groups_contradict_each_other_the_error_grows() -> None:
     """A loop of pairs does not close: which pair is wrong cannot be known."""
     job = Job([[0, 1], [1, 2], [2, 3], [0, 3]])
     found = job.changed((job.ends.group_N == 3) & (job.ends.rank_N == 3), 3 * MS).align()

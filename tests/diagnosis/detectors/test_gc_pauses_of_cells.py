@@ -25,9 +25,7 @@ def diagnosed(folder: Path, job: MegatronJob) -> Diagnosis:
 
 
 @pytest.mark.parametrize(("pause_s", "vpp"), [(0.4, 1), (0.05, 2)], ids=["loud", "masked"])
-def test_pauses_are_told_as_such_and_as_nothing_else(
-    tmp_path: Path, pause_s: float, vpp: int
-) -> None:
+def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -> None:
     job = MegatronJob(2, 4, vpp=vpp, num_steps=20, pause_s=pause_s, since=8)
     (finding,) = diagnosed(tmp_path, job).findings
     assert (finding.kind, finding.culprits) == ("gc_pauses", ())
@@ -42,7 +40,7 @@ def test_pauses_are_told_as_such_and_as_nothing_else(
     [MegatronJob(2, 4, num_steps=16, spread=0.3), MegatronJob(4, 2, num_steps=16, seed=3)],
     ids=["uneven work", "healthy"],
 )
-def test_without_pauses_none_are_told(tmp_path: Path, job: MegatronJob) -> None:
+def test_without_pauses_none_are_reported(tmp_path: Path, job: MegatronJob) -> None:
     found = diagnosed(tmp_path, job)
     assert "gc_pauses" not in [finding.kind for finding in found.findings]
-    assert any("pauses in forwards" in said for said in found.checked)
+    assert any("pauses in forwards" in sentence for sentence in found.checked)

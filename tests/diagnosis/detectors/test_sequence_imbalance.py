@@ -74,7 +74,7 @@ def test_even_micro_batches_take_what_1f1b_takes(num: int, stages: int) -> None:
         "jit_spikes,ms=100",
     ],
 )
-def test_other_faults_are_not_told_as_uneven_work(tmp_path: Path, fault: str) -> None:
+def test_other_faults_are_not_taken_for_uneven_work(tmp_path: Path, fault: str) -> None:
     kinds = {finding.kind for finding in diagnosed(tmp_path / "run", fault)}
     assert "sequence_imbalance" not in kinds
 
@@ -133,7 +133,7 @@ def test_a_place_in_the_step_that_is_always_longer_is_no_uneven_work() -> None:
     assert judged(noisy(random, 10) * longer, noisy(random, 20) * longer).findings == ()
 
 
-def test_uneven_work_that_costs_nothing_is_not_told() -> None:
+def test_uneven_work_that_costs_nothing_is_no_finding() -> None:
     """The same uneven batches everywhere: nobody waits for anybody."""
     random = np.random.default_rng(7)
     work = np.exp(random.normal(0, 0.05, (1, 20, 8)))

@@ -33,7 +33,7 @@ def test_two_stretches_are_two_episodes() -> None:
     assert [(e.first, e.last) for e in found] == [(10, 29), (60, 79)]
 
 
-def test_spikes_are_none() -> None:
+def test_spikes_are_no_episode() -> None:
     values = excess(100)
     values[::10] += 2.0
     assert episodes(values, NOISE) == []
@@ -68,7 +68,7 @@ def test_noise_does_not_divide_a_weak_one(seed: int) -> None:
 
 
 def peers_hit(hits: dict[int, list[int]], num_steps: int = 40) -> dict[int, list[int]]:
-    """Steps told of each of eight peers, of which some are hit in these."""
+    """Reported steps of each of eight peers, of which some are hit in these."""
     values = np.stack([excess(num_steps, seed=row) for row in range(8)])
     for row, steps in hits.items():
         values[row, steps] += 0.4
@@ -77,12 +77,12 @@ def peers_hit(hits: dict[int, list[int]], num_steps: int = 40) -> dict[int, list
 
 
 @pytest.mark.parametrize("every", [2, 3, 5, 7])
-def test_single_steps_that_come_again_are_told_of_their_peer(every: int) -> None:
+def test_single_steps_that_come_again_are_reported_of_their_peer(every: int) -> None:
     hit = list(range(3, 40, every))
     assert peers_hit({5: hit}) == {5: hit}
 
 
-def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> None:
+def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_no_episode() -> None:
     random = np.random.default_rng(8)
     for _ in range(50):
         moving = random.integers(8, size=80)

@@ -91,7 +91,7 @@ def test_networks_slow_on_half_of_the_stages_are_no_stage() -> None:
     }
 
 
-def test_what_costs_nothing_is_not_told() -> None:
+def test_what_costs_nothing_is_no_cause() -> None:
     """An inner stage is done long before the first one, and waits for it in the gradient norm."""
     assert causes_of(slow_networks=((2, 3.0),)) == ()
 

@@ -163,7 +163,7 @@ def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ops", "says"),
+    ("ops", "message"),
     [
         ([op for op in PIPELINE if op[0] != "forward-recv"], "they are no pairs"),
         ([op for op in PIPELINE if op[:2] != ("optimizer", 1)], "stage 1 has no optimizer"),
@@ -183,6 +183,6 @@ def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
         ),
     ],
 )
-def test_no_graph_is_one_sentence(ops: list[Op], says: str) -> None:
-    with pytest.raises(NotAnswerable, match=says):
+def test_no_graph_is_one_sentence(ops: list[Op], message: str) -> None:
+    with pytest.raises(NotAnswerable, match=message):
         graph_of(built(ops))

@@ -145,7 +145,7 @@ def test_a_damaged_index_is_built_again(tmp_path):
     assert rollups(builder.folder) == before
 
 
-def test_the_manifest_opens_only_what_is_asked_for(tmp_path):
+def test_the_manifest_opens_only_what_is_requested(tmp_path):
     builder = RunBuilder(tmp_path / "run", 2)
     for step in range(4):
         for rank in range(2):

@@ -66,7 +66,7 @@ def test_cpu_time_no_file_can_mean_is_unknown(run):
     assert (kind["self_cpu_ns"], step["compute_cpu_ns"]) == (None, None)
 
 
-def test_compute_nested_in_compute_counts_once_and_recompute_is_told_apart(run):
+def test_compute_nested_in_compute_counts_once_and_recompute_is_separate(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "backward", 0, 80)
     run.span(0, 0, "forward", 10, 30, depth=1, recompute=True)
@@ -106,7 +106,7 @@ def test_a_span_over_a_border_is_divided_there(run):
     assert [found[0, s]["num_spans"] for s in range(3)] == [1, 0, 0]
 
 
-def test_gaps_are_never_covered_and_modes_are_told_apart(run):
+def test_gaps_are_never_covered_and_modes_are_separate(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "forward", 0, 30)
     run.span(0, 0, "forward", 50, 70, mode="compiled")
@@ -144,7 +144,7 @@ def test_fetching_on_the_training_thread_is_waiting_for_data(run):
     assert us(row, "data_wait", "data_fetch", "compute", "bubble") == [25, 20, 60, 0]
 
 
-def test_fetching_beside_compute_or_communication_is_hidden(run):
+def test_fetching_during_compute_or_communication_is_hidden(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "data_fetch", 0, 100, track="loader")
     run.span(0, 0, "forward", 10, 50)

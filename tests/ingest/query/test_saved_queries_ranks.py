@@ -12,7 +12,7 @@ from trace_hooks.layout import ParallelLayout
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Two ranks, tp 2; rank 1 comes 20 us late to the all-reduce of every step of 100 us."""
-    with open_run(two_rank_run(tmp_path_factory.mktemp("asked") / "run").folder) as opened:
+    with open_run(two_rank_run(tmp_path_factory.mktemp("ranks") / "run").folder) as opened:
         yield opened
 
 

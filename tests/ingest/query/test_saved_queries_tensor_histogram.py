@@ -60,8 +60,8 @@ def test_tensors_there_are(tmp_path: Path) -> None:
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
-        told = {row.pop("tensor"): row for row in opened.ask("tensors_recorded").to_pylist()}
-    assert told == {
+        recorded = {row.pop("tensor"): row for row in opened.ask("tensors_recorded").to_pylist()}
+    assert recorded == {
         "gradient": {"first_step": 8, "last_step": 8, "num_steps": 1},
         "residual": {"first_step": 4, "last_step": 8, "num_steps": 2},
     }

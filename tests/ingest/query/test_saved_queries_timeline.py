@@ -17,7 +17,7 @@ AHEAD_US = 500
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
     """two_rank_run with rank 1 on a host of its own, whose clock is AHEAD_US behind."""
-    folder = tmp_path_factory.mktemp("asked") / "run"
+    folder = tmp_path_factory.mktemp("timeline") / "run"
     builder = two_rank_run(folder)
     builder.hosts = ["h0", "h1"]
     builder.rank_files()
@@ -31,7 +31,7 @@ def shifted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("asked") / "run"
+    folder = tmp_path_factory.mktemp("timeline") / "run"
     two_rank_run(folder)
     with open_run(folder) as opened:
         yield opened

@@ -131,7 +131,7 @@ def test_a_line_longer_than_allowed_ends_the_file(
     [("p1-ext-a-loud", "compute", -222), ("p3-sw-a-loud", "data", 385)],
 )
 def test_a_real_victim(name: str, phase: str, change_ms: int, runs: Path) -> None:
-    """What the table of ../shared/traces says of rank 7, asked of the tables."""
+    """The entry about rank 7 in the table of the traces, computed from the tables."""
     folder = TRACES / "fault_injection" / name / "injected"
     imported = Imported(folder, into=runs)
     assert set(imported.ranks) == set(range(16))
@@ -150,7 +150,7 @@ def test_a_real_victim(name: str, phase: str, change_ms: int, runs: Path) -> Non
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
-def test_two_real_runs_in_one_folder_are_told_apart(runs: Path) -> None:
+def test_two_real_runs_in_one_folder_are_kept_apart(runs: Path) -> None:
     run = Imported(TRACES / "fault_injection" / "p1-ext-a-loud", into=runs)
     assert set(run.ranks) == set(range(16))
     again = [problem for problem in run.problems if "another run? import its folder" in problem]
