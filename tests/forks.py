@@ -74,16 +74,16 @@ def ended(forks: Sequence[Fork], seconds: float = 240.0) -> list[Ended]:
         Ended(one.process.exitcode, one.out.read_text("utf-8"), one.err.read_text("utf-8"))
         for one in forks
     ]
-    told = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
-    assert not hung, f"{len(hung)} of {len(forks)} hung for {seconds} s\n{told}"
+    errors = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
+    assert not hung, f"{len(hung)} of {len(forks)} hung for {seconds} s\n{errors}"
     return found
 
 
 def succeeded(forks: Sequence[Fork], seconds: float = 240.0) -> list[Ended]:
     """As `ended`; AssertionError, too, where one fails."""
     found = ended(forks, seconds)
-    told = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
-    assert all(one.code == 0 for one in found), told
+    errors = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
+    assert all(one.code == 0 for one in found), errors
     return found
 
 

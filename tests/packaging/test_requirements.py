@@ -1,4 +1,4 @@
-"""requirements.txt: exact, hashed, as constraints.txt says; the bill of materials made of it."""
+"""requirements.txt: exact, hashed, from constraints.txt; the bill of materials made of it."""
 
 from __future__ import annotations
 

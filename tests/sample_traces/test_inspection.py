@@ -125,8 +125,8 @@ def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
 
 def _attention_is(found: list[Frame], eager: Eager) -> None:
     own = [one for one in found if one.what == "attention"]
-    told = [(one.layer, one.head, one.sample) for one in own]
-    assert sorted(told) == [
+    places = [(one.layer, one.head, one.sample) for one in own]
+    assert sorted(places) == [
         (layer, head, sample)
         for layer in range(NUM_LAYERS)
         for head in range(NUM_HEADS)
@@ -169,7 +169,7 @@ def _losses(eager: Eager) -> torch.Tensor:
 
 
 def _parts_of_the_vocabulary_are(found: list[Frame], eager: Eager) -> None:
-    """What each TP rank tells of its half makes the probabilities and losses of the whole."""
+    """What each TP rank records of its half makes the probabilities and losses of the whole."""
     halves = [one.values() for one in _sorted(found, "logits")]
     np.testing.assert_allclose(np.concatenate(halves, 1), eager.kept["logits", -1][0], **CLOSE)
     assert not [one for one in found if one.what in ("probabilities", "token_loss")]

@@ -58,7 +58,7 @@ def test_sources_named_are_the_only_ones() -> None:
     assert chosen_sources([]) == tuple(SOURCES)
 
 
-def test_statistics_are_off_unless_asked_for() -> None:
+def test_statistics_are_off_by_default() -> None:
     environ = {"TRACE_HOOKS_STATISTICS": "100"}
     assert read_settings({}).statistics_every == 0
     assert read_settings(environ).statistics_every == 100

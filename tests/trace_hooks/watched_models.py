@@ -41,7 +41,7 @@ def forward_backward(traced: Tracing, model: nn.Module, number: int = 0) -> None
 
 
 def frames(traced: Tracing, **wanted: Any) -> list[Frame]:
-    """Frames so far as the table has them; ids of tokens, which come with most, if asked for."""
+    """Frames so far as the table has them; ids of tokens, which come with most, if requested."""
     source = traced.source("inspection")
     source.step_end()
     source.poll()

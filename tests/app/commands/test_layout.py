@@ -81,7 +81,7 @@ def test_ranks_groups_and_kinds_follow_and_undo_brings_all_back(tmp_path: Path) 
     assert content(folder) == before
 
 
-def test_it_survives_an_index_made_anew_and_another_correction(tmp_path: Path) -> None:
+def test_it_survives_a_rebuilt_index_and_another_correction(tmp_path: Path) -> None:
     folder = imported(tmp_path / "run")
     with open_run(folder) as run:
         layout_correction.correct(run, layout_of({"tp": 2, "dp": 2}))

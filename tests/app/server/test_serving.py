@@ -132,7 +132,7 @@ def test_a_taken_port_is_a_sentence_or_the_next_one() -> None:
             assert other.getsockname()[1] > port
 
 
-def test_a_host_that_is_none_is_a_sentence() -> None:
+def test_an_invalid_host_is_a_sentence() -> None:
     with pytest.raises(UserError, match="is not an address of this machine"):
         take_port(Settings(host="no.such.host.invalid"))
     with pytest.raises(UserError, match="cannot listen on"):

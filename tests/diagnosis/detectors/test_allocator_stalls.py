@@ -38,7 +38,7 @@ def judged(ms: float, retries: bool = True) -> Verdict | None:
 
 
 @pytest.mark.parametrize("ms", [100.0, 30.0, 10.0])
-def test_a_rank_whose_allocator_asks_anew(ms: float) -> None:
+def test_a_rank_whose_allocator_asks_again(ms: float) -> None:
     verdict = judged(ms)
     assert verdict is not None
     (finding,) = verdict.findings

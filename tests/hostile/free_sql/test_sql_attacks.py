@@ -164,7 +164,7 @@ def test_what_is_no_query_gets_a_sentence(whole_site: Site, text: str) -> None:
     assert found == []
 
 
-def test_answers_do_not_tell_whether_a_file_exists(whole_site: Site) -> None:
+def test_answers_do_not_reveal_whether_a_file_exists(whole_site: Site) -> None:
     messages = set()
     for path in ("@OUT@/secret.csv", "@OUT@/nobody.csv", "@HOME@", "@HOME@/nobody"):
         reply, _ = attacked(whole_site, f"from read_csv('{path}')")

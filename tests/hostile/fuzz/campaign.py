@@ -166,8 +166,8 @@ def _one(one: Worker, name: str, path: Path, report: Report, folder: Path) -> No
     tally.num_runs += end == "run"
     tally.num_refused += end == "refused"
     for failure in result["failures"]:
-        said = failure.partition(_READER_FAILED)[2] or failure
-        report.failures[f"{name} {said[:60]}"].append(failure)
+        reason = failure.partition(_READER_FAILED)[2] or failure
+        report.failures[f"{name} {reason[:60]}"].append(failure)
     if end not in ("run", "refused"):
         kept = folder / f"{path.parent.name}-{path.name}"
         kept.write_bytes(path.read_bytes())

@@ -55,7 +55,7 @@ def _main() -> int:
         layers,
         with_limits="kernel" in layers,
         most=given.most,
-        tell=lambda line: print(line, flush=True),
+        show=lambda line: print(line, flush=True),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

@@ -19,7 +19,7 @@ _BATCH = 40
 MOST_SHOWN = 40
 """Statements shown of each kind of violation; all are counted."""
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Campaign:
         layers: frozenset[str],
         with_limits: bool = True,
         most: int = 10**9,
-        tell: Tell = print,
+        show: Show = print,
     ) -> None:
         """`most`: stop after this many violations."""
         self.folder = folder
@@ -72,7 +72,7 @@ class Campaign:
         self._seed = seed
         self._statements = Statements(seed, with_limits)
         self._most = most
-        self._tell = tell
+        self._show = show
         self._lock = threading.Lock()
 
     def run(self, num: int, num_workers: int, every: float = 10.0) -> Report:
@@ -100,7 +100,7 @@ class Campaign:
                 return
             if time.monotonic() - reported_s >= every:
                 reported_s = time.monotonic()
-                self._tell(f"{reported_s - begun_s:5.0f} s of {num}: {self.report.summary}")
+                self._show(f"{reported_s - begun_s:5.0f} s of {num}: {self.report.summary}")
 
     def _work(self, worker: int, numbers: range) -> None:
         token = f"rankscope-canary-{self._seed}-{worker}"
@@ -141,7 +141,7 @@ class Campaign:
             self._find(site, since)
 
     def _one(self, site: Site, statement: Statement) -> list[Violation]:
-        reply, found = site.run(statement.text, statement.tells_settings)
+        reply, found = site.run(statement.text, statement.lists_settings)
         with self._lock:
             report = self.report
             report.num_statements += 1
@@ -192,7 +192,7 @@ class Campaign:
             return
         for stage in () if kinds == {"limit"} else statement.stages[:-1]:
             site.restore()
-            _, again = site.run(stage, statement.tells_settings)
+            _, again = site.run(stage, statement.lists_settings)
             again += site.changed_state()
             if kinds <= {violation.kind for violation in again}:
                 self._show(statement, stage, again)
@@ -206,7 +206,7 @@ class Campaign:
         line = f"{kinds.upper()} {statement.number} [{statement.stratum}] {short!r}: {detail}"
         with self._lock:
             self.report.shown.append(line)
-        self._tell(line)
+        self._show(line)
 
 
 def unanswered(site: Site, one: Listed) -> str:

@@ -191,7 +191,7 @@ def test_an_empty_segment_is_fine(tmp_path):
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
 
 
-def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monkeypatch):
+def test_the_database_is_reopened_at_times_and_nothing_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
     builder = RunBuilder(tmp_path / "run", 1)
     with Indexer(builder.folder) as indexer:

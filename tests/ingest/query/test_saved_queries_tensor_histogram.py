@@ -37,7 +37,7 @@ def test_parts_make_the_histogram_of_the_whole_and_copies_count_once(tmp_path: P
     assert shares(run, tensor="mlp", layer=0, module="layers.0.other") == {}
 
 
-def test_a_stage_that_counts_anew_is_numbered_on(tmp_path: Path) -> None:
+def test_a_stage_that_counts_from_zero_is_numbered_on(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
     for stage in range(2):
         for layer in range(2):

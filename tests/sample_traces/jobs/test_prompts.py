@@ -15,7 +15,7 @@ from tests.forks import fork, succeeded
 
 pytestmark = pytest.mark.torch
 
-ASKED = {"id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2}
+REQUEST = {"id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2}
 OPTIONS = (
     "--device cpu --microbatches 2 --layers 4 --batch 2 --seq 16 --width 32 --heads 4 --steps 5"
 )
@@ -35,11 +35,11 @@ ALONE = """SELECT group_id, seq, list(c.rank) ranks, any_value(op) op
 
 
 class Prompted:
-    """A finished run: losses by step, what each rank was told and showed."""
+    """A finished run: losses by step, what each rank was answered and showed."""
 
     def __init__(self, folder: Path, *options: str, allow: str = "1", ranks: int) -> None:
         folder.mkdir()
-        (folder / "asked.json").write_text(json.dumps(ASKED))
+        (folder / "request.json").write_text(json.dumps(REQUEST))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("TRACE_HOOKS")}
         environ |= {"TRACE_HOOKS_RUN": "job", "OMP_NUM_THREADS": "1"}
         environ |= {"TRACE_HOOKS_ALLOW_CONTENT": allow}
@@ -54,9 +54,9 @@ class Prompted:
         succeeded([fork(folder / "job", [*command, "--losses", str(folder / "losses")], environ)])
         lines = (folder / "losses").read_text().splitlines()
         self.losses = [(json.loads(x)["loss"], json.loads(x)["grad_norm"]) for x in lines]
-        told = [json.loads((folder / f"told.{n}.json").read_text()) for n in range(ranks)]
-        self.answers = [one[:2] for one in told]
-        self.frames = [frame for one in told for frame in one[2:]]
+        results = [json.loads((folder / f"results.{n}.json").read_text()) for n in range(ranks)]
+        self.answers = [result[:2] for result in results]
+        self.frames = [frame for result in results for frame in result[2:]]
         with open_run(folder / "job") as run:
             marks = run.sql("SELECT rank, step, kind, text FROM marks ORDER BY rank").to_pylist()
             self.recorded = {
@@ -91,7 +91,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Prompted:
 
 
 def check(found: Prompted, without: Prompted, alone: Prompted, ranks: int) -> None:
-    """It is what one process says, on all ranks after the same step, and changes nothing."""
+    """The answer is that of one process, on all ranks after the same step, and changes nothing."""
     assert all("allow_content" in answers[0] for answers in without.answers)
     assert without.marks == []
     assert without.frames == []

@@ -217,7 +217,7 @@ def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path:
     assert [(row["attempt"], row["world_size"]) for row in per_attempt] == [(0, 3), (1, 2)]
 
 
-def test_another_rank_waits_and_at_the_end_guesses_and_says_so(tmp_path: Path) -> None:
+def test_another_rank_waits_and_at_the_end_guesses_with_a_warning(tmp_path: Path) -> None:
     environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}
     finder = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, environ)
     assert finder.poll(stepping=True) is None

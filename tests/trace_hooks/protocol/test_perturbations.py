@@ -29,7 +29,7 @@ def test_json_there_and_back(kind: str):
     assert {key: found.to_json()[key] for key in value} == value
 
 
-def test_one_bit_unless_told_otherwise():
+def test_one_bit_by_default():
     value = LEAST | {"kind": "bit_flip", "bit": 30, "strength": None}
     assert Perturbation.from_json(value).extent == 1
     assert Perturbation.from_json(value | {"extent": None}).extent is None

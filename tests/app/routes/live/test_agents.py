@@ -156,7 +156,9 @@ def header(**more: Any) -> bytes:
         hello(run="other"),
     ],
 )
-def test_who_sends_what_is_malformed_is_let_go(server: Served, content: str | bytes) -> None:
+def test_a_sender_of_malformed_messages_is_disconnected(
+    server: Served, content: str | bytes
+) -> None:
     with line(server) as opened:
         opened.send(hello("hostile"))
         assert json.loads(opened.recv(WAIT_S))["type"] == "welcome"
@@ -399,7 +401,7 @@ def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(known.runs) == {"c"}
 
 
-def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
+def test_frames_of_evicted_runs_are_dropped() -> None:
     kept = FrameCache()
     for run in ("a", "b"):
         kept.put((run, 0, "w1", "mlp", 0, 0, "", "", 0), b"12345678")

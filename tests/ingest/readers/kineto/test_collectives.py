@@ -87,7 +87,7 @@ def test_communication_without_a_group(tmp_path: Path, runs: Path) -> None:
     assert any("taken as one group of 2 ranks" in guess for guess in run.info["guesses"])
 
 
-def test_enqueued_is_all_that_calls_without_kernels_tell(tmp_path: Path, runs: Path) -> None:
+def test_calls_without_kernels_are_enqueued_only(tmp_path: Path, runs: Path) -> None:
     calls = [event("nccl:all_reduce", 0, 1, "user_annotation")]
     blocking = [event("gloo:all_reduce", 0, 7, "user_annotation")]
     nccl = Imported(write(tmp_path / "a.json", calls), into=runs)

@@ -1,4 +1,4 @@
-"""Labelled jobs: doses that reach their aim, places, what the data do not allow to tell."""
+"""Labelled jobs: doses that reach their aim, places, what the data cannot show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED = [kind for kind in KINDS if KINDS[kind].dose and kind != "clock_unaligned
 
 @pytest.mark.parametrize("kind", TIMED)
 @pytest.mark.parametrize("dose", DOSES)
-def test_a_dose_lengthens_the_steps_it_hits_as_much_as_it_says(kind: str, dose: str) -> None:
+def test_a_dose_lengthens_the_steps_it_hits_by_its_aim(kind: str, dose: str) -> None:
     where = None if KINDS[kind].target == "job" else 1
     job = SyntheticJob(64, pp=4, tp=2, num_steps=24) if kind == "many_hosts_slow" else JOB
     fault = dosed(job, SyntheticFault(kind, where, KINDS[kind].default, 8), DOSES[dose])

@@ -58,7 +58,7 @@ def no_driver(name: str) -> Any:
 @pytest.mark.parametrize(
     ("load", "why"), [(Driver(code=1).load, "answers 1"), (no_driver, "libcuda.so.1: cannot open")]
 )
-def test_where_it_cannot_no_device_is_asked(load: Any, why: str) -> None:
+def test_where_it_cannot_no_device_is_used(load: Any, why: str) -> None:
     state = RankState()
     state.cuda_device = 0
     device = DrainDevice(state, load)

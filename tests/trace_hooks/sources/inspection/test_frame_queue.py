@@ -64,7 +64,7 @@ def test_a_watch_is_charged_for_whole_hooks():
         }
         charged = {status["id"]: status["cost_ns"] for status in source.status()}
         assert all(charged[what] > own_ns[what] > 0 for what in own_ns)
-        traced.rank_state.frames_ns += 3_000_000  # what the drain thread says of its writing
+        traced.rank_state.frames_ns += 3_000_000  # as the drain thread reports its writing
         before = {status["id"]: status["drain_ns"] for status in source.status()}
         source.poll()
         more = {

@@ -1,4 +1,4 @@
-"""Frames of small real models: the numbers of what was asked for, and where they go."""
+"""Frames of small real models: the numbers of what was requested, and where they go."""
 
 from __future__ import annotations
 

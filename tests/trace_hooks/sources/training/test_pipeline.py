@@ -147,7 +147,7 @@ def test_issuing_messages_is_time_of_the_host_between_the_actions(ranks):
         assert len(issued) == STEPS * MICROBATCHES * 2 * 2
 
 
-def test_a_torch_without_a_name_is_told_once_and_left_alone(monkeypatch, caplog):
+def test_a_torch_without_a_name_is_logged_once_and_left_alone(monkeypatch, caplog):
     monkeypatch.delattr(stage._PipelineStageBase, "perform_reduce_grad")
     with tracing("pipeline"):
         assert not hasattr(stage._PipelineStageBase, "perform_reduce_grad")
