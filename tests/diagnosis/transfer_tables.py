@@ -68,13 +68,13 @@ def transfer_tables(
         lambda rank, step: {"step_ms": step_ms(step)},
         ranks_per_host=ranks_per_host,
     )
-    groups = [
+    group_rows = [
         {"group_id": at, "axis": axis, "ranks": ranks} for (axis, ranks), at in number.items()
     ]
     return {
         **phases,
         "transfers": pa.Table.from_pylist(rows, _TRANSFERS),
-        "groups": pa.Table.from_pylist(groups, _GROUPS),
+        "groups": pa.Table.from_pylist(group_rows, _GROUPS),
     }
 
 
