@@ -93,7 +93,7 @@ class RankClock:
     """uncertainty of aligned times anywhere in the trace"""
     drift_ppb: int
     drift_err_ppb: int | None
-    """uncertainty of drift_ppb; None where the trace is too short to tell it: it is given as 0"""
+    """uncertainty of drift_ppb; None where the trace is too short to measure it: it is then 0"""
     residual_ns: int
     """robust standard deviation of its ends around their instances"""
 
@@ -109,7 +109,7 @@ class Misfit:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What the ends tell; `reference` is None where they connect no two ranks."""
+    """The result of comparing the ends; `reference` is None where they connect no two ranks."""
 
     reference: int | None
     clocks: Mapping[int, RankClock]
@@ -142,7 +142,7 @@ class _Group:
         return replace(self, rank_M=rank_M, end_KM=end_KM)
 
     def misfits(self, member: int, residual_ns: float) -> list[Misfit]:
-        """What leaving it out leaves out: of two, it cannot be said which is wrong."""
+        """What leaving it out leaves out: of two, it is unknown which is wrong."""
         out = self.rank_M if len(self.rank_M) < 3 else self.rank_M[[member]]
         return [Misfit(self.group, rank, round(residual_ns)) for rank in out.tolist()]
 
@@ -205,7 +205,7 @@ def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit], s
     """Groups without members that do not fit the others, these, and groups that prove nothing.
 
     Files of members may be missing because they are unreadable, or because those that are here are
-    of different times: groups that are not whole must be plainly numbered alike.
+    of different times: groups that are not whole must be plainly numbered the same way.
     """
     kept, left_out, unproven = [], [], set()
     for found in groups:

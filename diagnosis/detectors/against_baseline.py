@@ -115,7 +115,7 @@ def _communication(now: _Pace, good: _Pace) -> tuple[float, float]:
 
 
 def _moved(transfers: Transfers) -> dict[tuple[object, ...], float]:
-    """Transfers of a step of the median channel of each set of alike ones, ms."""
+    """Transfers of a step of the median channel of each set of comparable ones, ms."""
     total_KS = (transfers.time_KS * transfers.num_KS)[:, _warm(transfers.step_S.size)]
     moved: dict[tuple[object, ...], float] = {}
     for rows in transfers.sets:
@@ -136,7 +136,7 @@ def _mad(values_S: Floats) -> float:
 def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: int) -> Finding:
     first, last = int(now.step_S[0]), int(now.step_S[-1])
     share = min(longer_ms / middle(now.window_S), 1.0)
-    title, what, cause, others, then = _TOLD[kind]
+    title, what, cause, others, then = _TEXTS[kind]
     params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     rank = int(now.rank_R[0])
     link = (
@@ -178,7 +178,7 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     )
 
 
-_TOLD: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
+_TEXTS: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
     "step_regression": (
         "Steps are longer than in the baseline",
         "A step takes",

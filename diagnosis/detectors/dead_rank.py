@@ -48,7 +48,7 @@ class _Silent:
 
     rows: Sequence[Mapping[str, Any]]
     host: str | None
-    quiet_ms: float  # of the one that was heard last
+    quiet_ms: float  # of the one that reported last
 
     @property
     def is_gone(self) -> bool:

@@ -1,12 +1,12 @@
 """dead_units: most units of an attention or MLP are zero for every token of the batch, and stay so.
 
-Told by zeros in what such a module returns, and in the gradients of its parameters: a unit that is
-zero for the whole batch passes none on, so that the share of zero gradients is the share of units
-that are dead over the batch, of all replicas together.
+Detected by zeros in what such a module returns, and in the gradients of its parameters: a unit that
+is zero for the whole batch passes none on, so that the share of zero gradients is the share of
+units that are dead over the batch, of all replicas together.
 
 Source: half of a layer's units is the alarm of Amazon SageMaker Debugger's rule DeadRelu
 (threshold_layer); and the share was below it before, by more than its noise. Without a past only a
-module tells that returned nothing but zeros in every step looked at. A smaller share is no fault:
+module counts that returned nothing but zeros in every sampled step. A smaller share is no fault:
 large models that train well have dead units, too (Voita et al., arXiv 2309.04827). Known false
 positives: parts that are switched off on purpose from some step on; gradients that vanish in 16
 bits. Blind spots: units that were dead from the first step on, rectifiers that are small and not

@@ -5,7 +5,7 @@ step; one rank is named only where it has the longest pause in at least 4 of 5 s
 
 Source: MegaScale (2402.15627) and the what-if study (2505.05713) found it in
 production. Assumes: collections are recorded (callbacks of the gc module), and pauses of different
-ranks in one step do not overlap less than the longest alone tells: the cost is a lower bound. Known
+ranks in one step do not overlap less than the longest alone shows: the cost is a lower bound. Known
 false positives: none where pauses are what they are called; a job that collects on purpose on all
 ranks at once pays for it, too. Blind spots: pauses now and then, which fill no 4 steps. Cost: one
 pass over the cells.

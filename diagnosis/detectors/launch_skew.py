@@ -58,7 +58,7 @@ of votes z / 1.5 - 1 gets to MIN_VOTES by chance with a probability of about exp
 four steps."""
 
 LEAST_SHARE = 0.06
-"""Of a step: standing still tells less of its cause than compute does, so twice MIN_EXCESS."""
+"""Of a step: standing still shows less of its cause than compute does, so twice MIN_EXCESS."""
 
 MOST_COMPUTE = 0.5
 """A rank whose compute beyond the peers' is more than this share of its standing still computes
@@ -118,7 +118,7 @@ def _is_part(episode: Episode, moving: Episode) -> bool:
 
 
 def _lates(times: PhaseTimes) -> list[Late]:
-    """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
+    """Who stands still: in forwards alone, which shows most on shared cores, or anywhere."""
     lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
     for late in (*in_forward, *late_by(times, ("stretch", "rest"))):

@@ -161,7 +161,7 @@ def _column(table: pa.Table, name: str) -> Floats:
 
 
 def _of_step(values_RSB: Floats) -> Floats:
-    """What all places of a step tell alike."""
+    """The value that all places of a step have in common."""
     known_RS = np.isfinite(values_RSB).any(axis=2)
     found_RS = np.full(known_RS.shape, np.nan)
     found_RS[known_RS] = np.nanmax(values_RSB[known_RS], axis=-1)
@@ -261,14 +261,14 @@ def _by_microbatch(batches: _Batches, work_RSB: Floats) -> Floats:
 
 
 def _even(work_MRS: Floats) -> Floats:
-    """The mean over micro-batches and replicas, for all of them alike."""
+    """The mean over micro-batches and replicas, the same for all of them."""
     num_M, num_R, num_S = work_MRS.shape
     mean_S = _nan(np.nanmean, work_MRS.reshape(num_M * num_R, num_S), 0)
     return np.broadcast_to(mean_S[None], (num_M, 1, num_S))
 
 
 def pipeline_time(forward_MRS: Floats, backward_MRS: Floats, num_stages: int) -> Floats:
-    """How long 1F1B takes over stages that are all alike, without transfers: (R, S), in the unit of
+    """How long 1F1B takes over equal stages, without transfers: (R, S), in the unit of
     the work of each micro-batch on one stage.
     """
     work = {True: forward_MRS, False: backward_MRS}

@@ -1,6 +1,6 @@
 """weights_diverged: copies of the same weights on several ranks are no longer equal to the bit.
 
-Data-parallel replicas start alike and add the same updates, and so do weights that tensor-parallel
+Data-parallel replicas start equal and add the same updates, and so do weights that tensor-parallel
 ranks hold whole. Where they were equal in EQUAL_BEFORE samples and then are not, one rank computed,
 received or stored something else: no noise does that. The rank is named whose value fewest have.
 

@@ -20,7 +20,7 @@ class OffHead:
     layer: int
     head: int
     stretch: Stretch
-    at: int  # index of the sample that tells most
+    at: int  # index of the most telling sample
     value: float  # there
     before: float  # median of the samples before the stretch; NaN where there is none
 
@@ -54,7 +54,7 @@ def named_heads(found: list[OffHead]) -> str:
 def evidence_of(
     series: Series, one: OffHead, attempt: int, statistic: str, text: str, unit: str
 ) -> Evidence:
-    """A head's sample that tells most. `text`: what follows "In step N "."""
+    """A head's most telling sample. `text`: what follows "In step N "."""
     step = int(series.step_N[one.at])
     params = (
         ("step_min", step),

@@ -114,7 +114,7 @@ FEWEST_HITS, LEAST_DENSE = 5, 1 / 8
 steps from the first to the last. What is rarer are spikes (diagnosis/detectors/jit_spikes.py)."""
 
 _CHANCE = 1e-3
-"""That any rank of a job gets there where what hits it hits all its peers alike."""
+"""That any rank of a job gets there where what hits it hits all its peers equally."""
 
 
 def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]:

@@ -26,7 +26,7 @@ CONSECUTIVE = int(MIN_VOTES)
 """Samples in a row beyond a level: as many as steps make an episode."""
 
 FEWEST_BEFORE = 8
-"""Samples on the good side that tell what was usual."""
+"""Samples on the good side that show what was usual."""
 
 BEYOND_NOISE = 6 * 1.4826
 """So many MAD from the usual: six sigma of Gaussian noise, none in 1e8 healthy samples."""

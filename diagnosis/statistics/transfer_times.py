@@ -36,7 +36,7 @@ MIN_EXCESS = 0.25
 """Votes begin at 1.25x and are full at 1.5x, as causes of what-if analyses (docs/whatif.md)."""
 
 FEW_EXCESS = 0.5
-"""Where fewer than 3 comparable ones tell what is usual, and against the quicker quarter: full at
+"""Where fewer than 3 comparable ones show what is usual, and against the quicker quarter: full at
 2x."""
 
 LEAST_COST = 0.03
@@ -253,7 +253,7 @@ def _measured(
 
 
 def _suspects(transfers: Transfers) -> Bools:
-    """Channels that are not to tell what is usual."""
+    """Channels that are left out of what is usual."""
     suspect_K = np.zeros(len(transfers.channels), np.bool_)
     for rows in transfers.sets:
         if rows.size > 1:
@@ -273,7 +273,7 @@ def _step_noise(value_NS: Floats) -> float:
 
 
 def _peers(transfers: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
-    """What comparable ones take, ms, and how many of them tell so."""
+    """What comparable ones take, ms, and how many of them are known."""
     usual_KS = np.full(transfers.time_KS.shape, np.nan)
     num_K = np.zeros(len(transfers.channels), np.int64)
     for rows in transfers.sets:

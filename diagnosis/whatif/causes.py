@@ -1,8 +1,8 @@
 """Where the lost time is, beyond the paper: medians per cell, link and stage with an outlier test.
 
 The paper's rules know op types, stages and a fixed share of the workers; they never name garbage
-collections, place no link, and accuse innocents of large jobs. Here whoever is beyond his
-peers' noise is found first, and the replay only tells what that costs.
+collections, place no link, and produce false positives on large jobs. Here ranks
+outside their peers' noise are found first, and the replay only measures what that costs.
 
 Assumptions: stages have about equal work and parameters, links of a job are alike. Known false
 positives: a stage that holds more layers or parameters on purpose, or alone recomputes. Not seen:
@@ -36,8 +36,8 @@ NOT_IDENTIFIABLE = (
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause. `kind`: as in findings; `ranks`: who (the first of a cell where nothing tells its
-    members apart), none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`:
+    """One cause. `kind`: as in findings; `ranks`: who (the first of a cell whose members are not
+    distinguished), none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`:
     mean seconds by which a step with this cause is longer than without any (two causes may cost
     less than the sum: they overlap).
     """

@@ -34,7 +34,7 @@ COLUMNS = {
 """What `dense` reads. Times as float32 are added as float32, as the paper's artifact does."""
 
 INSIDE = "inside_s"
-"""One more column, where a source tells it: how much of a duration goes to collectives over
+"""One more column, where a source has it: how much of a duration goes to collectives over
 replicas inside the op, s. The replay leaves it where it is; causes are looked for without it.
 """
 
@@ -95,7 +95,7 @@ class Operations:
     inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: unknown
     reference: int  # index of the step whose dp rank 0 gives the order of ops
     notes: tuple[str, ...] = ()
-    members: Members | None = None  # None: each cell is one rank, or nothing tells them apart
+    members: Members | None = None  # None: each cell is one rank, or nothing distinguishes them
 
     @property
     def num_chunks(self) -> int:

@@ -19,7 +19,7 @@ _VICTIM_SHARE = 0.1
 """Victims sit in groups in which the culprit caused at least this share of its waiting."""
 
 
-_RANKS_TOLD = 5
+_RANKS_NAMED = 5
 
 
 def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
@@ -61,8 +61,8 @@ def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
 def begun_text(work: Work, new: dict[int, Episode]) -> str:
     """What began to be slow in the newest steps, by row of the rank: worst first."""
     worst = sorted(new, key=lambda row: -new[row].excess)
-    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_TOLD])
-    more = f" and {len(new) - _RANKS_TOLD} more" if len(new) > _RANKS_TOLD else ""
+    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_NAMED])
+    more = f" and {len(new) - _RANKS_NAMED} more" if len(new) > _RANKS_NAMED else ""
     since = int(work.step_S[min(episode.first for episode in new.values())])
     who, it = (
         (f"Rank {ranks} computes", "it is")

@@ -1,10 +1,10 @@
 """Spans of a recorded job as the operations of the paper.
 
-What is assumed (docs/whatif.md tells it to users): the ranks of a (dp rank, stage), a
+What is assumed (docs/whatif.md explains it to users): the ranks of a (dp rank, stage), a
 tensor-parallel group say, are members of one cell. A cell's op begins when its last member begins
 and ends when its last member ends, so it takes what the cell as a whole takes, waits of its members
 for each other included. A member's own time is what it needs itself, without its collectives; that
-tells who of a cell is slow. Durations are wall time, all that interrupts compute included;
+shows which of a cell is slow. Durations are wall time, all that interrupts compute included;
 collectives over replicas before the first forward of a chunk, or inside it on its own track, are
 one all-gather; what of them lies behind the last compute is one reduce-scatter; collectives over
 the whole job behind it are the gradient norm.

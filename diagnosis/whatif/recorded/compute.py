@@ -109,7 +109,7 @@ def compute_of(spans: Spans) -> Compute:
 
 def own_of(spans: Spans, compute: Compute) -> Ints | None:
     """What each rank computes itself, ns: without the collectives within its ops, in which it waits
-    for whoever is late. None: nothing tells how long members of a cell wait for each other, or each
+    for whoever is late. None: it is unknown how long members of a cell wait for each other, or each
     cell is one rank.
     """
     if spans.num_members == 1:

@@ -103,10 +103,10 @@ def test_a_group_along_no_axis_keeps_the_axis_of_the_files(tmp_path: Path) -> No
         run.refresh()
         assert "other_comm" in kinds(run)
         assert "Of 4 recorded process groups 4 run along no axis" in (
-            layout_preview(run, layout_of({"tp": 4})).groups_said
+            layout_preview(run, layout_of({"tp": 4})).groups_note
         )
         fits = layout_preview(run, layout_of({"tp": 2, "dp": 2}))
-        assert fits.groups_said == "The recorded process groups fit: 2 along dp, 2 along tp."
+        assert fits.groups_note == "The recorded process groups fit: 2 along dp, 2 along tp."
         assert fits.places[2] == (2, {"dp": 1, "tp": 0})
 
 

@@ -292,7 +292,7 @@ def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> N
 
 
 @pytest.mark.parametrize(
-    ("request", "sentence"),
+    ("body", "sentence"),
     [
         ([], "not a JSON object"),
         ({"watches": [{"what": "eval"}]}, "a watch's what"),
@@ -307,9 +307,9 @@ def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> N
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],
 )
-def test_an_invalid_watch_is_refused(server: Served, request: Any, sentence: str) -> None:
+def test_an_invalid_watch_is_refused(server: Served, body: Any, sentence: str) -> None:
     with ranks(server, "bad", 1) as found:
-        status, answer = post(server, "bad", request)
+        status, answer = post(server, "bad", body)
         assert status == 400
         assert sentence in answer["error"]
         assert found[0].watches == []

@@ -252,9 +252,9 @@ def test_a_preview_shows_where_each_rank_would_be(served: tuple[Hub, Client, str
     url = f"/api/run/{name}/layout?tp=4&dp=2&order=dp-tp"
     content = client.get(url, **as_role(Role.viewer)).json()
     assert content["places"][5] == [5, {"dp": 1, "tp": 1}]
-    assert content["groups_said"] == "The recorded process groups fit: 4 along dp, 2 along tp."
+    assert content["groups_note"] == "The recorded process groups fit: 4 along dp, 2 along tp."
     wrong = client.get(f"/api/run/{name}/layout?tp=2&dp=4", **as_role(Role.viewer)).json()
-    assert "6 run along no axis" in wrong["groups_said"]
+    assert "6 run along no axis" in wrong["groups_note"]
 
 
 def test_a_correction_notifies_listeners_and_can_be_undone(served: tuple[Hub, Client, str]) -> None:

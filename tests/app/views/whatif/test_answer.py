@@ -18,7 +18,7 @@ from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
-from app.views.whatif.analysis import can_tell, stop_here, whatif_of
+from app.views.whatif.analysis import can_replay, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
 from ingest.imports.importer import import_paths
 from ingest.stopping import Interrupted, Stop
@@ -215,7 +215,7 @@ def test_who_leaves_ends_the_replays(site: Site) -> None:
 
 def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
     for run, wanted in (("slow_rank", True), (site.slow, True), ("sums", False)):
-        assert can_tell(site.hub.run(run)) == wanted, run
+        assert can_replay(site.hub.run(run)) == wanted, run
         shown = json.dumps(
             topbar(site.hub, View(run), "", tabs(site.hub, View(run))).to_plotly_json(),
             default=repr,
