@@ -188,7 +188,7 @@ def _groups(ends: MatchedEnds, origin_ns: int) -> list[_Group]:
     rows_of: dict[tuple[int, bytes], list[Ints]] = defaultdict(list)
     for rows in np.split(order, borders) if len(order) else []:
         rows_of[int(ends.group_N[rows[0]]), ends.rank_N[rows].tobytes()].append(rows)
-    found = []
+    groups = []
     for (group, _), rows_K in rows_of.items():
         rows_KM = np.stack(rows_K)
         if rows_KM.shape[1] < 2:
@@ -197,8 +197,8 @@ def _groups(ends: MatchedEnds, origin_ns: int) -> list[_Group]:
         in_time = np.argsort(np.median(end_KM, axis=1))
         apart_ns = float(np.median(ends.spent_ns_N[rows_KM].min(axis=1)))
         rank_M, num_missing = ends.rank_N[rows_KM[0]], int(ends.num_missing_N[rows_KM].min())
-        found.append(_Group(group, rank_M, end_KM[in_time], apart_ns, num_missing))
-    return found
+        groups.append(_Group(group, rank_M, end_KM[in_time], apart_ns, num_missing))
+    return groups
 
 
 def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit], set[int]]:
@@ -208,19 +208,19 @@ def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit], s
     of different times: groups that are not whole must be plainly numbered the same way.
     """
     kept, left_out, unproven = [], [], set()
-    for found in groups:
-        group, gone = _without_misfits(found)
-        if found.num_missing and not (group and _is_numbered_alike(group)):
-            unproven.add(found.group)
+    for candidate in groups:
+        group, gone = _without_misfits(candidate)
+        if candidate.num_missing and not (group and _is_numbered_alike(group)):
+            unproven.add(candidate.group)
             continue
         left_out += gone
         kept += [group] if group else []
     return kept, left_out, unproven
 
 
-def _without_misfits(found: _Group) -> tuple[_Group | None, list[Misfit]]:
+def _without_misfits(candidate: _Group) -> tuple[_Group | None, list[Misfit]]:
     """The group without members whose ends scatter against the others' or fit other instances."""
-    group: _Group | None = found
+    group: _Group | None = candidate
     left_out: list[Misfit] = []
     while group is not None:
         noise_M = _noise(_detrended(group), group.apart_ns)
@@ -312,12 +312,12 @@ class _Solution:
         self._offset_R = offset_R - offset_R[self._base]
         self._misfit_T = misfits(self._ties_of_offsets, offset_R)
 
-    def _ties(self, found: Sequence[tuple[Floats, Floats]]) -> Ties:
+    def _ties(self, values: Sequence[tuple[Floats, Floats]]) -> Ties:
         return Ties(
-            group_T=np.repeat(np.arange(len(found)), [len(index) for index in self._index]),
+            group_T=np.repeat(np.arange(len(values)), [len(index) for index in self._index]),
             rank_T=np.concatenate(self._index),
-            value_T=np.concatenate([value_M for value_M, _ in found]),
-            noise_T=np.concatenate([noise_M for _, noise_M in found]),
+            value_T=np.concatenate([value_M for value_M, _ in values]),
+            noise_T=np.concatenate([noise_M for _, noise_M in values]),
             num_ranks=len(self._rank_R),
         )
 

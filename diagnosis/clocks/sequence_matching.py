@@ -55,13 +55,13 @@ def _scatters(end_KM: Floats) -> Floats:
     num_intervals = len(interval_JM)
     common_J = np.median(interval_JM, axis=1) if num_intervals else np.zeros(0)
     most = max(min(_MOST_SHIFTS, num_intervals - _LEAST_OVERLAP), 0)
-    found = []
+    scatters = []
     for shift in range(-most, most + 1):
         own, others = max(shift, 0), max(-shift, 0)
         length = num_intervals - abs(shift)
         against_JM = interval_JM[own : own + length] - common_J[others : others + length, None]
-        found.append(_scatter(against_JM))
-    return np.array(found)
+        scatters.append(_scatter(against_JM))
+    return np.array(scatters)
 
 
 def _scatter(value_JM: Floats) -> Floats:

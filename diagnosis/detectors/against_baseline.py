@@ -106,9 +106,11 @@ def _communication(now: _Pace, good: _Pace) -> tuple[float, float]:
         before, after = _moved(good.transfers), _moved(now.transfers)
         same = before.keys() & after.keys()
         if same:
-            risen = all(after[one] > (1 + MIN_TRANSFER_EXCESS) * before[one] for one in same)
-            good_ms = sum(before[one] for one in same)
-            return good_ms, sum(after[one] for one in same) - good_ms if risen else 0.0
+            risen = all(
+                after[channel] > (1 + MIN_TRANSFER_EXCESS) * before[channel] for channel in same
+            )
+            good_ms = sum(before[channel] for channel in same)
+            return good_ms, sum(after[channel] for channel in same) - good_ms if risen else 0.0
     good_ms, now_ms = middle(good.floor_S), middle(now.floor_S)
     beyond = now_ms - good_ms > BEYOND_NOISE * _mad(good.floor_S)
     return good_ms, now_ms - good_ms if beyond else 0.0

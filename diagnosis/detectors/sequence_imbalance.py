@@ -90,7 +90,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             "the work of micro-batches is uneven is not known."
         )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
+    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
     if not (np.isfinite(relative[0]) & np.isfinite(relative[1])).any():
         reason = "One micro-batch per step and too few replicas: there is none to compare with."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
@@ -113,7 +113,7 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list
     batches = None if times.waits_hidden else _batches(tables["microbatch_work"], times)
     if batches is None or batches.step_S.size < MIN_VOTES:
         return []
-    relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
+    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
     at_S = np.searchsorted(times.step_S, batches.step_S)
     return [
         Episode(int(at_S[episode.first]), int(at_S[episode.last]), episode.excess)
@@ -207,7 +207,7 @@ def _finding(
     times: PhaseTimes, batches: _Batches, relative: list[Floats], episode: Episode, attempt: int
 ) -> Finding | None:
     span = slice(episode.first, episode.last + 1)
-    forward, backward = (one[:, span] for one in relative)
+    forward, backward = (work_RS[:, span] for work_RS in relative)
     correlation = middle(
         np.array([_correlation(f, b) for f, b in zip(forward, backward, strict=True)])
     )

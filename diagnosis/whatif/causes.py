@@ -62,21 +62,22 @@ def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple
         times_KS, _ = step_times(prepared.graph, own_OSD, prepared.ideal_O, everywhere)
         return float(times_KS.mean())
 
-    suspects = sorted(_suspects(prepared), key=lambda one: -one.ratio)[:MOST_SUSPECTS]
-    suspects.sort(key=lambda one: one.kind != "gc_pauses")  # its fix is a time, not a factor
+    suspects = sorted(_suspects(prepared), key=lambda suspect: -suspect.ratio)[:MOST_SUSPECTS]
+    # the fix of gc_pauses is a time, not a factor
+    suspects.sort(key=lambda suspect: suspect.kind != "gc_pauses")
     least_s = MIN_COST * mean_s(prepared.own_OSD)
     without_any_s = mean_s(_fixed(prepared, suspects))
-    found = []
+    costly = []
     for suspect in suspects:
         others = [other for other in suspects if other is not suspect]
         cost_s = mean_s(_fixed(prepared, others)) - without_any_s
         if cost_s >= least_s:
-            found.append(
+            costly.append(
                 Cause(
                     suspect.kind, suspect.stages, suspect.ranks, suspect.ratio, cost_s, suspect.text
                 )
             )
-    return tuple(sorted(found, key=lambda cause: -cause.cost_s))
+    return tuple(sorted(costly, key=lambda cause: -cause.cost_s))
 
 
 def _fixed(prepared: Prepared, suspects: Iterable[Suspect]) -> Floats:

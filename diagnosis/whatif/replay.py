@@ -91,10 +91,10 @@ def _last_reads(graph: Graph) -> list[list[int]]:
             last[op] = number
             for other in graph.waits_O[op]:
                 last[other] = number
-    found: list[list[int]] = [[] for _ in graph.nodes]
+    last_reads: list[list[int]] = [[] for _ in graph.nodes]
     for op, number in last.items():
-        found[number].append(op)
-    return found
+        last_reads[number].append(op)
+    return last_reads
 
 
 class _Block:

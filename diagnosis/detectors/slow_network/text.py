@@ -31,7 +31,7 @@ class Slowness:
     @property
     def worst(self) -> SlowChannel:
         """The one that costs most."""
-        return max(self.channels, key=lambda one: one.lost_ms)
+        return max(self.channels, key=lambda channel: channel.lost_ms)
 
 
 def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Finding:

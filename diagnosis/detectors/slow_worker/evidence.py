@@ -35,7 +35,7 @@ class Suspect:
     @property
     def episode(self) -> Episode:
         """The longest stretch, which the evidence is about."""
-        return max(self.stretches, key=lambda one: one.last - one.first)
+        return max(self.stretches, key=lambda stretch: stretch.last - stretch.first)
 
     @property
     def whole(self) -> slice:

@@ -84,10 +84,10 @@ def _add_tail(rows: Rows, spans: Spans, last_G: Ints) -> list[str]:
 
 def _behind(spans: Spans, kind: str, last_G: Ints, until_G: Ints) -> Ints:
     """Rows of a kind that end behind the last compute and begin before `until_G`."""
-    found = spans.rows_of_kind(kind)
-    group = spans.group_N[found]
-    after = (spans.end_N[found] > last_G[group]) & (spans.begin_N[found] < until_G[group])
-    return found[after]
+    rows = spans.rows_of_kind(kind)
+    group = spans.group_N[rows]
+    after = (spans.end_N[rows] > last_G[group]) & (spans.begin_N[rows] < until_G[group])
+    return rows[after]
 
 
 def _add_merged(
