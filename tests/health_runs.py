@@ -69,7 +69,7 @@ def _add(
     run: RunBuilder, rank: int, step: int, tensor: str, layer: int, name: str, values: np.ndarray
 ) -> None:
     values = values.astype(np.float32)
-    found = statistics(values, values.size, float(np.abs(values).max()))
+    computed = statistics(values, values.size, float(np.abs(values).max()))
     run.add(
         "tensor_stats",
         rank,
@@ -80,5 +80,5 @@ def _add(
         layer=layer,
         name=name,
         shard="whole",
-        **found,
+        **computed,
     )

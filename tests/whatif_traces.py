@@ -48,8 +48,8 @@ def generated(job: MegatronJob) -> tuple[pa.Table, Sizes]:
 
 
 def expected(trial: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((STRAGGLER_TRACES / "expected.json").read_text())[trial]
-    return found
+    content: dict[str, Any] = json.loads((STRAGGLER_TRACES / "expected.json").read_text())[trial]
+    return content
 
 
 def check_against(answer: dict[str, Any], trial: str, heat_map: list[list[float]]) -> int:

@@ -34,8 +34,8 @@ def test_a_block_is_compared_with_its_two_neighbours_only() -> None:
 
 def test_the_figure_of_a_way_is_the_median_of_its_blocks() -> None:
     blocks = turns((OFF, 10), ("a", 11), (OFF, 10), ("a", 90), (OFF, 10), ("a", 12), (OFF, 10))
-    found = ms_more(blocks, "a", wall)
-    assert found == Spread(1.5, 2, 41, 80, 3)
+    measured_ms = ms_more(blocks, "a", wall)
+    assert measured_ms == Spread(1.5, 2, 41, 80, 3)
 
 
 def test_a_way_that_was_not_measured_is_an_error() -> None:

@@ -176,11 +176,11 @@ def held(server: Server, file: str) -> Iterator[None]:
 
 def children(pid: int) -> list[int]:
     """Processes that one has started."""
-    found: list[int] = []
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread that has just ended
-            found += map(int, task.read_text().split())
-    return found
+            pids += map(int, task.read_text().split())
+    return pids
 
 
 def has_open(pid: int, file: str) -> bool:

@@ -75,14 +75,14 @@ def test_healthy_runs_are_silent_and_looked_at(tmp_path: Path, seed: int) -> Non
 
 def test_two_faults_at_once(tmp_path: Path) -> None:
     faults = (SyntheticFault(kind, None, 0.0, FROM) for kind in ("dead_units", "logit_growth"))
-    found = findings(written(tmp_path, 5, *faults))
-    assert {finding.kind for finding in found} == {"dead_units", "logit_growth"}
+    reported = findings(written(tmp_path, 5, *faults))
+    assert {finding.kind for finding in reported} == {"dead_units", "logit_growth"}
 
 
 @pytest.mark.parametrize("level", ["steps", "spans"])
 def test_faults_of_durations_are_not_faults_of_the_model(tmp_path: Path, level: str) -> None:
     texts = ("slow_worker=1,x=1.5", "gc_pauses", "data_loader", "slow_stage=1", "jit_spikes")
     faults = (SyntheticFault.parse(f"{text},from=10") for text in texts)
-    found = findings(written(tmp_path, 7, *faults, level=level))
-    assert found
-    assert not {finding.kind for finding in found} & set(OF_THE_MODEL)
+    reported = findings(written(tmp_path, 7, *faults, level=level))
+    assert reported
+    assert not {finding.kind for finding in reported} & set(OF_THE_MODEL)

@@ -119,8 +119,8 @@ def answers(opened: ClientConnection, *parcels: Parcel) -> list[dict[str, Any]]:
 def culprits(server: Served, run: str = SLOW) -> list[int]:
     """Ranks that the findings of a run name, by all that it holds now."""
     assert server.hub.catch_up(run, WAIT_S)
-    found = diagnose_run(server.hub.run(run, WAIT_S))
-    return [rank for finding in found.findings for rank in [p.rank for p in finding.culprits]]
+    diagnosis = diagnose_run(server.hub.run(run, WAIT_S))
+    return [rank for finding in diagnosis.findings for rank in [p.rank for p in finding.culprits]]
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -362,9 +362,9 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
             segment(steps_file(rank=5).data, number=4),
             segment(steps_file().data, name="spans"),
         ]
-        found = answers(opened, *good, *bad)
-        assert [one["type"] for one in found] == ["stored"] * 6  # the rank need not keep them
-        assert [bool(one.get("text")) for one in found] == [False] * 3 + [True] * 3
+        received = answers(opened, *good, *bad)
+        assert [one["type"] for one in received] == ["stored"] * 6  # the rank need not keep them
+        assert [bool(one.get("text")) for one in received] == [False] * 3 + [True] * 3
     assert server.hub.catch_up("night", WAIT_S)
     run = server.hub.run("night", WAIT_S)
     problems = "\n".join(run.problems)
@@ -383,8 +383,8 @@ def test_invalid_files_do_not_come_forever(
     with line(server) as opened, line(server) as other:
         opened.send(hello("night"))
         opened.recv(WAIT_S)
-        found = answers(opened, *(segment(b"rows", number=number) for number in range(3)))
-        assert [one["type"] for one in found] == ["stored", "stored", "not_stored"]
+        received = answers(opened, *(segment(b"rows", number=number) for number in range(3)))
+        assert [one["type"] for one in received] == ["stored", "stored", "not_stored"]
         other.send(hello("night", rank=1))
         other.recv(WAIT_S)
         (answer,) = answers(other, steps_file(rank=1))

@@ -45,7 +45,7 @@ def frames(traced: Tracing, **wanted: Any) -> list[Frame]:
     source = traced.source("inspection")
     source.step_end()
     source.poll()
-    found = [Frame(**row) for row in traced.rows("frames")]
+    captured = [Frame(**row) for row in traced.rows("frames")]
     if "what" not in wanted:
-        found = [one for one in found if one.what not in ("tokens", "token_loss")]
-    return [one for one in found if all(getattr(one, k) == v for k, v in wanted.items())]
+        captured = [one for one in captured if one.what not in ("tokens", "token_loss")]
+    return [one for one in captured if all(getattr(one, k) == v for k, v in wanted.items())]

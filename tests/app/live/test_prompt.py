@@ -18,8 +18,10 @@ REQUEST = {"text": "5 7 9", "tokens": 4, "layers": [0]}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)) as found:
-        yield found
+    with served(
+        tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)
+    ) as running_server:
+        yield running_server
 
 
 def listening(rank: Rank, refuses: str = "") -> list[Prompt | Word]:
@@ -41,15 +43,15 @@ def prompt(server: Served, run: str, args: Any) -> tuple[int, Any]:
 
 
 def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
-    with ranks(server, "all", ALL) as found:
-        received = [listening(one) for one in found]
+    with ranks(server, "all", ALL) as job_ranks:
+        received = [listening(one) for one in job_ranks]
         status, answer = prompt(server, "all", REQUEST)
         assert (status, len(answer["acks"]), answer["silent"]) == (200, ALL, [])
         for first, second in received:
             assert isinstance(first, Prompt)
             assert (first.text, first.step, first.id) == ("5 7 9", answer["step"], answer["id"])
             assert second == Word(answer["id"], True)
-        received[5] = listening(found[5], refuses="this rank is busy")
+        received[5] = listening(job_ranks[5], refuses="this rank is busy")
         status, answer = prompt(server, "all", REQUEST)
         assert (status, answer["step"]) == (200, None)
         assert [ack["text"] for ack in answer["acks"] if not ack["ok"]] == ["this rank is busy"]
@@ -57,8 +59,8 @@ def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
 
 
 def test_a_prompt_takes_all_ranks(server: Served) -> None:
-    with ranks(server, "some", world_size=ALL) as found:
-        received = [listening(one) for one in found]
+    with ranks(server, "some", world_size=ALL) as job_ranks:
+        received = [listening(one) for one in job_ranks]
         status, answer = prompt(server, "some", REQUEST)
         assert (status, received) == (400, [[], []])
         assert "2 of 8 ranks are connected" in answer["error"]

@@ -62,15 +62,15 @@ def numbers(hub: Hub, name: str, scope: Scope = Scope()) -> dict[str, Kpi]:  # n
 
 def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     """100 us steps: forward and backward 80 less the all-reduce of 30 (rank 1: 10), data 10."""
-    found = numbers(hub, "two")
-    assert (found["step_time"].value, found["step_time"].unit) == ("0.1", "ms")
-    assert found["step_time"].detail == "as in steps 2 to 6"
-    assert found["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
-    assert found["exposed_comm"].extra == "TP 20.0"
-    assert found["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
-    assert found["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
-    assert "mfu" not in found  # no peak is known
-    assert "hook_cost" not in found  # no heartbeat
+    by_key = numbers(hub, "two")
+    assert (by_key["step_time"].value, by_key["step_time"].unit) == ("0.1", "ms")
+    assert by_key["step_time"].detail == "as in steps 2 to 6"
+    assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
+    assert by_key["exposed_comm"].extra == "TP 20.0"
+    assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
+    assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
+    assert "mfu" not in by_key  # no peak is known
+    assert "hook_cost" not in by_key  # no heartbeat
 
 
 def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
@@ -93,11 +93,11 @@ def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
-    found = numbers(hub, "begun")
-    assert set(found) == {"heard"}
-    assert found["heard"].value == "0 / 2"  # started years ago, nothing came: lost
-    assert found["heard"].tone == "bad"
-    row = tiles(list(found.values()))
+    by_key = numbers(hub, "begun")
+    assert set(by_key) == {"heard"}
+    assert by_key["heard"].value == "0 / 2"  # started years ago, nothing came: lost
+    assert by_key["heard"].tone == "bad"
+    row = tiles(list(by_key.values()))
     assert "No step is finished yet" in text_of(row)
     assert having(row, className="sentence")
 

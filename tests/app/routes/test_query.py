@@ -203,9 +203,9 @@ def test_csv_has_every_row_and_no_formulas(client):
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/csv")
     assert 'filename="two-sql.csv"' in answer.headers["content-disposition"]
-    found = list(csv.reader(io.StringIO(answer.text)))
-    assert found[0] == ["n", "t", "negative", "nothing"]
-    assert [row[1] for row in found[1:8]] == [
+    table_rows = list(csv.reader(io.StringIO(answer.text)))
+    assert table_rows[0] == ["n", "t", "negative", "nothing"]
+    assert [row[1] for row in table_rows[1:8]] == [
         "'=1+1",
         "'+1",
         "'-1",
@@ -214,8 +214,8 @@ def test_csv_has_every_row_and_no_formulas(client):
         'a,"b',
         "plain",
     ]
-    assert found[2][2:] == ["-1", ""]
-    assert len(found) == 20_001
+    assert table_rows[2][2:] == ["-1", ""]
+    assert len(table_rows) == 20_001
 
 
 def test_csv_headers_are_harmless_too(client):

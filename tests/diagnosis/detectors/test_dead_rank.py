@@ -77,11 +77,11 @@ def test_a_host_of_which_all_ranks_fall_silent() -> None:
 def test_a_rank_that_the_watchdog_missed_when_the_others_were_stopped(
     others: str, is_found: bool
 ) -> None:
-    found = judged(5, quiet_s=2.4, others=others, is_lost=True).findings
-    assert [[place.rank for place in finding.culprits] for finding in found] == [[5]] * is_found
+    findings = judged(5, quiet_s=2.4, others=others, is_lost=True).findings
+    assert [[place.rank for place in finding.culprits] for finding in findings] == [[5]] * is_found
     if is_found:
-        assert found[0].confidence == "high"
-        assert "2.4 s before the others, and its process is gone" in found[0].text
+        assert findings[0].confidence == "high"
+        assert "2.4 s before the others, and its process is gone" in findings[0].text
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ def diagnosed(folder: Path, job: MegatronJob) -> Diagnosis:
     pq.write_table(straggler_trace(job), folder / "trace-job.parquet")
     (folder / "meta-job.yaml").write_text(yaml.safe_dump(job.metadata))
     with open_any(folder / "trace-job.parquet") as run:
-        found = diagnose_run(run)
-        for evidence in (one for finding in found.findings for one in finding.evidence):
+        diagnosis = diagnose_run(run)
+        for evidence in (one for finding in diagnosis.findings for one in finding.evidence):
             assert run.ask(evidence.question, **dict(evidence.params)).num_rows
-    return found
+    return diagnosis
 
 
 @pytest.mark.parametrize(("pause_s", "vpp"), [(0.4, 1), (0.05, 2)], ids=["loud", "masked"])
@@ -41,6 +41,6 @@ def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -
     ids=["uneven work", "healthy"],
 )
 def test_without_pauses_none_are_reported(tmp_path: Path, job: MegatronJob) -> None:
-    found = diagnosed(tmp_path, job)
-    assert "gc_pauses" not in [finding.kind for finding in found.findings]
-    assert any("pauses in forwards" in sentence for sentence in found.checked)
+    diagnosis = diagnosed(tmp_path, job)
+    assert "gc_pauses" not in [finding.kind for finding in diagnosis.findings]
+    assert any("pauses in forwards" in sentence for sentence in diagnosis.checked)

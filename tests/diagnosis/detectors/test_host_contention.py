@@ -87,7 +87,7 @@ def test_generated_jobs_of_two_and_three_hosts(tmp_path: Path, faults: tuple[str
         job = SyntheticJob(8 * pp, pp=pp, tp=4, num_steps=24, level="steps", faults=planted)
         generate(job, tmp_path / str(pp))
         with open_run(tmp_path / str(pp)) as run:
-            found = diagnose_run(run).findings
-        assert [(f.kind, f.hosts, abs(f.first_step - 8) <= 2) for f in found] == [
+            findings = diagnose_run(run).findings
+        assert [(f.kind, f.hosts, abs(f.first_step - 8) <= 2) for f in findings] == [
             ("host_contention", ("node0001",), True)
         ][: len(faults)]

@@ -158,9 +158,11 @@ def test_a_run(tmp_path: Path, own_share: float, kinds: list[str]) -> None:
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as run:
-        found = diagnose_run(run).findings
-    assert [finding.kind for finding in found] == kinds
-    assert [[place.rank for place in finding.culprits] for finding in found] == [[1]] * len(kinds)
+        findings = diagnose_run(run).findings
+    assert [finding.kind for finding in findings] == kinds
+    assert [[place.rank for place in finding.culprits] for finding in findings] == [[1]] * len(
+        kinds
+    )
 
 
 def test_setting_up_is_no_cost_of_the_job() -> None:

@@ -126,10 +126,10 @@ def test_of_a_whole_run_the_question_gives_the_number_again(tmp_path: Path) -> N
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
-        found = [f for f in diagnose_run(opened).findings if f.kind == "nonfinite"]
-        assert [(f.first_step, f.last_step) for f in found] == [(5, 7)]
-        assert "begins in layers.1 (mlp) of rank 0" in found[0].text
-        loss, tensor = found[0].evidence
+        findings = [f for f in diagnose_run(opened).findings if f.kind == "nonfinite"]
+        assert [(f.first_step, f.last_step) for f in findings] == [(5, 7)]
+        assert "begins in layers.1 (mlp) of rank 0" in findings[0].text
+        loss, tensor = findings[0].evidence
         losses = opened.ask(loss.question, **dict(loss.params)).to_pylist()
         assert sum(math.isnan(row["loss"]) for row in losses) == loss.number == 2
         (first, _) = opened.ask(tensor.question, **dict(tensor.params)).to_pylist()

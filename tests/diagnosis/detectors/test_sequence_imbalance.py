@@ -50,12 +50,12 @@ def test_one_replica_without_peers(tmp_path: Path) -> None:
 def test_the_cost_is_what_the_fault_added(tmp_path: Path) -> None:
     steps = {}
     for name, faults in (("even", ()), ("uneven", ("sequence_imbalance,x=1.4",))):
-        found = diagnosed(tmp_path / name, *faults)
+        diagnosis = diagnosed(tmp_path / name, *faults)
         with open_run(tmp_path / name) as run:
             steps[name] = np.median(run.ask("rank_phases").column("step_ms").to_numpy())
-    assert found[0].cost is not None
+    assert diagnosis[0].cost is not None
     added = steps["uneven"] - steps["even"]
-    assert found[0].cost.ms_per_step == pytest.approx(added, rel=0.2)
+    assert diagnosis[0].cost.ms_per_step == pytest.approx(added, rel=0.2)
 
 
 @pytest.mark.parametrize(("num", "stages"), [(8, 4), (4, 8), (1, 1), (3, 2)])

@@ -84,10 +84,10 @@ _READABLE: set[bytes] = set()
 
 def digest(run: Path) -> bytes:
     """Of the files of a run but those that record when and from where it was imported."""
-    found = hashlib.blake2b()
+    digest_of_all = hashlib.blake2b()
     for path in sorted([*run.glob("segments/*"), *run.glob("ranks/*")]):
-        found.update(path.name.encode() + path.read_bytes())
-    return found.digest()
+        digest_of_all.update(path.name.encode() + path.read_bytes())
+    return digest_of_all.digest()
 
 
 def ends_well(path: Path, content: bytes, runs: Path) -> None:

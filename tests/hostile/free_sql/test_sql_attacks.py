@@ -198,9 +198,9 @@ def test_the_command_line_writes_nothing_either(
     for text in (WRITES["a CSV in place of a data file"], WRITES["a table by DELETE"]):
         code = main(["query", str(stage.run), stage.concrete(text)])
         printed = capsys.readouterr()
-        found = whole_site.changed_state()
-        if found:
+        violations = whole_site.changed_state()
+        if violations:
             whole_site.restore()
         assert code == 2
-        assert found == []
+        assert violations == []
         assert SECRETS["outside"] not in printed.out + printed.err

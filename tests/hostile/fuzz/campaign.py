@@ -51,8 +51,8 @@ class Worker:
         ready, _, _ = select.select([process.stdout], [], [], self.limit_s)
         line = process.stdout.readline() if ready else ""
         if line:
-            found: dict[str, Any] = json.loads(line)
-            return found
+            content: dict[str, Any] = json.loads(line)
+            return content
         if ready:
             status = process.wait()
             end = "escape" if status == ESCAPED else f"crash (status {status})"

@@ -44,10 +44,10 @@ class Report:
     @property
     def summary(self) -> str:
         """The last line."""
-        found = self.violations
+        violations = self.violations
         return (
-            f"{self.num_statements} statements: {found['write']} writes, "
-            f"{found['read']} reads outside, {found['limit']} limits passed, "
+            f"{self.num_statements} statements: {violations['write']} writes, "
+            f"{violations['read']} reads outside, {violations['limit']} limits passed, "
             f"{len(self.refused)} honest statements refused"
         )
 
@@ -164,11 +164,11 @@ class Campaign:
             if self.stop.is_set():
                 return
             site.run(statement.text)
-            found = site.changed_state()
-            if found:
+            violations = site.changed_state()
+            if violations:
                 culprits += 1
-                self._count_late(statement, found)
-                self._violated(site, statement, found)
+                self._count_late(statement, violations)
+                self._violated(site, statement, violations)
                 site.restore()
         if not culprits:
             first, last = batch[0], batch[-1]
@@ -177,15 +177,15 @@ class Campaign:
             self._show(last, last.text, late)
         site.restore()
 
-    def _count_late(self, statement: Statement, found: list[Violation]) -> None:
+    def _count_late(self, statement: Statement, violations: list[Violation]) -> None:
         with self._lock:
-            kinds = {violation.kind for violation in found}
+            kinds = {violation.kind for violation in violations}
             self.report.count(statement.stratum, kinds)
             self.report.violations.update(kinds)
 
-    def _violated(self, site: Site, statement: Statement, found: list[Violation]) -> None:
+    def _violated(self, site: Site, statement: Statement, violations: list[Violation]) -> None:
         """Show the simplest stage of the statement that has the same effect."""
-        kinds = {violation.kind for violation in found}
+        kinds = {violation.kind for violation in violations}
         with self._lock:
             too_many = self.report.violations[min(kinds)] > MOST_SHOWN
         if too_many:
@@ -197,11 +197,11 @@ class Campaign:
             if kinds <= {violation.kind for violation in again}:
                 self._show(statement, stage, again)
                 return
-        self._show(statement, statement.text, found)
+        self._show(statement, statement.text, violations)
 
-    def _show(self, statement: Statement, text: str, found: list[Violation]) -> None:
-        kinds = "+".join(sorted({violation.kind for violation in found}))
-        detail = "; ".join(dict.fromkeys(violation.detail for violation in found))[:240]
+    def _show(self, statement: Statement, text: str, violations: list[Violation]) -> None:
+        kinds = "+".join(sorted({violation.kind for violation in violations}))
+        detail = "; ".join(dict.fromkeys(violation.detail for violation in violations))[:240]
         short = text if len(text) < 500 else f"{text[:300]} ... ({len(text)} characters)"
         line = f"{kinds.upper()} {statement.number} [{statement.stratum}] {short!r}: {detail}"
         with self._lock:

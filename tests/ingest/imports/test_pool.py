@@ -63,20 +63,20 @@ def _ranks(run: Path) -> list[int]:
 
 
 def _children() -> set[int]:
-    found = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    return {int(pid) for text in found for pid in text.split()}
+    texts = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    return {int(pid) for text in texts for pid in text.split()}
 
 
 def _content(run: Path) -> dict[str, Any]:
     """All a run holds but when it was imported."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":
-            found[path.name] = json.loads(path.read_text())
+            content[path.name] = json.loads(path.read_text())
         elif path.suffix == ".parquet":
-            found[path.name] = pq.read_table(path)
-    found["run.json"]["provenance"].pop()
-    return found
+            content[path.name] = pq.read_table(path)
+    content["run.json"]["provenance"].pop()
+    return content
 
 
 def _all_formats(folder: Path) -> dict[str, Path]:

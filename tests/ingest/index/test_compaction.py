@@ -330,5 +330,5 @@ def test_files_of_many_bytes_are_merged_no_further(tmp_path, monkeypatch):
     with open_run(builder.folder) as run:
         files = [row for row in usable_files(run) if row["table_name"] == "frames"]
         assert sorted(row["num_rows"] for row in files) == [2, 2, 2, 2]
-        found = run.sql("SELECT step FROM frames ORDER BY step", with_content=True)
-        assert found.to_pydict() == {"step": list(range(8))}
+        table = run.sql("SELECT step FROM frames ORDER BY step", with_content=True)
+        assert table.to_pydict() == {"step": list(range(8))}

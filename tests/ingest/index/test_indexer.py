@@ -55,9 +55,9 @@ def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
     for step, rank in order:
         add_step(whole, step, rank)
     whole.publish()
-    found = rollups(pieces.folder)
-    assert found == rollups(whole.folder)
-    assert len(found["step_rollup"]) == 6
+    in_pieces = rollups(pieces.folder)
+    assert in_pieces == rollups(whole.folder)
+    assert len(in_pieces["step_rollup"]) == 6
 
 
 def test_a_pass_without_news_publishes_nothing(tmp_path):

@@ -35,10 +35,10 @@ def cells(run, metric, **params):
     ],
 )
 def test_rank_cells(run, metric, rank_0, rank_1):
-    found = cells(run, metric)
-    assert len(found) == 6
-    assert found[0, 1] == pytest.approx(rank_0, abs=1e-6)
-    assert found[1, 1] == pytest.approx(rank_1, abs=1e-6)
+    by_cell = cells(run, metric)
+    assert len(by_cell) == 6
+    assert by_cell[0, 1] == pytest.approx(rank_0, abs=1e-6)
+    assert by_cell[1, 1] == pytest.approx(rank_1, abs=1e-6)
 
 
 def test_work_is_cpu_time_where_the_job_ran_on_cpu(run):

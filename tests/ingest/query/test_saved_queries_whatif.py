@@ -118,6 +118,6 @@ def test_steps_are_narrowed(tmp_path: Path) -> None:
     run.publish()
     with open_run(run.folder) as opened:
         for name in ("whatif_spans", "whatif_ops"):
-            found = opened.ask(name, step_min=1, step_max=3)["step"].to_pylist()
-            assert sorted(found) == [1, 2, 3]
+            steps = opened.ask(name, step_min=1, step_max=3)["step"].to_pylist()
+            assert sorted(steps) == [1, 2, 3]
             assert min(opened.ask(name)["step"].to_pylist()) == 0

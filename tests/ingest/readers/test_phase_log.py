@@ -140,11 +140,11 @@ def test_a_real_victim(name: str, phase: str, change_ms: int, runs: Path) -> Non
     assert "injection.log is plain text" in problem
     with open_run(imported.folder) as run:
         assert run.sql("SELECT count(DISTINCT step) AS n FROM steps").to_pylist() == [{"n": 500}]
-        found = run.sql(
+        rows = run.sql(
             "SELECT rank, median(dur_ns) / 1e6 AS ms FROM spans"
             f" WHERE name = '{phase}' AND step BETWEEN 110 AND 290 GROUP BY rank"
         ).to_pylist()
-    ms = {row["rank"]: row["ms"] for row in found}
+    ms = {row["rank"]: row["ms"] for row in rows}
     peers = sorted(value for rank, value in ms.items() if rank != 7)
     assert ms[7] - peers[len(peers) // 2] == pytest.approx(change_ms, abs=abs(change_ms) * 0.1)
 

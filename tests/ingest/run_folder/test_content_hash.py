@@ -60,8 +60,8 @@ def test_sql_does_not_see_content(run: Run) -> None:
 
 
 def test_sql_sees_it_on_request(run: Run) -> None:
-    found = run.sql("SELECT data, what FROM frames", with_content=True)
-    assert found.to_pylist() == [{"data": b"\x01\x02", "what": "mlp"}]
+    table = run.sql("SELECT data, what FROM frames", with_content=True)
+    assert table.to_pylist() == [{"data": b"\x01\x02", "what": "mlp"}]
 
 
 @pytest.mark.parametrize("function", ["read_parquet({})", "rows_of([{}])", "read_blob({})", "{}"])

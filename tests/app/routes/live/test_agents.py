@@ -239,13 +239,13 @@ def test_a_rank_that_comes_again_takes_its_own_place(server: Served) -> None:
 
 
 def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) -> None:
-    with ranks(server, "who", 3) as found:
-        found[0].rank_state.step = 5
+    with ranks(server, "who", 3) as job_ranks:
+        job_ranks[0].rank_state.step = 5
         wait_until(lambda: state(server, "who")["step"] == 5)
-        found[1].agent.stop()
-        connection = found[2].agent._connection
+        job_ranks[1].agent.stop()
+        connection = job_ranks[2].agent._connection
         assert connection is not None
-        found[2].agent._stopping.set()
+        job_ranks[2].agent._stopping.set()
         connection.socket.shutdown(2)
         wait_until(lambda: state(server, "who")["gone"] == 1)
         answer = state(server, "who")
@@ -258,7 +258,7 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
 
 
 def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None:
-    with ranks(server, "watched") as found:
+    with ranks(server, "watched") as job_ranks:
         status, answer = post(server, "watched", {"watches": [W1]})
         assert status == 200
         assert [watch["id"] for watch in answer["watches"]] == ["w1"]
@@ -266,20 +266,20 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
         assert answer["acks"] == [
             {"attempt": 0, "rank": rank, "ok": True, "text": "watching 1"} for rank in (0, 1)
         ]
-        assert found[0].watches[0].heads == (0, 1)
+        assert job_ranks[0].watches[0].heads == (0, 1)
         wait_until(
             lambda: state(server, "watched")["costs"].get("w1", {}).get("bytes_per_s") == 200
         )
         assert state(server, "watched")["costs"]["w1"]["cost_ms_per_step"] == 2.0
 
         post(server, "watched", {"watches": [{"id": "w2", "what": "mlp", "until": 9}]})
-        assert [watch.id for watch in found[1].watches] == ["w1", "w2"]
-        for one in found:
+        assert [watch.id for watch in job_ranks[1].watches] == ["w1", "w2"]
+        for one in job_ranks:
             one.rank_state.step = 10
         wait_until(lambda: [w["id"] for w in state(server, "watched")["watches"]] == ["w1"])
         answer = post(server, "watched", {"end": ["w1"]})[1]
         assert answer["watches"] == []
-        assert found[1].watches == []
+        assert job_ranks[1].watches == []
 
 
 def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> None:
@@ -308,11 +308,11 @@ def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> N
     ],
 )
 def test_an_invalid_watch_is_refused(server: Served, body: Any, sentence: str) -> None:
-    with ranks(server, "bad", 1) as found:
+    with ranks(server, "bad", 1) as job_ranks:
         status, answer = post(server, "bad", body)
         assert status == 400
         assert sentence in answer["error"]
-        assert found[0].watches == []
+        assert job_ranks[0].watches == []
 
 
 def test_what_is_not_connected_cannot_be_watched(server: Served) -> None:
@@ -336,8 +336,8 @@ def test_a_rank_that_does_not_answer_holds_nobody_up(
 
 
 def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
-    with ranks(server, "commands") as found:
-        for one in found:
+    with ranks(server, "commands") as job_ranks:
+        for one in job_ranks:
             one.live.commands.register("add", lambda value: f"{value['a'] + 1}")
         message = {"name": "add", "args": {"a": 4}, "ranks": [1]}
         status, answer = post(server, "commands", message, "/api/command")
@@ -367,9 +367,9 @@ def test_only_operators_ask_for_something(tmp_path: Path) -> None:
 
 def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:
     settings = Settings(port=0, job_token=JOB_TOKEN)
-    with served(tmp_path, settings) as first, ranks(first, "kept") as found:
+    with served(tmp_path, settings) as first, ranks(first, "kept") as job_ranks:
         post(first, "kept", {"watches": [W1]})
-        watches = [watch.to_json() for rank in found for watch in rank.watches]
+        watches = [watch.to_json() for rank in job_ranks for watch in rank.watches]
     with served(tmp_path, settings) as second, line(second) as opened:
         opened.send(hello("kept", watches=watches[:1]))
         wait_until(lambda: state(second, "kept").get("connected") == 1)

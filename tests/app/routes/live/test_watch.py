@@ -95,9 +95,9 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
 
 
 def _next(opened: ClientConnection, what: str) -> Frame:
-    while (found := next_frame(opened)).what != what:
+    while (frame := next_frame(opened)).what != what:
         pass
-    return found
+    return frame
 
 
 def costs(server: Served) -> dict[str, Any]:

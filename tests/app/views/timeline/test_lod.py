@@ -124,8 +124,8 @@ def test_no_pieces_are_no_rectangles():
 def test_the_innermost_span_of_a_track_owns_the_instant():
     table = spans((0, 0, 0, 100, FORWARD), (0, 0, 40, 60, TP))
     made = innermost(table, owned(table), np.array([0, 1]))
-    found = sorted(zip(made.row_E, made.begin_E, made.end_E, strict=True))
-    assert found == [(0, 0, 40), (0, 60, 100), (1, 40, 60)]
+    segments = sorted(zip(made.row_E, made.begin_E, made.end_E, strict=True))
+    assert segments == [(0, 0, 40), (0, 60, 100), (1, 40, 60)]
 
 
 def test_tracks_of_one_row_do_not_count_twice():

@@ -128,9 +128,9 @@ def test_two_faults_at_different_times() -> None:
             return 8.0
         return 4.0 if axis == "dp" and ranks[0] == 24 and step >= 15 else 1.0
 
-    found = judged(PP4_DP4_TP2, factor).findings
-    assert sorted(summary(finding)[0] for finding in found) == ["slow_dp_network", "slow_link"]
-    assert {finding.ongoing for finding in found} == {True, False}
+    findings = judged(PP4_DP4_TP2, factor).findings
+    assert sorted(summary(finding)[0] for finding in findings) == ["slow_dp_network", "slow_link"]
+    assert {finding.ongoing for finding in findings} == {True, False}
 
 
 @pytest.mark.parametrize("layout", [PP4_DP4_TP2, PP8_DP8, ParallelLayout.from_sizes(dp=4, tp=2)])
@@ -170,9 +170,9 @@ def test_generated_runs(tmp_path: Path, fault: str, kind: str | None, ranks: lis
     own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_run(tmp_path / "run") as run:
         tables = tables_of(run, 0, (0, 100), chosen=own)
-        found = detect(tables, 0).findings
-        assert [summary(finding)[:2] for finding in found] == ([(kind, ranks)] if kind else [])
-        for finding in found:
+        findings = detect(tables, 0).findings
+        assert [summary(finding)[:2] for finding in findings] == ([(kind, ranks)] if kind else [])
+        for finding in findings:
             assert abs(finding.first_step - 10) <= 1
             evidence = finding.evidence[0]
             answer = run.ask(evidence.question, **dict(evidence.params)).to_pylist()

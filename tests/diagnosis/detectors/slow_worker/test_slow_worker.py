@@ -273,10 +273,10 @@ def test_single_long_steps_are_reported_where_they_come_often(
     def spikes(rank: int, step: int) -> float:
         return 200.0 if rank == 5 and step % every == 2 else 100.0
 
-    found = judged(compute=spikes, steps=60).findings
-    assert [finding.culprits[0].rank for finding in found] == [5] * is_reported
+    findings = judged(compute=spikes, steps=60).findings
+    assert [finding.culprits[0].rank for finding in findings] == [5] * is_reported
     if is_reported:
-        assert "on and off" in found[0].text
+        assert "on and off" in findings[0].text
 
 
 @pytest.mark.parametrize("seed", [38, 39, 48, 135, 163, 182])

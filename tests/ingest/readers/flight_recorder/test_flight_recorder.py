@@ -126,10 +126,10 @@ def test_messages_match_only_where_their_numbers_are_known(
     write(folder, 2, dump(entry(first, "nccl:send 0->1"), entry(first + 1, "nccl:send 0->1")))
     write(folder, 3, dump(entry(first, "nccl:recv 1<-0")))
     run = Imported(folder, into=runs)
-    found = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes")
+    rows = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes")
     apart = UNMATCHED_SEQ + 2 * 40
     seqs = [0, 1, 0] if is_whole else [apart + 2, apart + 4, apart + 3]
-    assert found == [
+    assert rows == [
         (2, "send", 3, seqs[0], 16),
         (2, "send", 3, seqs[1], 16),
         (3, "recv", 2, seqs[2], 12),

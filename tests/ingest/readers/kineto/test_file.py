@@ -185,9 +185,9 @@ def test_a_bare_list_has_no_base_and_no_rank(
 ) -> None:
     (tmp_path / "x_rank_3_of_8.json").write_bytes(text_of(profile()["traceEvents"]))
     run = AnyImported(tmp_path / "x_rank_3_of_8.json", into=runs)
-    found = sorted(run.rows("spans", "rank", "ts_ns", "dur_ns", "name"))
-    base_ns = min(row[1] for row in found) - min(row[2] for row in expected)
-    assert found == sorted((row[0], row[2] + base_ns, row[3], row[5]) for row in expected)
+    rows = sorted(run.rows("spans", "rank", "ts_ns", "dur_ns", "name"))
+    base_ns = min(row[1] for row in rows) - min(row[2] for row in expected)
+    assert rows == sorted((row[0], row[2] + base_ns, row[3], row[5]) for row in expected)
     assert run.info["clock"] == "unknown"
 
 

@@ -33,9 +33,9 @@ class Driver:
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Devices that were made current."""
-    found: list[int] = []
-    monkeypatch.setattr(torch.cuda, "set_device", found.append)
-    return found
+    devices: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    return devices
 
 
 def test_the_thread_is_prepared_once_there_is_a_device(chosen: list[int]) -> None:

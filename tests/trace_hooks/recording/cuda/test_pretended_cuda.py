@@ -117,8 +117,8 @@ def fails() -> bool:
 
 def rank_file(folder: Path) -> dict[str, Any]:
     (path,) = folder.glob("*/ranks/0000-00000.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
 
 
 def test_the_drain_thread_may_ask_events_while_a_graph_is_captured(

@@ -261,7 +261,7 @@ def unwaited(rank: int) -> None:
 
 def with_failing_hooks(rank: int) -> dict[str, Any]:
     """Every guarded hook of the three sources raises in turn; results stay right."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     ours = ("collectives.", "functional.", "flight_recorder.")
     unused_here = (
         "collectives.coalesce",
@@ -293,12 +293,12 @@ def with_failing_hooks(rank: int) -> dict[str, Any]:
             results.append([total(x), total(y), total(z)])
         guard.HOOKS[name] = working
         guard.disabled.discard(name)
-        found[name] = {
+        content[name] = {
             "results": results,
             "errors": guard.account.errors.get(name, 0) - before,
         }
     guard.account.errors.clear()
-    return found
+    return content
 
 
 def hooked_attributes() -> list[Any]:

@@ -57,9 +57,9 @@ def test_a_watch_is_charged_for_whole_hooks():
     with watching(model, {"what": "residual"}, {"what": "mlp", "every": 2}) as (traced, source):
         for number in range(1, 5):
             forward_backward(traced, model, number)
-        found = [*frames(traced), *frames(traced, what="tokens")]
+        captured = [*frames(traced), *frames(traced, what="tokens")]
         own_ns = {
-            what: sum(one.cost_ns for one in found if one.watch == what)
+            what: sum(one.cost_ns for one in captured if one.watch == what)
             for what in ("residual", "mlp")
         }
         charged = {status["id"]: status["cost_ns"] for status in source.status()}
