@@ -27,7 +27,7 @@ WARM_UP, OFF_STEPS, LEAST_ON, MOST_ON = 12, 9, 8, 30
 ON_S = 17.0
 """An episode lasts about this long: found later than after 15 s is too late."""
 NEAR_STEPS = 3
-"""A finding may begin so many steps before its episode and is still of it."""
+"""A finding may begin this many steps before its episode and is still of it."""
 ALL_REDUCES = 16
 """Of the blocks of one rank per step: 2 layers x 2 x 4 micro-batches."""
 GC_OBJECTS_PER_S = 600_000

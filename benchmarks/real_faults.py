@@ -122,7 +122,7 @@ def _marks(view: Run) -> dict[int, int]:
 
 @contextmanager
 def burners(number: int) -> Iterator[None]:
-    """So many processes that compute all the time: other work on this machine."""
+    """This many processes that compute all the time: other work on this machine."""
     context = multiprocessing.get_context("spawn")
     started = [context.Process(target=_burn, daemon=True) for _ in range(number)]
     try:

@@ -36,7 +36,7 @@ WAYS = {
     "statistics, steps between": NEVER,
     "statistics, in every step": 1,
 }
-"""Name: statistics every so many steps."""
+"""Name: statistics every this many steps."""
 
 
 @dataclass(frozen=True)

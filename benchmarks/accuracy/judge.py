@@ -40,8 +40,8 @@ REPLAYABLE = (
 class Outcome:
     """The faults planted in one job, and the findings about it.
 
-    Of traces also `causes`: what `rankscope whatif` says, and `rules`: what the published what-if
-    rules do, both without steps. `error`: the last line of a crash.
+    Of traces also `causes`: what `rankscope whatif` prints, and `rules`: what the published what-if
+    rules find, both without steps. `error`: the last line of a crash.
     """
 
     case: Case

@@ -1,4 +1,4 @@
-"""`rankscope info` and `rankscope query` say what ../shared/traces/README.md says, row by row."""
+"""`rankscope info` and `rankscope query` agree with the README of the real traces, row by row."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_panel_and_form_fit_the_window(
     tab.assert_sound()
 
 
-def test_two_ranks_of_128_are_said_to_be_unaligned_by_every_timeline(tab: Tab, two: str) -> None:
+def test_two_ranks_of_128_are_marked_as_unaligned_on_every_timeline(tab: Tab, two: str) -> None:
     for page in ("overview", "timeline"):
         tab.open(View(two, page).url())
         note = tab.page.locator("#clock-note .unaligned")

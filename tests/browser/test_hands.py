@@ -151,7 +151,7 @@ def test_the_table_of_ranks_sorts_and_selects(tab: Tab) -> None:
     tab.wait_for("window.rankscope.view.rank !== null")
 
 
-def test_a_ready_question_its_table_and_its_csv(tab: Tab) -> None:
+def test_a_saved_query_its_table_and_its_csv(tab: Tab) -> None:
     tab.open(View("slow_rank", "query", q="slowest_ranks").url())
     tab.page.wait_for_selector(".query-main table tbody tr")
     assert tab.page.locator(".query-main table tbody tr").first.inner_text().split()[0] == "5"

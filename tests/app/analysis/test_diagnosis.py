@@ -213,7 +213,7 @@ def test_the_drawer_names_what_cannot_be_decided_and_the_remedy(
     assert "Cannot be decided" not in text_of(drawer(compared, VIEW, ""))
 
 
-def test_what_two_detectors_say_alike_stands_once() -> None:
+def test_what_two_detectors_have_in_common_is_shown_once() -> None:
     both = Diagnosis(
         (Verdict("a", checked="All as before."), Verdict("b", checked="All as before."))
     )

@@ -48,7 +48,7 @@ def rows(answer):
     return [dict(zip(names, row, strict=True)) for row in content["rows"]]
 
 
-def test_a_ready_question(client):
+def test_a_saved_query(client):
     answer = client.get("/api/run/two/query", params={"q": "steps", "q.step_min": "1"})
     assert [row["step"] for row in rows(answer)] == [1, 2]
     assert answer.json()["num_rows"] == 2
@@ -157,7 +157,7 @@ def test_refused_sql_is_one_sentence(client, text, path):
     assert rows(sql(client, "SELECT count(*) AS n FROM spans")) == [{"n": 30}]
 
 
-def test_what_is_wrong_is_said_with_its_place(client):
+def test_an_error_in_sql_has_its_place(client):
     sentence = sql(client, "SELECT kind\nFORM spans").json()["error"]
     assert 'near "spans" (line 2, character 6)' in sentence
     assert "kinds" in sql(client, "SELECT kinds FROM spans").json()["error"]

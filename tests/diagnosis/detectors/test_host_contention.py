@@ -31,7 +31,7 @@ def judged(
     seed: int = 1,
     device: str = "cpu",
 ) -> Verdict | None:
-    """Hosts of four ranks; some stand still for so many ms longer from a step on."""
+    """Hosts of four ranks; some stand still for this many ms longer from a step on."""
     random = np.random.default_rng(seed)
 
     def phases(rank: int, step: int) -> dict[str, float]:

@@ -140,7 +140,7 @@ def test_cheap_hooks_are_healthy() -> None:
     assert "2 % of the time" in (verdict.checked or "")
 
 
-def test_the_first_seconds_tell_nothing() -> None:
+def test_the_first_seconds_are_not_judged() -> None:
     verdict = judged({3: {"cost_ratio": 0.3}}, elapsed_ms=3_000.0)
     assert "No heartbeats over five seconds" in verdict.not_enough[0].missing
 

@@ -79,6 +79,6 @@ def test_a_healthy_pipeline(seed: int) -> None:
     assert verdict.checked is not None
 
 
-def test_one_stage_is_none_to_compare() -> None:
+def test_one_stage_has_nothing_to_compare_with() -> None:
     verdict = judged(ParallelLayout.from_sizes(dp=8), lambda rank, step: 100.0)
     assert "Fewer than two pipeline stages" in verdict.not_enough[0].missing

@@ -76,7 +76,7 @@ def test_copies_that_differ_are_reported_with_their_rank(at: int) -> None:
     assert "layers.1.mlp" in finding.text
 
 
-def test_where_none_is_rarer_nobody_is_named() -> None:
+def test_where_no_value_is_rarer_no_rank_is_named() -> None:
     rows = [{**row, "num_ranks": 2, "odd_ranks": []} for row in part("layers.1.mlp", 6)]
     assert found(judged(rows)).culprits == ()
 

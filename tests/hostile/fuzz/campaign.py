@@ -132,7 +132,7 @@ class Report:
 
 
 def campaign(per_format: int, seed: int, folder: Path, only: str = "") -> Report:
-    """Import so many mutated files of each format; files that end wrongly stay in `folder`."""
+    """Import this many mutated files of each format; files that end wrongly stay in `folder`."""
     from tests.hostile.fuzz.seeds import seeds
 
     rng = random.Random(seed)

@@ -56,7 +56,7 @@ class PoolReport:
 
 @contextmanager
 def guarded(folder: Path, limit_s: int = LIMIT_S) -> Iterator[None]:
-    """Read by guarded processes, also small files by several, with so many seconds for each."""
+    """Read by guarded processes, also small files by several, with this many seconds for each."""
     command = [sys.executable, "-m", "tests.hostile.fuzz.guarded_worker", str(folder)]
     path = os.pathsep.join([str(REPO), *sys.path])
     bounds = {
@@ -107,7 +107,7 @@ def judge(files: Sequence[Path], folder: Path, report: PoolReport) -> None:
 
 
 def campaign(per_format: int, seed: int, folder: Path, only: str = "") -> PoolReport:
-    """Import so many mutated files of each format; batches that end wrongly stay in `folder`."""
+    """Import this many mutated files of each format; batches that end wrongly stay in `folder`."""
     from tests.hostile.fuzz.seeds import seeds
 
     rng = random.Random(seed)

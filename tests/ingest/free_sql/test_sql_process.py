@@ -34,7 +34,7 @@ def num_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_the_machine_has_what_it_is_said_to_have() -> None:
+def test_no_layer_but_landlock_is_missing() -> None:
     assert kernel.missing_layers() == ([] if kernel.landlock_version() else ["Landlock"])
 
 
