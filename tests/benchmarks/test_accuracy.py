@@ -139,7 +139,7 @@ def test_one_job_from_draw_to_verdict(schema: str) -> None:
     assert outcome.error == ""
     (match,) = score(outcome.labels, outcome.findings).matches
     assert match.is_located
-    assert outcome.true_S == pytest.approx(outcome.said_S, rel=0.03)
+    assert outcome.true_S == pytest.approx(outcome.whatif_S, rel=0.03)
     assert outcome.slowdown > 1.05
 
 
