@@ -177,15 +177,15 @@ def main() -> None:
     options.only = options.only or SECTIONS
     begun_s = time.monotonic()
     tables = measured(options)
-    told = conditions(
+    setting = conditions(
         most_gb=options.most_gb,
         descriptors=options.descriptors,
         runs=f"{RECORDED.name}, generated {' '.join(SIZE)}",
         took_s=round(time.monotonic() - begun_s),
     )
-    del told["browser"], told["webgl"]
-    text = as_text(told, tables)
-    print(json.dumps({"conditions": told, **tables}, indent=1) if options.json else text)
+    del setting["browser"], setting["webgl"]
+    text = as_text(setting, tables)
+    print(json.dumps({"conditions": setting, **tables}, indent=1) if options.json else text)
 
 
 if __name__ == "__main__":

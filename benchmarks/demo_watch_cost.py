@@ -114,12 +114,12 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 def _taken_turns(
     demo: Demo, folder: Path, options: argparse.Namespace
 ) -> tuple[list[Block], Clocks, dict[int, float]]:
-    """Blocks, CPU time beside them, and the ms of a captured step that each rank told."""
+    """Blocks, CPU time during them, and the ms of a captured step that each rank reported."""
     url = urlsplit(demo.url())
     name = url.path.rsplit("/", 1)[1]
     pids = {
-        told["rank"]: told["pid"]
-        for told in map(_json_of, (folder / "runs" / name / "ranks").glob("*.json"))
+        rank["rank"]: rank["pid"]
+        for rank in map(_json_of, (folder / "runs" / name / "ranks").glob("*.json"))
     }
     clocks, blocks = Clocks(pids), []
     shown: dict[int, list[float]] = {}
@@ -137,10 +137,10 @@ def _taken_turns(
             time.sleep(options.block_s)
             blocks.append(Block(turn, begin_ns, time.time_ns()))
             if turn == WATCHED:
-                for one in _ranks(client):
-                    shown.setdefault(one["rank"], []).append(_told(one))
+                for rank in _ranks(client):
+                    shown.setdefault(rank["rank"], []).append(_reported_ms(rank))
                 _post(client, {"end": ["cost"]})
-    return blocks, clocks, {rank: statistics.median(told) for rank, told in shown.items()}
+    return blocks, clocks, {rank: statistics.median(times_ms) for rank, times_ms in shown.items()}
 
 
 def _json_of(path: Path) -> Any:
@@ -156,7 +156,7 @@ def _wait_for_ranks(client: httpx.Client, number: int) -> None:
     deadline = time.monotonic() + CONNECT_S
     while sum(rank["state"] == "connected" for rank in _ranks(client)) < number:
         if time.monotonic() > deadline:
-            raise SystemExit("the ranks did not connect; see what the server says")
+            raise SystemExit("the ranks did not connect; see the server's output")
         time.sleep(0.2)
 
 
@@ -168,18 +168,18 @@ def _post(client: httpx.Client, body: dict[str, Any]) -> None:
         raise SystemExit(f"a rank refused: {refused[0]['text']}")
 
 
-def _told(rank: Mapping[str, Any]) -> float:
+def _reported_ms(rank: Mapping[str, Any]) -> float:
     return max((watch["cost_ms_per_step"] for watch in rank["watches"]), default=0.0)
 
 
 def _step_starts(run: Path) -> dict[int, np.ndarray]:
     """Unix ns at which each rank began its steps, in order."""
     command = [*RANKSCOPE, "query", str(run), STEPS_SQL, "--json"]
-    told = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
+    query = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     starts: dict[int, list[int]] = {}
-    for row in json.loads(told.stdout):
+    for row in json.loads(query.stdout):
         starts.setdefault(row["rank"], []).append(int(row["start_ns"]))
-    return {rank: np.array(found) for rank, found in starts.items()}
+    return {rank: np.array(begun_ns) for rank, begun_ns in starts.items()}
 
 
 def compared(

@@ -40,7 +40,7 @@ LONGEST_MS = 30_000
 
 
 def wait_for(page: Page, expression: str) -> None:
-    """Wait until an expression is true; asked from outside, for the page forbids eval."""
+    """Wait until an expression is true; evaluated from outside, because the page forbids eval."""
     deadline = time.monotonic() + LONGEST_MS / 1e3
     while not page.evaluate(expression):
         if time.monotonic() > deadline:
@@ -67,7 +67,7 @@ class Loads:
     def __init__(self, browser: Browser, server: Server) -> None:
         self.browser = browser
         self.server = server
-        self.asked: dict[str, str] = {}
+        self.addresses: dict[str, str] = {}
         self._script = (
             (REPO / "benchmarks" / "first_paint.js")
             .read_text(encoding="utf-8")
@@ -101,7 +101,7 @@ class Loads:
         parts = urlsplit(request.url)
         if "/api/run/" in parts.path and request.method == "GET":
             name = parts.path.split("/api/run/")[1].partition("/")[2]
-            self.asked.setdefault(name, request.url)
+            self.addresses.setdefault(name, request.url)
 
 
 def answers(addresses: dict[str, str], num_asks: int) -> dict[str, dict[str, float]]:
@@ -133,16 +133,16 @@ def measured(ranks: int, options: argparse.Namespace) -> dict[str, Any]:
         try:
             loads = Loads(browser, server)
             pages = {page: load_often(loads, page, name, options.loads) for page in MAIN}
-            asked = answers(loads.asked, options.asks)
+            answer_times = answers(loads.addresses, options.asks)
         finally:
             browser.close()
             server.stop()
-    first = {page: f"{found.pop('first'):.0f} ms" for page, found in pages.items()}
+    first = {page: f"{times.pop('first'):.0f} ms" for page, times in pages.items()}
     return {
         "conditions": conditions(ranks=ranks, loads=options.loads),
         "first load of all, server just started": first,
-        **{f"{page} page": found for page, found in pages.items()},
-        "answers": asked,
+        **{f"{page} page": times for page, times in pages.items()},
+        "answers": answer_times,
     }
 
 

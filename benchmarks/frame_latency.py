@@ -78,11 +78,11 @@ WATCH = """() => {
             handler(event);
             if (typeof event.data === 'string') return;
             const size = new DataView(event.data).getUint32(4, true);
-            const told = JSON.parse(new TextDecoder().decode(event.data.slice(8, 8 + size)));
-            const heard = Date.now();
+            const frame = JSON.parse(new TextDecoder().decode(event.data.slice(8, 8 + size)));
+            const received = Date.now();
             // the page draws in the next frame; the one after it begins when that has been shown
             requestAnimationFrame(() => requestAnimationFrame(() => {
-                frames.push([told.step, told.ts_ns / 1e6, heard, Date.now()]);
+                frames.push([frame.step, frame.ts_ns / 1e6, received, Date.now()]);
             }));
         });
     } });
@@ -92,8 +92,8 @@ DEMO_RANKS, DEMO_HEADS = 8, 32
 """of the demo: its ranks, and heads of all its layers together"""
 CONNECTED = f"""async () => {{
     const run = location.pathname.split('/')[2];
-    const told = await (await fetch(`/api/watch?run=${{run}}`)).json();
-    return told.ranks.filter((rank) => rank.state === 'connected').length >= {DEMO_RANKS};
+    const answer = await (await fetch(`/api/watch?run=${{run}}`)).json();
+    return answer.ranks.filter((rank) => rank.state === 'connected').length >= {DEMO_RANKS};
 }}"""
 BEGIN = """async (watch) => {
     const run = location.pathname.split('/')[2];
@@ -156,7 +156,7 @@ def _until(page: Any, script: str, otherwise: str) -> None:
     deadline = time.monotonic() + _START_S
     while not page.evaluate(script):
         if time.monotonic() > deadline:
-            raise SystemExit(f"{otherwise}; see what the server says")
+            raise SystemExit(f"{otherwise}; see the server's output")
         page.wait_for_timeout(100)
 
 
@@ -206,7 +206,9 @@ def _wait_for(server: Server, runs: Path, job: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_S
     while not any(runs.glob(f"{RUN}/segments/frames-*")):
         if job.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"the job sent no frames; the server said:\n{server.log.read_text()}")
+            raise SystemExit(
+                f"the job sent no frames; the server's output:\n{server.log.read_text()}"
+            )
         time.sleep(0.1)
 
 
@@ -228,7 +230,7 @@ def summary(options: argparse.Namespace, found: list[Seen], sizes: list[int]) ->
     result = {
         "conditions": conditions(job=f"{shape}, every step", load="this benchmark's"),
         "forward to client" if not on_page else "forward to browser": {
-            "age": spread([heard - made for _, made, heard, _ in kept])
+            "age": spread([received - made for _, made, received, _ in kept])
         },
         "rates": {
             "frames a second": round(len(kept) / seconds, 1) if seconds else 0,

@@ -24,7 +24,7 @@ from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 
 
 def main() -> int:
-    options = asked(__doc__)
+    options = parsed_options(__doc__)
     steps = step_costs(options.rounds)
     events = event_costs()
     if options.json:
@@ -39,7 +39,7 @@ def main() -> int:
     return 0
 
 
-def asked(doc: str | None) -> argparse.Namespace:
+def parsed_options(doc: str | None) -> argparse.Namespace:
     """Options of a benchmark of training steps, which then uses one thread."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")

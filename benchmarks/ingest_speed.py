@@ -130,7 +130,7 @@ def hta_python() -> Path:
 
 
 def imports(path: Path, cores: int = 0) -> Callable[[Path], list[str]]:
-    """The command that imports `path`, with as many processes as there are cores, or so many."""
+    """The command that imports `path`, with as many processes as cores, or with this many."""
     return lambda out: [sys.executable, "-c", IMPORT, str(path), str(out), str(cores)]
 
 

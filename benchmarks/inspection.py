@@ -163,9 +163,9 @@ class Watched:
         return Block(thread / STEPS / 1e6, own / STEPS / 1e6, taken / STEPS)
 
     def _clocks(self) -> tuple[int, int, int]:
-        """ns of this thread, and of the hooks in it as the watch says; steps captured."""
-        told = next(iter(self.source.status()), {"cost_ns": 0, "steps": 0})  # none before a step
-        return time.thread_time_ns(), told["cost_ns"], told["steps"]
+        """ns of this thread, and of the hooks in it as the watch reports it; steps captured."""
+        status = next(iter(self.source.status()), {"cost_ns": 0, "steps": 0})  # none before a step
+        return time.thread_time_ns(), status["cost_ns"], status["steps"]
 
     def _step(self, is_captured: bool) -> None:
         self._number += EVERY - self._number % EVERY if is_captured else 1
@@ -188,7 +188,7 @@ def measured(training: Training, watch: Mapping[str, Any], rounds: int) -> tuple
         for _ in range(rounds):
             captured.append(watched.captured())
             alone_ms.append(watched.between().thread_ms)
-        (told,) = watched.source.status()
+        (status,) = watched.source.status()
         watched.tracer.stop()
         values, num_bytes = _stored(Path(folder))
     around = zip(alone_ms, captured, alone_ms[1:], strict=False)
@@ -198,14 +198,14 @@ def measured(training: Training, watch: Mapping[str, Any], rounds: int) -> tuple
         for before, one, after in zip(alone_ms, alone_ms[1:], alone_ms[2:], strict=False)
     ]
     low, middle, high = statistics.quantiles(more, n=4)
-    steps = max(1, told["steps"])
+    steps = max(1, status["steps"])
     cost = Cost(
         statistics.median(alone_ms),
         middle,
         (low, high),
         statistics.median(one.own_ms / one.taken for one in captured),
-        (told["cost_ns"] + told["drain_ns"]) / steps / 1e6,
-        told["frames"] / steps,
+        (status["cost_ns"] + status["drain_ns"]) / steps / 1e6,
+        status["frames"] / steps,
         num_bytes / max(1, values),
     )
     return cost, nulls
@@ -258,7 +258,7 @@ def costs(training: Training, rounds: int) -> tuple[dict[str, Cost], tuple[float
 
 
 def is_covered(cost: Cost, null_quartiles: tuple[float, float, float]) -> bool:
-    """Whether what was paid is shown, as far as the measurement can tell."""
+    """Whether the displayed cost covers the measured cost, within the noise."""
     return cost.more_ms - cost.shown_ms <= null_quartiles[2]
 
 

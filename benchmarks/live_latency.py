@@ -9,7 +9,7 @@ screen that holds this step, finished, on all lanes. Parts of the time:
 
     write     until the segments of all ranks lie in the run folder (ranks publish every 0.7 s)
     index     until the index with it is published
-    push      until the browser has heard of it
+    push      until the browser is notified of it
     ask       until the page asks for it: it does so at most every so often
     fetch     until the answer with it has come
     draw      until the frame with it is on the screen
@@ -39,16 +39,16 @@ PARTS = ("write", "index", "push", "ask", "fetch", "draw")
 _LOOK_S = 0.005
 _WARM_UP_STEPS = 3
 
-# notes when news come, and for each drawn tile the steps that all its lanes have finished in it
+# notes when the page is notified, and for each drawn tile the steps finished in all its lanes
 WATCH = """() => {
     const app = window.rankscope;
-    window.news = [];
+    window.notified = [];
     window.drawn = [];
-    app.addEventListener('run', (event) => news.push([Date.now(), event.detail.version]));
-    const asked = app.web.arrays.bind(app);
+    app.addEventListener('run', (event) => notified.push([Date.now(), event.detail.version]));
+    const arrays = app.web.arrays.bind(app);
     app.web.arrays = async (url, signal) => {
         const begun = Date.now();
-        const answer = await asked(url, signal);
+        const answer = await arrays(url, signal);
         if (!new URL(url, location.href).pathname.endsWith('/timeline')) return answer;
         const answered = Date.now();
         const { step, step_end, step_finished } = answer.arrays;
@@ -76,7 +76,7 @@ class Times:
     happened: dict[int, float] = field(default_factory=dict)
     written: dict[int, float] = field(default_factory=dict)
     published: list[float] = field(default_factory=list)
-    news: list[float] = field(default_factory=list)
+    notified: list[float] = field(default_factory=list)
     drawn: list[tuple[float, float, float, list[int]]] = field(default_factory=list)
 
     def parts(self, step: int) -> dict[str, float] | None:
@@ -84,10 +84,10 @@ class Times:
         match = next((times for *times, steps in self.drawn if step in steps), None)
         if match is None or step not in self.written:
             return None
-        asked, answered, drawn = match
-        heard = _last(self.news, asked)
-        published = _last(self.published, heard)
-        marks = [self.happened[step], self.written[step], published, heard, asked]
+        requested, answered, drawn = match
+        notified = _last(self.notified, requested)
+        published = _last(self.published, notified)
+        marks = [self.happened[step], self.written[step], published, notified, requested]
         marks += [answered, drawn]
         for at in range(1, len(marks)):  # a step may be seen before the slowest rank's next turn
             marks[at] = max(marks[at], marks[at - 1])
@@ -100,7 +100,7 @@ def _last(times: list[float], before: float) -> float:
 
 
 def follow_job(job: subprocess.Popen[str], times: Times) -> None:
-    """Read what the replay tells, until it ends."""
+    """Read the lines of the replay until it ends."""
     assert job.stdout is not None
     for line in job.stdout:
         answer = json.loads(line)
@@ -118,15 +118,15 @@ def follow_index(folder: Path, times: Times, stop: threading.Event) -> None:
 
 
 def watch(page: Page, times: Times, num_steps: int) -> None:
-    """Look at the page until so many steps are drawn."""
+    """Look at the page until this many steps are drawn."""
     deadline = time.monotonic() + 60 + 5 * num_steps
     while time.monotonic() < deadline:
         page.wait_for_timeout(1000)
         times.drawn = [tuple(entry) for entry in page.evaluate("drawn")]
-        times.news = [heard for heard, _ in page.evaluate("news")]
+        times.notified = [at_ms for at_ms, _ in page.evaluate("notified")]
         if len({step for *_, steps in times.drawn for step in steps}) > num_steps:
             return
-    raise SystemExit(f"only {len(times.drawn)} pictures came; see what the server says")
+    raise SystemExit(f"only {len(times.drawn)} pictures came; see the server's output")
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Faults planted in a real job for a while each, and what a diagnosis made of them.
 
-Pure: plans, and scores what was said when. benchmarks/real_faults.py runs the jobs.
+Pure: plans, and scores what was reported when. benchmarks/real_faults.py runs the jobs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ WARM_UP, OFF_STEPS, LEAST_ON, MOST_ON = 12, 9, 8, 30
 ON_S = 17.0
 """An episode lasts about this long: found later than after 15 s is too late."""
 NEAR_STEPS = 3
-"""A finding may begin so many steps before its episode and is still of it."""
+"""A finding may begin this many steps before its episode and is still of it."""
 ALL_REDUCES = 16
 """Of the blocks of one rank per step: 2 layers x 2 x 4 micro-batches."""
 GC_OBJECTS_PER_S = 600_000
 """Made, linked in cycles and collected, on a core that others use, too."""
 
 GAIN = {"late-rank": 1.2, "slow-loader": 1.2, "gc": 1.0, "slow-rank": 6.0}
-"""Own time of a fault for the step time that it is to cost, before a job has told: the other ranks
-compute meanwhile, and a rank computes for a part of each step only."""
+"""Own time of a fault for the step time that it is to cost, before a job has measured it: the
+other ranks compute meanwhile, and a rank computes for a part of each step only."""
 
 MOST_CORRECTED = 3.0
 
@@ -88,7 +88,7 @@ class Episode:
 
 @dataclass
 class Job:
-    """One job: what was planted, and what was said when."""
+    """One job: what was planted, and what was reported when."""
 
     episodes: list[Episode]
     load: float = 0.0
@@ -97,8 +97,8 @@ class Job:
     num_steps: int = 0
     hours: float = 0.0
     false: list[str] = field(default_factory=list)
-    said: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
-    """(Unix ns, findings as `said` gives them)"""
+    reported: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
+    """(Unix ns, findings as `scored_parts` gives them)"""
 
     @property
     def quiet_hours(self) -> float:
@@ -140,17 +140,17 @@ def _written(episode: Episode, own_ms: float) -> str:
 def gain_of(fault: str, episodes: Sequence[Episode]) -> float:
     """Own time of a fault for the step time that it is to cost, by what its episodes did: the line
     through 0 with the least squares, because single ones are noisy on a busy machine."""
-    told = [e for e in episodes if e.fault == fault and math.isfinite(e.step_ratio)]
-    cost = sum((e.step_ratio - 1) * e.own for e in told)
+    measured = [e for e in episodes if e.fault == fault and math.isfinite(e.step_ratio)]
+    cost = sum((e.step_ratio - 1) * e.own for e in measured)
     least, most = GAIN[fault] / MOST_CORRECTED, GAIN[fault] * MOST_CORRECTED
-    if not told:
+    if not measured:
         return GAIN[fault]
-    own = sum(e.own**2 for e in told)
+    own = sum(e.own**2 for e in measured)
     return min(max(own / cost, least), most) if cost > 0 else most
 
 
-def said(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """What counts of the findings."""
+def scored_parts(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """The parts of the findings that the score depends on."""
     return [
         {
             "kind": finding.kind,
@@ -170,12 +170,12 @@ def score(job: Job, step_ms: Mapping[int, float], mark_ns: Mapping[int, int]) ->
     for episode in job.episodes:
         episode.mark_ns = mark_ns[episode.first]
         near = range(episode.first - 2 * OFF_STEPS, episode.last + 2 * OFF_STEPS)
-        beside = [step_ms[s] for s in near if s not in hit and s in step_ms]
+        nearby = [step_ms[s] for s in near if s not in hit and s in step_ms]
         own = [step_ms[s] for s in range(episode.first, episode.last + 1) if s in step_ms]
-        if own and beside:
+        if own and nearby:
             episode.step_s = statistics.median(own) / 1e3
-            episode.step_ratio = statistics.median(own) / statistics.median(beside)
-    for at_ns, findings in job.said:
+            episode.step_ratio = statistics.median(own) / statistics.median(nearby)
+    for at_ns, findings in job.reported:
         for finding in findings:
             _judge(job, at_ns, finding)
 

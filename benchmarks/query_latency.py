@@ -43,7 +43,7 @@ def open_and_close(folder: Path) -> None:
         _ = run.snapshot
 
 
-def asked(run: Run, last_step: int) -> dict[str, Callable[[], int]]:
+def questions(run: Run, last_step: int) -> dict[str, Callable[[], int]]:
     """The questions: what a page asks when it opens, and one of your own."""
     low = max(last_step - 9, 0)
     group = run.sql("SELECT group_id, seq FROM collectives LIMIT 1").to_pylist()
@@ -89,7 +89,7 @@ def main() -> None:
         opened = measured_ms(lambda: open_and_close(folder), options.repeats)
         print(COLUMNS.format("open the run", *(f"{ms:.1f}" for ms in opened), ""))
         with open_run(folder) as run:
-            for name, call in asked(run, options.steps - 1).items():
+            for name, call in questions(run, options.steps - 1).items():
                 times = measured_ms(call, options.repeats)
                 print(COLUMNS.format(name, *(f"{ms:.1f}" for ms in times), call()))
 

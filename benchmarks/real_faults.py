@@ -37,7 +37,18 @@ from pathlib import Path
 from typing import Any
 
 from browser import conditions
-from planted import DOSES, FAULTS, OFF_STEPS, Episode, Job, gain_of, planned, rows_of, said, score
+from planted import (
+    DOSES,
+    FAULTS,
+    OFF_STEPS,
+    Episode,
+    Job,
+    gain_of,
+    planned,
+    rows_of,
+    score,
+    scored_parts,
+)
 
 from app.analysis.diagnosis import diagnosis_of
 from app.commands.demo_job import training_job
@@ -83,7 +94,7 @@ def _come_up(folder: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 def _follow(hub: Hub, name: str, process: subprocess.Popen[bytes], job: Job) -> None:
-    """Diagnose at each piece of news, as the server does for a page that is open."""
+    """Diagnose whenever new data arrives, as the server does for a page that is open."""
     news = threading.Event()
     stop = hub.listen(lambda _name, _version: news.set())
     while process.poll() is None:
@@ -95,7 +106,7 @@ def _follow(hub: Hub, name: str, process: subprocess.Popen[bytes], job: Job) -> 
 
 def _listen(hub: Hub, name: str, job: Job) -> None:
     diagnosis = diagnosis_of(hub, name)
-    job.said.append((time.time_ns(), said(diagnosis)))
+    job.reported.append((time.time_ns(), scored_parts(diagnosis)))
 
 
 def _step_ms(view: Run) -> dict[int, float]:
@@ -111,7 +122,7 @@ def _marks(view: Run) -> dict[int, int]:
 
 @contextmanager
 def burners(number: int) -> Iterator[None]:
-    """So many processes that compute all the time: other work on this machine."""
+    """This many processes that compute all the time: other work on this machine."""
     context = multiprocessing.get_context("spawn")
     started = [context.Process(target=_burn, daemon=True) for _ in range(number)]
     try:
@@ -139,7 +150,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         def add(name: str, episodes: list[Episode], num_steps: int) -> None:
             jobs.append(run_job(runs / f"{name}-{begun}-{len(jobs)}", episodes, num_steps))
             if not options.json:
-                tell(jobs[-1])
+                print_job(jobs[-1])
 
         add("healthy", [], options.healthy_steps)
         for fault in options.fault:
@@ -176,7 +187,7 @@ def summary(jobs: Sequence[Job], options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def tell(job: Job) -> None:
+def print_job(job: Job) -> None:
     """A line for the job and for each of its episodes, while the others go on."""
     print(
         f"job: {job.num_steps} steps, {job.step_ms:.0f} ms without a fault, load {job.load:.1f} to "

@@ -3,7 +3,7 @@
 python benchmarks/replay.py sample_traces/recorded/slow_rank runs/again [--minutes 5]
 
 The server sees a job that runs, without torch. Each rank publishes what it knows every 0.7 s, as
-the drain thread of the hooks does; a row is known once what it tells of has ended. After the last
+the drain thread of the hooks does; a row is known once what it describes has ended. After the last
 recorded step the steps from the second one on (from a planted fault on, where there is one) come
 again, numbered on, so that it lasts as long as one likes. One JSON line on stdout for each step
 that all ranks have published:
@@ -52,13 +52,13 @@ def _recorded(run_folder: Path, table: str) -> pa.Table | None:
 
 
 def _known_ns(rows: pa.Table) -> np.ndarray:
-    """When a rank knew each row: the end of what it tells of."""
+    """When a rank knew each row: the end of what it describes."""
     names = rows.schema.names
     if "end_ns" in names:
         ended, begun = rows["end_ns"].to_numpy(), rows["enqueue_ns"].to_numpy()
         return np.where(ended >= 0, ended, begun)
     begun = next((rows[name].to_numpy() for name in ("ts_ns", "start_ns") if name in names), None)
-    if begun is None:  # groups: told at once
+    if begun is None:  # groups: known at once
         return np.zeros(rows.num_rows, dtype=np.int64)
     return begun + rows["dur_ns"].to_numpy() if "dur_ns" in names else begun
 

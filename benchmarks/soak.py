@@ -137,7 +137,7 @@ class Counts:
         return round(float(np.polyfit(seconds / 60, mb, 1)[0]), 2)
 
     def rss_means(self, every_s: float) -> str:
-        """Mean memory of each so many seconds, MB."""
+        """Mean memory of each `every_s` seconds, MB."""
         parts: dict[int, list[float]] = defaultdict(list)
         for s, mb in self.rss:
             parts[int(s // every_s)].append(mb)
@@ -149,20 +149,20 @@ async def note_recipes(browser: Browser, url: str) -> dict[str, Recipe]:
     by_name = {}
     for name in PAGES:
         page, recipe = await browser.new_page(), Recipe()
-        asked: list[Ask] = []
+        requests: list[Ask] = []
 
-        def note(request: Request, asked: list[Ask] = asked) -> None:
+        def note(request: Request, requests: list[Ask] = requests) -> None:
             if request.url.startswith(url) and "/assets/" not in request.url:
                 path = request.url.removeprefix(url)
-                asked.append(Ask(request.method, path, request.post_data, time.time_ns()))
+                requests.append(Ask(request.method, path, request.post_data, time.time_ns()))
 
         page.on("request", note)
         await page.goto(f"{url}/run/{RUN}/{name}")
         await page.wait_for_selector("#page:not(.loading)")
         await page.wait_for_timeout(1000)
-        recipe.load, first = list(asked), len(asked)
+        recipe.load, first = list(requests), len(requests)
         await page.wait_for_timeout(WATCH_S * 1000)
-        recipe.news = newest_of_each(asked[first:])
+        recipe.news = newest_of_each(requests[first:])
         by_name[name] = recipe
         await page.close()
     return by_name
@@ -216,7 +216,7 @@ class Client:
         Chromium.
         """
         address = f"{self.url.replace('http', 'ws')}/api/live?run={RUN}"
-        version, said, asked_s = None, None, dict.fromkeys(asks, time.monotonic())
+        version, shown_state, requested_s = None, None, dict.fromkeys(asks, time.monotonic())
         try:
             async with websockets.connect(address, origin=self.url) as socket:
                 self.counts.numbers["sockets opened"] += 1
@@ -227,16 +227,16 @@ class Client:
                         version = answer["version"]
                         self.counts.numbers["news"] += 1
                         now_s, found = time.monotonic(), self.found
-                        is_told = (answer["progress"], answer["state"]) != said
-                        said = answer["progress"], answer["state"]
+                        is_changed = (answer["progress"], answer["state"]) != shown_state
+                        shown_state = answer["progress"], answer["state"]
                         due = [
                             ask
                             for ask in asks
-                            if now_s - asked_s[ask] >= ask.every_s
-                            and (is_told or not ask.output)
+                            if now_s - requested_s[ask] >= ask.every_s
+                            and (is_changed or not ask.output)
                             and ask.output != COUNT
                         ]
-                        asked_s |= dict.fromkeys(due, now_s)
+                        requested_s |= dict.fromkeys(due, now_s)
                         await self.ask_all(due)
                         if self.found != found:
                             await self.ask_all([ask for ask in asks if ask.output == COUNT])
@@ -350,8 +350,8 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         runs.mkdir()
         replay = [sys.executable, str(REPO / "benchmarks" / "replay.py"), str(RECORDED)]
         steps = Path(scratch) / "steps"
-        with steps.open("wb") as told:
-            job = subprocess.Popen([*replay, str(runs / RUN), "--minutes", "600"], stdout=told)
+        with steps.open("wb") as output:
+            job = subprocess.Popen([*replay, str(runs / RUN), "--minutes", "600"], stdout=output)
         server = Server(runs)
         try:
             while not steps.stat().st_size:  # the first step is there

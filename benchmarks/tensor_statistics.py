@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from hook_overhead import asked, conditions
+from hook_overhead import conditions, parsed_options
 from step_overhead import Training
 from timing import in_turns
 
@@ -36,7 +36,7 @@ WAYS = {
     "statistics, steps between": NEVER,
     "statistics, in every step": 1,
 }
-"""Name: statistics every so many steps."""
+"""Name: statistics every this many steps."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _cost(own: list[float], alone: list[float]) -> Cost:
 
 
 def main() -> int:
-    options = asked(__doc__)
+    options = parsed_options(__doc__)
     found = costs(options.rounds)
     around = conditions(options.rounds)
     if options.json:

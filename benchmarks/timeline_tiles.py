@@ -56,7 +56,7 @@ def make_runs(runs: Path) -> None:
 
 def measured(url: str, run: str, asks: int) -> dict[str, dict[str, float]]:
     """Times per kind of window; its name says how the answer was made and of how many spans."""
-    _, _, meta = asked(f"{url}/api/run/{run}/timeline?ranks={LANES[run]}&width={WIDTH_PX}")
+    _, _, meta = fetch(f"{url}/api/run/{run}/timeline?ranks={LANES[run]}&width={WIDTH_PX}")
     begin, end = meta["from"], meta["to"]
     whole = meta["extent"]
     windows = {
@@ -75,13 +75,13 @@ def times(
     for number in range(asks):
         moved = number * max((window[1] - window[0]) // 1000, 1)
         query = f"from={window[0] + moved}&to={window[1] + moved}&width={WIDTH_PX}"
-        took_ms, size, meta = asked(f"{url}/api/run/{run}/timeline?ranks={LANES[run]}&{query}")
+        took_ms, size, meta = fetch(f"{url}/api/run/{run}/timeline?ranks={LANES[run]}&{query}")
         times_ms.append(took_ms)
-    said = f"{name}: {meta['num_spans']:,} spans, {meta['detail']}, {size / 1e3:.0f} kB"
-    return said, spread(times_ms)
+    title = f"{name}: {meta['num_spans']:,} spans, {meta['detail']}, {size / 1e3:.0f} kB"
+    return title, spread(times_ms)
 
 
-def asked(url: str) -> tuple[float, int, dict]:
+def fetch(url: str) -> tuple[float, int, dict]:
     """ms to the last byte, bytes sent, the header of the answer."""
     request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
     begun = time.perf_counter()

@@ -128,18 +128,18 @@ class Sender:
                 raise Broken
             connection.send(self.content(at, min(PIECE_BYTES, end - at)))
         answer = connection.getresponse()
-        said = answer.read()
+        body = answer.read()
         if answer.status != 204:
-            raise SystemExit(f"PATCH at {begin}: {answer.status} {said.decode()}")
+            raise SystemExit(f"PATCH at {begin}: {answer.status} {body.decode()}")
         return int(answer.headers["Upload-Offset"])
 
     def end(self) -> tuple[dict[str, Any], float]:
         """The result of the import, and how long it took."""
         begun_s = time.perf_counter()
         while True:
-            told = self.ask("GET", self.url)
-            if told["state"] in ("done", "failed"):
-                return told, time.perf_counter() - begun_s
+            status = self.ask("GET", self.url)
+            if status["state"] in ("done", "failed"):
+                return status, time.perf_counter() - begun_s
             time.sleep(0.1)
 
     def wait_for_index(self, run: str) -> None:
@@ -159,10 +159,10 @@ def measured(server: Server, sender: Sender, num_breaks: int) -> dict[str, Any]:
     with watched(server.pid) as memory:
         took_s = sender.send(breaks)
         sending_mb = memory.server_mb
-        told, import_s = sender.end()
+        status, import_s = sender.end()
         import_mb = memory.server_mb
-        if told["run"]:
-            sender.wait_for_index(told["run"])
+        if status["run"]:
+            sender.wait_for_index(status["run"])
     return {
         "MB sent": round(sender.num_bytes / 1e6),
         "connections broken": num_breaks,
@@ -173,7 +173,7 @@ def measured(server: Server, sender: Sender, num_breaks: int) -> dict[str, Any]:
         "server MB peak, with index": round(memory.server_mb, 1),
         "readers MB peak": round(memory.readers_mb, 1),
         "import s": round(import_s, 1),
-        "ended": told["run"] or told["error"][:60],
+        "ended": status["run"] or status["error"][:60],
     }
 
 

@@ -70,21 +70,21 @@ def ended(forks: Sequence[Fork], seconds: float = 240.0) -> list[Ended]:
         one.process.join(_ABORT_S)
         one.process.kill()
         one.process.join()
-    found = [
+    ends = [
         Ended(one.process.exitcode, one.out.read_text("utf-8"), one.err.read_text("utf-8"))
         for one in forks
     ]
-    told = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
-    assert not hung, f"{len(hung)} of {len(forks)} hung for {seconds} s\n{told}"
-    return found
+    errors = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(ends))
+    assert not hung, f"{len(hung)} of {len(forks)} hung for {seconds} s\n{errors}"
+    return ends
 
 
 def succeeded(forks: Sequence[Fork], seconds: float = 240.0) -> list[Ended]:
     """As `ended`; AssertionError, too, where one fails."""
-    found = ended(forks, seconds)
-    told = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(found))
-    assert all(one.code == 0 for one in found), told
-    return found
+    ends = ended(forks, seconds)
+    errors = "\n".join(f"process {n} ended with {e.code}:\n{e.err}" for n, e in enumerate(ends))
+    assert all(one.code == 0 for one in ends), errors
+    return ends
 
 
 def _family(pid: int) -> list[int]:

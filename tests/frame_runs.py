@@ -81,7 +81,7 @@ def next_tokens_run(folder: Path) -> RunBuilder:
     for rank in range(2):
         logits, half = np.zeros((NUM_TOKENS, 4)), range(4 * rank, 4 * rank + 4)
         _add(run, rank, STEPS[0], "logits", -1, -1, logits.astype(np.float32))
-        told = np.array([[0, 0, np.log(4), 0 if one in half else np.nan] for one, _ in true])
+        known_part = np.array([[0, 0, np.log(4), 0 if one in half else np.nan] for one, _ in true])
         each = [named for one in true for named in (half[0], half[1], None, one)]
         _add(
             run,
@@ -90,7 +90,7 @@ def next_tokens_run(folder: Path) -> RunBuilder:
             "vocabulary_part",
             -1,
             -1,
-            told.astype(np.float32),
+            known_part.astype(np.float32),
             labels=each,
             shard=f"tp={rank} of 2",
         )

@@ -19,7 +19,7 @@ NUM_HEADS, LOUD_HEAD = 4, 2
 
 
 def health_run(folder: Path, tokens: float | None = None) -> RunBuilder:
-    """Two pipeline stages of three layers each; `tokens` of a step, as each rank tells them."""
+    """Two pipeline stages of three layers each; `tokens` of a step, as each rank logs them."""
     run = RunBuilder(folder, 2, ParallelLayout.from_sizes(pp=2))
     random = np.random.default_rng(3)
     for step in range(0, NUM_STEPS * EVERY, EVERY):
@@ -69,7 +69,7 @@ def _add(
     run: RunBuilder, rank: int, step: int, tensor: str, layer: int, name: str, values: np.ndarray
 ) -> None:
     values = values.astype(np.float32)
-    found = statistics(values, values.size, float(np.abs(values).max()))
+    computed = statistics(values, values.size, float(np.abs(values).max()))
     run.add(
         "tensor_stats",
         rank,
@@ -80,5 +80,5 @@ def _add(
         layer=layer,
         name=name,
         shard="whole",
-        **found,
+        **computed,
     )

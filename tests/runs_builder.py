@@ -153,7 +153,7 @@ class RunBuilder:
         self.add("steps", rank, step, start_ns=begin_ns, dur_ns=end_ns - begin_ns, **values)
 
     def group(self, group_id: int, ranks: list[int], axis: str, attempt: int = 0) -> None:
-        """A group, told by each of its members."""
+        """A group, recorded by each of its members."""
         for rank in ranks:
             self.add(
                 "groups",

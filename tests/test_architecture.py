@@ -1,6 +1,6 @@
 """docs/architecture.md: each numbered list is a trip through files, each step linked to the next.
 
-Two files of neighbouring steps are linked where one imports the other. A step that says "over
+Two files of neighbouring steps are linked where one imports the other. A step with "over
 `WORD`" crosses a border between processes or languages: both files spell the word, in a string or
 as a name.
 """
@@ -162,7 +162,7 @@ ROUTE, LOAD = "app/routes/timeline.py", "assets/timeline/lanes/tile_loader.mjs"
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "problems"),
     [
         ([Step(RECORDER), Step(DRAIN)], []),
         ([Step(DRAIN), Step(RECORDER)], []),
@@ -177,8 +177,8 @@ ROUTE, LOAD = "app/routes/timeline.py", "assets/timeline/lanes/tile_loader.mjs"
         ([Step(ROUTE), Step(LOAD, "Dat")], [f"{ROUTE} and {LOAD} does not spell Dat"]),
     ],
 )
-def test_a_broken_link_is_found(steps: list[Step], said: list[str]) -> None:
-    assert broken_links(steps) == said
+def test_a_broken_link_is_found(steps: list[Step], problems: list[str]) -> None:
+    assert broken_links(steps) == problems
 
 
 def test_a_word_in_a_comment_or_docstring_is_not_code(tmp_path: Path) -> None:

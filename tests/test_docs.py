@@ -1,4 +1,4 @@
-"""The documentation says what the code has, no more and no less."""
+"""The documentation lists what the code has, no more and no less."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def finding(kind: str, rank: int, first: int, last: int = 99) -> dict[str, objec
     return {"kind": kind, "ranks": (rank,), "steps": (first, last), "stages": ()}
 
 
-def scored(*said: tuple[float, dict[str, object]]) -> tuple[Job, Episode]:
+def scored(*reports: tuple[float, dict[str, object]]) -> tuple[Job, Episode]:
     episode = Episode("late-rank", "loud", 5, 20, 29)
-    job = Job([episode], said=[(int((1 + s) * 1e9), [one]) for s, one in said])
+    job = Job([episode], reported=[(int((1 + s) * 1e9), [report]) for s, report in reports])
     score(job, STEPS, MARKS)
     return job, episode
 
@@ -53,17 +53,17 @@ def test_the_first_right_alert_counts_from_the_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [finding("launch_skew", 4, 20), finding("slow_worker", 5, 20)], ids=["rank", "kind"]
+    "report", [finding("launch_skew", 4, 20), finding("slow_worker", 5, 20)], ids=["rank", "kind"]
 )
-def test_another_rank_or_kind_is_not_right(said: dict[str, object]) -> None:
-    _, episode = scored((3, said))
+def test_another_rank_or_kind_is_not_right(report: dict[str, object]) -> None:
+    _, episode = scored((3, report))
     assert episode.delay_s is None
     assert len(episode.also) == 1
     assert row_of("late-rank", "loud", [episode])["delay_p50_s"] is None
 
 
 @pytest.mark.parametrize(("first", "last"), [(4, 9), (40, 50)])
-def test_what_is_said_of_other_steps_is_a_false_alarm(first: int, last: int) -> None:
+def test_a_finding_about_other_steps_is_a_false_alarm(first: int, last: int) -> None:
     job, episode = scored((3, finding("launch_skew", 5, first, last)))
     assert (episode.delay_s, episode.also) == (None, set())
     assert job.false == [f"launch_skew [5] from step {first}"]
@@ -75,8 +75,8 @@ def test_a_plan_is_what_the_job_takes(fault: str) -> None:
     for before, after in pairwise(episodes):
         assert after.first - before.last > OFF_STEPS
     for episode in episodes:
-        told = Fault.parse(episode.text)
-        assert (told.rank, told.first_step, told.last_step) == (
+        parsed = Fault.parse(episode.text)
+        assert (parsed.rank, parsed.first_step, parsed.last_step) == (
             episode.rank,
             episode.first,
             episode.last,

@@ -48,8 +48,8 @@ def generated(job: MegatronJob) -> tuple[pa.Table, Sizes]:
 
 
 def expected(trial: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((STRAGGLER_TRACES / "expected.json").read_text())[trial]
-    return found
+    content: dict[str, Any] = json.loads((STRAGGLER_TRACES / "expected.json").read_text())[trial]
+    return content
 
 
 def check_against(answer: dict[str, Any], trial: str, heat_map: list[list[float]]) -> int:
@@ -99,7 +99,7 @@ def check_against(answer: dict[str, Any], trial: str, heat_map: list[list[float]
             assert other == pytest.approx(one, **tolerance), name
             seen += 1
 
-    left_out = {"steps", "step_S_min", "step_S_max"}  # told by no key of --json
+    left_out = {"steps", "step_S_min", "step_S_max"}  # in no key of --json
     assert set(wanted) == set(own) | left_out
     for key, value in own.items():
         walk(wanted[key], value, key)

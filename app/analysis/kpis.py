@@ -29,8 +29,8 @@ def kpis_of(
 ) -> tuple[Kpi, ...]:
     """Tiles of a view's run; raises UserError.
 
-    What was measured is cached until the run has news. Which ranks are heard depends on the clock
-    as well, and just when a job hangs there is no news: that is read again each second.
+    What was measured is cached until the run has news. Which ranks are reporting depends on the
+    clock as well, and just when a job hangs there is no news: that is read again each second.
     """
     assert view.run is not None
     scope = scope_of(diagnosis_of(hub, view.run, view.attempt, stop), view)

@@ -80,7 +80,7 @@ class RunBoard:
         return [run_row(card, now_ns) for card in shown]
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
-        """Stop reading after the run at hand; a thread killed inside DuckDB ends the process."""
+        """Stop reading after the current run; a thread killed inside DuckDB ends the process."""
         with self._wake:
             self._closed = True
             self._stop()

@@ -59,4 +59,4 @@ def _print(run: Run, preview: LayoutPreview | None, as_json: bool) -> None:
     for rank, coords in preview.places if preview else ():
         print(f"rank {rank:<5}" + " ".join(f"{axis} {index}" for axis, index in coords.items()))
     if preview:
-        print(preview.groups_said)
+        print(preview.groups_note)

@@ -273,7 +273,7 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
             about = about_of(hub, view) if view.run is not None else None
         except UserError as error:  # the run is being deleted: the page says so when opened again
             raise PreventUpdate from error
-        told = news or {}
-        if about is None or told.get("shown") == key_of(about):
+        shown = news or {}
+        if about is None or shown.get("shown") == key_of(about):
             raise PreventUpdate
-        return about_panel(about, told.get("open")), unaligned_note(about.clocks)
+        return about_panel(about, shown.get("open")), unaligned_note(about.clocks)

@@ -28,7 +28,7 @@ def outstanding(found: Recorded, view: View) -> Component | None:
     )
     return html.Section(
         [
-            html.Header([html.H2("Where each group stands"), html.Span(apart_said(fronts))]),
+            html.Header([html.H2("Where each group stands"), html.Span(apart_note(fronts))]),
             html.Div(table, className="scroll"),
         ],
         className="panel picture outstanding",
@@ -41,7 +41,7 @@ def open_fronts(found: Recorded) -> list[Front]:
     return [f for f in found.fronts if f.seq is not None and (f.num_members or 2) > 1]
 
 
-def apart_said(fronts: Sequence[Front]) -> str:
+def apart_note(fronts: Sequence[Front]) -> str:
     """How many of the groups do not stand together, and how many are not shown."""
     apart = sum(front.is_apart for front in fronts)
     rest = len(fronts) - MOST_GROUPS

@@ -7,12 +7,12 @@ from dash.development.base_component import Component
 
 from app.runs.hub import Hub
 from app.view_state import View
-from app.views.whatif.analysis import can_tell
+from app.views.whatif.analysis import can_replay
 
 
 def has_data(hub: Hub, run: str) -> bool:
     """Whether a run records what a replay needs."""
-    return hub.cache.get(run, "can tell what-if", lambda run, _: can_tell(run))
+    return hub.cache.get(run, "can replay", lambda run, _: can_replay(run))
 
 
 def render(hub: Hub, view: View) -> Component:

@@ -26,7 +26,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.routes.context import RouteContext
-from app.routes.ranks import Asked
+from app.routes.ranks import Parameters
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
@@ -43,7 +43,7 @@ from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.schema import TENSORS
 
-Compute = Callable[[Asked, Stop], Response]
+Compute = Callable[[Parameters, Stop], Response]
 
 _PATH = "/api/run/{run}/model/"
 _MOST_WIDE = 4096
@@ -56,31 +56,31 @@ class _Answers:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    def recorded(self, asked: Asked, _stop: Stop) -> Response:
-        return JSONResponse(recorded(self._hub.run(asked.run), asked.whole("attempt")))
+    def recorded(self, params: Parameters, _stop: Stop) -> Response:
+        return JSONResponse(recorded(self._hub.run(params.run), params.whole("attempt")))
 
-    def health(self, asked: Asked, stop: Stop) -> Response:
-        tensors = self._map(asked, stop)
-        statistic = statistic_of(tensors.tensor, asked.text("statistic"))
-        height, axis = asked.whole("height", 600) or 0, self._axis(asked, stop)
-        arrays, meta = drawn(tensors, statistic, height, _width(asked), axis)
+    def health(self, params: Parameters, stop: Stop) -> Response:
+        tensors = self._map(params, stop)
+        statistic = statistic_of(tensors.tensor, params.text("statistic"))
+        height, axis = params.whole("height", 600) or 0, self._axis(params, stop)
+        arrays, meta = drawn(tensors, statistic, height, _width(params), axis)
         return Response(pack_arrays(arrays, meta), media_type=MEDIA_TYPE)
 
-    def histogram(self, asked: Asked, stop: Stop) -> Response:
-        found = self._map(asked, stop)
-        key = asked.text("row")
+    def histogram(self, params: Parameters, stop: Stop) -> Response:
+        found = self._map(params, stop)
+        key = params.text("row")
         row = next((row for row in found.rows if row.key == key), None)
         if row is None or row.head >= 0:
             raise UserError(f"{found.tensor} has no histogram of {key[:40]!r}; choose a layer")
-        attempt, steps, width = asked.whole("attempt"), asked.pair("steps"), _width(asked)
-        axis = self._axis(asked, stop)
+        attempt, steps, width = params.whole("attempt"), params.pair("steps"), _width(params)
+        axis = self._axis(params, stop)
 
         def compute(run: Run, stop: Stop | None) -> bytes:
             now = axis and step_axes(run, attempt, stop)[axis.name]
             return pack_arrays(*histogram(run, found.tensor, row, attempt, steps, width, now, stop))
 
         content = self._hub.cache.get(
-            asked.run,
+            params.run,
             ("tensor histogram", found.tensor, key, attempt, steps, width, axis and axis.name),
             compute,
             STALE_WHILE_REVALIDATE,
@@ -88,30 +88,30 @@ class _Answers:
         )
         return Response(content, media_type=MEDIA_TYPE)
 
-    def axes(self, asked: Asked, stop: Stop) -> Response:
-        axes = self._axes(asked, stop)
+    def axes(self, params: Parameters, stop: Stop) -> Response:
+        axes = self._axes(params, stop)
         return JSONResponse({"axes": [axis.to_json() for axis in axes.values()]})
 
-    def _axes(self, asked: Asked, stop: Stop) -> dict[str, Axis]:
-        attempt = asked.whole("attempt")
+    def _axes(self, params: Parameters, stop: Stop) -> dict[str, Axis]:
+        attempt = params.whole("attempt")
         return self._hub.cache.get(
-            asked.run,
+            params.run,
             ("step axes", attempt),
             lambda run, stop: step_axes(run, attempt, stop),
             STALE_WHILE_REVALIDATE,
             stop,
         )
 
-    def _axis(self, asked: Asked, stop: Stop) -> Axis | None:
+    def _axis(self, params: Parameters, stop: Stop) -> Axis | None:
         """The requested axis; None for steps, and for one that the run does not have."""
-        name = axis_named(asked.text("axis"))
-        axis = None if name == STEP else self._axes(asked, stop)[name]
+        name = axis_named(params.text("axis"))
+        axis = None if name == STEP else self._axes(params, stop)[name]
         return None if axis is None or axis.why_not else axis
 
-    def frames(self, asked: Asked, stop: Stop) -> Response:
-        attempt = asked.whole("attempt")
+    def frames(self, params: Parameters, stop: Stop) -> Response:
+        attempt = params.whole("attempt")
         found = self._hub.cache.get(
-            asked.run,
+            params.run,
             ("frames", attempt),
             lambda run, stop: frames.frame_index(run, attempt, stop),
             STALE_WHILE_REVALIDATE,
@@ -119,35 +119,39 @@ class _Answers:
         )
         return JSONResponse(found, headers=_NO_STORE)
 
-    def tiles(self, asked: Asked, stop: Stop) -> Response:
-        height, width = asked.whole("height", 48) or 0, asked.whole("width", 48) or 0
-        made = frames.tiles(self._hub.run(asked.run), _wanted(asked), height, width, stop)
+    def tiles(self, params: Parameters, stop: Stop) -> Response:
+        height, width = params.whole("height", 48) or 0, params.whole("width", 48) or 0
+        made = frames.tiles(self._hub.run(params.run), _wanted(params), height, width, stop)
         return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
 
-    def frame(self, asked: Asked, stop: Stop) -> Response:
-        frame = frames.frame(self._hub.run(asked.run), _wanted(asked), stop)
+    def frame(self, params: Parameters, stop: Stop) -> Response:
+        frame = frames.frame(self._hub.run(params.run), _wanted(params), stop)
         return Response(frame.encode(), media_type="application/octet-stream", headers=_NO_STORE)
 
-    def states(self, asked: Asked, stop: Stop) -> Response:
-        wanted, unit = replace(_wanted(asked), layer=None), bool(asked.text("unit"))
-        kind = asked.text("axes", "first")
+    def states(self, params: Parameters, stop: Stop) -> Response:
+        wanted, unit = replace(_wanted(params), layer=None), bool(params.text("unit"))
+        kind = params.text("axes", "first")
         step = wanted.step if kind == "own" else None
         axes = self._hub.cache.get(
-            asked.run,
+            params.run,
             ("hidden-state axes", kind, wanted.attempt, wanted.what, wanted.sample, step, unit),
             lambda run, stop: hidden_states.axes_of(run, wanted, kind, unit, stop),
             STALE_WHILE_REVALIDATE,
             stop,
         )
-        made = hidden_states.projection(self._hub.run(asked.run), wanted, axes, unit, stop)
+        made = hidden_states.projection(self._hub.run(params.run), wanted, axes, unit, stop)
         return Response(pack_arrays(*made), media_type=MEDIA_TYPE, headers=_NO_STORE)
 
-    def _map(self, asked: Asked, stop: Stop) -> TensorMap:
-        tensor, attempt, steps = asked.text("tensor"), asked.whole("attempt"), asked.pair("steps")
+    def _map(self, params: Parameters, stop: Stop) -> TensorMap:
+        tensor, attempt, steps = (
+            params.text("tensor"),
+            params.whole("attempt"),
+            params.pair("steps"),
+        )
         if tensor not in (*TENSORS, HEADS):
             raise UserError(f"tensor is {tensor[:40]!r}; give one of {', '.join(TENSORS)}, {HEADS}")
         return self._hub.cache.get(
-            asked.run,
+            params.run,
             ("tensor map", tensor, attempt, steps),
             lambda run, stop: tensor_map(run, tensor, attempt, steps, stop),
             STALE_WHILE_REVALIDATE,
@@ -155,29 +159,29 @@ class _Answers:
         )
 
 
-def _wanted(asked: Asked) -> frames.Wanted:
-    step = asked.whole("step")
+def _wanted(params: Parameters) -> frames.Wanted:
+    step = params.whole("step")
     if step is None:
         raise UserError("step is missing; give the number of a step")
     return frames.Wanted(
-        asked.text("what"),
+        params.text("what"),
         step,
-        asked.whole("attempt"),
-        _index(asked, "layer"),
-        _index(asked, "head"),
-        _index(asked, "sample"),
-        asked.text("name") or None,
-        asked.text("shard") or None,
+        params.whole("attempt"),
+        _index(params, "layer"),
+        _index(params, "head"),
+        _index(params, "sample"),
+        params.text("name") or None,
+        params.text("shard") or None,
     )
 
 
-def _index(asked: Asked, name: str) -> int | None:
+def _index(params: Parameters, name: str) -> int | None:
     """A whole number from -1, which means none."""
-    return -1 if asked.text(name) == "-1" else asked.whole(name)
+    return -1 if params.text(name) == "-1" else params.whole(name)
 
 
-def _width(asked: Asked) -> int:
-    return min(asked.whole("width", 1200) or 0, _MOST_WIDE)
+def _width(params: Parameters) -> int:
+    return min(params.whole("width", 1200) or 0, _MOST_WIDE)
 
 
 def routes(context: RouteContext) -> list[Route]:
@@ -195,6 +199,8 @@ def routes(context: RouteContext) -> list[Route]:
 def _route(name: str, compute: Compute, role: Role) -> Route:
     async def handle(request: Request) -> Response:
         require(request, role)
-        return await answer(request, lambda stop: compute(Asked(request), stop), lambda made: made)
+        return await answer(
+            request, lambda stop: compute(Parameters(request), stop), lambda made: made
+        )
 
     return Route(_PATH + name, handle)

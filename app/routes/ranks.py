@@ -39,7 +39,7 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 Pair = tuple[int, int]
-Compute = Callable[["Asked", Stop | None], Any]
+Compute = Callable[["Parameters", Stop | None], Any]
 
 _PATH = "/api/run/{run}/ranks/"
 _STATES_EVERY_S = 1.0
@@ -48,7 +48,7 @@ NO_STEPS = (0, -1)
 """Window of a run without finished steps."""
 
 
-class Asked:
+class Parameters:
     """The parameters of a request; raises UserError with a sentence for invalid ones."""
 
     def __init__(self, request: Request) -> None:
@@ -88,70 +88,70 @@ class _Answers:
         self._hub = hub
         self._maps = Maps(hub)
 
-    def layout(self, asked: Asked, stop: Stop) -> bytes:
-        ranks = places(self._hub.run(asked.run), asked.whole("attempt"), stop)
+    def layout(self, params: Parameters, stop: Stop) -> bytes:
+        ranks = places(self._hub.run(params.run), params.whole("attempt"), stop)
         return pack_arrays(grids.layout_arrays(ranks), grids.layout_meta(ranks))
 
-    def grid(self, asked: Asked, stop: Stop) -> bytes:
-        grid = self._values(asked, metric_of(asked.text("metric")), stop)
+    def grid(self, params: Parameters, stop: Stop) -> bytes:
+        grid = self._values(params, metric_of(params.text("metric")), stop)
         nothing = "No step times were recorded: ranks and groups only."
-        return pack_arrays(grid.arrays(), grid.meta() | self._nothing(asked, nothing))
+        return pack_arrays(grid.arrays(), grid.meta() | self._nothing(params, nothing))
 
-    def hosts(self, asked: Asked, stop: Stop) -> bytes:
-        grid = self._values(asked, metric_of(asked.text("metric")), stop)
-        hosts = host_maps.host_map(grid, asked.whole("height", 600) or 1)
-        meta = {**hosts.meta(), **grid.meta()} | self._nothing(asked, NO_COMPARISON)
+    def hosts(self, params: Parameters, stop: Stop) -> bytes:
+        grid = self._values(params, metric_of(params.text("metric")), stop)
+        hosts = host_maps.host_map(grid, params.whole("height", 600) or 1)
+        meta = {**hosts.meta(), **grid.meta()} | self._nothing(params, NO_COMPARISON)
         return pack_arrays(hosts.arrays(), meta)
 
-    def heat(self, asked: Asked, stop: Stop) -> bytes:
+    def heat(self, params: Parameters, stop: Stop) -> bytes:
         part = None
-        if asked.text("quick"):
-            metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-            part = self._maps.part(asked.run, metric, attempt, stop)
-        whole, is_cut = (part, False) if part else self._whole(asked, stop)
+        if params.text("quick"):
+            metric, attempt = metric_of(params.text("metric")), params.whole("attempt")
+            part = self._maps.part(params.run, metric, attempt, stop)
+        whole, is_cut = (part, False) if part else self._whole(params, stop)
         heat_map = heat_maps.heat_map(
             whole,
-            asked.text("order", "rank"),
-            asked.pair("rows"),
-            asked.pair("steps"),
-            asked.whole("height", 600) or 0,
-            asked.whole("width", 1200) or 0,
+            params.text("order", "rank"),
+            params.pair("rows"),
+            params.pair("steps"),
+            params.whole("height", 600) or 0,
+            params.whole("width", 1200) or 0,
         )
         meta = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
-        meta |= self._nothing(asked, NO_COMPARISON)
+        meta |= self._nothing(params, NO_COMPARISON)
         return pack_arrays(heat_map.arrays(), {**heat_map.meta(), **meta})
 
-    def _nothing(self, asked: Asked, sentence: str) -> dict[str, str]:
-        return {"nothing": grids.why_no_steps(self._hub.run(asked.run), sentence)}
+    def _nothing(self, params: Parameters, sentence: str) -> dict[str, str]:
+        return {"nothing": grids.why_no_steps(self._hub.run(params.run), sentence)}
 
-    def cell(self, asked: Asked, stop: Stop) -> Any:
-        whole, _ = self._whole(asked, stop)
-        order, rows, steps = asked.text("order", "rank"), asked.pair("rows"), asked.pair("steps")
+    def cell(self, params: Parameters, stop: Stop) -> Any:
+        whole, _ = self._whole(params, stop)
+        order, rows, steps = params.text("order", "rank"), params.pair("rows"), params.pair("steps")
         cell = heat_maps.furthest_cell(whole, order, rows, steps)
         return None if cell is None else asdict(cell)
 
-    def worst(self, asked: Asked, stop: Stop) -> Any:
-        cells = heat_maps.worst_cells(self._whole(asked, stop)[0], asked.pair("steps"))
+    def worst(self, params: Parameters, stop: Stop) -> Any:
+        cells = heat_maps.worst_cells(self._whole(params, stop)[0], params.pair("steps"))
         return {"cells": [asdict(cell) for cell in cells]}
 
-    def table(self, asked: Asked, stop: Stop) -> Any:
-        attempt = asked.whole("attempt")
-        steps = self._steps(asked, attempt)
+    def table(self, params: Parameters, stop: Stop) -> Any:
+        attempt = params.whole("attempt")
+        steps = self._steps(params, attempt)
 
         def compute(run: Run, stop: Stop | None) -> Any:
-            slow = self._values(asked, METRICS[DEFAULT], stop)
+            slow = self._values(params, METRICS[DEFAULT], stop)
             return tables.rank_rows(run, attempt, steps, slow, stop)
 
         key = ("rank table", attempt, steps)
-        rows = self._hub.cache.get(asked.run, key, compute, stop=stop)
+        rows = self._hub.cache.get(params.run, key, compute, stop=stop)
         return tables.page(
             rows,
-            self._states(asked.run),
-            asked.text("sort", "slowdown"),
-            asked.text("dir", "desc"),
-            asked.text("filter"),
-            asked.whole("page", 0) or 0,
-            asked.whole("rank"),
+            self._states(params.run),
+            params.text("sort", "slowdown"),
+            params.text("dir", "desc"),
+            params.text("filter"),
+            params.whole("page", 0) or 0,
+            params.whole("rank"),
         ) | {"steps": None if steps == NO_STEPS else list(steps)}
 
     def _states(self, run: str) -> dict[int, str]:
@@ -159,26 +159,26 @@ class _Answers:
             run, "rank states", lambda run, _: run.rank_states(), max_age(_STATES_EVERY_S)
         )
 
-    def metrics(self, _asked: Asked, _stop: Stop) -> Any:
+    def metrics(self, _params: Parameters, _stop: Stop) -> Any:
         return {"metrics": [metric.to_json() for metric in METRICS.values()]}
 
-    def _values(self, asked: Asked, metric: Metric, stop: Stop) -> grids.Grid:
-        attempt = asked.whole("attempt")
-        steps = self._steps(asked, attempt)
+    def _values(self, params: Parameters, metric: Metric, stop: Stop) -> grids.Grid:
+        attempt = params.whole("attempt")
+        steps = self._steps(params, attempt)
 
         def compute(_run: Run, stop: Stop | None) -> grids.Grid:
-            return grids.grid(self._maps.some(asked.run, metric, attempt, steps, stop))
+            return grids.grid(self._maps.some(params.run, metric, attempt, steps, stop))
 
         key = ("grid of ranks", metric.name, attempt, steps)
-        return self._hub.cache.get(asked.run, key, compute, stop=stop)
+        return self._hub.cache.get(params.run, key, compute, stop=stop)
 
-    def _steps(self, asked: Asked, attempt: int | None) -> Steps:
-        return asked.pair("steps") or last_steps(self._hub.run(asked.run), attempt) or NO_STEPS
+    def _steps(self, params: Parameters, attempt: int | None) -> Steps:
+        return params.pair("steps") or last_steps(self._hub.run(params.run), attempt) or NO_STEPS
 
-    def _whole(self, asked: Asked, stop: Stop) -> tuple[Cells, bool]:
-        metric, attempt = metric_of(asked.text("metric")), asked.whole("attempt")
-        steps = asked.pair("steps") or asked.pair("near")
-        return self._maps.whole(asked.run, metric, attempt, steps, stop)
+    def _whole(self, params: Parameters, stop: Stop) -> tuple[Cells, bool]:
+        metric, attempt = metric_of(params.text("metric")), params.whole("attempt")
+        steps = params.pair("steps") or params.pair("near")
+        return self._maps.whole(params.run, metric, attempt, steps, stop)
 
 
 def routes(context: RouteContext) -> list[Route]:
@@ -193,15 +193,15 @@ def routes(context: RouteContext) -> list[Route]:
     ]
 
 
-def _prefetched(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) -> Route:
+def _prefetched(hub: Hub, name: str, compute: Callable[[Parameters, Stop], bytes]) -> Route:
     async def handle(request: Request) -> Response:
         if request.query_params.get("quick"):  # a part, until the whole map is available
-            return await answer(request, lambda stop: compute(Asked(request), stop), _arrays)
+            return await answer(request, lambda stop: compute(Parameters(request), stop), _arrays)
         return await answer_prefetched(
             request,
             hub,
             f"ranks/{name}",
-            lambda _run, stop: compute(Asked(request), stop),
+            lambda _run, stop: compute(Parameters(request), stop),
             MEDIA_TYPE,
         )
 
@@ -210,7 +210,7 @@ def _prefetched(hub: Hub, name: str, compute: Callable[[Asked, Stop], bytes]) ->
 
 def _plain(name: str, compute: Compute) -> Route:
     async def handle(request: Request) -> Response:
-        return await answer(request, lambda stop: compute(Asked(request), stop), JSONResponse)
+        return await answer(request, lambda stop: compute(Parameters(request), stop), JSONResponse)
 
     return Route(_PATH + name, handle)
 

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.routes.context import RouteContext
-from app.routes.ranks import Asked
+from app.routes.ranks import Parameters
 from app.runs.answer_store import Cached
 from app.runs.hub import Hub
 from app.runs.policies import min_age
@@ -29,7 +29,7 @@ from app.web.arrays import MEDIA_TYPE, pack_arrays
 from diagnosis.whatif.causes import causes
 from ingest.stopping import Stop
 
-Compute = Callable[[Asked, Stop], Response]
+Compute = Callable[[Parameters, Stop], Response]
 
 NEW_EVERY_S = 5.0
 _PATH = "/api/run/{run}/what-if"
@@ -41,40 +41,40 @@ class _Answers:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
-    def numbers(self, asked: Asked, stop: Stop) -> Response:
-        cached = self._analysis(asked, stop)
+    def numbers(self, params: Parameters, stop: Stop) -> Response:
+        cached = self._analysis(params, stop)
         analysis = cached.value
         content = _refused(analysis) if isinstance(analysis, Refusal) else numbers(analysis)
-        is_outdated = self._hub.version(asked.run) > cached.version
+        is_outdated = self._hub.version(params.run) > cached.version
         return JSONResponse(content | {"is_outdated": is_outdated})
 
-    def causes(self, asked: Asked, stop: Stop) -> Response:
-        cached = self._analysis(asked, stop)
+    def causes(self, params: Parameters, stop: Stop) -> Response:
+        cached = self._analysis(params, stop)
         analysis = cached.value
         if isinstance(analysis, Refusal):
             return JSONResponse(_refused(analysis))
         named = self._hub.cache.get(
-            asked.run,
-            ("what-if causes", cached.version, _scope(asked)),
+            params.run,
+            ("what-if causes", cached.version, _scope(params)),
             lambda _run, stop: causes(analysis.prepared, lambda: stop_here(stop)),
             min_age(NEW_EVERY_S),
             stop,
         )
         return JSONResponse(causes_json(named, analysis))
 
-    def replay(self, asked: Asked, stop: Stop) -> Response:
-        analysis = self._analysis(asked, stop).value
+    def replay(self, params: Parameters, stop: Stop) -> Response:
+        analysis = self._analysis(params, stop).value
         if isinstance(analysis, Refusal):
             return Response(pack_arrays({}, _refused(analysis)), media_type=MEDIA_TYPE)
-        cell = cell_of(self._hub.run(asked.run), analysis, asked.whole("rank"))
+        cell = cell_of(self._hub.run(params.run), analysis, params.whole("rank"))
         stop_here(stop)
-        made = replayed(analysis, asked.whole("step"), cell)
+        made = replayed(analysis, params.whole("step"), cell)
         return Response(pack_arrays(made.arrays, made.meta), media_type=MEDIA_TYPE)
 
-    def _analysis(self, asked: Asked, stop: Stop) -> Cached[Answer | Refusal]:
-        attempt, steps = _scope(asked)
+    def _analysis(self, params: Parameters, stop: Stop) -> Cached[Answer | Refusal]:
+        attempt, steps = _scope(params)
         return self._hub.cache.fetch(
-            asked.run,
+            params.run,
             ("what-if", attempt, steps),
             lambda run, stop: whatif_or_refusal(run, attempt, steps, stop),
             min_age(NEW_EVERY_S),
@@ -82,9 +82,9 @@ class _Answers:
         )
 
 
-def _scope(asked: Asked) -> tuple[int | None, Steps | None]:
+def _scope(params: Parameters) -> tuple[int | None, Steps | None]:
     """The requested attempt and steps."""
-    return asked.whole("attempt"), asked.pair("steps")
+    return params.whole("attempt"), params.pair("steps")
 
 
 def _refused(refusal: Refusal) -> dict[str, object]:
@@ -99,7 +99,7 @@ def routes(context: RouteContext) -> list[Route]:
     def route(path: str, compute: Compute) -> Route:
         async def handle(request: Request) -> Response:
             return await answer(
-                request, lambda stop: compute(Asked(request), stop), lambda made: made, queue
+                request, lambda stop: compute(Parameters(request), stop), lambda made: made, queue
             )
 
         return Route(_PATH + path, handle)

@@ -111,7 +111,7 @@ USES: dict[str, Use] = {
     "strip": _prefetch("pages ask for it at each piece of news", "routes/overview.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
-    "can tell what-if": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
+    "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),
     "breakdown": _fresh("one table per attempt and steps", "components/breakdown.py"),

@@ -10,7 +10,7 @@ from functools import cache
 from markupsafe import Markup
 
 from app.components.kpi_tiles import line_svg, pooled
-from app.components.outstanding import HEAD, MOST_GROUPS, apart_said, front_texts
+from app.components.outstanding import HEAD, MOST_GROUPS, apart_note, front_texts
 from app.share.bundle import bundle, from_folder
 from app.share.collected_view import CollectedView
 from app.share.markup import joined, tag
@@ -257,7 +257,7 @@ def _fronts(collected: CollectedView) -> Markup:
             )
         )
     table = tag("table", tag("thead", head), tag("tbody", *rows))
-    about = tag("span", apart_said(collected.fronts), class_="quiet")
+    about = tag("span", apart_note(collected.fronts), class_="quiet")
     title = "Where each group stands"
     return tag(
         "section",

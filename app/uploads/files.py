@@ -1,6 +1,6 @@
 """The files of one upload: a list of names and sizes, and one stream of bytes that fills them.
 
-The stream is the contents of the files one after the other. The sizes on disk tell how much of it
+The stream is the contents of the files one after the other. The sizes on disk show how much of it
 has arrived, so that no byte is lost or counted twice when a connection or the server ends at any
 moment.
 """

@@ -124,7 +124,7 @@ class LayoutForm {
     }, PREVIEW_AFTER_MS);
   }
 
-  #show({ axes, places, groups_said: groups }) {
+  #show({ axes, places, groups_note: groups }) {
     this.use.disabled = this.current.refusal !== null;
     this.#showMessage(this.current.refusal ?? groups);
     const row = (title, cells) => make('tr', {}, [

@@ -104,18 +104,18 @@ def _is_closed(one: socket.socket) -> bool:
 def crowded(server: Server, kind: str, num: int) -> Row:
     """Answers of /healthz and of a request with a token while connections of a kind are open."""
     first, goes_on = KINDS[kind]
-    asked = {"/healthz": _Repeated(), "with a token": _Repeated()}
+    answers_by_request = {"/healthz": _Repeated(), "with a token": _Repeated()}
     with held_open(server.port, first, num) as opened:
         begun_s = time.monotonic()
         while time.monotonic() - begun_s < WATCH_S:
             if goes_on:
                 trickle(opened)
-            asked["/healthz"].take(*_healthz(server.port), begun_s)
-            asked["with a token"].take(*_ordinary(server.port), begun_s)
+            answers_by_request["/healthz"].take(*_healthz(server.port), begun_s)
+            answers_by_request["with a token"].take(*_ordinary(server.port), begun_s)
             time.sleep(ASK_EVERY_S)
         closed = num_closed(opened)
     row: Row = {"opened": len(opened), f"closed by the server after {WATCH_S:.0f} s": closed}
-    for name, answers in asked.items():
+    for name, answers in answers_by_request.items():
         row |= {f"{name}: {what}": value for what, value in answers.row().items()}
     return row | {"answers again s after they are closed": _again_s(server)}
 
@@ -199,8 +199,8 @@ def guessed(server: Server) -> Row:
 
 def _valid_token_ms(server: Server, seconds: float) -> tuple[list[float], Counter[str]]:
     """Times of answers to the valid token, each on a new connection; what else came."""
-    asked, until_s = _Repeated(), time.monotonic() + seconds
+    answers, until_s = _Repeated(), time.monotonic() + seconds
     while time.monotonic() < until_s:
-        asked.take(*_ordinary(server.port), 0.0)
+        answers.take(*_ordinary(server.port), 0.0)
         time.sleep(0.05)
-    return asked.times_ms, asked.failures
+    return answers.times_ms, answers.failures

@@ -143,7 +143,7 @@ def exhausted(server: Server, is_post: bool) -> Row:
     for thread in threads:
         thread.start()
     time.sleep(HELD_S / 4)
-    said, ms = health(server.port)
+    answer, ms = health(server.port)
     owner = Session(server.port, OWNER, 2 * HELD_S)
     meanwhile = owner.select(RUNS[0], "SELECT 1", is_post)
     for thread in threads:
@@ -152,7 +152,7 @@ def exhausted(server: Server, is_post: bool) -> Row:
     owner.close()
     free = f"not within {FREE_LIMIT_S:.0f}" if free_s is None else free_s
     return {
-        "all places taken: /healthz says": said,
+        "all places taken: /healthz says": answer,
         "all places taken: /healthz ms": round(ms),
         "all places taken: answers to viewers": counted(
             Counter(str(status or "left by the client") for status in statuses)

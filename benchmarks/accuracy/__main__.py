@@ -110,8 +110,8 @@ def _look_at(case: Case, keep: Path | None) -> None:
     outcome = judge(case)
     print(f"{case.name} of seed {case.seed}: {outcome.shape}")
     print(*(f"planted  {label}" for label in outcome.labels), sep="\n")
-    said = [tables.said(finding) for finding in outcome.findings]
-    print(*(f"said     {one}" for one in said or ["nothing"]), sep="\n")
+    reported = [tables.in_words(finding) for finding in outcome.findings]
+    print(*(f"reported {text}" for text in reported or ["nothing"]), sep="\n")
     print(*tables.mistakes([outcome]), sep="\n")
     if keep is not None:
         keep.mkdir(parents=True)

@@ -40,8 +40,8 @@ REPLAYABLE = (
 class Outcome:
     """The faults planted in one job, and the findings about it.
 
-    Of traces also `causes`: what `rankscope whatif` says, and `rules`: what the published what-if
-    rules do, both without steps. `error`: the last line of a crash.
+    Of traces also `causes`: what `rankscope whatif` prints, and `rules`: what the published what-if
+    rules find, both without steps. `error`: the last line of a crash.
     """
 
     case: Case
@@ -54,7 +54,7 @@ class Outcome:
     rules: list[dict[str, Any]] = field(default_factory=list)
     true_S: float | None = None
     slowdown: float | None = None
-    said_S: float | None = None
+    whatif_S: float | None = None
     took_s: float = 0.0
     error: str = ""
 
@@ -83,20 +83,20 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     arguments = ["diagnose", str(run)]
     if baseline is not None:
         arguments += ["--baseline", str(baseline)]
-    code, said = answer(arguments)
+    code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    outcome.findings = said["findings"]
+    outcome.findings = output["findings"]
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
         outcome.true_S, outcome.slowdown = drawn.true_S, drawn.slowdown
         whatif = answer(["whatif", str(run)])[1]
-        outcome.said_S = whatif["S"]
+        outcome.whatif_S = whatif["S"]
         if case.schema == TRACE:
             outcome.rules = rules.findings_of(whatif, trace)
-            outcome.causes = told_causes(run)
+            outcome.causes = printed_causes(run)
 
 
-def told_causes(run: Path) -> list[dict[str, Any]]:
+def printed_causes(run: Path) -> list[dict[str, Any]]:
     """The causes that `rankscope whatif` prints, in the shape of findings."""
     with open_any(run) as opened:
         recorded = causes(whatif_of(opened).prepared)
@@ -108,16 +108,18 @@ def told_causes(run: Path) -> list[dict[str, Any]]:
 
 def imported(path: Path, runs: Path) -> Path:
     """The run folder of a trace file."""
-    _, said = answer(["import", str(path), "--into", str(runs)])
-    return Path(said["folder"])
+    _, output = answer(["import", str(path), "--into", str(runs)])
+    return Path(output["folder"])
 
 
 def answer(arguments: list[str]) -> tuple[int, dict[str, Any]]:
     """Exit code and JSON of a verb, run in this process."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()) as problems:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()) as problems:
         code = rankscope([*arguments, "--json"])
-    if not said.getvalue():
-        raise RuntimeError(problems.getvalue().strip() or f"{arguments[0]} said nothing ({code})")
-    content: dict[str, Any] = json.loads(said.getvalue())
+    if not output.getvalue():
+        raise RuntimeError(
+            problems.getvalue().strip() or f"{arguments[0]} printed nothing ({code})"
+        )
+    content: dict[str, Any] = json.loads(output.getvalue())
     return code, content

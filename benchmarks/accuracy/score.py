@@ -70,7 +70,7 @@ def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
     fitting: dict[int, Finding] = {}
     for exact in (True, False):
         for index, label in enumerate(labels):
-            fits = [f for f in left if _tells(f, label, exact)]
+            fits = [f for f in left if _matches(f, label, exact)]
             if index not in fitting and fits:
                 fitting[index] = min(fits, key=lambda f: abs(f["steps"][0] - label.first_step))
                 left.remove(fitting[index])
@@ -83,7 +83,7 @@ def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
     return scored
 
 
-def _tells(finding: Finding, label: Label, exact: bool) -> bool:
+def _matches(finding: Finding, label: Label, exact: bool) -> bool:
     same = bool(finding["kind"] == label.kind) and _meets(finding, label)
     return same and (names_place(finding, label) or not exact)
 
@@ -92,7 +92,7 @@ def _is_excused(finding: Finding, label: Label) -> bool:
     """Whether it is a duplicate, or about a label that is not identifiable."""
     if not label.is_identifiable:
         return _spares_innocents(finding, label)
-    return _tells(finding, label, exact=True)
+    return _matches(finding, label, exact=True)
 
 
 def _spares_innocents(finding: Finding, label: Label) -> bool:

@@ -33,7 +33,7 @@ class Tally:
 
     @property
     def precision(self) -> float:
-        """Found / said."""
+        """Found / reported."""
         return _share(self.found, self.found + self.false)
 
     @property
@@ -43,7 +43,7 @@ class Tally:
 
     @property
     def f1(self) -> float:
-        """2 found / (planted + said)."""
+        """2 found / (planted + reported)."""
         return _share(2 * self.found, 2 * self.found + self.missed + self.false)
 
     @property
@@ -71,7 +71,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
-    """By kind: of the label where something was planted, of the finding where it was said."""
+    """By kind: of the label where something was planted, of the finding where nothing was."""
     by_kind: dict[str, Tally] = defaultdict(Tally)
     for one in scored:
         for match in one.matches:
@@ -127,8 +127,8 @@ def slowdown_errors(outcomes: Sequence[Outcome]) -> list[str]:
     """S of the what-if replay against S of the simulation, and against the whole slowdown."""
     errors: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for o in outcomes:
-        if o.true_S and o.slowdown and o.said_S:
-            both = (abs(o.said_S / o.true_S - 1), abs(o.said_S / o.slowdown - 1))
+        if o.true_S and o.slowdown and o.whatif_S:
+            both = (abs(o.whatif_S / o.true_S - 1), abs(o.whatif_S / o.slowdown - 1))
             for kind in (o.case.kind, "**all**"):
                 errors[o.case.schema, kind].append(both)
     head = ["| schema | kind | jobs | S, median | S, p90 | slowdown, median | slowdown, p90 |"]
@@ -168,10 +168,10 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
             if finding is None:
                 yield f"MISSED   {name} {planted}"
             elif not match.is_located:
-                yield f"PLACE    {name} {planted} said {said(finding)}"
+                yield f"PLACE    {name} {planted} reported {in_words(finding)}"
             elif (match.onset_error or 0) > ONSET_STEPS:
-                yield f"ONSET    {name} {planted} said {said(finding)}"
-        yield from (f"FALSE    {name} {said(finding)}" for finding in scored.false)
+                yield f"ONSET    {name} {planted} reported {in_words(finding)}"
+        yield from (f"FALSE    {name} {in_words(finding)}" for finding in scored.false)
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:
@@ -184,7 +184,7 @@ def _steps(label: object) -> str:
     return f"{label.first_step}..{label.last_step}"  # type: ignore[attr-defined]
 
 
-def said(finding: dict[str, object]) -> str:
+def in_words(finding: dict[str, object]) -> str:
     """A finding in a few words."""
     where = _where(finding["ranks"], finding.get("stages", ()))  # type: ignore[arg-type]
     first, last = finding["steps"]  # type: ignore[misc]

@@ -59,7 +59,7 @@ def this_machine() -> Machine | None:
     """The machine; None if torch finds no CUDA device."""
     done = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        raise SystemExit(f"torch cannot be asked for its devices: {done.stderr.strip()[-500:]}")
+        raise SystemExit(f"torch cannot list its devices: {done.stderr.strip()[-500:]}")
     if not done.stdout.strip():
         return None
     return Machine(**json.loads(done.stdout), driver=_driver())

@@ -68,9 +68,9 @@ def run_part(part: Part, device: str, folder: Path) -> Result:
         errors="replace",
         env=_environment(device),
     ) as process:
-        said, code = _followed(process)
+        lines, code = _followed(process)
     figures = read_figures(path)
-    state, why = _state(code, said, figures)
+    state, why = _state(code, lines, figures)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     return Result(part, state, why, figures, round(time.monotonic() - begun_s, 1), date)
 

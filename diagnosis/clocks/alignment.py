@@ -93,7 +93,7 @@ class RankClock:
     """uncertainty of aligned times anywhere in the trace"""
     drift_ppb: int
     drift_err_ppb: int | None
-    """uncertainty of drift_ppb; None where the trace is too short to tell it: it is given as 0"""
+    """uncertainty of drift_ppb; None where the trace is too short to measure it: it is then 0"""
     residual_ns: int
     """robust standard deviation of its ends around their instances"""
 
@@ -109,7 +109,7 @@ class Misfit:
 
 @dataclass(frozen=True)
 class Alignment:
-    """What the ends tell; `reference` is None where they connect no two ranks."""
+    """The result of comparing the ends; `reference` is None where they connect no two ranks."""
 
     reference: int | None
     clocks: Mapping[int, RankClock]
@@ -142,7 +142,7 @@ class _Group:
         return replace(self, rank_M=rank_M, end_KM=end_KM)
 
     def misfits(self, member: int, residual_ns: float) -> list[Misfit]:
-        """What leaving it out leaves out: of two, it cannot be said which is wrong."""
+        """What leaving it out leaves out: of two, it is unknown which is wrong."""
         out = self.rank_M if len(self.rank_M) < 3 else self.rank_M[[member]]
         return [Misfit(self.group, rank, round(residual_ns)) for rank in out.tolist()]
 
@@ -188,7 +188,7 @@ def _groups(ends: MatchedEnds, origin_ns: int) -> list[_Group]:
     rows_of: dict[tuple[int, bytes], list[Ints]] = defaultdict(list)
     for rows in np.split(order, borders) if len(order) else []:
         rows_of[int(ends.group_N[rows[0]]), ends.rank_N[rows].tobytes()].append(rows)
-    found = []
+    groups = []
     for (group, _), rows_K in rows_of.items():
         rows_KM = np.stack(rows_K)
         if rows_KM.shape[1] < 2:
@@ -197,30 +197,30 @@ def _groups(ends: MatchedEnds, origin_ns: int) -> list[_Group]:
         in_time = np.argsort(np.median(end_KM, axis=1))
         apart_ns = float(np.median(ends.spent_ns_N[rows_KM].min(axis=1)))
         rank_M, num_missing = ends.rank_N[rows_KM[0]], int(ends.num_missing_N[rows_KM].min())
-        found.append(_Group(group, rank_M, end_KM[in_time], apart_ns, num_missing))
-    return found
+        groups.append(_Group(group, rank_M, end_KM[in_time], apart_ns, num_missing))
+    return groups
 
 
 def _consistent(groups: Sequence[_Group]) -> tuple[list[_Group], list[Misfit], set[int]]:
     """Groups without members that do not fit the others, these, and groups that prove nothing.
 
     Files of members may be missing because they are unreadable, or because those that are here are
-    of different times: groups that are not whole must be plainly numbered alike.
+    of different times: groups that are not whole must be plainly numbered the same way.
     """
     kept, left_out, unproven = [], [], set()
-    for found in groups:
-        group, gone = _without_misfits(found)
-        if found.num_missing and not (group and _is_numbered_alike(group)):
-            unproven.add(found.group)
+    for candidate in groups:
+        group, gone = _without_misfits(candidate)
+        if candidate.num_missing and not (group and _is_numbered_alike(group)):
+            unproven.add(candidate.group)
             continue
         left_out += gone
         kept += [group] if group else []
     return kept, left_out, unproven
 
 
-def _without_misfits(found: _Group) -> tuple[_Group | None, list[Misfit]]:
+def _without_misfits(candidate: _Group) -> tuple[_Group | None, list[Misfit]]:
     """The group without members whose ends scatter against the others' or fit other instances."""
-    group: _Group | None = found
+    group: _Group | None = candidate
     left_out: list[Misfit] = []
     while group is not None:
         noise_M = _noise(_detrended(group), group.apart_ns)
@@ -312,12 +312,12 @@ class _Solution:
         self._offset_R = offset_R - offset_R[self._base]
         self._misfit_T = misfits(self._ties_of_offsets, offset_R)
 
-    def _ties(self, found: Sequence[tuple[Floats, Floats]]) -> Ties:
+    def _ties(self, values: Sequence[tuple[Floats, Floats]]) -> Ties:
         return Ties(
-            group_T=np.repeat(np.arange(len(found)), [len(index) for index in self._index]),
+            group_T=np.repeat(np.arange(len(values)), [len(index) for index in self._index]),
             rank_T=np.concatenate(self._index),
-            value_T=np.concatenate([value_M for value_M, _ in found]),
-            noise_T=np.concatenate([noise_M for _, noise_M in found]),
+            value_T=np.concatenate([value_M for value_M, _ in values]),
+            noise_T=np.concatenate([noise_M for _, noise_M in values]),
             num_ranks=len(self._rank_R),
         )
 

@@ -22,7 +22,7 @@ _PRECISE = 1e-24
 
 @dataclass(frozen=True)
 class Ties:
-    """Ties between groups and ranks; noise is one standard deviation, inf: tells nothing."""
+    """Ties between groups and ranks; noise is one standard deviation, inf: without information."""
 
     group_T: Ints
     rank_T: Ints
@@ -79,7 +79,7 @@ def _pull(ties: Ties, value_T: Floats) -> Floats:
 def _against_group(ties: Ties, value_T: Floats) -> Floats:
     total_G = _summed(ties.group_T, ties.weight_T, ties.num_groups)
     mean_G = _summed(ties.group_T, ties.weight_T * value_T, ties.num_groups)
-    with np.errstate(invalid="ignore"):  # groups that tell nothing
+    with np.errstate(invalid="ignore"):  # groups without information
         against_T: Floats = value_T - (mean_G / total_G)[ties.group_T]
     return np.where(ties.weight_T > 0, against_T, 0.0)
 

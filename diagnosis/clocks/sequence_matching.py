@@ -3,12 +3,12 @@
 Ends compare clocks only where each member means the same collective by the same number. A profile
 that began later, or counts from its own beginning, is off by some; where collectives come at
 regular intervals, that looks like a clock that is off, and scatters little. But no two intervals
-are quite equal, and all members see the same ones, whatever their clocks: numbered alike, their
+are quite equal, and all members see the same ones, whatever their clocks: numbered the same, their
 intervals agree within microseconds; shifted by any number, they differ by what the job varies.
 
-A member is numbered alike where its intervals fit the others' at least `PLAINLY` times better than
-shifted by 1 to 32 instances, and wrongly where another shift fits so much better. Between the two
-the intervals do not tell (a job as regular as a clock, too few instances).
+A member is numbered correctly where its intervals fit the others' at least `PLAINLY` times better
+than shifted by 1 to 32 instances, and wrongly where another shift fits so much better. Between
+the two the intervals do not decide (a job as regular as a clock, too few instances).
 False where instances were thinned out: shifts by fewer than one that was kept show as scatter only.
 
 Shape suffixes: K instances, J intervals (K - 1), M members, L shifts.
@@ -23,7 +23,7 @@ from diagnosis.clocks.offset_graph import Floats
 PLAINLY = 4.0
 """Medians of a dozen equal scatters differ by less."""
 LEAST_MEMBERS = 3
-"""Of two that disagree it cannot be said which is wrong."""
+"""Of two that disagree it is unknown which is wrong."""
 _LEAST_OVERLAP = 12
 _LEAST_SHIFTS, _MOST_SHIFTS = 3, 32
 _LEAST_NOISE_NS = 2_000.0
@@ -55,13 +55,13 @@ def _scatters(end_KM: Floats) -> Floats:
     num_intervals = len(interval_JM)
     common_J = np.median(interval_JM, axis=1) if num_intervals else np.zeros(0)
     most = max(min(_MOST_SHIFTS, num_intervals - _LEAST_OVERLAP), 0)
-    found = []
+    scatters = []
     for shift in range(-most, most + 1):
         own, others = max(shift, 0), max(-shift, 0)
         length = num_intervals - abs(shift)
         against_JM = interval_JM[own : own + length] - common_J[others : others + length, None]
-        found.append(_scatter(against_JM))
-    return np.array(found)
+        scatters.append(_scatter(against_JM))
+    return np.array(scatters)
 
 
 def _scatter(value_JM: Floats) -> Floats:

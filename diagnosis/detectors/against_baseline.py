@@ -106,16 +106,18 @@ def _communication(now: _Pace, good: _Pace) -> tuple[float, float]:
         before, after = _moved(good.transfers), _moved(now.transfers)
         same = before.keys() & after.keys()
         if same:
-            risen = all(after[one] > (1 + MIN_TRANSFER_EXCESS) * before[one] for one in same)
-            good_ms = sum(before[one] for one in same)
-            return good_ms, sum(after[one] for one in same) - good_ms if risen else 0.0
+            risen = all(
+                after[channel] > (1 + MIN_TRANSFER_EXCESS) * before[channel] for channel in same
+            )
+            good_ms = sum(before[channel] for channel in same)
+            return good_ms, sum(after[channel] for channel in same) - good_ms if risen else 0.0
     good_ms, now_ms = middle(good.floor_S), middle(now.floor_S)
     beyond = now_ms - good_ms > BEYOND_NOISE * _mad(good.floor_S)
     return good_ms, now_ms - good_ms if beyond else 0.0
 
 
 def _moved(transfers: Transfers) -> dict[tuple[object, ...], float]:
-    """Transfers of a step of the median channel of each set of alike ones, ms."""
+    """Transfers of a step of the median channel of each set of comparable ones, ms."""
     total_KS = (transfers.time_KS * transfers.num_KS)[:, _warm(transfers.step_S.size)]
     moved: dict[tuple[object, ...], float] = {}
     for rows in transfers.sets:
@@ -136,7 +138,7 @@ def _mad(values_S: Floats) -> float:
 def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: int) -> Finding:
     first, last = int(now.step_S[0]), int(now.step_S[-1])
     share = min(longer_ms / middle(now.window_S), 1.0)
-    title, what, cause, others, then = _TOLD[kind]
+    title, what, cause, others, then = _TEXTS[kind]
     params = (("step_min", first), ("step_max", last), ("attempt", attempt))
     rank = int(now.rank_R[0])
     link = (
@@ -178,7 +180,7 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     )
 
 
-_TOLD: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
+_TEXTS: dict[str, tuple[str, str, str, tuple[str, ...], str]] = {
     "step_regression": (
         "Steps are longer than in the baseline",
         "A step takes",

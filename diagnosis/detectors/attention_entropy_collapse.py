@@ -87,10 +87,10 @@ def _always(sharp_N: Floats, level: float) -> bool:
     return known.size >= CONSECUTIVE and bool((known >= level).all())
 
 
-def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
-    first, last, ongoing = series.extent(one.stretch for one in found)
-    worst = min(found, key=lambda one: one.value)
-    is_layer = _has_whole_layer(series, found)
+def _finding(series: Series, heads: list[OffHead], attempt: int) -> Finding:
+    first, last, ongoing = series.extent(head.stretch for head in heads)
+    worst = min(heads, key=lambda head: head.value)
+    is_layer = _has_whole_layer(series, heads)
     before = f", {worst.before:.2f} before" if np.isfinite(worst.before) else ""
     evidence = evidence_of(
         series,
@@ -106,7 +106,7 @@ def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
         severity=severity_of(ongoing, is_urgent=is_layer),
         confidence="high" if is_layer else "medium",
         title="Attention collapses to single tokens",
-        text=f"Since step {first} the attention of {named_heads(found)} is on one token alone: "
+        text=f"Since step {first} the attention of {named_heads(heads)} is on one token alone: "
         f"its entropy is down to {worst.value:.2g} nats{before}.",
         culprits=(),
         victims=(),
@@ -127,8 +127,8 @@ def _finding(series: Series, found: list[OffHead], attempt: int) -> Finding:
     )
 
 
-def _has_whole_layer(series: Series, found: list[OffHead]) -> bool:
+def _has_whole_layer(series: Series, heads: list[OffHead]) -> bool:
     """Whether all heads of a layer, at least two, have collapsed."""
     every = [key[0] for key in series.keys]
-    fallen = [one.layer for one in found]
+    fallen = [head.layer for head in heads]
     return any(fallen.count(layer) == every.count(layer) > 1 for layer in set(fallen))

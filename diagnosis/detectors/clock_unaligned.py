@@ -46,7 +46,7 @@ FEWEST_BLOCKS = 2
 
 @dataclass(frozen=True)
 class _Clocks:
-    """What the ends tell of H hosts in B blocks of steps; NaN unknown."""
+    """The clocks of H hosts by their ends in B blocks of steps; NaN unknown."""
 
     hosts: tuple[str, ...]
     off_HB: Floats  # ms to add to the host's times to agree with most

@@ -48,7 +48,7 @@ class _Silent:
 
     rows: Sequence[Mapping[str, Any]]
     host: str | None
-    quiet_ms: float  # of the one that was heard last
+    quiet_ms: float  # of the one that reported last
 
     @property
     def is_gone(self) -> bool:
@@ -79,8 +79,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
     dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
     findings = tuple(
-        _finding(one, tables["rank_places"], further, attempt)
-        for one in _together(dead, rows, newest_ns)
+        _finding(together, tables["rank_places"], further, attempt)
+        for together in _together(dead, rows, newest_ns)
     )
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
     checked = None if findings else "No rank fell silent while the others went on."
@@ -89,8 +89,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
 
 def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the watchdog says so of it and not of the whole job, of which none has finished."""
-    lost = sum(one["is_lost"] for one in rows)
-    is_over = 2 * lost >= len(rows) or any(one["status"] == "finished" for one in rows)
+    lost = sum(other["is_lost"] for other in rows)
+    is_over = 2 * lost >= len(rows) or any(other["status"] == "finished" for other in rows)
     return bool(row["is_lost"] and row["status"] is None and not is_over)
 
 
@@ -106,9 +106,11 @@ def _together(
     hosts = sorted(
         host for host, num in dead_of.items() if host is not None and num == all_of[host] > 1
     )
-    found = [_Silent([r for r in dead if r["host"] == host], host, quiet_ms) for host in hosts]
+    whole_hosts = [
+        _Silent([r for r in dead if r["host"] == host], host, quiet_ms) for host in hosts
+    ]
     single = [row for row in dead if row["host"] not in hosts]
-    return [*found, *([_Silent(single, None, quiet_ms)] if single else [])]
+    return [*whole_hosts, *([_Silent(single, None, quiet_ms)] if single else [])]
 
 
 def _left_behind(row: Mapping[str, Any]) -> str:

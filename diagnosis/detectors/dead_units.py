@@ -1,12 +1,12 @@
 """dead_units: most units of an attention or MLP are zero for every token of the batch, and stay so.
 
-Told by zeros in what such a module returns, and in the gradients of its parameters: a unit that is
-zero for the whole batch passes none on, so that the share of zero gradients is the share of units
-that are dead over the batch, of all replicas together.
+Detected by zeros in what such a module returns, and in the gradients of its parameters: a unit that
+is zero for the whole batch passes none on, so that the share of zero gradients is the share of
+units that are dead over the batch, of all replicas together.
 
 Source: half of a layer's units is the alarm of Amazon SageMaker Debugger's rule DeadRelu
 (threshold_layer); and the share was below it before, by more than its noise. Without a past only a
-module tells that returned nothing but zeros in every step looked at. A smaller share is no fault:
+module counts that returned nothing but zeros in every sampled step. A smaller share is no fault:
 large models that train well have dead units, too (Voita et al., arXiv 2309.04827). Known false
 positives: parts that are switched off on purpose from some step on; gradients that vanish in 16
 bits. Blind spots: units that were dead from the first step on, rectifiers that are small and not
@@ -72,7 +72,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     series = series_of(health, ("layer", "tensor", "name"), "zero_ratio")
     if unknown := too_few(NAME, series, "tensor"):
         return unknown
-    dead = [one for row in range(len(series.keys)) if (one := _dead(series, row))]
+    dead = [part for row in range(len(series.keys)) if (part := _dead(series, row))]
     if dead:
         return Verdict(NAME, (_finding(series, dead, attempt),))
     checked = (
@@ -100,10 +100,12 @@ def _words(tensor: str, name: str) -> str:
 
 
 def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
-    first, last, ongoing = series.extent(one.stretch for one in dead)
-    worst = max(dead, key=lambda one: (one.tensor in OUTPUTS, one.share))
-    layers = sorted({one.layer for one in dead})
-    where = named(_words(one.tensor, one.name) for one in sorted(dead, key=lambda one: one.layer))
+    first, last, ongoing = series.extent(part.stretch for part in dead)
+    worst = max(dead, key=lambda part: (part.tensor in OUTPUTS, part.share))
+    layers = sorted({part.layer for part in dead})
+    where = named(
+        _words(part.tensor, part.name) for part in sorted(dead, key=lambda part: part.layer)
+    )
     return Finding(
         kind="dead_units",
         attempt=attempt,
@@ -121,7 +123,7 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
         ongoing=ongoing,
         slowdown=None,
         cost=None,
-        evidence=tuple(_evidence(series, one, attempt) for one in _worst(dead)),
+        evidence=tuple(_evidence(series, part, attempt) for part in _worst(dead)),
         alternatives=(
             "Parts that are switched off on purpose: frozen by masks, pruned, experts without "
             "tokens.",
@@ -138,8 +140,8 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
 def _worst(dead: list[_Dead]) -> list[_Dead]:
     """The worst of each tensor."""
     return [
-        max((one for one in dead if one.tensor == tensor), key=lambda one: one.share)
-        for tensor in dict.fromkeys(one.tensor for one in dead)
+        max((part for part in dead if part.tensor == tensor), key=lambda part: part.share)
+        for tensor in dict.fromkeys(part.tensor for part in dead)
     ]
 
 

@@ -5,7 +5,7 @@ step; one rank is named only where it has the longest pause in at least 4 of 5 s
 
 Source: MegaScale (2402.15627) and the what-if study (2505.05713) found it in
 production. Assumes: collections are recorded (callbacks of the gc module), and pauses of different
-ranks in one step do not overlap less than the longest alone tells: the cost is a lower bound. Known
+ranks in one step do not overlap less than the longest alone shows: the cost is a lower bound. Known
 false positives: none where pauses are what they are called; a job that collects on purpose on all
 ranks at once pays for it, too. Blind spots: pauses now and then, which fill no 4 steps. Cost: one
 pass over the cells.
@@ -55,10 +55,12 @@ def _finding(times: PhaseTimes, gc_RS: Floats, episode: Episode, attempt: int) -
     in_RS = gc_RS[:, episode.first : episode.last + 1]
     longest_S = in_RS.argmax(axis=0)[in_RS.max(axis=0) > 0]
     row, count = _most_frequent(longest_S)
-    one = bool(times.ranks.rank_R.size > 1 and count >= STEADY_SHARE * longest_S.size)
+    is_one_rank = bool(times.ranks.rank_R.size > 1 and count >= STEADY_SHARE * longest_S.size)
     shown = int(in_RS[:, 0].argmax())
-    lost = Lost((row,) if one else (), episode, episode.excess, row if one else shown)
-    who = f"rank {times.ranks.rank_R[row]}" if one else "one rank after the other"
+    lost = Lost(
+        (row,) if is_one_rank else (), episode, episode.excess, row if is_one_rank else shown
+    )
+    who = f"rank {times.ranks.rank_R[row]}" if is_one_rank else "one rank after the other"
     return finding_of(times, lost, attempt, _words(who))
 
 

@@ -99,8 +99,11 @@ def _stands_still(
     span = slice(episode.first, episode.last + 1)
     more = []
     for name in IDLE:
-        by_host = {one: middle(_still(times, name, rows)[span]) for one, rows in hosts.items()}
-        others = np.array([value for one, value in by_host.items() if one != host])
+        by_host = {
+            other_host: middle(_still(times, name, rows)[span])
+            for other_host, rows in hosts.items()
+        }
+        others = np.array([value for other_host, value in by_host.items() if other_host != host])
         more.append(max(by_host[host] - middle(others), 0.0))
     return bool(np.isfinite(more).all() and min(more) >= BOTH_WAYS * sum(more) > 0)
 

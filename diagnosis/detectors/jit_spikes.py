@@ -56,7 +56,7 @@ APART = 2.0
 MOST_FREQUENT = 0.2
 """More than a fifth of the steps are not rare."""
 
-FEWEST, FEWEST_ALIKE, ALIKE = 3, 2, 1.25
+FEWEST, FEWEST_SIMILAR, SIMILAR = 3, 2, 1.25
 """Three spikes; two where the longer is at most 1.25 times the other, as causes repeat and chance
 does not. Long steps side by side are one: they may be the begin of something that lasts."""
 
@@ -119,13 +119,13 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     if not late.size:
         return None
     spike_N = longer_S[late]
-    enough = FEWEST_ALIKE if spike_N.max() <= ALIKE * spike_N.min() else FEWEST
+    enough = FEWEST_SIMILAR if spike_N.max() <= SIMILAR * spike_N.min() else FEWEST
     occasions = 1 + int((np.diff(late) > 1).sum())
     others_S = np.delete(longer_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
-    alike_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= ALIKE * spike_N.max())
-    return _Spikes(long[alike_N], excess_RS[:, long[alike_N]], longer_S)
+    similar_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= SIMILAR * spike_N.max())
+    return _Spikes(long[similar_N], excess_RS[:, long[similar_N]], longer_S)
 
 
 def _own_excess(times: PhaseTimes) -> Floats:
@@ -154,7 +154,7 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
 
 
 def _come_often(columns: Ints) -> bool:
-    """Whether so many steps come so often that slow_worker tells their rank."""
+    """Whether these steps come so often that slow_worker names their rank."""
     return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
 
 

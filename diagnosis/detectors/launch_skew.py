@@ -58,7 +58,7 @@ of votes z / 1.5 - 1 gets to MIN_VOTES by chance with a probability of about exp
 four steps."""
 
 LEAST_SHARE = 0.06
-"""Of a step: standing still tells less of its cause than compute does, so twice MIN_EXCESS."""
+"""Of a step: standing still shows less of its cause than compute does, so twice MIN_EXCESS."""
 
 MOST_COMPUTE = 0.5
 """A rank whose compute beyond the peers' is more than this share of its standing still computes
@@ -99,7 +99,7 @@ def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]
             )
             continue
         kind = _kind(times, parts, late)
-        if kind != "launch_skew" or not any(_is_part(late.episode, one) for one in skewed):
+        if kind != "launch_skew" or not any(_is_part(late.episode, episode) for episode in skewed):
             by_kind.setdefault(kind, []).append(late)
     findings = []
     for kind, lates in by_kind.items():
@@ -118,7 +118,7 @@ def _is_part(episode: Episode, moving: Episode) -> bool:
 
 
 def _lates(times: PhaseTimes) -> list[Late]:
-    """Who stands still: in forwards alone, which tells most on shared cores, or anywhere."""
+    """Who stands still: in forwards alone, which shows most on shared cores, or anywhere."""
     lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
     for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
@@ -156,11 +156,11 @@ def _together(times: PhaseTimes, lates: Sequence[Late]) -> list[Lost]:
         rows = {r for r, other in enumerate(times.ranks.host_R) if other == host}
         same = [late, *(o for o in left if o.row in rows and _overlap(late.episode, o.episode))]
         is_whole = host is not None and 1 < len(rows) < times.ranks.rank_R.size
-        if not is_whole or {one.row for one in same} != rows:
+        if not is_whole or {member.row for member in same} != rows:
             losses.append(Lost((late.row,), late.episode, late.share, late.row))
             continue
         left = [other for other in left if other not in same]
-        worst = max(same, key=lambda one: one.share)
+        worst = max(same, key=lambda member: member.share)
         losses.append(
             Lost(tuple(sorted(rows)), worst.episode, worst.share, worst.row, (str(host),))
         )

@@ -113,21 +113,21 @@ def _flaps(transfers: Transfers, struck_KS: Bools, beyond_KS: Floats) -> list[_F
             transfers, beyond_KS, k, steps
         ):
             continue
-        one = _Flap((k,), tuple(steps.tolist()), float(beyond_KS[k, steps].sum()))
+        merged = _Flap((k,), tuple(steps.tolist()), float(beyond_KS[k, steps].sum()))
         ranks = set(transfers.channels[k].ranks)
         for other in [
             flap
             for flap in flaps
-            if set(flap.steps) & set(one.steps)
+            if set(flap.steps) & set(merged.steps)
             and any(ranks & set(transfers.channels[c].ranks) for c in flap.channels)
         ]:
             flaps.remove(other)
-            one = _Flap(
-                (*other.channels, *one.channels),
-                tuple(sorted({*other.steps, *one.steps})),
-                max(other.lost_ms, one.lost_ms),
+            merged = _Flap(
+                (*other.channels, *merged.channels),
+                tuple(sorted({*other.steps, *merged.steps})),
+                max(other.lost_ms, merged.lost_ms),
             )
-        flaps.append(one)
+        flaps.append(merged)
     return flaps
 
 
@@ -197,7 +197,9 @@ def _evidence(
     transfers: Transfers, flap: _Flap, attempt: int, ranks: Sequence[int]
 ) -> tuple[Evidence, ...]:
     steps = list(flap.steps)
-    k = max(flap.channels, key=lambda one: float(np.nanmax(transfers.longest_KS[one, steps])))
+    k = max(
+        flap.channels, key=lambda channel: float(np.nanmax(transfers.longest_KS[channel, steps]))
+    )
     worst = steps[int(np.nanargmax(transfers.longest_KS[k, steps]))]
     longest_ms, step = float(transfers.longest_KS[k, worst]), int(transfers.step_S[worst])
     params = (("step_min", step), ("step_max", step), ("attempt", attempt))

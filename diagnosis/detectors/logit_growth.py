@@ -59,7 +59,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return None
     if unknown := too_few(NAME, series, "attention"):
         return unknown
-    grown = [one for row in range(len(series.keys)) if (one := _grown(series, row))]
+    grown = [head for row in range(len(series.keys)) if (head := _grown(series, row))]
     if grown:
         return Verdict(NAME, (_finding(series, grown, attempt),))
     known = series.value_KN[np.isfinite(series.value_KN)]
@@ -75,18 +75,18 @@ def _grown(series: Series, row: int) -> OffHead | None:
     logit_N = series.value_KN[row]
     log_N = np.log(np.maximum(logit_N, LEAST))
     crossed = (rises_above(log_N, math.log(level)) for level in LEVELS)
-    stretch = next((one for one in crossed if one is not None), None)
+    stretch = next((begun for begun in crossed if begun is not None), None)
     if stretch is None:
-        found = lasting(logit_N > DIVERGES, np.isfinite(logit_N))
-        if not found:
+        diverging = lasting(logit_N > DIVERGES, np.isfinite(logit_N))
+        if not diverging:
             return None
-        stretch = Stretch(found[0].first, found[-1].last)
+        stretch = Stretch(diverging[0].first, diverging[-1].last)
     return off_head(series, row, stretch, np.nanargmax)
 
 
 def _finding(series: Series, grown: list[OffHead], attempt: int) -> Finding:
-    first, last, ongoing = series.extent(one.stretch for one in grown)
-    worst = max(grown, key=lambda one: one.value)
+    first, last, ongoing = series.extent(head.stretch for head in grown)
+    worst = max(grown, key=lambda head: head.value)
     diverges = worst.value > DIVERGES
     before = f", {worst.before:.3g} before" if np.isfinite(worst.before) else ""
     bound = (

@@ -103,11 +103,11 @@ def _times_level(calm: list[float], value: float) -> float | None:
     return times if times >= FACTOR and np.log(times) >= noise else None
 
 
-def _finding(step_S: Ints, found: list[_Spikes], attempt: int) -> Finding:
-    spiking = np.flatnonzero(np.any([spikes.is_spike_S for spikes in found], axis=0))
+def _finding(step_S: Ints, series: list[_Spikes], attempt: int) -> Finding:
+    spiking = np.flatnonzero(np.any([spikes.is_spike_S for spikes in series], axis=0))
     first, last = int(step_S[spiking[0]]), int(step_S[spiking[-1]])
     ongoing = bool(step_S.size - 1 - spiking[-1] < OVER_AFTER_STEPS)
-    worst = found[0]  # the loss, where it spikes at all
+    worst = series[0]  # the loss, where it spikes at all
     what = VALUES[worst.column]
     when = (
         f"in step {first}" if spiking.size == 1 else f"in {spiking.size} steps since step {first}"
@@ -128,7 +128,7 @@ def _finding(step_S: Ints, found: list[_Spikes], attempt: int) -> Finding:
         ongoing=ongoing,
         slowdown=None,
         cost=None,
-        evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in found),
+        evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in series),
         alternatives=(
             "Another loss on purpose from that step on: other data, or other weights of its terms.",
             "A corrupted value on one rank (silent_corruption): compare the replicas' weights.",

@@ -41,7 +41,7 @@ MIN_ELAPSED_MS = 5_000.0
 
 SETTLED_MS = 30_000.0
 """Setting up took 0.2 to 0.3 s in real jobs of 8 ranks on 2 cores: over the whole attempt that is
-below MOST_COST after 10 s, so three times that is asked for. Steps tell earlier."""
+below MOST_COST after 10 s, so three times that is required. Steps show it earlier."""
 
 MOST_NAMED = 0.5
 """Where more than this share of the ranks is concerned, the job is meant, not its ranks."""
@@ -92,7 +92,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 
 
 def _by_step(by_step: pa.Table, step_S: Ints) -> Floats:
-    """The job's share by step: a heartbeat tells of the steps since the one before."""
+    """The job's share by step: a heartbeat covers the steps since the one before."""
     beats = np.asarray(by_step.column("step").to_numpy(), np.int64)
     ratios = np.asarray(by_step.column("cost_ratio").cast(pa.float64()).to_numpy(), np.float64)
     if not beats.size:

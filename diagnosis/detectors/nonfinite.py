@@ -1,6 +1,6 @@
 """nonfinite: the loss, or a tensor of the model, is NaN or infinite.
 
-Of tensors, where they were sampled (docs/hooks.md), the first step tells where it begins: the
+Of tensors, where they were sampled (docs/hooks.md), the first step shows where it begins: the
 lowest layer whose output is not finite, else the parameters. No rank is named: by the end of one
 step collectives have brought it everywhere.
 
@@ -31,7 +31,7 @@ OUTPUTS = ("residual", "attention", "mlp")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the steps in `tables`; None where no loss and no statistics tell anything."""
+    """Verdict on the steps in `tables`; None where there are neither losses nor statistics."""
     step_S: Ints = tables["steps"]["step"].to_numpy().astype(np.int64)
     known_S, bad_S = _bad(tables["steps"], "loss")
     rows = tables["nonfinite_tensors"].to_pylist()

@@ -9,7 +9,7 @@ that leads in most steps is a finding of launch_skew.py.
 Signs: step time up, compute and bandwidth stable, the skew of starts grows, the leader alternates.
 Source: the rule is ours. Assumes: phases are recorded, so that
 the rest is host code. Known false positives: work that ranks do in turns on purpose and that no
-span tells. Blind spots: a skew that was always there and takes less than a tenth; jobs of fewer
+span shows. Blind spots: a skew that was always there and takes less than a tenth; jobs of fewer
 than 4 ranks; logs without communication. Cost: one pass over the cells.
 """
 

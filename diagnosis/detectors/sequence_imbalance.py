@@ -90,7 +90,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             "the work of micro-batches is uneven is not known."
         )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
+    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
     if not (np.isfinite(relative[0]) & np.isfinite(relative[1])).any():
         reason = "One micro-batch per step and too few replicas: there is none to compare with."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
@@ -113,7 +113,7 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list
     batches = None if times.waits_hidden else _batches(tables["microbatch_work"], times)
     if batches is None or batches.step_S.size < MIN_VOTES:
         return []
-    relative = [_relative(one) for one in (batches.forward_RSB, batches.backward_RSB)]
+    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
     at_S = np.searchsorted(times.step_S, batches.step_S)
     return [
         Episode(int(at_S[episode.first]), int(at_S[episode.last]), episode.excess)
@@ -161,7 +161,7 @@ def _column(table: pa.Table, name: str) -> Floats:
 
 
 def _of_step(values_RSB: Floats) -> Floats:
-    """What all places of a step tell alike."""
+    """The value that all places of a step have in common."""
     known_RS = np.isfinite(values_RSB).any(axis=2)
     found_RS = np.full(known_RS.shape, np.nan)
     found_RS[known_RS] = np.nanmax(values_RSB[known_RS], axis=-1)
@@ -207,7 +207,7 @@ def _finding(
     times: PhaseTimes, batches: _Batches, relative: list[Floats], episode: Episode, attempt: int
 ) -> Finding | None:
     span = slice(episode.first, episode.last + 1)
-    forward, backward = (one[:, span] for one in relative)
+    forward, backward = (work_RS[:, span] for work_RS in relative)
     correlation = middle(
         np.array([_correlation(f, b) for f, b in zip(forward, backward, strict=True)])
     )
@@ -261,14 +261,14 @@ def _by_microbatch(batches: _Batches, work_RSB: Floats) -> Floats:
 
 
 def _even(work_MRS: Floats) -> Floats:
-    """The mean over micro-batches and replicas, for all of them alike."""
+    """The mean over micro-batches and replicas, the same for all of them."""
     num_M, num_R, num_S = work_MRS.shape
     mean_S = _nan(np.nanmean, work_MRS.reshape(num_M * num_R, num_S), 0)
     return np.broadcast_to(mean_S[None], (num_M, 1, num_S))
 
 
 def pipeline_time(forward_MRS: Floats, backward_MRS: Floats, num_stages: int) -> Floats:
-    """How long 1F1B takes over stages that are all alike, without transfers: (R, S), in the unit of
+    """How long 1F1B takes over equal stages, without transfers: (R, S), in the unit of
     the work of each micro-batch on one stage.
     """
     work = {True: forward_MRS, False: backward_MRS}

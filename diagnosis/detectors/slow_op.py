@@ -9,8 +9,8 @@ fallback. Within one run it shows against its own past alone; an operation that 
 shows only against a baseline run. Assumes: operations have names of their own (hooks on layers,
 kernels of a profiler). Known false positives: more of that operation on purpose (longer sequences
 for attention). Blind spots: an operation that has no span; one that is slow for rare shapes only,
-which jit_spikes may tell. Cost: reads the spans of two ranks per pipeline stage (16 at most) in the
-newest 200 steps.
+which jit_spikes may report. Cost: reads the spans of two ranks per pipeline stage (16 at most) in
+the newest 200 steps.
 """
 
 from __future__ import annotations

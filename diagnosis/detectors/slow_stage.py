@@ -117,7 +117,7 @@ def _stages(work: Work) -> _Stages | None:
 
 def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
     """Episodes of stages that set the pace meanwhile."""
-    found = []
+    longest = []
     for row, excess_S in enumerate(stages.excess_PS):
         jumps = np.abs(np.diff(excess_S)) / np.sqrt(2)
         noise = NOISE_MADS * middle(jumps)
@@ -127,8 +127,8 @@ def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
             most = max(middle(other_S[span]) for other_S in stages.excess_PS)
             later = stages.num_ranks_P[row] == 1 and episode.first >= MIN_VOTES
             if episode.excess >= max(LEAST_MEDIAN, _AS_LONG * most) and not later:
-                found.append((row, episode))
-    return found
+                longest.append((row, episode))
+    return longest
 
 
 def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: int) -> Finding:

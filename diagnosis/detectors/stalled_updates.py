@@ -94,7 +94,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         _stalled(ratio, row, rms_KN[row], by_eps_KN[row], ~(zero_KN[row] >= MOST_ZERO))
         for row in range(len(ratio.keys))
     )
-    stalled = [one for one in findings if one is not None]
+    stalled = [part for part in findings if part is not None]
     if stalled:
         return Verdict(NAME, (_finding(ratio, stalled, tables["steps"], attempt),))
     usual = float(np.nanmedian(ratio.value_KN)) if np.isfinite(ratio.value_KN).any() else np.nan
@@ -111,8 +111,8 @@ def _by_eps(ratio_KN: Floats, update_KN: Floats, gradient_KN: Floats) -> Bools:
     if with_others_N.any():
         others_KN = np.where(is_small_KN, np.nan, update_KN)[:, with_others_N]
         others_N[with_others_N] = np.nanmedian(others_KN, axis=0)
-    found: Bools = is_small_KN & ((update_KN <= others_N / 2) | (ratio_KN <= TOO_LITTLE))
-    return found
+    by_eps_KN: Bools = is_small_KN & ((update_KN <= others_N / 2) | (ratio_KN <= TOO_LITTLE))
+    return by_eps_KN
 
 
 def _stalled(
@@ -120,12 +120,12 @@ def _stalled(
 ) -> _Stalled | None:
     ratio_N = ratio.value_KN[row]
     known_N = np.isfinite(ratio_N) & is_alive_N
-    found = lasting((ratio_N <= RESOLVED) | by_eps_N, known_N)
-    found = [one for one in found if not _is_warm_up(ratio_N, one)]
+    stretches = lasting((ratio_N <= RESOLVED) | by_eps_N, known_N)
+    stretches = [stretch for stretch in stretches if not _is_warm_up(ratio_N, stretch)]
     whole = _next_to_nothing(ratio_N, known_N)
-    if not found and whole is None:
+    if not stretches and whole is None:
         return None
-    stretch = Stretch(found[0].first, found[-1].last) if found else whole
+    stretch = Stretch(stretches[0].first, stretches[-1].last) if stretches else whole
     assert stretch is not None
     within = np.arange(stretch.first, stretch.last + 1)
     within = within[known_N[within]]
@@ -164,11 +164,11 @@ def _next_to_nothing(ratio_N: Floats, known_N: Bools) -> Stretch | None:
 
 
 def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: int) -> Finding:
-    first, last, ongoing = ratio.extent(one.stretch for one in stalled)
+    first, last, ongoing = ratio.extent(part.stretch for part in stalled)
     is_all = len(stalled) == len(ratio.keys)
-    where = "all parameters" if is_all else named(one.name for one in stalled)
-    worst = min(stalled, key=lambda one: one.ratio)
-    by_eps = [one for one in stalled if np.isfinite(one.gradient)]
+    where = "all parameters" if is_all else named(part.name for part in stalled)
+    worst = min(stalled, key=lambda part: part.ratio)
+    by_eps = [part for part in stalled if np.isfinite(part.gradient)]
     why = (
         f"Gradients of {named(by_ep.name for by_ep in by_eps)} are as small as Adam's eps, which "
         "outweighs them."
@@ -214,7 +214,7 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     evidence = [_number(ratio, worst, worst.ratio, "update", attempt)]
     if by_eps:
-        least = min(by_eps, key=lambda one: one.gradient)
+        least = min(by_eps, key=lambda part: part.gradient)
         evidence.append(_number(ratio, least, least.gradient, "gradient", attempt))
     return tuple(evidence)
 

@@ -48,7 +48,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         onset for onset in onsets(times) if op_behind(times, tables["op_times"], onset) is None
     ]
     uneven = uneven_since_then(tables, times) if by_itself else []
-    drawn = [onset for onset in by_itself if any(_began_with(onset, one) for one in uneven)]
+    drawn = [
+        onset for onset in by_itself if any(_began_with(onset, work_onset) for work_onset in uneven)
+    ]
     findings = tuple(_finding(times, onset, attempt) for onset in by_itself if onset not in drawn)
     set_aside = tuple(
         f"All ranks compute {1 + onset.episode.excess:.2f}x as long from step "

@@ -1,6 +1,6 @@
 """weights_diverged: copies of the same weights on several ranks are no longer equal to the bit.
 
-Data-parallel replicas start alike and add the same updates, and so do weights that tensor-parallel
+Data-parallel replicas start equal and add the same updates, and so do weights that tensor-parallel
 ranks hold whole. Where they were equal in EQUAL_BEFORE samples and then are not, one rank computed,
 received or stored something else: no noise does that. The rank is named whose value fewest have.
 
@@ -57,7 +57,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if max(len(rows) for rows in samples.values()) <= EQUAL_BEFORE:
         reason = f"Copies of weights were sampled {EQUAL_BEFORE} times or less: one more is needed."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    diverged = [one for part, rows in samples.items() if (one := _diverged(part, rows))]
+    diverged = [copies for part, rows in samples.items() if (copies := _diverged(part, rows))]
     if diverged:
         finding = _finding(diverged, tables["rank_places"], newest, attempt)
         return Verdict(NAME, (finding,))
@@ -84,12 +84,12 @@ def _diverged(part: tuple[Any, ...], rows: list[dict[str, Any]]) -> _Diverged | 
 
 
 def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: int) -> Finding:
-    diverged = sorted(diverged, key=lambda one: (one.first, one.part))
+    diverged = sorted(diverged, key=lambda copies: (copies.first, copies.part))
     begins = diverged[0]
-    at_once = [one for one in diverged if one.first == begins.first]
-    last = max(one.last for one in diverged)
-    odd = {rank for one in at_once for rank in one.odd_ranks}
-    where = named(str(one.part[2]) for one in at_once)
+    at_once = [copies for copies in diverged if copies.first == begins.first]
+    last = max(copies.last for copies in diverged)
+    odd = {rank for copies in at_once for rank in copies.odd_ranks}
+    where = named(str(copies.part[2]) for copies in at_once)
     who = f" Rank {min(odd)} has other values than the rest." if len(odd) == 1 else ""
     ongoing = last == newest
     return Finding(

@@ -20,7 +20,7 @@ class OffHead:
     layer: int
     head: int
     stretch: Stretch
-    at: int  # index of the sample that tells most
+    at: int  # index of the most telling sample
     value: float  # there
     before: float  # median of the samples before the stretch; NaN where there is none
 
@@ -46,22 +46,22 @@ def off_head(
     return OffHead(int(layer), int(head), stretch, at, float(value_N[at]), usual)
 
 
-def named_heads(found: list[OffHead]) -> str:
+def named_heads(heads: list[OffHead]) -> str:
     """The first of them, and how many more there are."""
-    return named(f"layer {one.layer} head {one.head}" for one in found)
+    return named(f"layer {head.layer} head {head.head}" for head in heads)
 
 
 def evidence_of(
-    series: Series, one: OffHead, attempt: int, statistic: str, text: str, unit: str
+    series: Series, head: OffHead, attempt: int, statistic: str, text: str, unit: str
 ) -> Evidence:
-    """A head's sample that tells most. `text`: what follows "In step N "."""
-    step = int(series.step_N[one.at])
+    """A head's most telling sample. `text`: what follows "In step N "."""
+    step = int(series.step_N[head.at])
     params = (
         ("step_min", step),
         ("step_max", step),
-        ("layer", one.layer),
-        ("head", one.head),
+        ("layer", head.layer),
+        ("head", head.head),
         ("attempt", attempt),
     )
-    view = seen(attempt, "heads", statistic, one.layer, "", one.head)
-    return Evidence(f"In step {step} {text}", one.value, unit, "attention_health", params, view)
+    view = seen(attempt, "heads", statistic, head.layer, "", head.head)
+    return Evidence(f"In step {step} {text}", head.value, unit, "attention_health", params, view)

@@ -65,7 +65,7 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
 
     The greatest sum is one; what lies before and after it is searched in the same way.
     """
-    found: list[Episode] = []
+    unsorted: list[Episode] = []
     vote_S = votes(excess_S, threshold)
     ranges = [(0, len(excess_S))]
     while ranges:
@@ -83,9 +83,9 @@ def episodes(excess_S: Floats, threshold: float) -> list[Episode]:
         if pause is not None:
             ranges += [(low, begin + pause[0]), (begin + pause[1] + 1, high)]
         else:
-            found.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
+            unsorted.append(Episode(begin, end, float(np.nanmedian(excess_S[begin : end + 1]))))
             ranges += [(low, begin), (end + 1, high)]
-    return sorted(found, key=lambda episode: episode.first)
+    return sorted(unsorted, key=lambda episode: episode.first)
 
 
 def may_recur(excess_RS: Floats, threshold_R: Floats) -> Bools:
@@ -114,7 +114,7 @@ FEWEST_HITS, LEAST_DENSE = 5, 1 / 8
 steps from the first to the last. What is rarer are spikes (diagnosis/detectors/jit_spikes.py)."""
 
 _CHANCE = 1e-3
-"""That any rank of a job gets there where what hits it hits all its peers alike."""
+"""That any rank of a job gets there where what hits it hits all its peers equally."""
 
 
 def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]:
@@ -123,7 +123,7 @@ def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]
     """
     hit_NS = votes(excess_NS, threshold_N[:, None]) >= 1.0
     num_N = hit_NS.sum(axis=1)
-    found = {}
+    by_row = {}
     for row in np.flatnonzero(num_N >= FEWEST_HITS).tolist():
         first, last, _ = greatest_sum(hit_NS[row] - LEAST_DENSE)
         at = first + np.flatnonzero(hit_NS[row, first : last + 1])
@@ -131,8 +131,8 @@ def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]
         usual = (int(num_N.sum()) - int(num_N[row]) + 1) / max(others, 1)
         is_chance = len(num_N) * _at_least(at.size, usual) > _CHANCE
         if at.size >= FEWEST_HITS and others and not is_chance:
-            found[row] = [Episode(int(s), int(s), float(excess_NS[row, s])) for s in at]
-    return found
+            by_row[row] = [Episode(int(s), int(s), float(excess_NS[row, s])) for s in at]
+    return by_row
 
 
 def _at_least(num: int, mean: float) -> float:

@@ -75,15 +75,15 @@ def onsets(times: PhaseTimes) -> list[Onset]:
         return []
     excess_S = job_S / before_ms - 1
     noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
-    found = []
+    lasting_onsets = []
     for episode in episodes(excess_S, max(MIN_RISE, noise if np.isfinite(noise) else 0.0)):
         if episode.first < FEWEST_BEFORE:
             continue
         risen = _risen_least(work_RS, episode)
         if risen >= MIN_RISE:
             first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
-            found.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
-    return found
+            lasting_onsets.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
+    return lasting_onsets
 
 
 def _risen_least(work_RS: Floats, episode: Episode) -> float:

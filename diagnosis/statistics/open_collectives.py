@@ -40,8 +40,8 @@ def describe_open_collectives(outstanding: pa.Table) -> str | None:
 
 def _awaited(row: dict[str, Any]) -> list[int]:
     """Members that have not entered what others of the group have."""
-    found: list[int] = row["absent"] or row["behind"]
-    return found
+    ranks: list[int] = row["absent"] or row["behind"]
+    return ranks
 
 
 def _number(row: dict[str, Any]) -> int:

@@ -30,7 +30,7 @@ _KNOWN_SHARE = 0.9
 """CPU time is the measure where at least this share of the cells has it."""
 _FEWEST_PAST = 3
 _STEPS_OF_PAST = 6
-"""So many tell a level where there is another one right behind it."""
+"""This many show a level where there is another one right behind it."""
 _MUCH = 0.5
 """Share of the deviation that a split of mere noise never leaves: it leaves nearly all."""
 _MOST_SPLITS = 1000

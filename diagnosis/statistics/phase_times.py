@@ -53,7 +53,7 @@ lateness that comes and goes, or moves among ranks, is no fault of one."""
 
 MOST_UNSEEN = 0.1
 """Where the middle rank's steps have a greater share outside of what was recorded, waiting for
-others may lie there, too, and it tells nothing of who is at fault."""
+others may lie there, too, and it does not show who is at fault."""
 
 MINOR = 0.05
 """What is over and took less time than this share of the worst of its kind is no finding by itself:

@@ -52,15 +52,15 @@ def spread_cells(table: pa.Table) -> tuple[Ints, Ints, dict[str, Floats]]:
 def placed(rank_R: Ints, places: pa.Table) -> Ranks:
     """Where the ranks sit, of the question `rank_places`."""
     rows = {row["rank"]: row for row in places.to_pylist()}
-    found = [rows.get(int(rank), {}) for rank in rank_R]
+    rows_R = [rows.get(int(rank), {}) for rank in rank_R]
     coords_R = {
-        axis: np.array([-1 if row.get(axis) is None else row[axis] for row in found], np.int64)
+        axis: np.array([-1 if row.get(axis) is None else row[axis] for row in rows_R], np.int64)
         for axis in AXES
     }
     world = max((row["world_size"] or 0 for row in rows.values()), default=0)
-    on_cpu = bool(found) and all((row.get("device") or "").startswith("cpu") for row in found)
+    on_cpu = bool(rows_R) and all((row.get("device") or "").startswith("cpu") for row in rows_R)
     return Ranks(
-        rank_R, coords_R, [row.get("host") for row in found], on_cpu, max(world, len(rows))
+        rank_R, coords_R, [row.get("host") for row in rows_R], on_cpu, max(world, len(rows))
     )
 
 

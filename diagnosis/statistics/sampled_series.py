@@ -26,7 +26,7 @@ CONSECUTIVE = int(MIN_VOTES)
 """Samples in a row beyond a level: as many as steps make an episode."""
 
 FEWEST_BEFORE = 8
-"""Samples on the good side that tell what was usual."""
+"""Samples on the good side that show what was usual."""
 
 BEYOND_NOISE = 6 * 1.4826
 """So many MAD from the usual: six sigma of Gaussian noise, none in 1e8 healthy samples."""
@@ -44,18 +44,20 @@ class Series:
         """The values of this one at the places and steps of another; NaN where it has none."""
         row_of = {key: row for row, key in enumerate(self.keys)}
         at_N = {int(step): at for at, step in enumerate(self.step_N)}
-        found = np.full(other.value_KN.shape, np.nan)
+        value_KN = np.full(other.value_KN.shape, np.nan)
         columns = [(to, at_N[int(s)]) for to, s in enumerate(other.step_N) if int(s) in at_N]
         to_N, from_N = (np.array([pair[side] for pair in columns], int) for side in (0, 1))
         for row, key in enumerate(other.keys):
             if key in row_of:
-                found[row, to_N] = self.value_KN[row_of[key], from_N]
-        return found
+                value_KN[row, to_N] = self.value_KN[row_of[key], from_N]
+        return value_KN
 
     def extent(self, stretches: Iterable[Stretch]) -> tuple[int, int, bool]:
         """First and last step of stretches together, and whether they go on."""
         every = list(stretches)
-        whole = Stretch(min(one.first for one in every), max(one.last for one in every))
+        whole = Stretch(
+            min(stretch.first for stretch in every), max(stretch.last for stretch in every)
+        )
         first, last = self.step_N[whole.first], self.step_N[whole.last]
         return int(first), int(last), not whole.is_over(self.step_N.size)
 
@@ -111,8 +113,8 @@ def rises_above(value_N: Floats, level: float) -> Stretch | None:
     is one stretch, from its first sample to its last.
     """
     known_N = np.isfinite(value_N)
-    found = lasting(value_N >= level, known_N)
-    for stretch in found:
+    stretches = lasting(value_N >= level, known_N)
+    for stretch in stretches:
         before = value_N[: stretch.first][known_N[: stretch.first]]
         if before.size < FEWEST_BEFORE:
             continue
@@ -121,7 +123,7 @@ def rises_above(value_N: Floats, level: float) -> Stretch | None:
         within = within[np.isfinite(within)]
         above = float(np.median(within)) - noise / math.sqrt(within.size)
         if float(np.median(before)) + noise < level <= above:
-            return Stretch(stretch.first, found[-1].last)
+            return Stretch(stretch.first, stretches[-1].last)
     return None
 
 

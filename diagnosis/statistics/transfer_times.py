@@ -36,7 +36,7 @@ MIN_EXCESS = 0.25
 """Votes begin at 1.25x and are full at 1.5x, as causes of what-if analyses (docs/whatif.md)."""
 
 FEW_EXCESS = 0.5
-"""Where fewer than 3 comparable ones tell what is usual, and against the quicker quarter: full at
+"""Where fewer than 3 comparable ones show what is usual, and against the quicker quarter: full at
 2x."""
 
 LEAST_COST = 0.03
@@ -168,15 +168,15 @@ def _usual(value_KS: Floats) -> Floats:
 def _channels(key_K3: Ints, groups: pa.Table, ranks: Ranks) -> tuple[Channel, ...]:
     known = {row["group_id"]: row for row in groups.to_pylist()}
     row_of = {int(rank): row for row, rank in enumerate(ranks.rank_R)}
-    found = []
+    channels = []
     for group_id, rank, peer in key_K3.tolist():
         group = known.get(group_id, {"axis": "unknown", "ranks": []})
         members = tuple(group["ranks"]) if peer < 0 else (rank, peer)
         rows = tuple(row_of[member] for member in members if member in row_of)
         hosts = [ranks.host_R[row] for row in rows]
         known_hosts = frozenset(host for host in hosts if host) if all(hosts) else frozenset()
-        found.append(Channel(members, group["axis"], peer >= 0, known_hosts, rows))
-    return tuple(found)
+        channels.append(Channel(members, group["axis"], peer >= 0, known_hosts, rows))
+    return tuple(channels)
 
 
 def comparable_sets(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Floats) -> Ints:
@@ -191,8 +191,8 @@ def comparable_sets(channels: Sequence[Channel], num_KS: Floats, bytes_KS: Float
         )
         for c, num_S, bytes_S in zip(channels, num_KS, bytes_KS, strict=True)
     ]
-    numbers = {one: number for number, one in enumerate(dict.fromkeys(described))}
-    return np.array([numbers[one] for one in described], np.int64)
+    numbers = {description: number for number, description in enumerate(dict.fromkeys(described))}
+    return np.array([numbers[description] for description in described], np.int64)
 
 
 def _rounded(num_bytes: float) -> int:
@@ -215,9 +215,9 @@ def slow_channels(transfers: Transfers) -> Slow:
     slow = []
     for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
         for episode in episodes(slow_KS[k], float(least_K[k])):
-            one = _measured(transfers, usual_KS[k], k, episode, int(num_K[k]))
-            if one.lost_ms >= LEAST_COST * _window_ms(transfers, episode):
-                slow.append(one)
+            slowness = _measured(transfers, usual_KS[k], k, episode, int(num_K[k]))
+            if slowness.lost_ms >= LEAST_COST * _window_ms(transfers, episode):
+                slow.append(slowness)
     return Slow(tuple(slow), tuple(_shown(transfers, everywhere)))
 
 
@@ -227,8 +227,8 @@ def _shown(transfers: Transfers, everywhere: list[SetOnset]) -> list[SlowChannel
     for onset in everywhere:
         level_S = np.full(transfers.step_S.size, onset.level_ms)
         measured = [_measured(transfers, level_S, int(k), onset.episode, 0) for k in onset.rows_N]
-        shown.append(max(measured, key=lambda one: np.nan_to_num(one.lost_ms, nan=-np.inf)))
-    lost_ms = sum(one.lost_ms for one in shown)
+        shown.append(max(measured, key=lambda channel: np.nan_to_num(channel.lost_ms, nan=-np.inf)))
+    lost_ms = sum(channel.lost_ms for channel in shown)
     enough = bool(shown) and lost_ms >= LEAST_COST * _window_ms(transfers, shown[0].episode)
     return shown if enough else []
 
@@ -253,7 +253,7 @@ def _measured(
 
 
 def _suspects(transfers: Transfers) -> Bools:
-    """Channels that are not to tell what is usual."""
+    """Channels that are left out of what is usual."""
     suspect_K = np.zeros(len(transfers.channels), np.bool_)
     for rows in transfers.sets:
         if rows.size > 1:
@@ -273,7 +273,7 @@ def _step_noise(value_NS: Floats) -> float:
 
 
 def _peers(transfers: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
-    """What comparable ones take, ms, and how many of them tell so."""
+    """What comparable ones take, ms, and how many of them are known."""
     usual_KS = np.full(transfers.time_KS.shape, np.nan)
     num_K = np.zeros(len(transfers.channels), np.int64)
     for rows in transfers.sets:

@@ -177,14 +177,14 @@ def _of_members(prepared: Prepared, T_ideal: float) -> Floats:
     """S_w of every rank (P, D, T): Eq. 4 of each member number by itself."""
     ops, ideal_O = prepared.ops, prepared.ideal_O
     scenarios = Scenarios(ops.sizes.pp, [(stage,) for stage in ops.stage_O.tolist()], lanes=True)
-    found = []
+    by_member = []
     for member in range(prepared.own_OSDT.shape[3]):
         own_OSD = prepared.own_OSDT[..., member]
         own_OSD = np.where(np.isnan(own_OSD), ideal_O[:, None, None], own_OSD)
         time_PS, lane_SD = step_times(prepared.graph, own_OSD, ideal_O, scenarios)
         stage_P, dp_D = time_PS.mean(axis=1), lane_SD.mean(axis=0)
-        found.append(np.minimum(stage_P[:, None], dp_D[None, :]) / T_ideal)
-    return np.stack(found, axis=-1)
+        by_member.append(np.minimum(stage_P[:, None], dp_D[None, :]) / T_ideal)
+    return np.stack(by_member, axis=-1)
 
 
 def _worst(S_w_PDT: Floats, rank_PDT: Ints) -> Ints:

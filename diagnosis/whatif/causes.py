@@ -1,8 +1,8 @@
 """Where the lost time is, beyond the paper: medians per cell, link and stage with an outlier test.
 
 The paper's rules know op types, stages and a fixed share of the workers; they never name garbage
-collections, place no link, and accuse innocents of large jobs. Here whoever is beyond his
-peers' noise is found first, and the replay only tells what that costs.
+collections, place no link, and produce false positives on large jobs. Here ranks
+outside their peers' noise are found first, and the replay only measures what that costs.
 
 Assumptions: stages have about equal work and parameters, links of a job are alike. Known false
 positives: a stage that holds more layers or parameters on purpose, or alone recomputes. Not seen:
@@ -36,8 +36,8 @@ NOT_IDENTIFIABLE = (
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause. `kind`: as in findings; `ranks`: who (the first of a cell where nothing tells its
-    members apart), none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`:
+    """One cause. `kind`: as in findings; `ranks`: who (the first of a cell whose members are not
+    distinguished), none where a whole stage or job is meant; `ratio`: x of its peers; `cost_s`:
     mean seconds by which a step with this cause is longer than without any (two causes may cost
     less than the sum: they overlap).
     """
@@ -62,21 +62,22 @@ def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple
         times_KS, _ = step_times(prepared.graph, own_OSD, prepared.ideal_O, everywhere)
         return float(times_KS.mean())
 
-    suspects = sorted(_suspects(prepared), key=lambda one: -one.ratio)[:MOST_SUSPECTS]
-    suspects.sort(key=lambda one: one.kind != "gc_pauses")  # its fix is a time, not a factor
+    suspects = sorted(_suspects(prepared), key=lambda suspect: -suspect.ratio)[:MOST_SUSPECTS]
+    # the fix of gc_pauses is a time, not a factor
+    suspects.sort(key=lambda suspect: suspect.kind != "gc_pauses")
     least_s = MIN_COST * mean_s(prepared.own_OSD)
     without_any_s = mean_s(_fixed(prepared, suspects))
-    found = []
+    costly = []
     for suspect in suspects:
         others = [other for other in suspects if other is not suspect]
         cost_s = mean_s(_fixed(prepared, others)) - without_any_s
         if cost_s >= least_s:
-            found.append(
+            costly.append(
                 Cause(
                     suspect.kind, suspect.stages, suspect.ranks, suspect.ratio, cost_s, suspect.text
                 )
             )
-    return tuple(sorted(found, key=lambda cause: -cause.cost_s))
+    return tuple(sorted(costly, key=lambda cause: -cause.cost_s))
 
 
 def _fixed(prepared: Prepared, suspects: Iterable[Suspect]) -> Floats:

@@ -136,10 +136,10 @@ class _Builder:
                     self.waits[members[0]].add(self._last(backwards[chunk]))
 
     def _by_chunk(self, members: list[int]) -> dict[int, list[int]]:
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        ops_by_chunk: defaultdict[int, list[int]] = defaultdict(list)
         for op in members:
-            found[max(int(self.ops.chunk_O[op]), 0)].append(op)
-        return found
+            ops_by_chunk[max(int(self.ops.chunk_O[op]), 0)].append(op)
+        return ops_by_chunk
 
     def _last(self, members: Iterable[int]) -> int:
         return max(members, key=lambda op: self.end_O[op])

@@ -34,7 +34,7 @@ COLUMNS = {
 """What `dense` reads. Times as float32 are added as float32, as the paper's artifact does."""
 
 INSIDE = "inside_s"
-"""One more column, where a source tells it: how much of a duration goes to collectives over
+"""One more column, where a source has it: how much of a duration goes to collectives over
 replicas inside the op, s. The replay leaves it where it is; causes are looked for without it.
 """
 
@@ -95,7 +95,7 @@ class Operations:
     inside_OSD: npt.NDArray[np.floating] | None  # s, of durations; None: unknown
     reference: int  # index of the step whose dp rank 0 gives the order of ops
     notes: tuple[str, ...] = ()
-    members: Members | None = None  # None: each cell is one rank, or nothing tells them apart
+    members: Members | None = None  # None: each cell is one rank, or nothing distinguishes them
 
     @property
     def num_chunks(self) -> int:
@@ -116,8 +116,8 @@ class Operations:
         """Ops of a type on a stage, by number."""
         if optype not in self.optypes:
             return []
-        found = (self.type_O == self.optypes.index(optype)) & (self.stage_O == stage)
-        return np.flatnonzero(found).tolist()
+        is_of_type = (self.type_O == self.optypes.index(optype)) & (self.stage_O == stage)
+        return np.flatnonzero(is_of_type).tolist()
 
 
 def dense(table: pa.Table, sizes: Sizes) -> Operations:
@@ -208,9 +208,9 @@ def _coded_types(column: pa.ChunkedArray) -> tuple[tuple[str, ...], npt.NDArray[
     unknown = sorted({str(texts[code]) for code in used if texts[code] not in OPTYPES})
     if unknown:
         raise NotAnswerable(f"operations of unknown types: {', '.join(map(repr, unknown[:5]))}")
-    found = sorted((texts[code] for code in used), key=OPTYPES.index)
-    place = np.array([found.index(t) if t in found else -1 for t in texts], np.int32)
-    return tuple(found), place[np.asarray(coded.indices)]
+    optypes = sorted((texts[code] for code in used), key=OPTYPES.index)
+    place = np.array([optypes.index(t) if t in optypes else -1 for t in texts], np.int32)
+    return tuple(optypes), place[np.asarray(coded.indices)]
 
 
 def _check_cells(stage_N: npt.NDArray[np.int32], dp_N: npt.NDArray[np.int32], sizes: Sizes) -> None:
@@ -306,8 +306,8 @@ def _members(
 
 def _lists(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """A column of lists of equal length, one row each."""
-    found: npt.NDArray[Any] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return found.reshape(len(column), -1)
+    values: npt.NDArray[Any] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1)
 
 
 def _notes(step_S: Ints, fits_S: Bools) -> tuple[str, ...]:

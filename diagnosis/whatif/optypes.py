@@ -42,5 +42,5 @@ _REPORTED_AS = {
 
 
 def reported_as(optype: str) -> str:
-    """Name under which S_t tells of a type: sends and receives of a direction are one."""
+    """Name under which S_t has a type: sends and receives of a direction are one."""
     return _REPORTED_AS.get(optype, optype)

@@ -100,7 +100,7 @@ class Pipeline:
             for stream in STREAMS
             for stage in range(self.ops.sizes.pp)
         }
-        found: list[tuple[int, int]] = []
+        pairs: list[tuple[int, int]] = []
         for send, receive in zip(STREAMS[::2], STREAMS[1::2], strict=True):
             for stage in range(self.ops.sizes.pp):
                 to = (stage + send.ahead) % self.ops.sizes.pp
@@ -110,15 +110,15 @@ class Pipeline:
                         f"stage {stage} has {len(sent)} operations {send.optype}, stage {to} "
                         f"{len(received)} {receive.optype}; they are no pairs"
                     )
-                found += zip(sent, received, strict=True)
-        return found
+                pairs += zip(sent, received, strict=True)
+        return pairs
 
     def _with_peer(self, stream: Stream, matches: list[Transfer]) -> list[int]:
         """Transfers whose neighbour exists: the ends of a pipeline exchange with nobody."""
         pp, last = self.ops.sizes.pp, self.ops.sizes.pp * self.ops.num_chunks - 1
-        found = []
+        ops = []
         for match in matches:
             chunk, stage = self.ops.chunk_O[match.compute], self.ops.stage_O[match.compute]
             if 0 <= max(int(chunk), 0) * pp + int(stage) + stream.peer <= last:
-                found.append(match.op)
-        return found
+                ops.append(match.op)
+        return ops

@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 20
 class Scenarios:
     """K scenarios: `real_O` names, per op, those in which it keeps its real time.
 
-    `lanes`: two rows more, dp rank d by itself real and an ideal rank beside it, for every d.
+    `lanes`: two rows more, dp rank d by itself real and an ideal rank next to it, for every d.
     """
 
     num: int
@@ -78,7 +78,7 @@ def op_times(
 
 
 def _latest_lane(ended_KSD: Floats, num: int, num_dp: int) -> Floats:
-    """Of one dp rank alone there is no ideal rank beside it."""
+    """Of one dp rank alone there is no ideal rank next to it."""
     latest: Floats = np.maximum(ended_KSD[num], ended_KSD[num + (num_dp > 1)])
     return latest
 
@@ -91,10 +91,10 @@ def _last_reads(graph: Graph) -> list[list[int]]:
             last[op] = number
             for other in graph.waits_O[op]:
                 last[other] = number
-    found: list[list[int]] = [[] for _ in graph.nodes]
+    last_reads: list[list[int]] = [[] for _ in graph.nodes]
     for op, number in last.items():
-        found[number].append(op)
-    return found
+        last_reads[number].append(op)
+    return last_reads
 
 
 class _Block:

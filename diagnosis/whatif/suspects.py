@@ -1,4 +1,4 @@
-"""Who is beyond his peers' noise, and what a job would be without him.
+"""Ranks outside their peers' noise, and what a job would be without them.
 
 Shape suffixes: see the package.
 """

@@ -52,12 +52,12 @@ def ideals(ops: Operations, own_OSD: Floats, own_OSDT: Floats) -> Floats:
 
     A mean is that of the cells, a median that of the transfers of all ranks.
     """
-    found = []
+    ideal = []
     for code, optype in enumerate(ops.optypes):
         of_type_O = ops.type_O == code
         by_mean = optype in IDEAL_BY_MEAN
-        found.append(float(own_OSD[of_type_O].mean() if by_mean else _median(own_OSDT[of_type_O])))
-    return np.array(found)
+        ideal.append(float(own_OSD[of_type_O].mean() if by_mean else _median(own_OSDT[of_type_O])))
+    return np.array(ideal)
 
 
 def _median(own_OSDT: Floats) -> float:

@@ -48,17 +48,17 @@ def pauses(prepared: Prepared) -> Pauses | None:
     if len(ops.step_S) < _FEWEST_STEPS_FOR_SPIKES:
         return None
     own_OSD = _without_inside(prepared)
-    found = {}
+    by_type = {}
     for optype in COMPUTE:
         members = [op for stage in range(ops.sizes.pp) for op in ops.of_type(optype, stage)]
         base_OSD = np.median(own_OSD[members], axis=1, keepdims=True)
         excess_OSD = own_OSD[members] - base_OSD
         noise = _SPIKE_MADS * float(np.median(np.abs(excess_OSD)))
         is_spike = excess_OSD > np.maximum(noise, _SPIKE_SHARE * base_OSD)
-        found[optype] = (members, base_OSD, is_spike)
-    members, base_OSD, is_spike = found[FORWARD]
+        by_type[optype] = (members, base_OSD, is_spike)
+    members, base_OSD, is_spike = by_type[FORWARD]
     num = int(is_spike.sum())
-    if num < _FEWEST_SPIKES or 4 * int(found[BACKWARD][2].sum()) > num:
+    if num < _FEWEST_SPIKES or 4 * int(by_type[BACKWARD][2].sum()) > num:
         return None
     num_PD = np.zeros((ops.sizes.pp, ops.sizes.dp))
     for at, op in enumerate(members):
@@ -109,13 +109,13 @@ class Compute:
         that is within the noise.
         """
         level_DT = self.level_PDT[stage]
-        found = np.ones(level_DT.shape)
+        ratio_DT = np.ones(level_DT.shape)
         there = np.flatnonzero(np.isfinite(level_DT.ravel()))
         if there.size > 1:
             least = MIN_WORKER_EXCESS if there.size > 2 else MIN_WORKER_EXCESS_OF_TWO
             ratios, slow = beyond(level_DT.ravel()[there], least)
-            found.reshape(-1)[there[slow]] = ratios[slow]
-        return found
+            ratio_DT.reshape(-1)[there[slow]] = ratios[slow]
+        return ratio_DT
 
     def workers(self) -> Iterator[Suspect]:
         """Workers that compute longer than the others of their stage, cell by cell."""
@@ -169,14 +169,14 @@ class Compute:
 
     def spikes(self) -> Iterator[Suspect]:
         """Pauses in forwards only, on a different cell each time: garbage collections."""
-        found = pauses(self.prepared)
-        if found is None:
+        paused = pauses(self.prepared)
+        if paused is None:
             return
 
         def fix(own_OSD: Floats) -> None:
-            own_OSD[found.members] -= found.pause_NSD
+            own_OSD[paused.members] -= paused.pause_NSD
 
-        yield Suspect("gc_pauses", (), (), found.ratio, found.text, fix)
+        yield Suspect("gc_pauses", (), (), paused.ratio, paused.text, fix)
 
     def imbalance(self) -> Iterator[Suspect]:
         """Micro-batches of uneven work: forward and backward grow together, and much."""

@@ -34,10 +34,10 @@ def counters_and_marks(
             for row, at_ns in zip(rows.to_pylist(), aligned.tolist(), strict=True):
                 shown_ns = max(at_ns + shifts.get(row["step"], 0), 0)
                 yield _picture(table, row, microseconds(shown_ns))
-                yield _told(table, row)
+                yield _metadata(table, row)
 
 
-def _told(table: str, row: dict[str, Any]) -> bytes:
+def _metadata(table: str, row: dict[str, Any]) -> bytes:
     args = {name: value for name, value in row.items() if name not in ("attempt", "rank")}
     event = {"ph": "M", "pid": row["rank"], "tid": 0, "name": ROW_EVENT}
     return _encode({**event, "args": {"table": table, **args}})

@@ -106,8 +106,8 @@ def _events(
     for info in run.ranks:
         if info["attempt"] == window.attempt and window.has_rank(info["rank"]):
             yield from _rank_events(info)
-    yield from _told_rows(run, window, "rankscope_group", _GROUPS)
-    yield from _told_rows(run, window, "rankscope_clock", _CLOCKS)
+    yield from _metadata_rows(run, window, "rankscope_group", _GROUPS)
+    yield from _metadata_rows(run, window, "rankscope_clock", _CLOCKS)
     shifts = {step: part.shift_ns for part in parts for step in _steps_of(part)}
     yield from _step_events(run, window, shifts, t0_ns)
     yield from counters_and_marks(run, window, shifts, t0_ns)
@@ -124,7 +124,7 @@ _CLOCKS = (
 )
 
 
-def _told_rows(run: Run, window: Window, name: str, text: str) -> Iterator[bytes]:
+def _metadata_rows(run: Run, window: Window, name: str, text: str) -> Iterator[bytes]:
     """Rows that a picture does not need and an import does, as metadata."""
     for row in run.execute(text, {"attempt": window.attempt}).to_pylist():
         if window.has_rank(row.get("rank", -1)) or "rank" not in row:

@@ -47,7 +47,7 @@ OnShown = Callable[[str], None]
 Finish = Callable[[RunWriter, str], None]
 """Called with what was read and the format's name before the run is published."""
 
-_DIGITS_TOLD = 16
+_DIGITS_SHOWN = 16
 _RUN = "run"
 """Folder in the unfinished one: what becomes the run."""
 _SHOWN_FROM_BYTES = 4 << 20
@@ -226,7 +226,7 @@ class _Import:
     def _provenance(self) -> list[str]:
         known = zip(self._files, self._sizes, self._digests, strict=True)
         return [
-            printable(f"{path} ({size} bytes, blake2b {digest.hex()[:_DIGITS_TOLD]})")
+            printable(f"{path} ({size} bytes, blake2b {digest.hex()[:_DIGITS_SHOWN]})")
             for path, size, digest in known
         ]
 

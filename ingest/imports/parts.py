@@ -59,13 +59,13 @@ def parts_of(
 def _part_of(source: Source, staged: StagedRows) -> Part:
     part = Part(source.name, "", staged)
     reader = None
-    with _failures_told(f"{source.name}: the search for its reader", staged):
+    with _failures_as_problems(f"{source.name}: the search for its reader", staged):
         reader = reader_of(source)
         if reader is None:
             _refuse(source, staged)
     if reader is not None:
         part.format = reader.FORMAT.name
-        with _failures_told(f"{source.name}: the {reader.FORMAT.name} reader", staged):
+        with _failures_as_problems(f"{source.name}: the {reader.FORMAT.name} reader", staged):
             part.value = reader.read(source, staged)
     return part
 
@@ -107,22 +107,22 @@ def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
             continue
         part.staged.give_to(sink)
         if reader is not None and reading is not None and part.value is not None:
-            with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+            with _failures_as_problems(f"{part.name}: the {reader.FORMAT.name} reader", sink):
                 reading.add_file(part.value)
     if reader is not None and reading is not None:
-        with _failures_told(f"what was read: the {reader.FORMAT.name} reader", sink):
+        with _failures_as_problems(f"what was read: the {reader.FORMAT.name} reader", sink):
             reading.finish()
 
 
 def put_alone(part: Part, sink: Sink) -> None:
     """Give a sink what one file shows by itself, for a look before all are put together."""
     reader = reader_named(part.format)
-    with _failures_told(f"{part.name}: the {reader.FORMAT.name} reader", sink):
+    with _failures_as_problems(f"{part.name}: the {reader.FORMAT.name} reader", sink):
         reader.Import(sink).add_file(part.value)
 
 
 @contextmanager
-def _failures_told(what: str, sink: Sink) -> Iterator[None]:
+def _failures_as_problems(what: str, sink: Sink) -> Iterator[None]:
     """Turn whatever a reader raises, but a UserError, into a problem of the run.
 
     Bytes of strangers meet parsers here (JSON, Parquet, SQLite, archives): what those raise on

@@ -18,7 +18,7 @@ from ingest.limits import limits, variable
 from ingest.process_tuning import start
 
 _START_S = 60.0
-_MOST_TOLD = 400
+_MOST_SHOWN = 400
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Process:
         """The last line it wrote to stderr."""
         self._started.errors.seek(0)
         lines = self._started.errors.read().decode("utf-8", "replace").split("\n")
-        return next((printable(line)[:_MOST_TOLD] for line in reversed(lines) if line), "it ended")
+        return next((printable(line)[:_MOST_SHOWN] for line in reversed(lines) if line), "it ended")
 
     def end(self) -> None:
         """End it at once, whatever it does."""

@@ -1,4 +1,4 @@
-"""Pages without a browser: what a tree of components says, and callbacks as browsers call them."""
+"""Pages without a browser: the text of a tree of components, callbacks as browsers call them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the command ends: exit codes of what only main() can tell."""
+"""How the command ends: exit codes that only main() decides."""
 
 from __future__ import annotations
 

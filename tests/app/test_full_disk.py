@@ -1,4 +1,4 @@
-"""A disk that is full and then has room: what was wrong is told, and gone by itself.
+"""A disk that is full and then has room: the problem is reported, and disappears by itself.
 
 On a small disk of its own (a tmpfs); where none may be mounted these tests are skipped.
 """
@@ -122,7 +122,7 @@ def test_files_of_ranks_are_stored_again(disk: Disk, monkeypatch: pytest.MonkeyP
     assert (disk.folder / "job" / parcel.name).is_file()
 
 
-def test_what_failed_after_all_was_indexed_is_told_no_longer_than_it_holds(
+def test_a_failure_after_all_was_indexed_is_reported_no_longer_than_it_lasts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is left to be done for the index: without another pass nobody would take it back."""

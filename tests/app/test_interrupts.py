@@ -42,7 +42,7 @@ def test_one_that_came_while_the_run_was_opened_ends_the_query(
     assert capsys.readouterr().err == "rankscope query: interrupted\n"
 
 
-def test_one_obeyed_is_forgotten_and_the_next_verb_begins_anew() -> None:
+def test_one_obeyed_is_forgotten_and_the_next_verb_starts_over() -> None:
     with interrupts.remembered():
         swallowed()
         with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What a server is told about its own address."""
+"""The settings of a server about its own address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.settings import Settings
 
 
 @pytest.mark.parametrize("base", ["/a b", "/a?b", "/../x", "/<script>", "/run", "/api/x", "/_dash"])
-def test_a_prefix_that_cannot_be_told_apart_is_refused(base: str) -> None:
+def test_a_prefix_that_looks_like_a_route_is_refused(base: str) -> None:
     with pytest.raises(ValueError, match="--base-path"):
         Settings(base=base)
 

@@ -1,4 +1,4 @@
-"""`rankscope info` and `rankscope query` say what ../shared/traces/README.md says, row by row."""
+"""`rankscope info` and `rankscope query` agree with the README of the real traces, row by row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _kineto_facts() -> dict[str, list[dict[str, Any]]]:
 FACTS = _kineto_facts()
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     """The JSON a verb prints; nothing else may come, and it must succeed."""
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
@@ -48,7 +48,7 @@ def test_info_agrees_with_the_counted_facts(
     name: str, imported: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts = FACTS[name]
-    summary = said(capsys, "info", imported(name))
+    summary = output_of(capsys, "info", imported(name))
     answer = {fact["rank"] for fact in facts if fact.get("rank") is not None}
     assert sum(summary["events_per_rank"].values()) == sum(fact["n"] for fact in facts)
     assert summary["steps"] == sorted({step for fact in facts for step in fact["steps"]})
@@ -84,17 +84,17 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_rank_that_nothing_tells_is_unknown(
+def test_a_rank_missing_from_all_files_is_unknown(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    summary = said(capsys, "info", str(TRACES / name))
+    summary = output_of(capsys, "info", str(TRACES / name))
     assert list(summary["events_per_rank"]) == ["unknown"]
     assert summary["world_size"] is None
     assert any("shown as rank 0" in guess for guess in summary["guesses"])
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("kineto/megatron_tp2", "pytorch_et_0.json is a PyTorch execution trace"),
         ("chrome/byteps_truncated.json", "cut off at byte 165,046"),
@@ -102,10 +102,10 @@ def test_a_rank_that_nothing_tells_is_unknown(
     ],
 )
 def test_what_was_not_read_is_a_problem_of_the_run(
-    name: str, says: str, capsys: pytest.CaptureFixture[str]
+    name: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    problems = said(capsys, "info", str(TRACES / name))["problems"]
-    assert any(says in problem for problem in problems)
+    problems = output_of(capsys, "info", str(TRACES / name))["problems"]
+    assert any(message in problem for problem in problems)
 
 
 ROWS: list[tuple[str, str, list[list[Any]]]] = [
@@ -123,7 +123,7 @@ ROWS: list[tuple[str, str, list[list[Any]]]] = [
     ),
     (
         "kineto/hta/nccl_parser_config__nccl_data.json.gz",
-        "SELECT op, count(*) AS n, min(num_bytes) > 0 AS told FROM collectives"
+        "SELECT op, count(*) AS n, min(num_bytes) > 0 AS has_size FROM collectives"
         " GROUP BY op ORDER BY 1",
         [["all_reduce", 15, True], ["broadcast", 6, True]],
     ),
@@ -187,14 +187,14 @@ ROWS: list[tuple[str, str, list[list[Any]]]] = [
 
 
 @pytest.mark.parametrize(("name", "sql", "rows"), ROWS, ids=[name for name, _, _ in ROWS])
-def test_query_says_what_is_in_the_files(
+def test_query_returns_what_is_in_the_files(
     name: str,
     sql: str,
     rows: list[list[Any]],
     imported: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = [list(row.values()) for row in said(capsys, "query", imported(name), sql)]
+    found = [list(row.values()) for row in output_of(capsys, "query", imported(name), sql)]
     assert len(found) == len(rows)
     for values, expected in zip(found, rows, strict=True):
         assert [v for v, e in zip(values, expected, strict=True) if e is not None] == [

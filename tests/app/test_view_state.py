@@ -60,7 +60,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("given", "parts"),
     [
         ({}, []),
         ({"rank": 1, "ranks": (0, 1), "steps": (1, 2), "attempt": 0, "t": (0, 10**8)}, []),
@@ -74,10 +74,10 @@ def run(tmp_path_factory):
         ({"rank": 9, "steps": (50, 60)}, ["no rank 9", "steps 50 to 60"]),
     ],
 )
-def test_what_the_run_has_not_is_explained(run, given, says):
+def test_what_the_run_has_not_is_explained(run, given, parts):
     sentences = explain(View("a", **given), run)
-    assert len(sentences) == len(says)
-    for sentence, part in zip(sentences, says, strict=True):
+    assert len(sentences) == len(parts)
+    for sentence, part in zip(sentences, parts, strict=True):
         assert part in sentence
         assert sentence.endswith(".")
 

@@ -22,12 +22,12 @@ def planted(kind: str, ranks: tuple = (), stages: tuple = (), first: int = 8, **
     return Label(kind, ranks, stages, more.pop("hosts", ()), first, 30, **more)
 
 
-def said(kind: str, ranks: tuple = (), first: int = 8, last: int = 30, **more: Any) -> dict:
+def finding_of(kind: str, ranks: tuple = (), first: int = 8, last: int = 30, **more: Any) -> dict:
     return {"kind": kind, "ranks": list(ranks), "stages": [], "steps": [first, last], **more}
 
 
 def test_the_right_kind_at_the_right_place() -> None:
-    scored = score([planted("slow_worker", (3,))], [said("slow_worker", (3,), first=9)])
+    scored = score([planted("slow_worker", (3,))], [finding_of("slow_worker", (3,), first=9)])
     (match,) = scored.matches
     assert (match.is_located, match.onset_error, scored.false) == (True, 1, [])
 
@@ -35,14 +35,14 @@ def test_the_right_kind_at_the_right_place() -> None:
 @pytest.mark.parametrize(
     ("label", "finding", "is_located"),
     [
-        (planted("slow_worker", (3,)), said("slow_worker", (4,)), False),
-        (planted("slow_stage", (), (1,)), said("slow_stage", stages=[1]), True),
-        (planted("slow_stage", (), (1,)), said("slow_stage", (4, 5), stages=[1]), False),
-        (planted("gc_pauses"), said("gc_pauses"), True),
-        (planted("gc_pauses"), said("gc_pauses", (1,)), False),
+        (planted("slow_worker", (3,)), finding_of("slow_worker", (4,)), False),
+        (planted("slow_stage", (), (1,)), finding_of("slow_stage", stages=[1]), True),
+        (planted("slow_stage", (), (1,)), finding_of("slow_stage", (4, 5), stages=[1]), False),
+        (planted("gc_pauses"), finding_of("gc_pauses"), True),
+        (planted("gc_pauses"), finding_of("gc_pauses", (1,)), False),
         (
             planted("slow_host", (8, 9), hosts=("node0001",)),
-            said("slow_host", hosts=["node0001"]),
+            finding_of("slow_host", hosts=["node0001"]),
             True,
         ),
     ],
@@ -52,32 +52,36 @@ def test_places_are_exact(label: Label, finding: dict, is_located: bool) -> None
 
 
 def test_misses_and_false_findings() -> None:
-    scored = score([planted("slow_worker", (3,))], [said("slow_link", (3, 7))])
+    scored = score([planted("slow_worker", (3,))], [finding_of("slow_link", (3, 7))])
     assert scored.matches[0].finding is None
     assert [finding["kind"] for finding in scored.false] == ["slow_link"]
-    before = score([planted("slow_worker", (3,), first=20)], [said("slow_worker", (3,), 0, 9)])
+    before = score(
+        [planted("slow_worker", (3,), first=20)], [finding_of("slow_worker", (3,), 0, 9)]
+    )
     assert (before.matches[0].finding, len(before.false)) == (None, 1)
 
 
-def test_told_twice_is_no_false_finding_and_another_rank_is() -> None:
+def test_a_finding_reported_twice_is_not_false_and_another_rank_is() -> None:
     label = planted("slow_worker", (3,))
-    twice = [said("slow_worker", (3,), 8, 15), said("slow_worker", (3,), 17, 30)]
+    twice = [finding_of("slow_worker", (3,), 8, 15), finding_of("slow_worker", (3,), 17, 30)]
     assert score([label], twice).false == []
-    other = score([label], [*twice, said("slow_worker", (5,))])
+    other = score([label], [*twice, finding_of("slow_worker", (5,))])
     assert [finding["ranks"] for finding in other.false] == [[5]]
 
 
 def test_each_of_two_culprits_has_its_own_finding() -> None:
     labels = [planted("slow_worker", (3,)), planted("slow_worker", (5,))]
-    scored = score(labels, [said("slow_worker", (5,)), said("slow_worker", (3,))])
+    scored = score(labels, [finding_of("slow_worker", (5,)), finding_of("slow_worker", (3,))])
     assert [match.is_located for match in scored.matches] == [True, True]
 
 
 @pytest.mark.parametrize(("stage", "num_false"), [(1, 0), (0, 1)], ids=["its own", "innocent"])
-def test_what_cannot_be_told_is_neither_missed_nor_false(stage: int, num_false: int) -> None:
+def test_what_cannot_be_identified_is_neither_missed_nor_false(stage: int, num_false: int) -> None:
     label = planted("slow_stage", (), (1,), why_not="one rank per stage")
-    finding = said("slow_worker", (stage,), culprits=[{"rank": stage, "coords": {"pp": stage}}])
-    scored = score([label], [finding, said("gc_pauses")])
+    finding = finding_of(
+        "slow_worker", (stage,), culprits=[{"rank": stage, "coords": {"pp": stage}}]
+    )
+    scored = score([label], [finding, finding_of("gc_pauses")])
     assert (scored.matches, len(scored.false)) == ([], num_false)
 
 
@@ -89,7 +93,12 @@ def test_shares() -> None:
             findings=findings,
         )
         for at, findings in enumerate(
-            ([said("slow_worker", (3,))], [said("slow_worker", (4,), 20)], [], [said("gc_pauses")])
+            (
+                [finding_of("slow_worker", (3,))],
+                [finding_of("slow_worker", (4,), 20)],
+                [],
+                [finding_of("gc_pauses")],
+            )
         )
     ]
     lines = tables.by_kind(outcomes, ("loud",))
@@ -104,7 +113,7 @@ def test_false_alarms_are_counted_by_time() -> None:
     outcomes = [
         Outcome(
             Case(NATIVE, HEALTHY, ANY_DOSE, at, 1),
-            findings=[said("gc_pauses")] * at,
+            findings=[finding_of("gc_pauses")] * at,
             rank_hours=250.0,
             rank_steps=100,
         )
@@ -130,7 +139,7 @@ def test_one_job_from_draw_to_verdict(schema: str) -> None:
     assert outcome.error == ""
     (match,) = score(outcome.labels, outcome.findings).matches
     assert match.is_located
-    assert outcome.true_S == pytest.approx(outcome.said_S, rel=0.03)
+    assert outcome.true_S == pytest.approx(outcome.whatif_S, rel=0.03)
     assert outcome.slowdown > 1.05
 
 

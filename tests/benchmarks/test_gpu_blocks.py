@@ -34,8 +34,8 @@ def test_a_block_is_compared_with_its_two_neighbours_only() -> None:
 
 def test_the_figure_of_a_way_is_the_median_of_its_blocks() -> None:
     blocks = turns((OFF, 10), ("a", 11), (OFF, 10), ("a", 90), (OFF, 10), ("a", 12), (OFF, 10))
-    found = ms_more(blocks, "a", wall)
-    assert found == Spread(1.5, 2, 41, 80, 3)
+    measured_ms = ms_more(blocks, "a", wall)
+    assert measured_ms == Spread(1.5, 2, 41, 80, 3)
 
 
 def test_a_way_that_was_not_measured_is_an_error() -> None:
@@ -99,22 +99,22 @@ def test_the_default_level_may_take_nothing_of_the_device(more: int, holds: bool
     assert "growth per 1,000 steps 0.00 MiB" in host.note
 
 
-def test_growth_of_a_short_run_is_not_told() -> None:
+def test_growth_of_a_short_run_is_not_reported() -> None:
     given = figures("layers", memory([MIB] * 2), memory([MIB] * 2), is_promised=True)
     assert not any("without hooks 0.00" in one.note for one in given)
 
 
-def test_a_rehearsal_says_what_it_has_no_number_for(tmp_path: Path) -> None:
-    said: list[Figure] = []
+def test_a_rehearsal_names_what_it_has_no_number_for(tmp_path: Path) -> None:
+    shown: list[Figure] = []
     figure = Figure("GPU time", 3.0, "%", holds=False)
-    Place("cpu", tmp_path, said.append).say_of_gpu(figure)
-    Place("cuda", tmp_path, said.append).say_of_gpu(figure)
-    assert said == [Figure("GPU time", NEEDS_GPU), figure]
+    Place("cpu", tmp_path, shown.append).say_of_gpu(figure)
+    Place("cuda", tmp_path, shown.append).say_of_gpu(figure)
+    assert shown == [Figure("GPU time", NEEDS_GPU), figure]
 
 
 def test_a_check_that_fails_is_a_figure_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    said: list[Figure] = []
-    place = Place("cpu", tmp_path, said.append)
+    shown: list[Figure] = []
+    place = Place("cpu", tmp_path, shown.append)
 
     def missing() -> None:
         raise NotHere("no compiler")
@@ -124,7 +124,7 @@ def test_a_check_that_fails_is_a_figure_and_the_next_one_goes_on(tmp_path: Path)
 
     place.attempt("compile", missing)
     place.attempt("graph", broken)
-    assert [(one.value, one.holds) for one in said] == [
+    assert [(one.value, one.holds) for one in shown] == [
         ("not here: no compiler", None),
         ("RuntimeError: CUDA error: an illegal memory access", False),
     ]

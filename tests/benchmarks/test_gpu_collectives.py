@@ -62,7 +62,7 @@ def test_a_call_enqueued_after_its_kernel_does_not_hold() -> None:
     assert figures["x: waited calls without an end"].holds is False
 
 
-def test_kernels_that_cannot_be_paired_are_told() -> None:
+def test_kernels_that_cannot_be_paired_are_reported() -> None:
     (figure,) = nccl.kernel_figures("x", [{"rows": [row(1, 0)], "reduce_kernels": []}])
     assert str(figure.value).startswith("not here: 0 kernels")
     assert figure.holds is None
@@ -97,7 +97,7 @@ def test_durations_are_held_against_kernels() -> None:
     assert figures["x: its end after the kernel's"].value == 40.0
 
 
-def test_costs_are_told_beside_their_noise() -> None:
+def test_costs_are_reported_next_to_their_noise() -> None:
     costs = [{"bare": [10.0, 12.0], "bare again": [11.0, 11.0], "hooked": [15.0, 17.0]}]
     values = [figure.value for figure in nccl.cost_figures(costs)]
     assert values == [11.0, 0.0, 5.0]

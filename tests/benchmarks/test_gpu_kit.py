@@ -56,7 +56,7 @@ def test_losses_can_be_rehearsed_on_a_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.module)
-def test_every_part_says_what_it_shows(part: Part) -> None:
+def test_every_part_names_what_it_shows(part: Part) -> None:
     module = importlib.import_module(f"benchmarks.gpu.parts.{part.module}")
     assert (module.__doc__ or "").startswith(f"({part.letter}) ")
     assert callable(module.measure)
@@ -148,7 +148,7 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert read_figures(path) == [Figure("a", 1.0)]
 
 
-def test_the_page_gets_tables_and_says_what_was_not_run(tmp_path: Path) -> None:
+def test_the_page_gets_tables_and_lists_what_was_not_run(tmp_path: Path) -> None:
     page = tmp_path / "gpu.md"
     page.write_text(f"before\n{report.BEGIN}earlier tables{report.END}\nafter\n")
     report.write(page, [])
@@ -166,7 +166,7 @@ def test_the_page_gets_tables_and_says_what_was_not_run(tmp_path: Path) -> None:
         report.write(_without_place(tmp_path), [])
 
 
-def test_the_page_says_how_to_read_each_part() -> None:
+def test_the_page_explains_how_to_read_each_part() -> None:
     page = (REPO / "docs" / "gpu.md").read_text()
     assert page.partition(report.PARTS_BEGIN)[2].startswith(report.parts()), (
         "python -m benchmarks.gpu --page docs/gpu.md"
@@ -179,7 +179,7 @@ def _without_place(folder: Path) -> Path:
     return page
 
 
-def test_a_rehearsal_knows_that_it_is_none(tmp_path: Path) -> None:
+def test_a_rehearsal_is_recognized(tmp_path: Path) -> None:
     place = Place("cpu", tmp_path, lambda figure: None)
     assert (place.is_rehearsal, place.backend, place.sized(100, 2)) == (True, "gloo", 2)
     place.wait()

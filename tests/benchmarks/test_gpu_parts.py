@@ -27,7 +27,7 @@ def test_a_step_without_kernels_does_not_hold() -> None:
     assert capture.counts_figure([], 0).holds is False
 
 
-def test_times_after_a_capture_are_told_against_those_before() -> None:
+def test_times_after_a_capture_are_compared_with_those_before() -> None:
     times = {"before": [(1.0, 0.5), (1.0, 0.5), (3.0, 0.5), (3.0, 0.5)], "after": [(4.0, 0.75)] * 4}
     figures = {figure.name: figure.value for figure in capture.time_figures(times)}
     assert figures["a step after against before, wall time"] == 2.0
@@ -107,7 +107,7 @@ def test_a_job_that_hangs_is_killed(tmp_path: Path) -> None:
     assert "more than" in ended.fault
 
 
-def test_what_a_job_tells_is_not_lost_in_what_it_prints(tmp_path: Path) -> None:
+def test_the_results_of_a_job_are_not_lost_in_its_output(tmp_path: Path) -> None:
     ended = run_job("failing", ("oom", "cpu", tmp_path, "none"), 60)
     assert ended.fault == ""
     assert len(ended.found) == 10
@@ -140,7 +140,7 @@ def test_a_job_that_goes_on_must_end_well_with_the_same_losses(tmp_path: Path) -
         "graph, all: losses that differ",
         "graph, all: errors of hooks",
     }
-    noisy = ended | {"again": Ended(0, "", 1.0, [1, 2, 4])}  # nothing can be said of the others
+    noisy = ended | {"again": Ended(0, "", 1.0, [1, 2, 4])}  # no verdict on the others
     assert missed(failures.going_on_figures("graph", noisy, folders)) == {
         "graph, all: errors of hooks"
     }
@@ -206,8 +206,8 @@ def test_devices_are_chosen_from_what_nvidia_smi_lists() -> None:
 
 
 def test_a_rank_that_names_another_device_does_not_hold() -> None:
-    said = {"name": "H100", "uuid": "bbbb2222", "initialised_by_hooks": False}
-    ended, known = Ended(0, "", 1.0, said), ["GPU-bbbb2222"]
+    by_torch = {"name": "H100", "uuid": "bbbb2222", "initialised_by_hooks": False}
+    ended, known = Ended(0, "", 1.0, by_torch), ["GPU-bbbb2222"]
     right = {"device": "H100", "device_uuid": "bbbb2222"}
     assert not missed(devices.figures("x", ended, right, known))
     wrong = {"device": "H100", "device_uuid": "aaaa1111"}
@@ -246,11 +246,11 @@ def test_errors_of_links_that_are_up_are_added() -> None:
 
 
 def test_what_a_device_does_not_answer_is_named_and_left_out() -> None:
-    said: list[Figure] = []
+    shown: list[Figure] = []
     links = lambda: nvml.nvlink_errors(pretended_nvml(0), None)  # noqa: E731
-    left = nvml.supported({"power": int, "NVLink errors": links}, Refused, said.append)
+    left = nvml.supported({"power": int, "NVLink errors": links}, Refused, shown.append)
     assert list(left) == ["power"]
-    assert [(figure.name, figure.value) for figure in said] == [
+    assert [(figure.name, figure.value) for figure in shown] == [
         ("NVLink errors", "not here: not supported")
     ]
     figures = nvml.reading_figures(left, 3)
@@ -268,7 +268,7 @@ def test_a_thread_reads_until_the_block_ends() -> None:
     assert len(reads) == len(at_s) == 1
 
 
-def test_slowing_is_told_in_pairs_beside_noise() -> None:
+def test_slowing_is_measured_in_pairs_next_to_noise() -> None:
     times = {"without": [10.0, 20.0], "without again": [10.0, 20.0], "with": [11.0, 22.0]}
     _, noise, added = nvml.slowing_figures("x", times)
     assert noise.value == 0

@@ -17,7 +17,7 @@ from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 @pytest.fixture(scope="module")
 def eight(runs: Path) -> str:
-    """Name of an import of eight ranks whose layout no file tells."""
+    """Name of an import of eight ranks whose layout is in no file."""
     job = write_job(
         runs.parent / "job", DP_TP, ranks=list(range(8)), world_size=8, num_steps=8, slow_rank=5
     )
@@ -47,19 +47,19 @@ def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
     assert "layout unknown" in other.page.locator(".about-run summary").first.inner_text()
     tab = tabs(server.url)
     open_form(tab, eight)
-    page, said = tab.page, tab.page.locator(".layout-form .said")
+    page, note = tab.page, tab.page.locator(".layout-form .said")
     assert page.locator(".layout-form .sum").inner_text() == "1 of 8 ranks"
     assert page.locator(".layout-form .primary").is_disabled()
     page.locator(".layout-form [name=tp]").fill("2")
     page.locator(".layout-form [name=dp]").fill("4")
     page.wait_for_selector(".layout-form .primary:enabled")
-    assert "6 run along no axis" in said.inner_text()
+    assert "6 run along no axis" in note.inner_text()
     page.locator(".layout-form [name=tp]").fill("4")
     assert page.locator(".layout-form .primary").is_disabled()
-    assert "must multiply to the 8 ranks" in said.inner_text()
+    assert "must multiply to the 8 ranks" in note.inner_text()
     page.locator(".layout-form [name=dp]").fill("2")
     page.wait_for_selector(".layout-form .primary:enabled")
-    assert said.inner_text() == "The recorded process groups fit: 4 along dp, 2 along tp."
+    assert note.inner_text() == "The recorded process groups fit: 4 along dp, 2 along tp."
     assert page.locator(".layout-form .preview tr").nth(1).inner_text().split() == [
         "dp",
         "0",
@@ -94,7 +94,7 @@ def test_panel_and_form_fit_the_window(
     tab.assert_sound()
 
 
-def test_two_ranks_of_128_are_said_to_be_unaligned_by_every_timeline(tab: Tab, two: str) -> None:
+def test_two_ranks_of_128_are_marked_as_unaligned_on_every_timeline(tab: Tab, two: str) -> None:
     for page in ("overview", "timeline"):
         tab.open(View(two, page).url())
         note = tab.page.locator("#clock-note .unaligned")

@@ -24,8 +24,8 @@ from tests.browser.support.uploading import (
     FOLDER,
     LONG_MS,
     imported_run,
-    num_ranks_told,
-    told,
+    num_ranks_listed,
+    panel_text,
     wait_for_text,
 )
 
@@ -74,7 +74,7 @@ def test_a_broken_connection_is_gone_on_with(
     assert line.num_cuts == 1
     assert (server.runs / run / "run.json").is_file()
     assert unfinished(server) == []
-    assert num_ranks_told(tab, run) == 1
+    assert num_ranks_listed(tab, run) == 1
 
 
 def test_a_reload_is_gone_on_with_by_the_same_files(shaky: Tab, line: CutLine, big: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_reload_is_gone_on_with_by_the_same_files(shaky: Tab, line: CutLine, b
     line.is_down = False
     tab.open()
     wait_for_text(tab, "received")
-    assert "Choose or drop the same files again" in told(tab)
+    assert "Choose or drop the same files again" in panel_text(tab)
     with tab.page.expect_file_chooser() as chooser:
         tab.page.get_by_role("button", name="Choose files").click()
     sent: list[int] = []
@@ -117,7 +117,7 @@ def test_a_restart_of_the_server_is_gone_on_with(tabs: OpenTab, tmp_path: Path, 
         tab.page.get_by_role("button", name="Try now").click()
         run = imported_run(tab)
         assert unfinished(own) == []
-        assert num_ranks_told(tab, run) == 1
+        assert num_ranks_listed(tab, run) == 1
         tab.go_away()
     assert own.stop() == 0
     assert "Traceback" not in own.log.read_text()
@@ -176,11 +176,11 @@ def held(server: Server, file: str) -> Iterator[None]:
 
 def children(pid: int) -> list[int]:
     """Processes that one has started."""
-    found: list[int] = []
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # a thread that has just ended
-            found += map(int, task.read_text().split())
-    return found
+            pids += map(int, task.read_text().split())
+    return pids
 
 
 def has_open(pid: int, file: str) -> bool:
@@ -207,10 +207,10 @@ def test_what_is_read_can_be_looked_at_while_the_rest_is_read(
         tab.page.locator(".upload a").click()
         tab.page.wait_for_url("**/overview")
         see_part(tab, run)
-    # the page opens itself anew once all is read
+    # the page reloads itself once all is read
     tab.page.locator("#live-state.finished").wait_for(timeout=LONG_MS)
     tab.settle()
-    assert num_ranks_told(tab, run) == 3
+    assert num_ranks_listed(tab, run) == 3
     assert "Files are still being read" not in tab.page.locator("body").inner_text()
     assert not list(server.runs.glob(".import-*"))
 

@@ -20,7 +20,7 @@ from tests.runs_builder import restarted_run
 
 
 def place_of(tab: Tab, stage: Locator, rank: int) -> tuple[float, float]:
-    """Where the mouse points at a rank of a grid, by what its tip says; from below upwards."""
+    """Where the mouse points at a rank of a grid, by the text of its tip; from below upwards."""
     box = stage.bounding_box()
     assert box is not None
     for up in range(1, 12):
@@ -86,8 +86,10 @@ def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: 
         one.settle()
         one.page.mouse.move(1, 1)
         one.page.wait_for_timeout(200)
-    told = {name: value for name, value in first.view().items() if name not in ("ranks", "attempt")}
-    assert told == {name: second.view()[name] for name in told}
+    shared = {
+        name: value for name, value in first.view().items() if name not in ("ranks", "attempt")
+    }
+    assert shared == {name: second.view()[name] for name in shared}
     assert second.page.locator(canvas).screenshot() == first.page.locator(canvas).screenshot()
 
 
@@ -123,7 +125,7 @@ def test_dragging_over_the_timeline_sums_the_area(tab: Tab) -> None:
     assert "forward" in details.inner_text()
 
 
-def test_a_slice_tells_what_it_is(tab: Tab) -> None:
+def test_a_slice_is_described(tab: Tab) -> None:
     tab.open(View("slow_rank", "timeline", ranks=(5,), steps=(7, 7)).url())
     tab.settle()
     canvas = tab.page.locator('[data-view="timeline"] canvas')
@@ -149,7 +151,7 @@ def test_the_table_of_ranks_sorts_and_selects(tab: Tab) -> None:
     tab.wait_for("window.rankscope.view.rank !== null")
 
 
-def test_a_ready_question_its_table_and_its_csv(tab: Tab) -> None:
+def test_a_saved_query_its_table_and_its_csv(tab: Tab) -> None:
     tab.open(View("slow_rank", "query", q="slowest_ranks").url())
     tab.page.wait_for_selector(".query-main table tbody tr")
     assert tab.page.locator(".query-main table tbody tr").first.inner_text().split()[0] == "5"
@@ -162,12 +164,12 @@ def test_a_ready_question_its_table_and_its_csv(tab: Tab) -> None:
 
 
 def test_sql_of_an_address_runs_when_somebody_presses_run(tab: Tab) -> None:
-    asked = []
-    tab.page.on("request", lambda request: asked.append(request.url))
+    urls = []
+    tab.page.on("request", lambda request: urls.append(request.url))
     tab.open(View("slow_rank", "query", sql="SELECT 41 + 1 AS answer").url())
     tab.page.get_by_text("This SQL came with the link").wait_for()
     tab.page.wait_for_timeout(500)
-    assert not [url for url in asked if "/api/" in url and "/query" in url]
+    assert not [url for url in urls if "/api/" in url and "/query" in url]
     with tab.page.expect_response(re.compile(r"/query/ready\??$")) as ready:
         tab.page.get_by_label("SQL", exact=True).focus()  # somebody is about to run something
     assert ready.value.status == 204
@@ -217,7 +219,7 @@ def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -
         banner = tab.page.locator(".banner")
         text = banner.locator(".said").bounding_box()
         assert text is not None
-        assert text["width"] > 250  # not squeezed beside its buttons
+        assert text["width"] > 250  # not squeezed by its buttons
 
 
 def test_steps_of_before_a_restart_and_a_link_to_them(tabs: OpenTab, tmp_path: Path) -> None:

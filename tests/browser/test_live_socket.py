@@ -37,8 +37,8 @@ def server(tmp_path: Path) -> Iterator[Served]:
         yield running_one
 
 
-def heard(tab: Tab) -> list[int | None]:
-    """Newest steps that the page's sockets tell of, as they come; to be asked before it opens."""
+def received_steps(tab: Tab) -> list[int | None]:
+    """Newest steps in the messages of the page's sockets, as they come; call it before it opens."""
     steps: list[int | None] = []
 
     def note(socket: WebSocket) -> None:
@@ -53,7 +53,7 @@ def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
 ) -> None:
     run = two_rank_run(tmp_path / "job")
     tab = tabs(f"http://{server.address}")
-    steps = heard(tab)
+    steps = received_steps(tab)
     tab.open(View("job", "query").url())
     tab.wait_for("window.rankscope.live.connected")
     tab.page.evaluate(COUNT_NEWS)
@@ -75,7 +75,7 @@ def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
 ) -> None:
     run = two_rank_run(tmp_path / "job")
     tab = tabs(f"http://{server.address}")
-    steps = heard(tab)
+    steps = received_steps(tab)
     tab.open(View("job", "query").url())
     tab.wait_for("window.rankscope.live.connected")
     tab.settle()

@@ -62,12 +62,12 @@ def test_an_alarm_is_marked_with_its_source_and_a_link_opens_the_same(
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowLeft"):
         tab.page.keyboard.press(key)
-    said = tab.page.locator(".stat-map [role=status]").inner_text()
+    status = tab.page.locator(".stat-map [role=status]").inner_text()
     tab.page.keyboard.press("Enter")
     row = tab.page.evaluate("window.rankscope.view.model.row")
     assert row
     tab.settle()
-    assert tab.page.locator(".model-histogram h2").inner_text().endswith(said.partition(";")[0])
+    assert tab.page.locator(".model-histogram h2").inner_text().endswith(status.partition(";")[0])
     tab.page.locator('[data-act="copy-link"]').click()
     link = tab.page.evaluate("navigator.clipboard.readText()")
     tab.page.goto(link)
@@ -93,15 +93,15 @@ def test_the_table_names_the_layer_that_is_not_finite(tab: Tab, model_run: str) 
     tab.assert_sound()
 
 
-def test_a_run_without_statistics_says_how_to_have_them(tab: Tab, imported_run: str) -> None:
+def test_a_run_without_statistics_explains_how_to_record_them(tab: Tab, imported_run: str) -> None:
     tab.open(View(imported_run).url())
     tab.settle()
     assert tab.page.locator('.topbar a[data-page="model"]').count() == 0
     tab.open(View("slow_rank", "model").url())
     tab.settle()
-    said = tab.page.locator(".model-nothing").inner_text()
-    assert "TRACE_HOOKS_STATISTICS=100" in said
-    assert "no statistics" in said
+    text = tab.page.locator(".model-nothing").inner_text()
+    assert "TRACE_HOOKS_STATISTICS=100" in text
+    assert "no statistics" in text
     tab.page.get_by_role("button", name="Inspect").click()
     tab.wait_for("document.querySelector('.model-nothing')?.innerText.includes('tracer.inspect(')")
     tab.settle()
@@ -156,8 +156,8 @@ def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: 
     matrix.focus()
     tab.page.keyboard.press("ArrowDown")
     tab.page.keyboard.press("ArrowDown")
-    said = tab.page.locator(".matrix [role=status]").first.inner_text()
-    assert said.startswith('query 1 "t1" → key 0 "t0"')
+    status = tab.page.locator(".matrix [role=status]").first.inner_text()
+    assert status.startswith('query 1 "t1" → key 0 "t0"')
     tab.page.get_by_role("button", name="previous step").click()
     tab.wait_for("document.querySelector('.model-steps output').textContent === 'step 20'")
     tab.page.get_by_label("compare with step").select_option(str(STEPS[0]))
@@ -198,20 +198,22 @@ def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
 def test_next_tokens_other_runs_and_other_axes_are_drawn(
     tab: Tab, runs: Path, model_run: str, watched_run: str
 ) -> None:
-    health_run(runs / "model beside", tokens=1e6)
+    health_run(runs / "model compared", tokens=1e6)
     next_tokens_run(runs / "model tokens")
-    beside, tokens = (runs_made.indexed(runs / name) for name in ("model beside", "model tokens"))
+    compared, tokens = (
+        runs_made.indexed(runs / name) for name in ("model compared", "model tokens")
+    )
 
     tab.open(View(tokens, "model", model=(("what", "probabilities"), ("token", "3"))).url())
-    said = "document.querySelector('.model-next')?.innerText ?? ''"
-    tab.wait_for(f"({said}).includes('Mean loss of these tokens 1.5, perplexity 4.482')")
-    tab.wait_for(f"({said}).includes('the next is \"w4\", loss 1.5')")
+    next_token = "document.querySelector('.model-next')?.innerText ?? ''"
+    tab.wait_for(f"({next_token}).includes('Mean loss of these tokens 1.5, perplexity 4.482')")
+    tab.wait_for(f"({next_token}).includes('the next is \"w4\", loss 1.5')")
     assert tab.num_colours(tab.page.locator(".loss-bars canvas")) > 3
     true = tab.page.locator(".model-next tr.is-true").inner_text()
     assert true.split()[:3] == ['"w4"', "4", "0.25"]
 
     tab.open(View(tokens, "model", attempt=0, model=(("what", "logits"),)).url())
-    tab.wait_for(f"({said}).includes('Mean loss of these tokens 2.079, perplexity 8')")
+    tab.wait_for(f"({next_token}).includes('Mean loss of these tokens 2.079, perplexity 8')")
     assert "0.125" in tab.page.locator(".model-next tr.is-true").inner_text()
     tab.assert_sound()
 
@@ -230,7 +232,7 @@ def test_next_tokens_other_runs_and_other_axes_are_drawn(
     assert tab.view()["model"]["minus_run"] == watched_run
     tab.assert_sound()
 
-    tab.open(View(beside, "model", model=(("beside", model_run), ("axis", "time"))).url())
+    tab.open(View(compared, "model", model=(("beside", model_run), ("axis", "time"))).url())
     tab.wait_for(
         "document.querySelector('.model-curves header')?.innerText.includes('dashed: layer 0 of')"
     )

@@ -37,7 +37,7 @@ def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert running.stop() == 0, running.log.read_text()[-4000:]
 
 
-def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
+def test_a_watch_begun_on_the_page_brings_frames_and_shows_its_cost(
     live_server: Server, tabs: OpenTab
 ) -> None:
     ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, WATCHED) for rank in range(2)]
@@ -45,14 +45,14 @@ def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
         tab = tabs(live_server.url)
         tab.open(View(WATCHED, "model", model=(("view", "inspect"),)).url())
         tab.page.wait_for_selector(".model-controls:visible")
-        said = "document.querySelector('.model-controls').innerText"
-        tab.wait_for(f"{said}.includes('2 ranks connected')")
+        text = "document.querySelector('.model-controls').innerText"
+        tab.wait_for(f"{text}.includes('2 ranks connected')")
         tab.page.get_by_label("layers", exact=True).fill("1-9")
         tab.page.get_by_role("button", name="Watch", exact=True).click()
-        tab.wait_for(f"{said}.includes('there is no layer 4 here')")
+        tab.wait_for(f"{text}.includes('there is no layer 4 here')")
         tab.page.get_by_label("layers", exact=True).fill("1, 2")
         tab.page.get_by_role("button", name="Watch", exact=True).click()
-        tab.wait_for(f"{said}.includes('ranks 0-1: watching 1')")
+        tab.wait_for(f"{text}.includes('ranks 0-1: watching 1')")
         assert ranks[1].watches[-1].layers == (1, 2)
         for step in (7, 8):
             _send(ranks, step)
@@ -60,9 +60,9 @@ def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
         tab.wait_for("document.querySelector('.model-tiles').innerText.includes('step 8')")
         assert "layer 1, head 0" in tab.page.locator(".model-full h2").inner_text()
         assert tab.num_colours(tab.page.locator(".tile-grid canvas")) > 20
-        tab.wait_for(f"{said}.includes('2.00 ms a step')")
+        tab.wait_for(f"{text}.includes('2.00 ms a step')")
         tab.page.get_by_role("button", name="end attention", exact=True).click()
-        tab.wait_for(f"{said}.includes('ranks 0-1: watching 0')")
+        tab.wait_for(f"{text}.includes('ranks 0-1: watching 0')")
         tab.assert_sound()
         tab.page.goto("about:blank")
     finally:
@@ -96,22 +96,22 @@ def _send(ranks: list[Rank], step: int) -> None:
             )
 
 
-def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
+def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
     live_server: Server, tabs: OpenTab
 ) -> None:
     address = f"127.0.0.1:{live_server.port}"
     ranks = [Rank(address, rank, PERTURBED, world_size=2) for rank in range(2)]
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def perturb(value: dict[str, Any]) -> str:
-        asked.append(value)
+        requests.append(value)
         return "taken"
 
     for one in ranks:
         live = one.live
         live.about["allow_perturbation"] = lambda: True
         live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
-        live.beats["perturbations"] = lambda: [one for one in asked[-1:] if "end" not in one]
+        live.beats["perturbations"] = lambda: [one for one in requests[-1:] if "end" not in one]
         live.commands.register("perturb", perturb)
         live.commands.register("capture_kernels", lambda value: f"captures {value['steps']} steps")
     try:
@@ -120,14 +120,14 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         tab.page.wait_for_selector(".model-controls form:visible")
         tab.page.get_by_label("strength").fill("0.5")
         tab.page.get_by_role("button", name="Begin").click()
-        said = "document.querySelector('.model').innerText"
-        tab.wait_for(f"{said}.includes('No loss was logged')")
-        tab.wait_for(f"{said}.includes('ranks 0-1: taken')")
-        assert (asked[-1]["layer"], asked[-1]["strength"]) == (1, 0.5)
+        text = "document.querySelector('.model').innerText"
+        tab.wait_for(f"{text}.includes('No loss was logged')")
+        tab.wait_for(f"{text}.includes('ranks 0-1: taken')")
+        assert (requests[-1]["layer"], requests[-1]["strength"]) == (1, 0.5)
         assert "m.p_strength=0.5" in tab.page.url
         tab.page.get_by_role("button", name="end gaussian").click()
-        tab.wait_for(f"!{said}.includes('begins with step')")
-        assert asked[-1] == {"end": "gaussian"}
+        tab.wait_for(f"!{text}.includes('begins with step')")
+        assert requests[-1] == {"end": "gaussian"}
         tab.open(View(PERTURBED, "timeline").url())
         tab.page.get_by_role("button", name="Capture kernels").click()
         tab.page.get_by_role("button", name="Capture", exact=True).click()
@@ -140,24 +140,24 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
             rank.agent.stop()
 
 
-def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
+def test_a_prompt_is_requested_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
     ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, PROMPTED) for rank in range(2)]
     try:
         tab = tabs(live_server.url)
         tab.open(View(PROMPTED, "model", model=(("view", "prompt"),)).url())
         tab.page.wait_for_selector(".model-prompt form:visible")
-        tab.problems.allow("status 400|status of 400")  # asked of two ranks of eight
-        said = "document.querySelector('.model-body').innerText"
+        tab.problems.allow("status 400|status of 400")  # only two ranks of eight are connected
+        text = "document.querySelector('.model-body').innerText"
         run = tab.page.get_by_role("button", name="Run", exact=True)
         run.click()
-        tab.wait_for(f"{said}.includes('The prompt is empty')")
+        tab.wait_for(f"{text}.includes('The prompt is empty')")
         tab.page.get_by_label("prompt", exact=True).fill("5 7")
         run.click()
-        tab.wait_for(f"{said}.includes('2 of 8 ranks are connected; a prompt needs all of them')")
+        tab.wait_for(f"{text}.includes('2 of 8 ranks are connected; a prompt needs all of them')")
         _answer(ranks, ["<b>five</b>", " a", "end"])
-        tab.wait_for(f"{said}.includes('After step 7: 3 tokens; training waited 12 ms')")
+        tab.wait_for(f"{text}.includes('After step 7: 3 tokens; training waited 12 ms')")
         tab.page.get_by_role("button", name="·a, 50%", exact=True).click()
-        tab.wait_for(f"{said}.includes('Instead of ·a')")
+        tab.wait_for(f"{text}.includes('Instead of ·a')")
         tab.page.get_by_label("head", exact=True).select_option("head 1")
         assert tab.num_colours(tab.page.locator(".head-strips canvas")) > 3
         assert tab.page.locator(".prompt-tokens b").count() == 0
@@ -171,9 +171,11 @@ def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: 
 def _answer(ranks: list[Rank], texts: list[str]) -> None:
     """What both ranks show of a prompt of two tokens, as their source hands it to the agent."""
     ids = [[5, "5"], [7, "7"]]
-    told = [(-1, [1.0, 1.0], ids), (-2, [len(texts), 12.0], [""])]
-    told += [(n, [0.5, 0.5, 0.2], [[n, text], [n, text], [9, "x"]]) for n, text in enumerate(texts)]
-    for number, values, labels in told:
+    answers = [(-1, [1.0, 1.0], ids), (-2, [len(texts), 12.0], [""])]
+    answers += [
+        (n, [0.5, 0.5, 0.2], [[n, text], [n, text], [9, "x"]]) for n, text in enumerate(texts)
+    ]
+    for number, values, labels in answers:
         _offer(ranks[0], "prompt_token", number, np.array(values), labels=json.dumps(labels))
     for number in range(len(texts)):
         for head, rank in enumerate(ranks):

@@ -113,23 +113,23 @@ def embedding(origin: str) -> str:
         )
     script = f"""
     for (const form of document.forms) form.submit();
-    const asked = [];
+    const answers = [];
     for (const path of {list(PATHS)}) {{
         for (const options of [{{}}, {{mode: 'no-cors'}},
             {{mode: 'no-cors', method: 'POST', body: '{{}}'}},
             {{method: 'POST', headers: {{'X-Rankscope': '1'}}}}]) {{
-            asked.push(fetch('{origin}' + path, {{credentials: 'include', ...options}}));
+            answers.push(fetch('{origin}' + path, {{credentials: 'include', ...options}}));
         }}
         navigator.sendBeacon('{origin}' + path, '{{}}');
     }}
     for (const path of ['/api/live?run=job', '/live/frames?run=job', '/agent']) {{
-        asked.push(new Promise((opened, failed) => {{
+        answers.push(new Promise((opened, failed) => {{
             const socket = new WebSocket('{origin.replace("http", "ws")}' + path);
             socket.onopen = () => opened('opened');
             socket.onerror = () => failed('refused');
         }}));
     }}
-    window.ended = Promise.allSettled(asked).then((all) => all.map((one) =>
+    window.ended = Promise.allSettled(answers).then((all) => all.map((one) =>
         one.status === 'fulfilled' ? one.value.type ?? one.value : 'refused'));
     """
     return f"<!DOCTYPE html><body>{''.join(parts)}<script>{script}</script></body>"

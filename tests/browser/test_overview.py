@@ -17,20 +17,20 @@ def query(tab: Tab) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(tab.page.url).query).items()}
 
 
-def said(tab: Tab) -> str:
+def banner_text(tab: Tab) -> str:
     return tab.page.locator("#banner-place .said").inner_text()
 
 
 def test_the_banner_leads_to_the_waiting_lanes(tab: Tab) -> None:
     tab.open(OVERVIEW)
     slowdown = r"Rank 5 is slow\. Its compute takes 1\.[4-7]\dx as long as its peers' since step 5"
-    assert re.match(slowdown, said(tab))
+    assert re.match(slowdown, banner_text(tab))
     tab.page.click(".banner >> text=Show me")
     tab.page.wait_for_selector("#page .timeline-page canvas")
     assert query(tab)["ranks"] == "1,5"
     assert query(tab)["finding"].startswith("slow_worker-0-5-")
     assert tab.view()["rank"] == 5
-    assert said(tab).startswith("Rank 5 is slow.")  # who follows the link sees why
+    assert banner_text(tab).startswith("Rank 5 is slow.")  # who follows the link sees why
     tab.settle()
     assert tab.num_colours(tab.page.locator('[data-view="timeline"] canvas')) > 20
     tab.page.go_back()
@@ -48,7 +48,7 @@ def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: 
     second.open(link.removeprefix(server.url))
     assert query(second)["attempt"] == "0"
     second.page.wait_for_selector(".banner")
-    assert said(second) == said(first)
+    assert banner_text(second) == banner_text(first)
     second.assert_sound()
 
 
@@ -103,7 +103,7 @@ COVERED = """() => [...document.querySelectorAll('.banner a, .banner button, .st
     }).map((e) => e.outerHTML.slice(0, 120))"""
 
 
-def test_the_open_drawer_stands_beside_what_it_speaks_of_and_gives_the_focus_back(
+def test_the_open_drawer_covers_nothing_it_describes_and_gives_the_focus_back(
     tab: Tab,
 ) -> None:
     tab.open(OVERVIEW)
@@ -140,11 +140,11 @@ def test_the_strip_as_a_table_and_by_keys(tab: Tab) -> None:
     assert len(rows) == 14
     assert [row.split(":")[0] for row in rows if "Rank 5 is slow" in row] == ["Step 5"]
     tab.page.locator(".strip canvas").focus()
-    said = tab.page.locator(".strip [aria-live]")
+    status = tab.page.locator(".strip [aria-live]")
     tab.page.keyboard.press("ArrowLeft")
-    assert said.inner_text() == "Step 13 chosen"
+    assert status.inner_text() == "Step 13 chosen"
     tab.page.keyboard.press("ArrowLeft")
     tab.page.keyboard.press("Shift+ArrowRight")
-    assert said.inner_text() == "Steps 12 to 13 chosen"
+    assert status.inner_text() == "Steps 12 to 13 chosen"
     tab.page.keyboard.press("Escape")
-    assert said.inner_text() == "All steps"
+    assert status.inner_text() == "All steps"

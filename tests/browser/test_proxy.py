@@ -18,7 +18,7 @@ PREFIX = "/user/me/proxy/8050"
 
 @pytest.fixture(scope="module")
 def proxies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Proxy]]:
-    """Two before a server that is told its prefix: one strips the prefix, one keeps it."""
+    """Two before a server that knows its prefix: one strips the prefix, one keeps it."""
     runs = tmp_path_factory.mktemp("prefixed")
     runs_made.recorded(runs, "slow_rank")
     with (
@@ -35,9 +35,9 @@ def test_every_page_and_the_live_socket(
 ) -> None:
     proxy = proxies[kind]
     tab = tabs(proxy.url)
-    asked: list[str] = []
+    urls: list[str] = []
     sockets: list[str] = []
-    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.on("request", lambda request: urls.append(request.url))
     tab.page.on("websocket", lambda socket: sockets.append(socket.url))
     tab.open()
     tab.page.get_by_role("link", name="slow_rank").first.click()
@@ -46,11 +46,11 @@ def test_every_page_and_the_live_socket(
         tab.page.locator(f'.topbar a[data-page="{page}"]').click()
         tab.page.wait_for_url(f"{proxy.url}{View('slow_rank', page).url()}*")
         tab.settle()
-    assert [url for url in asked if not url.startswith(("data:", "blob:", proxy.url))] == []
+    assert [url for url in urls if not url.startswith(("data:", "blob:", proxy.url))] == []
     assert sockets
     assert all(url.startswith(proxy.url.replace("http:", "ws:")) for url in sockets)
-    told = tab.page.locator(".topbar .state").inner_text()  # it came by the socket
-    assert told.strip().startswith("finished")
+    state = tab.page.locator(".topbar .state").inner_text()  # it came by the socket
+    assert state.strip().startswith("finished")
     tab.go_away()
 
 

@@ -32,12 +32,12 @@ def test_without_webgl_the_ranks_are_flat_blocks_and_can_be_selected(tab: Tab) -
     tab.wait_for("window.rankscope.view.rank === 5")
 
 
-def test_a_job_without_a_step_says_so(tabs: OpenTab, server: Server) -> None:
+def test_a_job_without_a_step_shows_a_note(tabs: OpenTab, server: Server) -> None:
     tab = tabs(server.url, size=PHONE)
     tab.open(View(runs_made.EMPTY, "ranks").url())
     tab.settle()
-    said = tab.page.locator('[data-view="grid"] .map-note').inner_text()
-    assert said.startswith("No finished step yet.")
+    note = tab.page.locator('[data-view="grid"] .map-note').inner_text()
+    assert note.startswith("No finished step yet.")
     veil = tab.page.locator('[data-view="heat"] .veil')
     assert veil.inner_text() == "No finished step yet."
     assert "no finished step" in tab.page.locator(".rank-table [role=status]").inner_text()
@@ -64,11 +64,11 @@ def test_a_cell_of_the_heat_map_selects_its_rank_and_step_and_two_clicks_undo_th
     place = box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.62
     tab.page.mouse.move(*place)
     tip = tab.page.locator('[data-view="heat"] .map-tip').inner_text()
-    said = re.match(r"rank (\d+), step (\d+)", tip)
-    assert said, tip
+    cell = re.match(r"rank (\d+), step (\d+)", tip)
+    assert cell, tip
     assert "peers' median" in tip
     tab.page.mouse.click(*place)
-    rank, step = int(said[1]), int(said[2])
+    rank, step = int(cell[1]), int(cell[2])
     tab.wait_for(f"window.rankscope.view.rank === {rank}")
     assert tab.view()["steps"] == [step, step]
     tab.page.wait_for_timeout(700)
@@ -116,7 +116,7 @@ def test_keys_on_the_heat_map_say_the_cell_they_come_to(tab: Tab) -> None:
     heat = tab.page.locator('[data-view="heat"]')
     heat.locator("canvas").first.focus()
     tab.page.keyboard.press("ArrowDown")
-    said = heat.locator("[aria-live]")
-    assert said.inner_text().startswith("rank 1, step 13, Slowdown ")
+    status = heat.locator("[aria-live]")
+    assert status.inner_text().startswith("rank 1, step 13, Slowdown ")
     tab.page.keyboard.press("ArrowLeft")
-    assert said.inner_text().startswith("rank 1, step 12, Slowdown ")
+    assert status.inner_text().startswith("rank 1, step 12, Slowdown ")

@@ -1,4 +1,4 @@
-"""A server that dies under open pages and comes back; an index made anew."""
+"""A server that dies under open pages and comes back; a rebuilt index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CUT_OFF = (
     "|WebSocket connection|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONTENT_LENGTH_MISMATCH"
     "|Failed to fetch|Callback failed: the server did not respond"
 )
-"""What the browser says of a server that is not there."""
+"""What the browser logs about a server that is not there."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 def connected(tab: Tab, wanted: bool) -> None:
     """Wait until the page's live socket is there, or is known to be gone.
 
-    A page that is being loaded anew has no `rankscope` for a moment.
+    A page that is being reloaded has no `rankscope` for a moment.
     """
     tab.wait_for(f"window.rankscope?.live.connected === {str(wanted).lower()}")
 
@@ -67,7 +67,7 @@ def test_the_page_goes_on_by_itself_after_the_server_came_back(
         assert "reconnecting" not in top_bar(tab)
 
 
-def test_a_page_asked_for_without_a_server_opens_later(server: Server, tabs: OpenTab) -> None:
+def test_a_page_requested_without_a_server_opens_later(server: Server, tabs: OpenTab) -> None:
     with CutLine(server.port) as line:
         tab = tabs(line.url)
         tab.problems.allow(CUT_OFF)
@@ -78,8 +78,8 @@ def test_a_page_asked_for_without_a_server_opens_later(server: Server, tabs: Ope
         connected(tab, False)
         with tab.page.expect_event("requestfailed"):
             tab.page.locator('.topbar a[data-page="ranks"]').click()
-        said = tab.page.locator("#toast.shown").inner_text()
-        assert said == "The server cannot be reached; this page opens when it is back."
+        toast = tab.page.locator("#toast.shown").inner_text()
+        assert toast == "The server cannot be reached; this page opens when it is back."
         line.is_down = False
         tab.page.wait_for_selector('.topbar a[data-page="ranks"][aria-current="page"]')
         tab.settle()
@@ -87,7 +87,7 @@ def test_a_page_asked_for_without_a_server_opens_later(server: Server, tabs: Ope
         tab.go_away()
 
 
-def test_a_link_shows_the_same_after_the_index_was_made_anew(tabs: OpenTab, tmp_path: Path) -> None:
+def test_a_link_shows_the_same_after_the_index_was_rebuilt(tabs: OpenTab, tmp_path: Path) -> None:
     runs_made.recorded(tmp_path, "slow_rank")
     before = shown(tabs, tmp_path)
     shutil.rmtree(tmp_path / "slow_rank" / "index")

@@ -24,15 +24,15 @@ def saved(tab: Tab, path: str, into: Path) -> Path:
 
 
 def opened_offline(tabs: OpenTab, file: Path, size: tuple[int, int] = DESKTOP) -> Tab:
-    """The file, drawn in another profile that has no network and asks for nothing."""
+    """The file, drawn in another profile that has no network and requests nothing."""
     reader = tabs("file://", size=size)
     reader.context.set_offline(True)
-    asked: list[str] = []
-    reader.page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    reader.page.on("request", lambda request: urls.append(request.url))
     reader.page.goto(file.as_uri())
     reader.page.wait_for_function("document.querySelector('#shared-timeline canvas').width > 100")
     reader.settle()
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert [url for url in urls if not url.startswith(("file:", "data:", "blob:"))] == []
     return reader
 
 

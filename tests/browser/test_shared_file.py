@@ -44,19 +44,19 @@ def test_its_pictures_are_drawn_without_a_request(
 ) -> None:
     context = browser.new_context(viewport=SIZES[size], color_scheme=theme, offline=True)
     page = context.new_page()
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
+    messages: list[str] = []
+    urls: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.on("request", lambda request: urls.append(request.url))
     page.goto(file.as_uri())
     page.wait_for_selector("#shared-timeline canvas")
     page.wait_for_selector("#shared-heat canvas")
     page.wait_for_function("document.querySelector('#shared-timeline canvas').width > 100")
     page.wait_for_timeout(300)
-    assert asked == [file.as_uri()]
-    assert said == []
+    assert urls == [file.as_uri()]
+    assert messages == []
     assert page.locator("html").get_attribute("data-theme") == theme
     assert "Rank 5 is slow" in page.locator(".shared-banner").inner_text()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -68,9 +68,9 @@ def test_its_pictures_are_drawn_without_a_request(
 def test_hands_and_theme_work_without_a_server(browser: Browser, file: Path) -> None:
     context = browser.new_context(viewport=SIZES["desk"], color_scheme="dark", offline=True)
     page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(file.as_uri())
     page.wait_for_selector("#shared-heat canvas")
     page.click("#theme")
@@ -87,5 +87,5 @@ def test_hands_and_theme_work_without_a_server(browser: Browser, file: Path) -> 
     page.keyboard.press("w")
     page.wait_for_timeout(500)
     assert lanes.screenshot() != before
-    assert said == []
+    assert messages == []
     context.close()

@@ -32,7 +32,7 @@ def straggler_run(runs: Path) -> str:
     return runs_made.indexed(import_paths(files, runs))
 
 
-def test_an_import_says_who_costs_how_much(tab: Tab, straggler_run: str) -> None:
+def test_an_import_shows_the_cost_of_each_rank(tab: Tab, straggler_run: str) -> None:
     tab.open(View(straggler_run, "overview").url())
     tab.settle()
     tab.page.locator('.topbar a[data-page="what-if"]').click()
@@ -56,8 +56,8 @@ def test_a_cell_opens_the_timeline_of_its_rank(tab: Tab, straggler_run: str) -> 
     canvas.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown"):
         tab.page.keyboard.press(key)
-    said = tab.page.locator(f"{MAP} [role=status]").inner_text()
-    assert said.startswith(f"stage 2, dp rank 1: rank {SLOW_RANK}")
+    status = tab.page.locator(f"{MAP} [role=status]").inner_text()
+    assert status.startswith(f"stage 2, dp rank 1: rank {SLOW_RANK}")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url(f"**/run/{straggler_run}/timeline?rank={SLOW_RANK}*")
     tab.settle()
@@ -112,21 +112,21 @@ def test_the_recorded_sample(
     canvas.focus()
     for key in ("ArrowRight", "ArrowDown"):
         tab.page.keyboard.press(key)
-    said = tab.page.locator(f"{MAP} [role=status]").inner_text()
-    assert said.startswith("stage 1, dp rank 0: slowest is rank 5, ")
+    status = tab.page.locator(f"{MAP} [role=status]").inner_text()
+    assert status.startswith("stage 1, dp rank 0: slowest is rank 5, ")
     assert tab.num_pixels(tab.page.locator(f"{REPLAY} canvas"), "--backward") > 200
     rows = tab.page.locator(f"{REPLAY} table tbody tr")
     assert rows.count() == 2
     tab.assert_sound()
 
 
-def test_what_cannot_be_replayed_is_told_in_one_sentence(tab: Tab, imported_run: str) -> None:
+def test_what_cannot_be_replayed_is_explained_in_one_sentence(tab: Tab, imported_run: str) -> None:
     tab.open(View(imported_run, "overview").url())
     tab.settle()
     assert tab.page.locator('.topbar a[data-page="what-if"]').count() == 0
     tab.open(View(imported_run, "what-if").url())
     tab.settle()
-    said = tab.page.locator(".whatif [role=status]").inner_text()
-    assert said.startswith("No what-if analysis: ")
-    assert "layout" in said
+    status = tab.page.locator(".whatif [role=status]").inner_text()
+    assert status.startswith("No what-if analysis: ")
+    assert "layout" in status
     tab.assert_sound()

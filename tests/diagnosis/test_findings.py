@@ -60,7 +60,7 @@ def test_json_gives_the_same_finding_back() -> None:
     assert Finding.from_json(json.loads(json.dumps(without.to_json()))) == without
 
 
-def test_the_id_says_what_who_and_when() -> None:
+def test_the_id_has_the_kind_the_ranks_and_the_step() -> None:
     assert a_finding().id == "slow_worker-0-5-8"
     assert a_finding(culprits=()).id == "slow_worker-0-job-8"
     many = tuple(Place(rank) for rank in range(100, 612))
@@ -69,7 +69,7 @@ def test_the_id_says_what_who_and_when() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"kind": "Slow worker"}, "kind is 'Slow worker'"),
         ({"severity": "red"}, "severity is 'red'"),
@@ -82,8 +82,8 @@ def test_the_id_says_what_who_and_when() -> None:
         ({"severity": "past"}, "either ongoing or past"),
     ],
 )
-def test_a_finding_checks_itself(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_finding_checks_itself(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         a_finding(**changes)
 
 
@@ -105,16 +105,16 @@ def test_the_most_urgent_and_costly_comes_first() -> None:
     small = a_finding(cost=Cost(1.0, 0.01), first_step=2)
     great = a_finding(cost=Cost(1.0, 0.5), first_step=3)
     warning = a_finding(severity="warning", first_step=4)
-    said = Diagnosis((Verdict("a", (past, small)), Verdict("b", (warning, great), "all well")))
-    assert said.findings == (great, small, warning, past)
-    assert said.checked == ("all well",)
-    assert said.judged
+    diagnosis = Diagnosis((Verdict("a", (past, small)), Verdict("b", (warning, great), "all well")))
+    assert diagnosis.findings == (great, small, warning, past)
+    assert diagnosis.checked == ("all well",)
+    assert diagnosis.judged
 
 
-def test_nothing_judged_is_said() -> None:
-    said = Diagnosis((Verdict("a", not_enough=(NotEnoughData("a", "no step"),)),))
-    assert not said.judged
-    assert said.to_json() == {
+def test_a_diagnosis_without_verdicts_is_not_judged() -> None:
+    diagnosis = Diagnosis((Verdict("a", not_enough=(NotEnoughData("a", "no step"),)),))
+    assert not diagnosis.judged
+    assert diagnosis.to_json() == {
         "findings": [],
         "checked": [],
         "set_aside": [],

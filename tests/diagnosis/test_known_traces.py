@@ -14,7 +14,7 @@ from tests.folders import TRACES
 FAULTS = TRACES / "fault_injection"
 
 pytestmark = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="no folder of real traces beside the checkout"
+    not TRACES.is_dir(), reason="no folder of real traces next to the checkout"
 )
 
 
@@ -38,9 +38,9 @@ def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
 def test_the_one_finding(
     path: str, kind: str, ranks: list[int], stages: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = diagnosed(capsys, TRACES / path)
+    code, output = diagnosed(capsys, TRACES / path)
     assert code == 3
-    (finding,) = said["findings"]
+    (finding,) = output["findings"]
     assert (finding["kind"], finding["ranks"], finding["stages"]) == (kind, ranks, stages)
     assert {"steps", "cost_ms_per_step", "confidence", "cause", "evidence", "alternatives"} <= set(
         finding
@@ -49,33 +49,33 @@ def test_the_one_finding(
 
 @pytest.mark.parametrize("case", ["p1-ext-a-loud", "p3-sw-a-loud"])
 def test_the_steps_of_the_injected_faults(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _, said = diagnosed(capsys, FAULTS / case / "injected")
-    first, last = said["findings"][0]["steps"]
+    _, output = diagnosed(capsys, FAULTS / case / "injected")
+    first, last = output["findings"][0]["steps"]
     assert abs(first - 100) <= 2
     assert abs(last - 299) <= 2
 
 
 @pytest.mark.parametrize("path", ["p1-ext-a-loud/baseline", "p2-sw-c-loud/injected"])
 def test_healthy_or_not_identifiable(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = diagnosed(capsys, FAULTS / path)
-    assert (code, said["findings"]) == (0, [])
-    unseen = {one["kind"]: one for one in said["not_identifiable"]}
+    code, output = diagnosed(capsys, FAULTS / path)
+    assert (code, output["findings"]) == (0, [])
+    unseen = {one["kind"]: one for one in output["not_identifiable"]}
     assert "--baseline" in unseen["comm_regression"]["remedy"]
-    assert said["clock"]["num_ranks"] == 16
+    assert output["clock"]["num_ranks"] == 16
 
 
 def test_a_baseline_shows_what_is_slow_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     """The baseline of another mode of the same job: what it lacks is the communication."""
     good = FAULTS / "p1-ext-a-loud" / "baseline"
-    code, said = diagnosed(capsys, FAULTS / "p2-sw-c-loud" / "injected", "--baseline", good)
-    assert (code, [finding["kind"] for finding in said["findings"]]) == (3, ["comm_regression"])
-    assert said["not_identifiable"] == []
+    code, output = diagnosed(capsys, FAULTS / "p2-sw-c-loud" / "injected", "--baseline", good)
+    assert (code, [finding["kind"] for finding in output["findings"]]) == (3, ["comm_regression"])
+    assert output["not_identifiable"] == []
 
 
 def test_a_loader_without_workers_starves_the_job(capsys: pytest.CaptureFixture[str]) -> None:
     (starving,) = (TRACES / "kineto" / "resnet50").glob("workers0__*")
-    code, said = diagnosed(capsys, starving)
-    assert (code, [finding["kind"] for finding in said["findings"]]) == (3, ["data_loader"])
+    code, output = diagnosed(capsys, starving)
+    assert (code, [finding["kind"] for finding in output["findings"]]) == (3, ["data_loader"])
     (fed,) = (TRACES / "kineto" / "resnet50").glob("workers4__*")
-    code, said = diagnosed(capsys, fed)
-    assert (code, said["findings"]) == (0, [])
+    code, output = diagnosed(capsys, fed)
+    assert (code, output["findings"]) == (0, [])

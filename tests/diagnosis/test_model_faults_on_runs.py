@@ -44,7 +44,7 @@ def findings(folder: Path) -> tuple[Finding, ...]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", OF_THE_MODEL)
-def test_a_fault_is_told_as_itself_and_its_numbers_can_be_asked_again(
+def test_a_fault_is_the_only_finding_and_its_numbers_can_be_queried_again(
     tmp_path: Path, kind: str, seed: int
 ) -> None:
     folder = written(tmp_path, seed, SyntheticFault(kind, None, 0.0, FROM))
@@ -54,8 +54,8 @@ def test_a_fault_is_told_as_itself_and_its_numbers_can_be_asked_again(
         assert abs(finding.first_step - FROM) <= 1
         for evidence in finding.evidence:
             rows = run.ask(evidence.question, **dict(evidence.params)).to_pylist()
-            told = [row[VALUE[evidence.unit]] for row in rows]
-            assert pytest.approx(evidence.number, rel=1e-6) in told
+            values = [row[VALUE[evidence.unit]] for row in rows]
+            assert pytest.approx(evidence.number, rel=1e-6) in values
             shown = dict(evidence_view(evidence, View(run="run")).model)
             mapped = tensor_map(run, shown["tensor"], 0, None)
             row = [row.key for row in mapped.rows].index(shown["row"])
@@ -69,20 +69,20 @@ def test_healthy_runs_are_silent_and_looked_at(tmp_path: Path, seed: int) -> Non
     with open_run(written(tmp_path, seed)) as run:
         diagnosis = diagnose_run(run)
     assert diagnosis.findings == ()
-    for said in CHECKED:
-        assert any(said in sentence for sentence in diagnosis.checked), said
+    for part in CHECKED:
+        assert any(part in sentence for sentence in diagnosis.checked), part
 
 
 def test_two_faults_at_once(tmp_path: Path) -> None:
     faults = (SyntheticFault(kind, None, 0.0, FROM) for kind in ("dead_units", "logit_growth"))
-    found = findings(written(tmp_path, 5, *faults))
-    assert {finding.kind for finding in found} == {"dead_units", "logit_growth"}
+    reported = findings(written(tmp_path, 5, *faults))
+    assert {finding.kind for finding in reported} == {"dead_units", "logit_growth"}
 
 
 @pytest.mark.parametrize("level", ["steps", "spans"])
-def test_faults_of_durations_are_none_of_the_model(tmp_path: Path, level: str) -> None:
+def test_faults_of_durations_are_not_faults_of_the_model(tmp_path: Path, level: str) -> None:
     texts = ("slow_worker=1,x=1.5", "gc_pauses", "data_loader", "slow_stage=1", "jit_spikes")
     faults = (SyntheticFault.parse(f"{text},from=10") for text in texts)
-    found = findings(written(tmp_path, 7, *faults, level=level))
-    assert found
-    assert not {finding.kind for finding in found} & set(OF_THE_MODEL)
+    reported = findings(written(tmp_path, 7, *faults, level=level))
+    assert reported
+    assert not {finding.kind for finding in reported} & set(OF_THE_MODEL)

@@ -58,7 +58,7 @@ def test_a_fault_that_began_before_the_steps_looked_at_keeps_its_onset(
     assert "since step 170;" in diagnosis.findings[0].text
 
 
-def test_an_onset_that_is_too_far_back_is_told_as_such(
+def test_an_onset_that_is_too_far_back_is_described_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(findings, "MOST_CELLS", 2_400)
@@ -114,7 +114,7 @@ def test_while_a_job_runs_the_rank_is_named_after_four_slow_steps_and_nobody_bef
             assert found == [(faults[0]["rank"], begins)], f"at step {newest}"
 
 
-def test_the_evidence_can_be_asked_again(tmp_path: Path) -> None:
+def test_the_evidence_can_be_queried_again(tmp_path: Path) -> None:
     shutil.copytree(RECORDED / "slow_rank", tmp_path / "run")
     with open_run(tmp_path / "run") as run:
         finding = diagnose_run(run).findings[0]
@@ -164,7 +164,7 @@ def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("level", ["steps", "spans"])
 @pytest.mark.parametrize("kind", NOT_ONE_WORKER)
-def test_a_fault_is_told_as_nothing_but_itself(tmp_path: Path, kind: str, level: str) -> None:
+def test_a_fault_is_the_only_finding(tmp_path: Path, kind: str, level: str) -> None:
     target = {"job": "", "rank": "=1", "host": "=0", "stage": "=1"}[KINDS[kind].target]
     diagnosis = generated(tmp_path, f"{kind}{target},from=10", num_ranks=32, level=level)
     assert {finding.kind for finding in diagnosis.findings} <= {kind, *_NAMELESS.get(kind, ())}
@@ -175,7 +175,7 @@ _NAMELESS = {
     "many_hosts_slow": ("slow_link", "slow_dp_network"),
 }
 """What it is where operations were not recorded by name; where three of four hosts share a switch,
-all that crosses hosts is slow, and no switch can be told."""
+all that crosses hosts is slow, and no switch can be identified."""
 
 
 @pytest.mark.parametrize(
@@ -192,15 +192,19 @@ def test_planted_faults_are_found(
     tmp_path: Path, fault: str, ranks: list[int], stages: list[int], hosts: list[str]
 ) -> None:
     (finding,) = generated(tmp_path, fault, num_ranks=32, level="spans").findings
-    said = finding.to_json()
-    assert said["kind"] == fault.split(",")[0].split("=")[0]
-    assert (said["ranks"], list(said["stages"]), list(said["hosts"])) == (ranks, stages, hosts)
+    content = finding.to_json()
+    assert content["kind"] == fault.split(",")[0].split("=")[0]
+    assert (content["ranks"], list(content["stages"]), list(content["hosts"])) == (
+        ranks,
+        stages,
+        hosts,
+    )
     assert abs(finding.first_step - 10) <= 2
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="no folder of real traces beside the checkout")
+@pytest.mark.skipif(not TRACES.is_dir(), reason="no folder of real traces next to the checkout")
 class TestRealTraces:
-    """Imports: nothing is said of jobs with a step or a rank; the one slow worker is found."""
+    """Imports: no finding for jobs with one step or one rank; the one slow worker is found."""
 
     @pytest.mark.parametrize(
         ("name", "expected"),

@@ -1,4 +1,4 @@
-"""Ranks that share cores: what their transfers and CPU time cannot tell."""
+"""Ranks that share cores: what their transfers and CPU time cannot show."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def on_cores(cpu_ms: float) -> Phases:
 )
 def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
     tables = phase_tables(PP2_DP2_TP2, 20, on_cores(cpu_ms), device=device)
-    said = kept_from_cores(phase_times(tables))
-    assert (said is not None) == kept
-    assert said is None or "80 % of the time" in said
+    sentence = kept_from_cores(phase_times(tables))
+    assert (sentence is not None) == kept
+    assert sentence is None or "80 % of the time" in sentence
 
 
 def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:

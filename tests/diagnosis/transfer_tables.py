@@ -68,11 +68,13 @@ def transfer_tables(
         lambda rank, step: {"step_ms": step_ms(step)},
         ranks_per_host=ranks_per_host,
     )
-    told = [{"group_id": at, "axis": axis, "ranks": ranks} for (axis, ranks), at in number.items()]
+    group_rows = [
+        {"group_id": at, "axis": axis, "ranks": ranks} for (axis, ranks), at in number.items()
+    ]
     return {
         **phases,
         "transfers": pa.Table.from_pylist(rows, _TRANSFERS),
-        "groups": pa.Table.from_pylist(told, _GROUPS),
+        "groups": pa.Table.from_pylist(group_rows, _GROUPS),
     }
 
 

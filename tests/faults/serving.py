@@ -83,12 +83,12 @@ class Server:
 
 
 def _below(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
             own = [int(child) for child in path.read_text().split()]
-            found += own + [each for child in own for each in _below(child)]
-    return found
+            pids += own + [each for child in own for each in _below(child)]
+    return pids
 
 
 def _command_line(pid: int) -> str:

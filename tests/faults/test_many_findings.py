@@ -53,8 +53,8 @@ def test_thousands_of_findings(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     run_with_findings(runs / "job", NUM)
     with serving(runs, tmp_path) as server:
-        found = server.json("/api/run/job/findings")["findings"]
-        assert len(found) == len({one["id"] for one in found}) == NUM
+        findings = server.json("/api/run/job/findings")["findings"]
+        assert len(findings) == len({one["id"] for one in findings}) == NUM
         for page in ("overview", "timeline", "ranks", "query"):
             assert server.ask(f"/run/job/{page}")[0] == 200
         drawn = called_back(server, "banner-place.children", "/run/job/overview")

@@ -47,9 +47,9 @@ def kineto(*events: Json, **info: Any) -> str:
 
 
 def collective(**args: Any) -> Json:
-    told = {"Collective name": "allreduce", "Process Group Name": "7", **args}
+    described = {"Collective name": "allreduce", "Process Group Name": "7", **args}
     place = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
-    return {**place, "name": "ncclDevKernel_AllReduce", "args": told}
+    return {**place, "name": "ncclDevKernel_AllReduce", "args": described}
 
 
 @pytest.mark.usefixtures("bounded")

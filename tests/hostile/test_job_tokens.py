@@ -57,7 +57,7 @@ def server(runs: Path) -> Iterator[Served]:
 
 
 def rank_file(attempt: int, rank: int = 0, **more: Any) -> Parcel:
-    told = {
+    content = {
         "schema": SCHEMA_VERSION,
         "attempt": attempt,
         "rank": rank,
@@ -73,11 +73,11 @@ def rank_file(attempt: int, rank: int = 0, **more: Any) -> Parcel:
         "end": None,
         "hooks": {},
     }
-    return Parcel(f"ranks/{attempt:04d}-{rank:05d}.json", json.dumps({**told, **more}).encode())
+    return Parcel(f"ranks/{attempt:04d}-{rank:05d}.json", json.dumps({**content, **more}).encode())
 
 
 def run_file(run: str, **more: Any) -> Parcel:
-    told = {
+    content = {
         "schema": SCHEMA_VERSION,
         "run": run,
         "created_ns": 1,
@@ -86,7 +86,7 @@ def run_file(run: str, **more: Any) -> Parcel:
         "framework": "test",
         "versions": {},
     }
-    return Parcel("run.json", json.dumps({**told, **more}).encode())
+    return Parcel("run.json", json.dumps({**content, **more}).encode())
 
 
 def steps_file(attempt: int = 0, rank: int = 0, number: int = 0, **more: Any) -> Parcel:
@@ -106,21 +106,21 @@ def segment(
 
 
 def answers(opened: ClientConnection, *parcels: Parcel) -> list[dict[str, Any]]:
-    """What the server says of files, in their order."""
+    """The server's answers to files, in their order."""
     found = []
     for parcel in parcels:
         opened.send(parcel.encode())
-        while (told := json.loads(opened.recv(WAIT_S)))["type"] not in ("stored", "not_stored"):
+        while (message := json.loads(opened.recv(WAIT_S)))["type"] not in ("stored", "not_stored"):
             pass
-        found.append(told)
+        found.append(message)
     return found
 
 
 def culprits(server: Served, run: str = SLOW) -> list[int]:
     """Ranks that the findings of a run name, by all that it holds now."""
     assert server.hub.catch_up(run, WAIT_S)
-    found = diagnose_run(server.hub.run(run, WAIT_S))
-    return [rank for finding in found.findings for rank in [p.rank for p in finding.culprits]]
+    diagnosis = diagnose_run(server.hub.run(run, WAIT_S))
+    return [rank for finding in diagnosis.findings for rank in [p.rank for p in finding.culprits]]
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -132,10 +132,10 @@ def files_below(folder: Path) -> dict[str, bytes]:
     }
 
 
-def tried(server: Served, told: str, *parcels: Parcel) -> tuple[int | None, str]:
+def tried(server: Served, greeting: str, *parcels: Parcel) -> tuple[int | None, str]:
     """Close code and reason that a hello gets, or what is sent after it, if anything is refused."""
     with line(server) as opened:
-        opened.send(told)
+        opened.send(greeting)
         with suppress(ConnectionClosed):
             if json.loads(opened.recv(WAIT_S))["type"] == "welcome":
                 for parcel in parcels:
@@ -237,9 +237,7 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
     assert kept.count(str(SegmentName("steps", 0, 0, 1))) == 0
 
 
-def test_a_rank_whose_file_says_that_it_has_ended_does_not_come_back(
-    server: Served, runs: Path
-) -> None:
+def test_a_rank_whose_file_has_its_end_does_not_come_back(server: Served, runs: Path) -> None:
     """Where ranks write into the folder that is served."""
     of_these_ranks(runs / SLOW)
     code, reason = tried(server, hello(SLOW, rank=3))
@@ -322,10 +320,12 @@ def test_the_secret_of_a_run_is_not_shown(server: Served, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [{}, {"version": 1}, {"version": 99}, {"version": "x" * 999}])
-def test_hooks_of_another_version_are_told(server: Served, version: dict[str, Any]) -> None:
-    told = json.loads(hello("night"))
-    del told["version"]
-    code, reason = tried(server, json.dumps({**told, **version}))
+def test_hooks_of_another_version_are_refused_with_a_remedy(
+    server: Served, version: dict[str, Any]
+) -> None:
+    greeting = json.loads(hello("night"))
+    del greeting["version"]
+    code, reason = tried(server, json.dumps({**greeting, **version}))
     assert code == agents.OTHER_VERSION
     assert "install the server's version of rankscope-hooks" in reason
 
@@ -343,7 +343,7 @@ def test_hooks_of_another_version_are_told(server: Served, version: dict[str, An
         {"start": 5},
     ],
 )
-def test_a_secret_or_start_that_is_none_is_refused(
+def test_an_invalid_secret_or_start_is_refused(
     server: Served, runs: Path, wrong: dict[str, Any]
 ) -> None:
     assert tried(server, hello("night", **wrong))[0] == agents.MALFORMED
@@ -362,9 +362,9 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
             segment(steps_file(rank=5).data, number=4),
             segment(steps_file().data, name="spans"),
         ]
-        told = answers(opened, *good, *bad)
-        assert [one["type"] for one in told] == ["stored"] * 6  # the rank need not keep them
-        assert [bool(one.get("text")) for one in told] == [False] * 3 + [True] * 3
+        received = answers(opened, *good, *bad)
+        assert [one["type"] for one in received] == ["stored"] * 6  # the rank need not keep them
+        assert [bool(one.get("text")) for one in received] == [False] * 3 + [True] * 3
     assert server.hub.catch_up("night", WAIT_S)
     run = server.hub.run("night", WAIT_S)
     problems = "\n".join(run.problems)
@@ -376,15 +376,15 @@ def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
     assert len(list((runs / "night" / "quarantine").glob("*.parquet"))) == 3
 
 
-def test_files_that_are_none_do_not_come_for_ever(
+def test_invalid_files_do_not_come_forever(
     server: Served, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.live.shipped_files.MOST_UNFIT", 2)
     with line(server) as opened, line(server) as other:
         opened.send(hello("night"))
         opened.recv(WAIT_S)
-        told = answers(opened, *(segment(b"rows", number=number) for number in range(3)))
-        assert [one["type"] for one in told] == ["stored", "stored", "not_stored"]
+        received = answers(opened, *(segment(b"rows", number=number) for number in range(3)))
+        assert [one["type"] for one in received] == ["stored", "stored", "not_stored"]
         other.send(hello("night", rank=1))
         other.recv(WAIT_S)
         (answer,) = answers(other, steps_file(rank=1))

@@ -52,7 +52,7 @@ def strictly(text: str | bytes) -> Any:
 
 @pytest.mark.parametrize("value", NONE_OF_JSON.values(), ids=NONE_OF_JSON)
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         hello(what={"layers": "VALUE"}),
         json.dumps({**BEAT, "watches": [{"id": "w", "cost_ms_per_step": "VALUE"}]}),
@@ -60,11 +60,11 @@ def strictly(text: str | bytes) -> Any:
     ],
     ids=["hello", "cost", "phase"],
 )
-def test_what_is_no_json_reaches_nobody(server: Served, told: str, value: str) -> None:
+def test_invalid_json_reaches_no_page(server: Served, message: str, value: str) -> None:
     with line(server) as opened:
-        if "heartbeat" in told:
+        if "heartbeat" in message:
             opened.send(hello())
-        opened.send(told.replace('"VALUE"', value))
+        opened.send(message.replace('"VALUE"', value))
         assert refusal(opened)[0] == agents.MALFORMED
     with line(server) as opened:
         opened.send(hello())
@@ -88,9 +88,9 @@ def test_a_rank_has_little_to_say_of_itself() -> None:
         assert kept_of(rank) < 2_000
     rank = ConnectedRank(Hello.from_json(json.loads(hello(what={"layers": [0, 1], "heads": 4}))))
     rank.beat({**BEAT, "watches": [{"id": "w", "text": "t", "cost_ms_per_step": 1.5, "frames": 3}]})
-    told = rank.as_json()
-    assert told["what"] == {"layers": [0, 1], "heads": 4}
-    assert told["watches"] == [{"id": "w", "text": "t", "cost_ms_per_step": 1.5, "frames": 3}]
+    shown = rank.as_json()
+    assert shown["what"] == {"layers": [0, 1], "heads": 4}
+    assert shown["watches"] == [{"id": "w", "text": "t", "cost_ms_per_step": 1.5, "frames": 3}]
 
 
 def test_costs_whose_sum_is_no_number_of_json_keep_nobody_from_the_state(server: Served) -> None:
@@ -106,8 +106,8 @@ def test_commands_that_are_no_json_get_a_sentence(server: Served) -> None:
     with line(server) as opened:
         opened.send(hello())
         opened.recv(WAIT_S)
-        told = {"name": "capture_kernels", "args": {"x": HALF}}
-        status, answer = post(server, "raw", told, "/api/command")
+        command = {"name": "capture_kernels", "args": {"x": HALF}}
+        status, answer = post(server, "raw", command, "/api/command")
     assert status == 400
     assert "not JSON" in answer["error"]
 

@@ -17,5 +17,5 @@ def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
     """The run of tests.ingest.query.late_rank; modules with a run of their own hide it."""
-    with open_run(late_rank.build(tmp_path_factory.mktemp("asked") / "run")) as opened:
+    with open_run(late_rank.build(tmp_path_factory.mktemp("runs") / "run")) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""docs/data-model.md is what the code says."""
+"""docs/data-model.md agrees with the code."""
 
 from __future__ import annotations
 

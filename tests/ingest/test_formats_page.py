@@ -26,9 +26,9 @@ def test_every_reader_has_a_section_and_a_line() -> None:
     assert [name for name in FORMATS if format_facts(name).name != name] == []
 
 
-def test_every_limit_is_told_with_its_default() -> None:
-    told = dict(re.findall(r"\| `(RANKSCOPE_[A-Z_]+)` \| (\d+) \|", PAGE.read_text()))
-    assert told == {variable(f.name): str(f.default) for f in fields(Limits)}
+def test_every_limit_is_listed_with_its_default() -> None:
+    defaults = dict(re.findall(r"\| `(RANKSCOPE_[A-Z_]+)` \| (\d+) \|", PAGE.read_text()))
+    assert defaults == {variable(f.name): str(f.default) for f in fields(Limits)}
 
 
 FACTS = TRACES / "facts.json"
@@ -68,7 +68,7 @@ def test_events_of_other_formats_are_all_counted(name: str, tmp_path: Path) -> N
 def test_every_kind_of_file_opens_as_a_run(
     name: str, source: str, num_ranks: int, num_steps: int, tmp_path: Path
 ) -> None:
-    """What `rankscope info --json` says of it, through the index."""
+    """What `rankscope info --json` prints about it, through the index."""
     imported = Imported(TRACES / name, into=tmp_path / "runs")
     with open_run(imported.folder) as run:
         summary = info(run)

@@ -30,9 +30,9 @@ def _owners_by_hand(group, begin, end):
 def test_every_instant_belongs_to_the_innermost_span(seed):
     rng = np.random.default_rng(seed)
     group, begin, end = _random(rng, int(rng.integers(0, 25)))
-    found = owned_segments(group, begin, end)
+    segments = owned_segments(group, begin, end)
     owners = {}
-    for i, b, e in zip(found.owner_E, found.begin_E, found.end_E, strict=True):
+    for i, b, e in zip(segments.owner_E, segments.begin_E, segments.end_E, strict=True):
         for t in range(b, e):
             assert (group[i], t) not in owners
             owners[group[i], t] = (begin[i], -end[i])

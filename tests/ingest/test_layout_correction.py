@@ -15,7 +15,7 @@ from trace_hooks.layout import ParallelLayout
 
 
 @pytest.mark.parametrize(
-    ("sizes", "order", "says"),
+    ("sizes", "order", "sentence"),
     [
         ({"xp": 2}, "pp-dp", "xp is no parallel axis; known: "),
         ({"dp": 0}, "pp-dp", "axis dp has size 0; give a whole number from 1"),
@@ -24,10 +24,10 @@ from trace_hooks.layout import ParallelLayout
         ({"dp": 2, "ep": 3}, "pp-dp", "ep x etp = 3 does not divide"),
     ],
 )
-def test_a_wrong_layout_is_one_sentence(sizes: dict[str, int], order: str, says: str) -> None:
+def test_a_wrong_layout_is_one_sentence(sizes: dict[str, int], order: str, sentence: str) -> None:
     with pytest.raises(UserError) as raised:
         layout_of(sizes, order)
-    assert says in str(raised.value)
+    assert sentence in str(raised.value)
 
 
 def test_axes_of_size_one_are_left_out() -> None:

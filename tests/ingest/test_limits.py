@@ -22,8 +22,8 @@ def test_a_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits() == Limits(max_ranks=7)
 
 
-@pytest.mark.parametrize(("text", "says"), [("x", "whole number"), ("0", "must be 1 or more")])
-def test_a_wrong_one_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("x", "whole number"), ("0", "must be 1 or more")])
+def test_a_wrong_one_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     monkeypatch.setenv(variable("max_files"), text)
-    with pytest.raises(UserError, match=f"RANKSCOPE_MAX_FILES.*{says}"):
+    with pytest.raises(UserError, match=f"RANKSCOPE_MAX_FILES.*{message}"):
         limits()

@@ -21,7 +21,7 @@ import _duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-def told(name, kind):
+def option(name, kind):
     value = kind()
     size = ctypes.c_size_t(ctypes.sizeof(value))
     jemalloc.duckdb_je_mallctl(name, ctypes.byref(value), ctypes.byref(size), None, 0)
@@ -30,8 +30,8 @@ def told(name, kind):
 jemalloc = ctypes.CDLL(_duckdb.__file__)
 has_jemalloc = hasattr(jemalloc, "duckdb_je_mallctl")
 options = [
-    told(b"opt.tcache", ctypes.c_bool), told(b"opt.background_thread", ctypes.c_bool),
-    told(b"opt.narenas", ctypes.c_uint), told(b"opt.dirty_decay_ms", ctypes.c_ssize_t),
+    option(b"opt.tcache", ctypes.c_bool), option(b"opt.background_thread", ctypes.c_bool),
+    option(b"opt.narenas", ctypes.c_uint), option(b"opt.dirty_decay_ms", ctypes.c_ssize_t),
 ] if has_jemalloc else None
 pq.write_table(pa.table({"step": range(100_000)}), io.BytesIO())
 left = [name for name in os.environ if "MALLOC" in name or "ARROW" in name]
@@ -50,7 +50,7 @@ GLIBC = """
 import ctypes, json
 from ingest import process_tuning
 
-class Told(ctypes.Structure):
+class MallocInfo(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in (
         "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
         "fordblks", "keepcost")]
@@ -58,7 +58,7 @@ class Told(ctypes.Structure):
 glibc = ctypes.CDLL(None)
 if hasattr(glibc, "mallinfo2"):
     process_tuning.return_freed_memory()
-    glibc.mallinfo2.restype, glibc.malloc.restype = Told, ctypes.c_void_p
+    glibc.mallinfo2.restype, glibc.malloc.restype = MallocInfo, ctypes.c_void_p
     glibc.free.argtypes = [ctypes.c_void_p]
     glibc.free(glibc.malloc(1 << 20))  # after this glibc by itself would map no 200 kB any more
     before = glibc.mallinfo2().hblks

@@ -144,7 +144,7 @@ def test_a_query_that_needs_too_much_memory_is_refused(tmp_path):
         assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": 2}]
 
 
-def test_what_is_wrong_with_sql_is_said_with_its_place(run):
+def test_an_sql_error_has_its_place(run):
     with pytest.raises(UserError, match=r"near \"x\" \(line 2, character 8\)"):
         run.sql("SELECT *\n  FORM x")
     with pytest.raises(UserError, match="numbr"):
@@ -192,12 +192,12 @@ def test_the_newest_attempt_of_a_step_counts(tmp_path):
     with open_run(builder.folder) as run:
         steps = run.ask("steps").to_pylist()
         assert [(row["step"], row["attempt"]) for row in steps] == [(0, 0), (1, 0), (2, 1)]
-        asked = run.ask("steps", attempt=0).to_pylist()
-        assert [row["attempt"] for row in asked] == [0, 0, 0]
+        first_attempt = run.ask("steps", attempt=0).to_pylist()
+        assert [row["attempt"] for row in first_attempt] == [0, 0, 0]
         assert run.attempts == [0, 1]
 
 
-def test_state_is_told_by_arrival(tmp_path):
+def test_the_state_follows_from_the_last_arrival(tmp_path):
     builder = two_rank_run(tmp_path / "run")
     with open_run(builder.folder) as run:
         now_ns = time.time_ns()
@@ -226,7 +226,7 @@ def _broken(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "damaged"),
         ("[1, 2]", "damaged"),
@@ -240,8 +240,8 @@ def _broken(tmp_path, text):
         ),
     ],
 )
-def test_a_bad_run_file_is_one_sentence(tmp_path, text, says):
-    with pytest.raises(UserError, match=says) as caught:
+def test_a_bad_run_file_is_one_sentence(tmp_path, text, message):
+    with pytest.raises(UserError, match=message) as caught:
         open_run(_broken(tmp_path, text))
     assert "\n" not in str(caught.value)
 

@@ -30,15 +30,15 @@ def test_members_of_gzip_follow_each_other_and_padding_ends_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [(lambda data: data[:-9], "is cut off after"), (lambda data: data[:20] + b"x" * 99, "damaged")],
 )
-def test_damage_is_noted_and_ends_the_file(change, says) -> None:  # type: ignore[no-untyped-def]
+def test_damage_is_noted_and_ends_the_file(change, message) -> None:  # type: ignore[no-untyped-def]
     content = bytes(range(256)) * 40
     packed, damage = change(gzip.compress(content)), Damage()
     read = inflated(io.BytesIO(packed).read, damage, Allowance(len(packed)))
     assert content.startswith(_all(read))
-    assert says in damage.text
+    assert message in damage.text
 
 
 def test_a_file_may_unfold_to_its_allowance_and_no_further() -> None:

@@ -1,4 +1,4 @@
-"""What `rankscope info` says of a run, and how its layout is known."""
+"""What `rankscope info` prints about a run, and how its layout is known."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _needs(one: Distribution, extras: frozenset[str]) -> list[Requirement]:
     ]
 
 
-def _link(found: Distribution, site: Path) -> None:
+def _link(installed: Distribution, site: Path) -> None:
     """What lies in site-packages: commands and headers stay where they are."""
-    for top in {Path(file).parts[0] for file in found.files or []} - {"..", "__pycache__"}:
-        (site / top).symlink_to(Path(str(found.locate_file(top))))
+    for top in {Path(file).parts[0] for file in installed.files or []} - {"..", "__pycache__"}:
+        (site / top).symlink_to(Path(str(installed.locate_file(top))))

@@ -1,4 +1,4 @@
-"""requirements.txt: exact, hashed, as constraints.txt says; the bill of materials made of it."""
+"""requirements.txt: exact, hashed, from constraints.txt; the bill of materials made of it."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def test_it_has_all_that_the_wheels_need_and_nothing_else() -> None:
 
 
 def test_every_line_has_hashes_and_names_no_registry() -> None:
-    found = entries()
-    assert len(found) == len(pinned(FILE)) > 30
-    for name, hashes in found.items():
+    listed = entries()
+    assert len(listed) == len(pinned(FILE)) > 30
+    for name, hashes in listed.items():
         assert hashes, name
         assert all(HASH.fullmatch(one) for one in hashes), name
         assert len(set(hashes)) == len(hashes)
@@ -134,15 +134,15 @@ def test_make_requirements_writes_what_is_here(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_registry")
 def test_the_bill_of_materials_names_every_part_with_version_and_hash(tmp_path: Path) -> None:
     make("sbom", f"VENV={tmp_path / 'venv'}", f"DIST={tmp_path}")
-    found = json.loads((tmp_path / "rankscope.cdx.json").read_text("utf-8"))
-    assert (found["bomFormat"], found["metadata"]["component"]["name"]) == (
+    content = json.loads((tmp_path / "rankscope.cdx.json").read_text("utf-8"))
+    assert (content["bomFormat"], content["metadata"]["component"]["name"]) == (
         "CycloneDX",
         "rankscope",
     )
-    versions = {plain(one["name"]): one["version"] for one in found["components"]}
+    versions = {plain(one["name"]): one["version"] for one in content["components"]}
     assert versions.items() >= pinned(FILE).items()
     assert set(OURS) == versions.keys() - pinned(FILE).keys()
-    for one in found["components"]:
+    for one in content["components"]:
         hashes = [h for place in one["externalReferences"] for h in place.get("hashes", [])]
         assert hashes, one["name"]
         assert all(h["alg"] == "SHA-256" and len(h["content"]) == 64 for h in hashes)

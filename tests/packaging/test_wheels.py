@@ -24,7 +24,7 @@ from tests.packaging.lent import lend_what_is_needed
 
 pytestmark = pytest.mark.packaging
 
-# what a training environment has beside torch itself
+# what a training environment has in addition to torch itself
 TORCH_AND_ITS_NEEDS = (
     "torch",
     "torchgen",
@@ -127,7 +127,7 @@ print(sum(pq.read_table(file).num_rows for file in files))
 
 
 @pytest.mark.torch
-def test_training_beside_a_users_own_app_and_ingest_folders(
+def test_training_next_to_a_users_own_app_and_ingest_folders(
     training_python: Path, tmp_path: Path
 ) -> None:
     import torch

@@ -1,4 +1,4 @@
-"""Four replicas of a small model (DDP, gloo) that train alike, until one bit of one of them flips.
+"""Four identical replicas of a small model (DDP, gloo), until one bit of one of them flips.
 
 python -m tests.sample_traces.bit_flip_job RUNS RANK, or -1 for none.
 """

@@ -1,10 +1,10 @@
-"""The real job with perturbations asked for on every rank, its weights looked at on the way.
+"""The real job with perturbations requested on every rank; its weights are checked on the way.
 
 python -m tests.sample_traces.perturbed_job FOLDER, then the options of train_3d. Reads
-FOLDER/asked.json, a list of perturbations; writes FOLDER/acks.RANK.json and FOLDER/seen.RANK.npz,
-arrays named WHAT|STEP|NAME: each parameter's own part after the backward pass ("backward"), as the
-optimizer got it ("given") and as it left it ("left"); what blocks handed on ("output"); the random
-state after the step ("random").
+FOLDER/requests.json, a list of perturbations; writes FOLDER/acks.RANK.json and
+FOLDER/seen.RANK.npz, arrays named WHAT|STEP|NAME: each parameter's own part after the backward pass
+("backward"), as the optimizer got it ("given") and as it left it ("left"); what blocks handed on
+("output"); the random state after the step ("random").
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Looking:
         self.models: list[nn.Module] = []
 
     def started(self, start: Callable[..., Tracer]) -> Callable[..., Tracer]:
-        """trace_hooks.start, and then what is asked."""
+        """trace_hooks.start, and then the requests."""
 
         def begin(*args: Any, **kwargs: Any) -> Tracer:
-            register_optimizer_step_pre_hook(lambda *told: self.keep("backward"))
+            register_optimizer_step_pre_hook(lambda *_: self.keep("backward"))
             self.tracer = tracer = start(*args, **kwargs)  # its hook is in the middle
-            register_optimizer_step_pre_hook(lambda *told: self.keep("given"))
-            register_optimizer_step_post_hook(lambda *told: self.keep("left"))
+            register_optimizer_step_pre_hook(lambda *_: self.keep("given"))
+            register_optimizer_step_post_hook(lambda *_: self.keep("left"))
             watch, stop = tracer.watch, tracer.stop
 
             def watched(model: nn.Module, stage: int | None = None) -> None:
@@ -89,9 +89,9 @@ class Looking:
                 self.seen[f"{when}|{self.step}|{name}"] = own.detach().numpy().copy()
         self.seen[f"random|{self.step}|"] = torch.get_rng_state().numpy()
         if when == "left" and self.step == 0:
-            for asked in json.loads((self.folder / "asked.json").read_text()):
+            for request in json.loads((self.folder / "requests.json").read_text()):
                 assert self.tracer is not None
-                self.acks.append(self.tracer.perturb(asked).text)
+                self.acks.append(self.tracer.perturb(request).text)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 """The real job, prompted on every rank after its third step.
 
 python -m tests.sample_traces.prompted_job FOLDER, then the options of train_3d. Reads
-FOLDER/asked.json, a prompt; writes FOLDER/told.RANK.json: answers, and (what, layer, shard, first
-row, number, values, labels) of each frame.
+FOLDER/request.json, a prompt; writes FOLDER/results.RANK.json: answers, and (what, layer, shard,
+first row, number, values, labels) of each frame.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from trace_hooks.tracer import Tracer
 
 def prompted(folder: Path, start: Callable[..., Tracer]) -> Callable[..., Tracer]:
     """trace_hooks.start, and then a prompt as the server would send it."""
-    told: list[Any] = []
+    results: list[Any] = []
 
     def begin(*args: Any, **kwargs: Any) -> Tracer:
         tracer = start(*args, **kwargs)
         live, prompts, stop = tracer.context.live, tracer.prompts, tracer.stop
-        live.on_frame = lambda frame: told.append(_plain(frame))
+        live.on_frame = lambda frame: results.append(_plain(frame))
 
         def registered(*args: Any, **kwargs: Any) -> None:
             prompts(*args, **kwargs)
             tracer.steps.explicit = True  # as after the first step
-            asked = json.loads((folder / "asked.json").read_text())
-            for value in (asked, {"go": asked["id"]}):
+            request = json.loads((folder / "request.json").read_text())
+            for value in (request, {"go": request["id"]}):
                 answer = live.commands.answer(
                     {"type": "command", "id": "c", "name": "prompt", "args": value}
                 )
-                told.append(answer["text"] if answer else None)
+                results.append(answer["text"] if answer else None)
 
         def stopped() -> None:
             stop()
-            (folder / f"told.{dist.get_rank()}.json").write_text(json.dumps(told))
+            (folder / f"results.{dist.get_rank()}.json").write_text(json.dumps(results))
 
         tracer.prompts, tracer.stop = registered, stopped  # type: ignore[method-assign,assignment]
         return tracer

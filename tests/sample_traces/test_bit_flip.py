@@ -49,8 +49,8 @@ def diagnosed(folder: Path) -> Diagnosis:
 
 
 def test_the_rank_with_the_flipped_bit_is_named(trained: dict[int, Path]) -> None:
-    found = diagnosed(trained[FLIPPED]).findings
-    (finding,) = (f for f in found if f.kind == "silent_corruption")
+    findings = diagnosed(trained[FLIPPED]).findings
+    (finding,) = (f for f in findings if f.kind == "silent_corruption")
     assert [place.rank for place in finding.culprits] == [FLIPPED]
     assert (finding.first_step, finding.last_step) == (FLIPPED_AFTER + 1, STEPS - 1)
     assert (finding.severity, finding.confidence) == ("urgent", "high")

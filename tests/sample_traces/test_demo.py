@@ -25,7 +25,7 @@ from app.cli import main
 WAIT_S = 120
 
 
-def test_without_torch_it_says_what_to_install(
+def test_without_torch_it_prints_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -34,7 +34,7 @@ def test_without_torch_it_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--fault", "slow-rank=9"], "names rank 9 of 8"),
         (
@@ -46,10 +46,10 @@ def test_without_torch_it_says_what_to_install(
     ],
 )
 def test_wrong_arguments_start_nothing(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "--runs", str(tmp_path), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -73,7 +73,7 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     environ = {key: v for key, v in os.environ.items() if not key.startswith("TRACE_HOOKS")}
     command = [str(Path(sys.executable).with_name("rankscope")), "demo", "--steps", "500"]
     command += ["--runs", str(tmp_path), "--port", "0", "--no-browser"]
-    command += ["--fault", "hang=0@3,s=100"]  # with steps to tell of, and no more work than that
+    command += ["--fault", "hang=0@3,s=100"]  # with steps to show, and no more work than that
     with output.open("w") as file:
         demo = subprocess.Popen(command, env=environ, stdout=file, stderr=file)
     try:
@@ -113,9 +113,9 @@ def test_it_serves_on_after_the_job(tmp_path: Path) -> None:
             assert time.monotonic() < until, output.read_text()
             time.sleep(0.2)
         (url,) = urls(output.read_text())
-        assert re.search(r"^ +1 +\d+ ms", output.read_text(), re.M)  # the last step is told, too
-        told = pulse_of(url)
-        assert (told["state"], told["last_step"]) == ("finished", 1)
+        assert re.search(r"^ +1 +\d+ ms", output.read_text(), re.M)  # the last step is printed, too
+        status = pulse_of(url)
+        assert (status["state"], status["last_step"]) == ("finished", 1)
         demo.send_signal(signal.SIGINT)
         assert demo.wait(WAIT_S) == 0
     finally:
@@ -128,15 +128,15 @@ def urls(printed: str) -> list[str]:
 
 
 def pulse_of(url: str) -> dict[str, Any]:
-    """What the live socket of a page's run says first, once that is indexed."""
+    """The first message of the live socket of a page's run, once that is indexed."""
     parts = urlsplit(url)
     name = parts.path.split("/")[2]
     until = time.monotonic() + WAIT_S
     while True:
         with connect(f"ws://{parts.netloc}/api/live?run={name}") as opened:
             try:
-                told: dict[str, Any] = json.loads(opened.recv(WAIT_S))
-                return told
+                message: dict[str, Any] = json.loads(opened.recv(WAIT_S))
+                return message
             except ConnectionClosedError as error:
                 if "being indexed" not in str(error):
                     raise
@@ -187,8 +187,8 @@ def test_a_replay_is_there_without_torch(
     (url,) = urls(demo.stdout.readline())
     with urlopen(url, timeout=WAIT_S) as page:
         assert b"main.mjs" in page.read()
-    told = pulse_of(url)
-    assert (told["run"], told["state"], told["last_step"]) == ("slow_rank", "finished", 13)
+    status = pulse_of(url)
+    assert (status["run"], status["state"], status["last_step"]) == ("slow_rank", "finished", 13)
     assert len(list(tmp_path.iterdir())) == 1
     demo.send_signal(signal.SIGINT)
     printed, errors = demo.communicate(timeout=WAIT_S)

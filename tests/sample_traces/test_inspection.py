@@ -106,10 +106,10 @@ def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
 ) -> None:
     options = (*OPTIONS, *more)
     job = train_3d(tmp_path, "job", pp=2, dp=1, tp=2, **SIZES, options=options, environ=watched)
-    found = frames(job.folder)
-    assert {one.step for one in found} == {0, 2}
-    assert {one.microbatch for one in found if one.what not in ("weights", "gradients")} == {0}
-    first = [one for one in found if one.step == 0]
+    captured = frames(job.folder)
+    assert {one.step for one in captured} == {0, 2}
+    assert {one.microbatch for one in captured if one.what not in ("weights", "gradients")} == {0}
+    first = [one for one in captured if one.step == 0]
     _attention_is(first, eager)
     for what in ("query", "key", "value"):
         _heads_are(first, what, eager)
@@ -123,10 +123,10 @@ def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
     _weights_are(first, eager)
 
 
-def _attention_is(found: list[Frame], eager: Eager) -> None:
-    own = [one for one in found if one.what == "attention"]
-    told = [(one.layer, one.head, one.sample) for one in own]
-    assert sorted(told) == [
+def _attention_is(captured: list[Frame], eager: Eager) -> None:
+    own = [one for one in captured if one.what == "attention"]
+    places = [(one.layer, one.head, one.sample) for one in own]
+    assert sorted(places) == [
         (layer, head, sample)
         for layer in range(NUM_LAYERS)
         for head in range(NUM_HEADS)
@@ -138,18 +138,18 @@ def _attention_is(found: list[Frame], eager: Eager) -> None:
         assert (one.shard, one.chunk) == (f"tp={one.head // 2}", one.layer // 2)
 
 
-def _heads_are(found: list[Frame], what: str, eager: Eager) -> None:
-    own = {(one.layer, one.head): one for one in found if one.what == what}
+def _heads_are(captured: list[Frame], what: str, eager: Eager) -> None:
+    own = {(one.layer, one.head): one for one in captured if one.what == what}
     assert len(own) == NUM_LAYERS * NUM_HEADS
     for (layer, head), one in own.items():
         np.testing.assert_allclose(one.values(), eager.kept[what, layer][0, head], **CLOSE)
 
 
-def _rows_are(found: list[Frame], what: str, layers: list[int], eager: Eager) -> None:
+def _rows_are(captured: list[Frame], what: str, layers: list[int], eager: Eager) -> None:
     """Frames of a layer, whatever rows each has, are the whole together and each once."""
     for layer in layers:
         exact = eager.kept[what, layer][0]
-        own = [one for one in found if (one.what, one.layer) == (what, layer)]
+        own = [one for one in captured if (one.what, one.layer) == (what, layer)]
         rows = [one.row_begin + row for one in own for row in range(one.shape[0])]
         assert sorted(rows) == list(range(SEQ)), (what, layer, [one.shard for one in own])
         for one in own:
@@ -157,8 +157,8 @@ def _rows_are(found: list[Frame], what: str, layers: list[int], eager: Eager) ->
             np.testing.assert_allclose(one.values(), part, **CLOSE)
 
 
-def _losses_are(found: list[Frame], eager: Eager) -> None:
-    (one,) = [one for one in found if one.what == "token_loss"]
+def _losses_are(captured: list[Frame], eager: Eager) -> None:
+    (one,) = [one for one in captured if one.what == "token_loss"]
     assert json.loads(one.labels or "") == eager.next_ids[0].tolist()
     np.testing.assert_allclose(one.values()[:, 0], _losses(eager), **CLOSE)
 
@@ -168,12 +168,12 @@ def _losses(eager: Eager) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(logits_RV, eager.next_ids[0], reduction="none")
 
 
-def _parts_of_the_vocabulary_are(found: list[Frame], eager: Eager) -> None:
-    """What each TP rank tells of its half makes the probabilities and losses of the whole."""
-    halves = [one.values() for one in _sorted(found, "logits")]
+def _parts_of_the_vocabulary_are(captured: list[Frame], eager: Eager) -> None:
+    """What each TP rank records of its half makes the probabilities and losses of the whole."""
+    halves = [one.values() for one in _sorted(captured, "logits")]
     np.testing.assert_allclose(np.concatenate(halves, 1), eager.kept["logits", -1][0], **CLOSE)
-    assert not [one for one in found if one.what in ("probabilities", "token_loss")]
-    parts = _sorted(found, "vocabulary_part")
+    assert not [one for one in captured if one.what in ("probabilities", "token_loss")]
+    parts = _sorted(captured, "vocabulary_part")
     assert [one.shard for one in parts] == ["tp=0 of 2", "tp=1 of 2"]
     values_PRC = np.stack([one.values() for one in parts])
     ids_PRC = np.array([json.loads(one.labels or "") for one in parts]).reshape(values_PRC.shape)
@@ -192,19 +192,19 @@ def _parts_of_the_vocabulary_are(found: list[Frame], eager: Eager) -> None:
     np.testing.assert_allclose(sum_R - true_R, _losses(eager), **CLOSE)
 
 
-def _sorted(found: list[Frame], what: str) -> list[Frame]:
+def _sorted(captured: list[Frame], what: str) -> list[Frame]:
     """Frames of the first sequence, by TP rank."""
-    own = [one for one in found if one.what == what and one.sample == 0]
+    own = [one for one in captured if one.what == what and one.sample == 0]
     return sorted(own, key=lambda one: one.shard)
 
 
-def _weights_are(found: list[Frame], eager: Eager) -> None:
+def _weights_are(captured: list[Frame], eager: Eager) -> None:
     """Shards of a weight, stacked by TP rank along the dimension that is shorter than it."""
     for layer in (0, 3):
         for name, exact in eager.model.blocks[str(layer)].named_parameters():
             own = [
                 one
-                for one in found
+                for one in captured
                 if one.what == "weights" and one.name == f"blocks.{layer}.{name}"
             ]
             own.sort(key=lambda one: one.shard)
@@ -212,7 +212,7 @@ def _weights_are(found: list[Frame], eager: Eager) -> None:
             whole = exact.detach().reshape(-1, exact.shape[-1]).numpy()
             axis = 0 if parts[0].shape[1] == whole.shape[1] else 1
             np.testing.assert_allclose(np.concatenate(parts, axis), whole, **CLOSE)
-    assert {one.layer for one in found if one.what == "gradients"} == {3}
+    assert {one.layer for one in captured if one.what == "gradients"} == {3}
 
 
 @pytest.mark.parametrize("schedule", [("1f1b", "--vocabulary-parallel"), ("zbv",)])
@@ -225,11 +225,11 @@ def test_losses_are_bitwise_equal_with_watches_on_and_off(
     off = train_3d(tmp_path, "off", **sizes)
     assert on.losses == off.losses
     assert not list((off.folder / "segments").glob("frames-*"))
-    found = frames(on.folder)
-    assert {(one.layer, one.head) for one in found if one.what == "attention"} == {
+    captured = frames(on.folder)
+    assert {(one.layer, one.head) for one in captured if one.what == "attention"} == {
         (layer, head) for layer in range(NUM_LAYERS) for head in range(NUM_HEADS)
     }
-    once = [(o.step, o.layer, o.head, o.sample) for o in found if o.what == "attention"]
+    once = [(o.step, o.layer, o.head, o.sample) for o in captured if o.what == "attention"]
     assert len(set(once)) == len(once)  # of two replicas one speaks
 
 

@@ -40,10 +40,10 @@ class Trained:
     """A finished run: losses by step, what each rank saw, marks."""
 
     def __init__(
-        self, folder: Path, asked: list[dict[str, Any]], *options: str, allow: str = "1"
+        self, folder: Path, requests: list[dict[str, Any]], *options: str, allow: str = "1"
     ) -> None:
         folder.mkdir()
-        (folder / "asked.json").write_text(json.dumps(asked))
+        (folder / "requests.json").write_text(json.dumps(requests))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("TRACE_HOOKS")}
         environ |= {"TRACE_HOOKS_RUN": "job", "OMP_NUM_THREADS": "1"}
         environ |= {"TRACE_HOOKS_ALLOW_PERTURBATION": allow}
@@ -96,11 +96,11 @@ def assert_same(one: Trained, other: Trained, *whens: str) -> None:
 def test_permission_and_strength_0_change_no_bit(tmp_path: Path, plain: Trained) -> None:
     targets = ("weights", "activations", "residual")
     nothing = [OUTPUT | {"id": target, "target": target, "strength": 0} for target in targets]
-    for asked in ([], nothing):
-        trained = Trained(tmp_path / f"run{len(asked)}", asked)
+    for requests in ([], nothing):
+        trained = Trained(tmp_path / f"run{len(requests)}", requests)
         assert trained.losses == plain.losses
         assert_same(trained, plain, "backward", "given", "left")
-        assert len(trained.marks) == 2 * 2 * len(asked)  # begin and end on both ranks of stage 0
+        assert len(trained.marks) == 2 * 2 * len(requests)  # begin and end on both ranks of stage 0
 
 
 def test_weights_are_back_bitwise_before_the_optimizer(tmp_path: Path, plain: Trained) -> None:
@@ -139,8 +139,8 @@ def _noise_is_that_of_the_tensor(trained: Trained) -> None:
 def test_activations_of_a_window(tmp_path: Path, plain: Trained, sequence_parallel: bool) -> None:
     options = ("--sequence-parallel",) if sequence_parallel else ()
     without = Trained(tmp_path / "off", [], *options) if sequence_parallel else plain
-    asked = [OUTPUT | {"steps": [2, 2]}, HEAD | {"steps": [2, 2]}]
-    trained = Trained(tmp_path / "on", asked, *options)
+    requests = [OUTPUT | {"steps": [2, 2]}, HEAD | {"steps": [2, 2]}]
+    trained = Trained(tmp_path / "on", requests, *options)
     assert trained.losses[:2] == without.losses[:2]
     assert trained.losses[2] != without.losses[2]
     assert_same_until(trained, without, 2)

@@ -22,7 +22,7 @@ def run(recorded_job: Any) -> Run:
 def collectives(run: Run) -> list[dict[str, Any]]:
     """Every row of collectives with the axis of its group, from step 1 on.
 
-    In step 0 the stages also tell each other their shapes.
+    In step 0 the stages also send each other their shapes.
     """
     return run.sql(
         "SELECT c.*, g.axis, g.ranks FROM collectives c JOIN group_members g USING (group_id)"

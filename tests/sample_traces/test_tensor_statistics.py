@@ -72,11 +72,11 @@ def test_shards_and_stages_give_what_one_process_gives(
     alone: Any, four_ranks: Any, sequence_parallel: bool
 ) -> None:
     expected = health(alone)
-    found = health(four_ranks(sequence_parallel, **ON))
-    assert set(found) == set(expected)
-    assert {key[0] for key in found} == {0, 2}
-    assert {key[1] for key in found if key[2] == "residual"} == {0, 1, 2, 3}
-    for key, row in found.items():
+    of_four_ranks = health(four_ranks(sequence_parallel, **ON))
+    assert set(of_four_ranks) == set(expected)
+    assert {key[0] for key in of_four_ranks} == {0, 2}
+    assert {key[1] for key in of_four_ranks if key[2] == "residual"} == {0, 1, 2, 3}
+    for key, row in of_four_ranks.items():
         one = expected[key]
         assert (row["count"], row["nonfinite"]) == (one["count"], 0), key
         if key[0] == 0 and key[2] != "update":  # AdamW's first update is the sign of a gradient
@@ -93,9 +93,9 @@ def test_heads_of_all_ranks_and_stages_are_those_of_one_process(
 ) -> None:
     expected = heads(alone)
     assert set(expected) == {(s, n, h) for s in (0, 2) for n in range(4) for h in range(4)}
-    found = heads(four_ranks(sequence_parallel, **ON))
-    assert set(found) == set(expected)
-    for key, row in found.items():
+    of_four_ranks = heads(four_ranks(sequence_parallel, **ON))
+    assert set(of_four_ranks) == set(expected)
+    for key, row in of_four_ranks.items():
         if key[0] == 0:  # AdamW's first update is the sign of a gradient
             assert row["max_logit"] == pytest.approx(expected[key]["max_logit"], rel=1e-4)
             assert row["entropy"] == pytest.approx(expected[key]["entropy"], rel=1e-4)

@@ -10,13 +10,13 @@ from tests.trace_hooks.processes import rank_files, run
 
 SCRIPT = """
 import multiprocessing, sys
-import beside
+import neighbour
 
 class Point:
     def __init__(self, x): self.x = x
 
 def double(point):
-    return Point(2 * point.x + beside.ONE)
+    return Point(2 * point.x + neighbour.ONE)
 
 if __name__ == "__main__":
     print(sys.argv[1:], sys.path[0], __name__, __file__, __spec__)
@@ -32,7 +32,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("last", ["go", "fail", "exit"])
 def test_output_traceback_and_exit_code_are_the_same(tmp_path: Path, last: str) -> None:
-    (tmp_path / "beside.py").write_text("ONE = 1\n")
+    (tmp_path / "neighbour.py").write_text("ONE = 1\n")
     plain = run(tmp_path, SCRIPT, "-x", last)
     traced = run(tmp_path, SCRIPT, "-x", last, module=["-m", "trace_hooks", "--run", "r"])
     assert traced == plain
@@ -42,7 +42,7 @@ def test_output_traceback_and_exit_code_are_the_same(tmp_path: Path, last: str) 
 
 
 def test_a_module_is_run_by_its_name(tmp_path: Path) -> None:
-    (tmp_path / "beside.py").write_text("ONE = 1\n")
+    (tmp_path / "neighbour.py").write_text("ONE = 1\n")
     (tmp_path / "script.py").write_text(SCRIPT)
     code, out, err = run(tmp_path, SCRIPT, module=["-m", "trace_hooks", "-m", "script"])
     assert (code, err) == (0, "")

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: what was published is whole, and the ring tells the rest."""
+"""SIGKILL at random moments: what was published is whole, and the ring has the rest."""
 
 from __future__ import annotations
 

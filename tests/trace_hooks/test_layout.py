@@ -36,8 +36,8 @@ def test_a_split_dp_is_one_axis_too() -> None:
 
 def test_an_axis_is_found_by_its_ranks() -> None:
     layout = ParallelLayout.from_sizes(pp=2, tp=2)
-    found = [layout.axis_of(ranks) for ranks in ((1, 0), (1, 3), range(4), (0, 3), (2,))]
-    assert found == ["tp", "pp", "world", "unknown", "unknown"]
+    axes = [layout.axis_of(ranks) for ranks in ((1, 0), (1, 3), range(4), (0, 3), (2,))]
+    assert axes == ["tp", "pp", "world", "unknown", "unknown"]
 
 
 def test_a_mesh_may_order_ranks_in_its_own_way() -> None:

@@ -20,10 +20,10 @@ def test_environment_fills_what_the_code_leaves_open() -> None:
         "TRACE_HOOKS_SOURCES": "-gc,-memory",
         "TRACE_HOOKS_LAYOUT": "pp=2,dp=2,tp=2",
     }
-    found = read_settings(environ)
-    assert (found.folder, found.run, found.level) == (Path("/data/runs"), "night", "blocks")
-    assert found.sources == tuple(name for name in SOURCES if name not in ("gc", "memory"))
-    assert found.layout == ParallelLayout((("pp", 2), ("dp", 2), ("tp", 2)))
+    read = read_settings(environ)
+    assert (read.folder, read.run, read.level) == (Path("/data/runs"), "night", "blocks")
+    assert read.sources == tuple(name for name in SOURCES if name not in ("gc", "memory"))
+    assert read.layout == ParallelLayout((("pp", 2), ("dp", 2), ("tp", 2)))
     assert read_settings(environ, run="day", level="steps", folder="/x").run == "day"
 
 
@@ -58,7 +58,7 @@ def test_sources_named_are_the_only_ones() -> None:
     assert chosen_sources([]) == tuple(SOURCES)
 
 
-def test_statistics_are_off_unless_asked_for() -> None:
+def test_statistics_are_off_by_default() -> None:
     environ = {"TRACE_HOOKS_STATISTICS": "100"}
     assert read_settings({}).statistics_every == 0
     assert read_settings(environ).statistics_every == 100

@@ -41,11 +41,11 @@ def forward_backward(traced: Tracing, model: nn.Module, number: int = 0) -> None
 
 
 def frames(traced: Tracing, **wanted: Any) -> list[Frame]:
-    """Frames so far as the table has them; ids of tokens, which come with most, if asked for."""
+    """Frames so far as the table has them; ids of tokens, which come with most, if requested."""
     source = traced.source("inspection")
     source.step_end()
     source.poll()
-    found = [Frame(**row) for row in traced.rows("frames")]
+    captured = [Frame(**row) for row in traced.rows("frames")]
     if "what" not in wanted:
-        found = [one for one in found if one.what not in ("tokens", "token_loss")]
-    return [one for one in found if all(getattr(one, k) == v for k, v in wanted.items())]
+        captured = [one for one in captured if one.what not in ("tokens", "token_loss")]
+    return [one for one in captured if all(getattr(one, k) == v for k, v in wanted.items())]

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 from app.live.commands import layers_of
 from app.live.connected_rank import ConnectedRank
 from app.routes.context import RouteContext
-from app.routes.ranks import Asked
+from app.routes.ranks import Parameters
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.settings import Role
 from app.view_state import format_ranks
@@ -43,33 +43,33 @@ def routes(context: RouteContext) -> list[BaseRoute]:
     """The routes of this module."""
     hub, jobs = context.hub, context.jobs
 
-    def perturbed(asked: Asked, stop: Stop) -> Response:
-        run = hub.run(asked.run)
-        marks = hub.cache.get(asked.run, "perturbations", recorded, STALE_WHILE_REVALIDATE, stop)
+    def perturbed(params: Parameters, stop: Stop) -> Response:
+        run = hub.run(params.run)
+        marks = hub.cache.get(params.run, "perturbations", recorded, STALE_WHILE_REVALIDATE, stop)
         shown = as_json(marks, run)
         content = {"perturbations": shown, "attempts": run.attempts, "state": run.state}
         return JSONResponse(content, headers=_NO_STORE)
 
-    def captures(asked: Asked, stop: Stop) -> Response:
+    def captures(params: Parameters, stop: Stop) -> Response:
         rows = (
-            hub.run(asked.run).ask("marks", attempt=asked.whole("attempt"), stop=stop).to_pylist()
+            hub.run(params.run).ask("marks", attempt=params.whole("attempt"), stop=stop).to_pylist()
         )
         marks = [row for row in rows if row["kind"] == "kernel_capture"][-_MOST_CAPTURES:]
         shown = [{name: row[name] for name in ("attempt", "rank", "step", "text")} for row in marks]
         return JSONResponse({"captures": shown[::-1]}, headers=_NO_STORE)
 
-    def loss(asked: Asked, stop: Stop) -> Response:
-        attempt, width = asked.whole("attempt"), asked.whole("width", 1200) or 0
+    def loss(params: Parameters, stop: Stop) -> Response:
+        attempt, width = params.whole("attempt"), params.whole("width", 1200) or 0
         if not 0 < width <= _MOST_WIDE:
             raise UserError(f"width is {width}; give 1 to {_MOST_WIDE}")
         logged = hub.cache.get(
-            asked.run,
+            params.run,
             ("losses", attempt),
             lambda run, stop: logged_losses(run, attempt, stop),
             STALE_WHILE_REVALIDATE,
             stop,
         )
-        made = pack_arrays(*losses(logged, asked.pair("steps"), width))
+        made = pack_arrays(*losses(logged, params.pair("steps"), width))
         return Response(made, media_type=MEDIA_TYPE, headers=_NO_STORE)
 
     async def connected(request: Request) -> Response:
@@ -89,7 +89,9 @@ def routes(context: RouteContext) -> list[BaseRoute]:
 
 def _route(name: str, compute: Any) -> Route:
     async def handle(request: Request) -> Response:
-        return await answer(request, lambda stop: compute(Asked(request), stop), lambda made: made)
+        return await answer(
+            request, lambda stop: compute(Parameters(request), stop), lambda made: made
+        )
 
     return Route(_PATH + name, handle)
 

@@ -14,12 +14,12 @@ FIRST_RANKS = 16
 
 @dataclass(frozen=True)
 class LayoutPreview:
-    """`places`: (rank, {axis: index}) of the first ranks; `groups_said`: one sentence."""
+    """`places`: (rank, {axis: index}) of the first ranks; `groups_note`: one sentence."""
 
     layout: str
     axes: tuple[str, ...]
     places: tuple[tuple[int, dict[str, int]], ...]
-    groups_said: str
+    groups_note: str
 
 
 def layout_preview(run: Run, layout: ParallelLayout) -> LayoutPreview:

@@ -56,7 +56,7 @@ def whatif_or_refusal(
         return Refusal(str(error))
 
 
-def can_tell(run: Run) -> bool:
+def can_replay(run: Run) -> bool:
     """Whether the newest attempt seems to have what the analysis needs: a layout and forwards, with
     pipeline stages those of several micro-batches. `whatif_of` checks everything.
     """

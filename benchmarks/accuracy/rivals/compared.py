@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from benchmarks.accuracy.cases import HEALTHY, NATIVE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
-from benchmarks.accuracy.rivals.installed import HTA, NVRX, asked
+from benchmarks.accuracy.rivals.installed import HTA, NVRX, answers_of
 from benchmarks.accuracy.tables import AUDIBLE
 
 MOST_RANKS = 32
@@ -41,9 +41,15 @@ def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
     by_kind: dict[tuple[str, str], list[Outcome]] = {}
     for o in outcomes:
         one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
-        told = all(label.is_identifiable for label in o.labels)
+        identifiable = all(label.is_identifiable for label in o.labels)
         small = 1 < o.rank_steps <= MOST_RANKS * 40
-        if o.case.schema == NATIVE and o.case.dose in AUDIBLE and one_place and told and small:
+        if (
+            o.case.schema == NATIVE
+            and o.case.dose in AUDIBLE
+            and one_place
+            and identifiable
+            and small
+        ):
             by_kind.setdefault((o.case.kind, o.case.dose), []).append(o)
     taken = [
         o
@@ -61,9 +67,9 @@ def compared(outcomes: Sequence[Outcome]) -> list[str]:
             (folder / part).mkdir()
         for o in outcomes:
             _write(o, folder)
-        said = {
-            NVRX.name: asked(NVRX, folder / "sections"),
-            HTA.name: asked(HTA, folder / "kineto"),
+        answers_by_tool = {
+            NVRX.name: answers_of(NVRX, folder / "sections"),
+            HTA.name: answers_of(HTA, folder / "kineto"),
         }
     ours = {o.case.name: {"ranks": _ours(o)} for o in outcomes}
     head = (
@@ -71,7 +77,7 @@ def compared(outcomes: Sequence[Outcome]) -> list[str]:
         "is at fault | alarms on healthy jobs | errors |"
     )
     rows = [_row("rankscope", ours, outcomes)]
-    rows += [_row(tool, answers, outcomes) for tool, answers in said.items()]
+    rows += [_row(tool, answers, outcomes) for tool, answers in answers_by_tool.items()]
     return [head, "|---" * 8 + "|", *rows]
 
 
@@ -113,18 +119,18 @@ def _count(named: Named, outcome: Outcome, answer: dict[str, object]) -> None:
     if "error" in answer:
         named.errors += 1
         return
-    said = set(answer["ranks"])  # type: ignore[call-overload]
+    named_ranks = set(answer["ranks"])  # type: ignore[call-overload]
     culprits = {rank for label in outcome.labels for rank in label.ranks}
     if outcome.case.kind == HEALTHY:
         named.healthy += 1
-        named.alarms += bool(said)
+        named.alarms += bool(named_ranks)
     elif not culprits:
         named.blameless += 1
-        named.innocents += bool(said)
-    elif said == culprits:
+        named.innocents += bool(named_ranks)
+    elif named_ranks == culprits:
         named.exactly += 1
-    elif said & culprits:
+    elif named_ranks & culprits:
         named.with_others += 1
     else:
-        named.others += bool(said)
-        named.nobody += not said
+        named.others += bool(named_ranks)
+        named.nobody += not named_ranks

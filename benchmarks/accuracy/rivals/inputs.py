@@ -54,8 +54,8 @@ def write_sections(spans: pa.Table, path: Path) -> None:
 
     sections = {name: ms(name) for name in ("data_wait", "forward", "backward", "optimizer")}
     compute = sections["forward"] + sections["backward"] - ms("tp_comm")
-    told = {name: found.tolist() for name, found in sections.items()}
-    path.write_text(json.dumps({"sections": told, "kernels": {"compute": compute.tolist()}}))
+    times_ms = {name: column.tolist() for name, column in sections.items()}
+    path.write_text(json.dumps({"sections": times_ms, "kernels": {"compute": compute.tolist()}}))
 
 
 def write_kineto(spans: pa.Table, folder: Path, last_step: int) -> None:

@@ -51,8 +51,8 @@ HTA = Tool(
 """Without Jupyter, which its finder does not need."""
 
 
-def asked(tool: Tool, inputs: Path) -> dict[str, Any]:
-    """What the tool's script says of a folder of jobs; {"error": text} where it cannot run."""
+def answers_of(tool: Tool, inputs: Path) -> dict[str, Any]:
+    """Answers of the tool's script about a folder of jobs; {"error": text} where it cannot run."""
     try:
         python = _environment(tool)
         done = _run([python, str(_HERE / tool.script), str(inputs)], _RUN_S)
@@ -81,5 +81,5 @@ def _run(command: list[str], timeout_s: float) -> str:
 
 
 def _last_line(error: Exception) -> str:
-    said = getattr(error, "stderr", None) or str(error)
-    return said.strip().splitlines()[-1][:200] if said.strip() else type(error).__name__
+    output = getattr(error, "stderr", None) or str(error)
+    return output.strip().splitlines()[-1][:200] if output.strip() else type(error).__name__

@@ -17,7 +17,7 @@ the span did take. No span may be shorter than its kernels by more than 5 us. `l
 compares the ends of spans with the ends of their last kernels in absolute time: how far the host's
 time that the hooks give an event is from the one that the profiler gives a kernel.
 
-The same with two streams at once (a second forward beside the training step), with forward and
+The same with two streams at once (a second forward next to the training step), with forward and
 backward captured in a CUDA graph (the span around its replay), and with torch.compile.
 """
 

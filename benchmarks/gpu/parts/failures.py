@@ -68,7 +68,7 @@ def going_on_figures(
         if way == "none" or job.code != 0:
             continue
         differ = differing(alone, job.found or [])
-        # where it differs without hooks, too, nothing can be said
+        # where losses differ without hooks, too, there is no verdict
         holds = None if way == "again" or noise else differ == 0
         results.append(
             Figure(f"{what}, {way}: losses that differ", differ, f"of {len(alone)}", holds)
@@ -107,7 +107,7 @@ def _hook_errors(what: str, way: str, folder: Path) -> Figure:
 def assert_figures(
     what: str, ended: Mapping[str, Ended], folders: Mapping[str, Path]
 ) -> list[Figure]:
-    """Of a job whose device fails: it fails alike, ends, and the run folder says why."""
+    """Of a job whose device fails: it fails the same way, ends, and the run folder says why."""
     alone = ended["none"]
     results = [
         Figure(
@@ -133,12 +133,12 @@ def assert_figures(
                 holds=job.code is not None and later_s < SLOWER_S,
                 note=f"less than {SLOWER_S:g} s; the same without hooks again: {noise_s:.1f} s",
             ),
-            told_figure(f"{what}, {way}: the run folder", _rank_file(folders[way])),
+            reason_figure(f"{what}, {way}: the run folder", _rank_file(folders[way])),
         ]
     return results
 
 
-def told_figure(name: str, rank: dict[str, Any] | None) -> Figure:
+def reason_figure(name: str, rank: dict[str, Any] | None) -> Figure:
     """Whether the rank's file says that it failed, and of what."""
     end = (rank or {}).get("end")
     if not end:

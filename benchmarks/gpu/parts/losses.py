@@ -51,7 +51,7 @@ def differing(alone: torch.Tensor, other: torch.Tensor) -> int:
 
 
 def loss_figure(name: str, alone: torch.Tensor, differ: int, noise: int) -> Figure:
-    """`noise`: losses that differ without hooks, too, where nothing can be said of the others."""
+    """`noise`: losses that differ without hooks, too; then there is no verdict on the others."""
     if noise:
         note = f"not judged: {noise} differ without hooks, too"
         return Figure(name, differ, f"of {len(alone)} losses differ", note=note)

@@ -33,7 +33,7 @@ Query = Callable[[], object]
 
 
 def measure(place: Place) -> None:
-    """A reading alone, then beside training."""
+    """A reading alone, then during training."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError:
@@ -49,7 +49,7 @@ def measure(place: Place) -> None:
         for figure in reading_figures(queries, place.sized(READINGS, 3)):
             place.say(figure)
         for workload in (SMALL, LARGE):
-            for figure in _beside_training(place, workload, queries):
+            for figure in _during_training(place, workload, queries):
                 place.say(figure)
     finally:
         nvml.nvmlShutdown()
@@ -160,7 +160,7 @@ def read_every_second(queries: dict[str, Query]) -> Iterator[list[float]]:
         thread.join()
 
 
-def _beside_training(place: Place, workload: Workload, queries: dict[str, Query]) -> list[Figure]:
+def _during_training(place: Place, workload: Workload, queries: dict[str, Query]) -> list[Figure]:
     training = Training(place, workload)
     for _ in range(5):
         training.step()

@@ -74,24 +74,24 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 
 def _together(slow: Sequence[SlowChannel]) -> list[list[SlowChannel]]:
     """Channels whose episodes overlap by more than half with that of the costliest of them."""
-    left, found = sorted(slow, key=lambda one: -one.lost_ms), []
+    left, together = sorted(slow, key=lambda channel: -channel.lost_ms), []
     while left:
-        same = [one for one in left if overlap(left[0].episode, one.episode)]
-        found.append(same)
-        left = [one for one in left if one not in same]
-    return found
+        same = [channel for channel in left if overlap(left[0].episode, channel.episode)]
+        together.append(same)
+        left = [channel for channel in left if channel not in same]
+    return together
 
 
 def _causes(transfers: Transfers, slow: Sequence[SlowChannel]) -> list[Slowness]:
     """What channels that are slow at the same time have in common, hosts first."""
     causes: list[Slowness] = []
     left = list(slow)
-    for kind, hosts in _hosts(transfers, frozenset(one.k for one in slow)):
+    for kind, hosts in _hosts(transfers, frozenset(channel.k for channel in slow)):
         named = set(hosts)
-        explained = [one for one in left if _explains(transfers, one.k, named, kind)]
+        explained = [channel for channel in left if _explains(transfers, channel.k, named, kind)]
         rows = tuple(r for r, host in enumerate(transfers.ranks.host_R) if host in named)
         causes.append(Slowness(kind, tuple(explained), rows, hosts))
-        left = [one for one in left if one not in explained]
+        left = [channel for channel in left if channel not in explained]
     return causes + _of_channels(transfers, left)
 
 
@@ -147,32 +147,35 @@ def _of_channels(transfers: Transfers, left: Sequence[SlowChannel]) -> list[Slow
     """Causes that are groups and links by themselves."""
     causes: list[Slowness] = []
     networks: dict[int, list[SlowChannel]] = {}
-    for one in left:
-        channel = transfers.channels[one.k]
+    for slow in left:
+        channel = transfers.channels[slow.k]
         if channel.is_pair:
             continue
         if channel.axis == "dp":
             stage = int(transfers.ranks.coords_R["pp"][channel.rows[0]]) if channel.rows else -1
-            networks.setdefault(stage, []).append(one)
+            networks.setdefault(stage, []).append(slow)
         else:
-            kind = "" if transfers.spans_job(one.k) else "slow_link"
-            causes.append(Slowness(kind, (one,), channel.rows))
+            kind = "" if transfers.spans_job(slow.k) else "slow_link"
+            causes.append(Slowness(kind, (slow,), channel.rows))
     for stage, same in networks.items():
-        rows = sorted({row for one in same for row in transfers.channels[one.k].rows})
+        rows = sorted({row for slow in same for row in transfers.channels[slow.k].rows})
         stages = (stage,) if stage >= 0 else ()
         causes.append(Slowness("slow_dp_network", tuple(same), tuple(rows), stages=stages))
-    return causes + _of_links(transfers, [one for one in left if transfers.channels[one.k].is_pair])
+    return causes + _of_links(
+        transfers,
+        [slow for slow in left if transfers.channels[slow.k].is_pair],
+    )
 
 
 def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowness]:
     """Links that share ranks make one finding, and those between the same two hosts."""
     parts: list[tuple[set[object], list[SlowChannel]]] = []
-    for one in links:
-        channel = transfers.channels[one.k]
+    for link in links:
+        channel = transfers.channels[link.k]
         ends: set[object] = set(channel.ranks)
         if len(channel.hosts) > 1:
             ends.add(channel.hosts)
-        same = [one]
+        same = [link]
         for part in [part for part in parts if part[0] & ends]:
             parts.remove(part)
             ends, same = ends | part[0], [*part[1], *same]
@@ -182,14 +185,14 @@ def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowne
 
 def _of_connected(transfers: Transfers, same: Sequence[SlowChannel]) -> Slowness:
     """The rank that all of them share, else all their ranks."""
-    counts = Counter(row for one in same for row in transfers.channels[one.k].rows)
+    counts = Counter(row for channel in same for row in transfers.channels[channel.k].rows)
     shared = [row for row, count in counts.items() if count == len(same) > 1]
     return Slowness("slow_link", tuple(same), tuple(sorted(shared or counts)))
 
 
 def _of_all_ranks(transfers: Transfers, cause: Slowness) -> str:
-    one = cause.worst
+    worst = cause.worst
     return (
-        f"Collectives of all ranks take {one.own_ms / one.others_ms:.1f}x as long since step "
-        f"{transfers.step_S[one.episode.first]} as before: they point to no part of the network."
+        f"Collectives of all ranks take {worst.own_ms / worst.others_ms:.1f}x as long since step "
+        f"{transfers.step_S[worst.episode.first]} as before: they point to no part of the network."
     )

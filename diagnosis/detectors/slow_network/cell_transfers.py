@@ -30,11 +30,11 @@ QUESTIONS = (*OF_COLLECTIVES, CELLS)
 
 def known_transfers(tables: Mapping[str, pa.Table]) -> Transfers:
     """Transfers of recorded collectives; of cells where those are not known."""
-    found = transfers_of(tables)
-    if np.isfinite(found.time_KS).any():
-        return found
-    cells = straggler_cells(tables, found.ranks)
-    return found if cells is None else _of_cells(tables, found.ranks, cells.prepared)
+    transfers = transfers_of(tables)
+    if np.isfinite(transfers.time_KS).any():
+        return transfers
+    cells = straggler_cells(tables, transfers.ranks)
+    return transfers if cells is None else _of_cells(tables, transfers.ranks, cells.prepared)
 
 
 def _of_cells(tables: Mapping[str, pa.Table], ranks: Ranks, prepared: Prepared) -> Transfers:

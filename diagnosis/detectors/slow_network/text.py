@@ -31,7 +31,7 @@ class Slowness:
     @property
     def worst(self) -> SlowChannel:
         """The one that costs most."""
-        return max(self.channels, key=lambda one: one.lost_ms)
+        return max(self.channels, key=lambda channel: channel.lost_ms)
 
 
 def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Finding:
@@ -177,11 +177,11 @@ def _texts(transfers: Transfers, slowness: Slowness) -> tuple[str, str, tuple[st
         "many_hosts_slow": f"Network of {len(slowness.hosts)} hosts",
         "comm_regression": "All groups and links",
     }[slowness.kind]
-    return who, *_TOLD[slowness.kind]
+    return who, *_TEXTS[slowness.kind]
 
 
 _PCIE = "PCIe, NIC and cable of a host (slow_host): only its counters distinguish them."
-_TOLD: dict[str, tuple[str, tuple[str, ...], str]] = {
+_TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_link": (
         "its transfers are slow whoever comes last, and those of comparable links are not.",
         (

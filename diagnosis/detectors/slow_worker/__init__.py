@@ -89,13 +89,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     missing = _missing(judged, comparable_R)
     if not comparable_R.any():
         return Verdict(NAME, not_enough=missing)
-    found = _episodes(judged)
-    culprits, set_aside = _tell_apart(judged, found)
+    by_row = _episodes(judged)
+    culprits, set_aside = _single_ranks(judged, by_row)
     findings = tuple(
         finding_of(judged.work, suspect, tables["waits_by_group"], attempt)
         for suspect in _suspects(judged, culprits)
     )
-    set_aside += _begun(judged, found)
+    set_aside += _begun(judged, by_row)
     who = f"{'other ' if findings else ''}{'single ' if set_aside else ''}rank"
     return Verdict(NAME, findings, _checked(judged, comparable_R, who), missing, set_aside)
 
@@ -125,59 +125,59 @@ def _stand_out(slow_RS: Floats, threshold_R: Floats) -> Bools:
 
 def _sporadic(slow_RS: Floats, threshold_R: Floats, peers: Peers) -> dict[int, list[Episode]]:
     """Single slow steps that come again, by index of rank."""
-    found = {}
+    by_row = {}
     for group in np.unique(peers.group_R):
         rows = np.flatnonzero(peers.group_R == group)
         of_group = sporadic(slow_RS[rows] - 1, threshold_R[rows])
-        found.update({int(rows[at]): own for at, own in of_group.items()})
-    return found
+        by_row.update({int(rows[at]): own for at, own in of_group.items()})
+    return by_row
 
 
 def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
     """Episodes by index of rank, of ranks that have any."""
-    found = {}
+    by_row = {}
     now_and_then = _sporadic(judged.slow_RS, judged.threshold_R, judged.peers)
     for row in np.flatnonzero(judged.suspect_R):
         excess_S, threshold = judged.slow_RS[row] - 1, float(judged.threshold_R[row])
         own = episodes(excess_S, threshold) or recurring(excess_S, threshold)
         own = own or now_and_then.get(int(row), [])
         if own:
-            found[int(row)] = own
-    return found
+            by_row[int(row)] = own
+    return by_row
 
 
-def _tell_apart(
-    judged: _Judged, found: dict[int, list[Episode]]
+def _single_ranks(
+    judged: _Judged, by_row: dict[int, list[Episode]]
 ) -> tuple[dict[int, list[Episode]], tuple[str, ...]]:
     """Single ranks, and sentences on whole hosts, replicas and stages that are slow together."""
     work, steps = judged.work, judged.work.step_S
-    left, set_aside = dict(found), []
-    for row in sorted(found):
+    left, set_aside = dict(by_row), []
+    for row in sorted(by_row):
         if row not in left:
             continue
-        together = [other for other in left if _overlap(found[row], found[other])]
+        together = [other for other in left if _overlap(by_row[row], by_row[other])]
         place = shared_place(work.ranks, row, np.array(together))
         if place is not None:
             name, rows = place
-            slow = float(np.median([found[r][-1].excess for r in rows])) + 1
-            since = int(steps[min(found[r][-1].first for r in rows)])
+            slow = float(np.median([by_row[r][-1].excess for r in rows])) + 1
+            since = int(steps[min(by_row[r][-1].first for r in rows)])
             set_aside.append(
                 f"All {len(rows)} ranks of {name} take {slow:.2f}x as long to compute as their "
                 f"peers since step {since}: that is {name}, not one slow worker."
             )
             left = {r: own for r, own in left.items() if r not in rows}
             continue
-        if not work.ranks.has_roles and found[row][-1].first == 0:
+        if not work.ranks.has_roles and by_row[row][-1].first == 0:
             set_aside.append(
-                f"Rank {work.ranks.rank_R[row]} computes {found[row][-1].excess + 1:.2f}x the "
+                f"Rank {work.ranks.rank_R[row]} computes {by_row[row][-1].excess + 1:.2f}x the "
                 "others from the first step on; the layout is unknown, so this may be its share."
             )
             del left[row]
     return left, tuple(set_aside)
 
 
-def _overlap(one: list[Episode], other: list[Episode]) -> bool:
-    a, b = one[-1], other[-1]
+def _overlap(own: list[Episode], other: list[Episode]) -> bool:
+    a, b = own[-1], other[-1]
     shared = min(a.last, b.last) - max(a.first, b.first) + 1
     return shared > max(a.last - a.first, b.last - b.first) / 2
 
@@ -203,10 +203,10 @@ def _suspects(judged: _Judged, culprits: dict[int, list[Episode]]) -> list[Suspe
 
 def _grouped(own: list[Episode]) -> list[tuple[Episode, ...]]:
     """All of them where a rank is slow on and off, else each by itself."""
-    return [tuple(own)] if len(own) >= FEWEST_BURSTS else [(one,) for one in own]
+    return [tuple(own)] if len(own) >= FEWEST_BURSTS else [(episode,) for episode in own]
 
 
-def _begun(judged: _Judged, found: dict[int, list[Episode]]) -> tuple[str, ...]:
+def _begun(judged: _Judged, by_row: dict[int, list[Episode]]) -> tuple[str, ...]:
     """One sentence on ranks that are slow in the newest steps and were not named for those."""
     new = {}
     for row, slow_S in enumerate(judged.slow_RS[:, -_NEWEST_STEPS:]):
@@ -214,7 +214,7 @@ def _begun(judged: _Judged, found: dict[int, list[Episode]]) -> tuple[str, ...]:
         if episode is not None:
             shift = max(judged.work.step_S.size - _NEWEST_STEPS, 0)
             first = episode.first + shift
-            if all(known.last < first for known in found.get(row, [])):
+            if all(known.last < first for known in by_row.get(row, [])):
                 new[row] = Episode(first, episode.last + shift, episode.excess)
     return (begun_text(judged.work, new),) if new else ()
 

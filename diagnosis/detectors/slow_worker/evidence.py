@@ -21,7 +21,7 @@ _ROWS_SHOWN = 10
 
 @dataclass(frozen=True)
 class Suspect:
-    """One rank and when it is slow, with what is needed to tell of it. `row`: index of the rank."""
+    """One rank and when it is slow, with what is needed to report it. `row`: index of the rank."""
 
     row: int
     stretches: tuple[Episode, ...]  # in order of time; several: on and off
@@ -35,7 +35,7 @@ class Suspect:
     @property
     def episode(self) -> Episode:
         """The longest stretch, which the evidence is about."""
-        return max(self.stretches, key=lambda one: one.last - one.first)
+        return max(self.stretches, key=lambda stretch: stretch.last - stretch.first)
 
     @property
     def whole(self) -> slice:

@@ -19,7 +19,7 @@ _VICTIM_SHARE = 0.1
 """Victims sit in groups in which the culprit caused at least this share of its waiting."""
 
 
-_RANKS_TOLD = 5
+_RANKS_NAMED = 5
 
 
 def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> Finding:
@@ -61,8 +61,8 @@ def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
 def begun_text(work: Work, new: dict[int, Episode]) -> str:
     """What began to be slow in the newest steps, by row of the rank: worst first."""
     worst = sorted(new, key=lambda row: -new[row].excess)
-    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_TOLD])
-    more = f" and {len(new) - _RANKS_TOLD} more" if len(new) > _RANKS_TOLD else ""
+    ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_NAMED])
+    more = f" and {len(new) - _RANKS_NAMED} more" if len(new) > _RANKS_NAMED else ""
     since = int(work.step_S[min(episode.first for episode in new.values())])
     who, it = (
         (f"Rank {ranks} computes", "it is")
@@ -132,31 +132,33 @@ def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
     rank = int(work.ranks.rank_R[suspect.row])
     rows = [row for row in groups.to_pylist() if row["rank"] == rank and row["ranks"]]
     total = sum(row["wait_caused_ms"] for row in rows)
-    found: set[int] = set()
+    waiting: set[int] = set()
     for row in rows:
         if row["wait_caused_ms"] >= _VICTIM_SHARE * total:
-            found |= set(row["ranks"])
-    return tuple(sorted(found - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank}))
+            waiting |= set(row["ranks"])
+    return tuple(
+        sorted(waiting - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank})
+    )
 
 
 def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:
-    found = ["Slow memory instead of slow compute: only classes of operations distinguish them."]
+    texts = ["Slow memory instead of slow compute: only classes of operations distinguish them."]
     if work.measure == "wall":
-        found.append(
+        texts.append(
             "Another process on its host (host_contention): CPU time was not recorded, so a rank "
             "that computes more and one that is kept from computing look the same."
         )
     if suspect.whom == "all ranks":
-        found.append("More work for this rank than for others: its role is not known.")
+        texts.append("More work for this rank than for others: its role is not known.")
     if suspect.whom == "own past":
-        found.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
+        texts.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
     if suspect.whom == "stage":
-        found.append("More work for this rank than for others of its stage: a longer layer there.")
+        texts.append("More work for this rank than for others of its stage: a longer layer there.")
     if waits is None:
-        found.append("Nobody need be waiting for it: clocks are not aligned across ranks.")
+        texts.append("Nobody need be waiting for it: clocks are not aligned across ranks.")
     elif not waits.is_worst:
-        found.append("It is not the one others wait for most: it may hide behind another delay.")
-    return tuple(found)
+        texts.append("It is not the one others wait for most: it may hide behind another delay.")
+    return tuple(texts)
 
 
 def _next_step(work: Work, suspect: Suspect) -> str:

@@ -1,10 +1,10 @@
 """Spans of a recorded job as the operations of the paper.
 
-What is assumed (docs/whatif.md tells it to users): the ranks of a (dp rank, stage), a
+What is assumed (docs/whatif.md explains it to users): the ranks of a (dp rank, stage), a
 tensor-parallel group say, are members of one cell. A cell's op begins when its last member begins
 and ends when its last member ends, so it takes what the cell as a whole takes, waits of its members
 for each other included. A member's own time is what it needs itself, without its collectives; that
-tells who of a cell is slow. Durations are wall time, all that interrupts compute included;
+shows which of a cell is slow. Durations are wall time, all that interrupts compute included;
 collectives over replicas before the first forward of a chunk, or inside it on its own track, are
 one all-gather; what of them lies behind the last compute is one reduce-scatter; collectives over
 the whole job behind it are the gradient norm.
@@ -84,10 +84,10 @@ def _add_tail(rows: Rows, spans: Spans, last_G: Ints) -> list[str]:
 
 def _behind(spans: Spans, kind: str, last_G: Ints, until_G: Ints) -> Ints:
     """Rows of a kind that end behind the last compute and begin before `until_G`."""
-    found = spans.rows_of_kind(kind)
-    group = spans.group_N[found]
-    after = (spans.end_N[found] > last_G[group]) & (spans.begin_N[found] < until_G[group])
-    return found[after]
+    rows = spans.rows_of_kind(kind)
+    group = spans.group_N[rows]
+    after = (spans.end_N[rows] > last_G[group]) & (spans.begin_N[rows] < until_G[group])
+    return rows[after]
 
 
 def _add_merged(

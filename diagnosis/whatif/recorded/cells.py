@@ -61,14 +61,14 @@ def _complete(group_R: Ints, spans: Spans) -> Bools:
     num_G = np.bincount(group_R, minlength=spans.num_groups)
     num_LTP = num_G.reshape(-1, spans.num_members, spans.sizes.pp)
     complete_G = (num_LTP == num_LTP.max(axis=1, keepdims=True)).ravel()
-    found: Bools = complete_G[group_R]
-    return found
+    is_complete_R: Bools = complete_G[group_R]
+    return is_complete_R
 
 
 def _greatest(op_R: Ints, values_R: Ints) -> Ints:
-    found = np.full(int(op_R.max()) + 1, _LEAST)
-    np.maximum.at(found, op_R, values_R)
-    return found
+    greatest = np.full(int(op_R.max()) + 1, _LEAST)
+    np.maximum.at(greatest, op_R, values_R)
+    return greatest
 
 
 def _ranks(spans: Spans) -> Ints:

@@ -109,7 +109,7 @@ def compute_of(spans: Spans) -> Compute:
 
 def own_of(spans: Spans, compute: Compute) -> Ints | None:
     """What each rank computes itself, ns: without the collectives within its ops, in which it waits
-    for whoever is late. None: nothing tells how long members of a cell wait for each other, or each
+    for whoever is late. None: it is unknown how long members of a cell wait for each other, or each
     cell is one rank.
     """
     if spans.num_members == 1:
@@ -125,19 +125,19 @@ def own_of(spans: Spans, compute: Compute) -> Ints | None:
 def inside_of(spans: Spans, compute: Compute, kinds: tuple[str, ...]) -> Ints:
     """How long collectives of these kinds run within each compute op, on its own track, ns."""
     tracks = spans.track_N[spans.rows_of_kind("forward", "backward", "wgrad")]
-    found = spans.rows_of_kind(*kinds)
-    found = spans.outermost(found[np.isin(spans.track_N[found], tracks)])
+    rows = spans.rows_of_kind(*kinds)
+    rows = spans.outermost(rows[np.isin(spans.track_N[rows], tracks)])
     by_begin = np.lexsort((compute.begin_C, compute.group_C))
-    begins, at, size = places(spans.group_N, compute.begin_C[by_begin], spans.begin_N[found])
+    begins, at, size = places(spans.group_N, compute.begin_C[by_begin], spans.begin_N[rows])
     place = np.searchsorted(
-        compute.group_C[by_begin] * size + begins, spans.group_N[found] * size + at, side="right"
+        compute.group_C[by_begin] * size + begins, spans.group_N[rows] * size + at, side="right"
     )
     op = by_begin[np.maximum(place - 1, 0)]
-    until = np.minimum(spans.end_N[found], compute.end_C[op])
-    within = (compute.group_C[op] == spans.group_N[found]) & (
-        spans.begin_N[found] >= compute.begin_C[op]
+    until = np.minimum(spans.end_N[rows], compute.end_C[op])
+    within = (compute.group_C[op] == spans.group_N[rows]) & (
+        spans.begin_N[rows] >= compute.begin_C[op]
     )
-    lasting = np.where(within, np.maximum(until - spans.begin_N[found], 0), 0)
+    lasting = np.where(within, np.maximum(until - spans.begin_N[rows], 0), 0)
     inside = np.bincount(op, lasting, len(compute.group_C)).astype(np.int64)
     return np.minimum(inside, compute.busy_C)
 

@@ -58,9 +58,11 @@ def _gathers(spans: Spans, compute: Compute) -> tuple[Ints, Ints]:
     is_first_C = np.zeros(len(compute.group_C), np.bool_)
     is_first_C[_firsts(compute, forwards)] = True
     inside_I = spans.begin_N[found_I] >= compute.begin_C[forward_I]
-    # inside, but on another track, it runs beside the forward
-    beside_I = ~np.isin(spans.track_N[found_I], spans.track_N[spans.rows_of_kind("forward")])
-    chosen = (forward_I >= 0) & is_first_C[forward_I] & ~(inside_I & beside_I)
+    # inside, but on another track, it runs next to the forward
+    on_other_track_I = ~np.isin(
+        spans.track_N[found_I], spans.track_N[spans.rows_of_kind("forward")]
+    )
+    chosen = (forward_I >= 0) & is_first_C[forward_I] & ~(inside_I & on_other_track_I)
     found_I, forward_I = found_I[chosen], forward_I[chosen]
     order = np.lexsort((spans.begin_N[found_I], forward_I))
     return found_I[order], forward_I[order]

@@ -121,8 +121,8 @@ class Spans:
 
     def _is(self, column: str, wanted: tuple[str, ...]) -> Bools:
         codes_N, texts = self._texts[column]
-        found: Bools = np.array([text in wanted for text in texts], np.bool_)[codes_N]
-        return found
+        is_wanted_N: Bools = np.array([text in wanted for text in texts], np.bool_)[codes_N]
+        return is_wanted_N
 
     def outermost(self, rows: Ints) -> Ints:
         """Those of `rows` that lie in no other of them on their track."""
@@ -138,15 +138,15 @@ class Spans:
 
     def first_of(self, group: Ints, time: Ints) -> Ints:
         """Least time per group; the greatest number where it has none."""
-        found = np.full(self.num_groups, _NEVER)
-        np.minimum.at(found, group, time)
-        return found
+        first_G = np.full(self.num_groups, _NEVER)
+        np.minimum.at(first_G, group, time)
+        return first_G
 
     def last_of(self, group: Ints, time: Ints) -> Ints:
         """Greatest time per group; the least number where it has none."""
-        found = np.full(self.num_groups, -_NEVER)
-        np.maximum.at(found, group, time)
-        return found
+        last_G = np.full(self.num_groups, -_NEVER)
+        np.maximum.at(last_G, group, time)
+        return last_G
 
 
 @dataclass
@@ -178,8 +178,8 @@ class Rows:
             self.optypes.append(optype)
         end = np.maximum(begin, end)
         code = self.optypes.index(optype)
-        found = (code, group, seq, chunk, begin, end, inside, end - begin if own is None else own)
-        self._parts.append([np.broadcast_to(np.asarray(c, np.int64), group.shape) for c in found])
+        columns = (code, group, seq, chunk, begin, end, inside, end - begin if own is None else own)
+        self._parts.append([np.broadcast_to(np.asarray(c, np.int64), group.shape) for c in columns])
 
     @property
     def columns(self) -> list[Ints]:
@@ -206,23 +206,23 @@ def places(group: Ints, ints: Ints, other: Ints) -> tuple[Ints, Ints, int]:
     size = int(high) - int(low) + 1
     if (int(group.max(initial=0)) + 1) * size < _NEVER:
         return ints - low, other - low, size
-    found = np.unique(np.concatenate([ints, other]), return_inverse=True)[1].astype(np.int64)
-    return found[: len(ints)], found[len(ints) :], len(found)
+    numbers = np.unique(np.concatenate([ints, other]), return_inverse=True)[1].astype(np.int64)
+    return numbers[: len(ints)], numbers[len(ints) :], len(numbers)
 
 
 def joined_key(*columns: Ints) -> Ints:
     """One number per row, equal where all columns are; in the order of the first, then the next."""
-    found, size = np.zeros(len(columns[0]), np.int64), 1
+    key, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         low = int(column.min(initial=0))
         width = int(column.max(initial=0)) - low + 1
         if size * width >= _NEVER:
             values, column = np.unique(column, return_inverse=True)
             low, width = 0, len(values)
-            found = np.unique(found, return_inverse=True)[1].astype(np.int64)
-            size = len(found)
-        found, size = found * width + (column - low), size * width
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)
+            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
+            size = len(key)
+        key, size = key * width + (column - low), size * width
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
 
 
 def latest(key: Ints, time: Ints) -> Ints:
@@ -230,8 +230,8 @@ def latest(key: Ints, time: Ints) -> Ints:
     _, code = np.unique(key, return_inverse=True)
     greatest = np.full(int(code.max()) + 1, np.iinfo(np.int64).min)
     np.maximum.at(greatest, code, time)
-    found: Ints = greatest[code]
-    return found
+    latest_of_key: Ints = greatest[code]
+    return latest_of_key
 
 
 def _ints(table: pa.Table, name: str) -> Ints:

@@ -6,7 +6,7 @@ A receiver that did not have to wait saw no end either: its transfer took at mos
 the others did.
 
 Lanes send to themselves. Where a step's transfers are known of some lanes of a dp rank only, these
-tell of it; where of none, stages hand over at once.
+show it; where of none, stages hand over at once.
 
 Shape suffixes: E edge, a compute whose output goes to another stage; I recorded instance; L lane.
 """

@@ -18,12 +18,12 @@ from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS, Event, event_stream
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
-from ingest.readers.tables.span_list import MAX_STEP, TOLD_BEFORE_FIRST, SpanList
+from ingest.readers.tables.span_list import BEFORE_FIRST_IN_FILE, MAX_STEP, SpanList
 from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
-_TELLS_STEP = re.compile(rb'"(?:step|iteration)"\s*:\s*(-?\d{1,15})\s*[,}]')
+_STEP_VALUE = re.compile(rb'"(?:step|iteration)"\s*:\s*(-?\d{1,15})\s*[,}]')
 _KIND_BY_CATEGORY = {"gpu_memcpy": "memcpy", "gpu_memset": "memcpy", "memcpy": "memcpy"} | {
     kind: kind for kind in KINDS
 }
@@ -222,11 +222,11 @@ def _kind(category: str | None, name: str) -> str:
 
 
 def _step_of(event: _ChromeEvent) -> int:
-    match = _TELLS_STEP.search(bytes(event.args))
+    match = _STEP_VALUE.search(bytes(event.args))
     if match is None:
         return BEFORE_FIRST_STEP
     step = int(match[1])
-    return step if step >= 0 else TOLD_BEFORE_FIRST
+    return step if step >= 0 else BEFORE_FIRST_IN_FILE
 
 
 def _base_ns(header: dict[str, bytes]) -> int:

@@ -70,7 +70,7 @@ def read_dump(source: Source, sink: Sink) -> Dump | None:
 
 
 @dataclass
-class _Told:
+class _FileContent:
     """What a file holds, before anything in it is believed."""
 
     header: Mapping[str, Any] | None
@@ -78,25 +78,25 @@ class _Told:
     problems: list[str]
 
 
-def _pickled(source: Source) -> _Told:
+def _pickled(source: Source) -> _FileContent:
     problems: list[str] = []
     try:
         data: Any = loads(all_of(source))
     except TooLarge as error:
-        return _Told(None, [], [str(error)])
+        return _FileContent(None, [], [str(error)])
     except NotPlain as error:
         refusal = f"{error}, which a dump of plain data never does; refused, nothing of it was run"
-        return _Told(None, [], [refusal])
+        return _FileContent(None, [], [refusal])
     except CutShort as error:
         data = error.value
         problems = [str(error)]
     if not isinstance(data, dict) or "version" not in data:
-        return _Told(None, [], [*problems, "holds no dump"])
+        return _FileContent(None, [], [*problems, "holds no dump"])
     entries = data.get("entries")
-    return _Told(data, entries if isinstance(entries, list) else [], problems)
+    return _FileContent(data, entries if isinstance(entries, list) else [], problems)
 
 
-def _in_json(source: Source) -> _Told:
+def _in_json(source: Source) -> _FileContent:
     stream = EventStream(source.read, decode_objects, tolerant_object, list_name="entries")
     entries: list[Any] = []
     for batch in stream:
@@ -108,11 +108,11 @@ def _in_json(source: Source) -> _Told:
         except ValueError:
             stream.problems.append(f"its {key} is damaged")
     if "version" not in header and not (stream.is_cut and entries):
-        return _Told(None, [], stream.problems or ["holds no dump"])
-    return _Told(header, entries, stream.problems)
+        return _FileContent(None, [], stream.problems or ["holds no dump"])
+    return _FileContent(header, entries, stream.problems)
 
 
-def _dump(name: str, version: str, content: _Told) -> Dump:
+def _dump(name: str, version: str, content: _FileContent) -> Dump:
     header = content.header or {}
     entries = entries_of(content.entries)
     entries.sort(key=lambda entry: entry.record_id)

@@ -20,7 +20,7 @@ PIECE_BYTES = 4 << 20
 MAX_VALUE_BYTES = 64 << 20
 """One event or one header value larger than this is damage (or an attack), not a trace."""
 MAX_KEPT_HEADER_BYTES = 8 << 20
-EXAMPLES_TOLD = 3
+EXAMPLES_SHOWN = 3
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(_STRING.pattern + rb'|[{}\[\]"]', re.DOTALL)
@@ -191,7 +191,7 @@ class EventStream(Generic[Event]):
                 batch.append(event)
                 continue
             self.num_bad += 1
-            if len(self._bad_offsets) < EXAMPLES_TOLD:
+            if len(self._bad_offsets) < EXAMPLES_SHOWN:
                 self._bad_offsets.append(self._offset + start)
         return batch
 

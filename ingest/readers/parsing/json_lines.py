@@ -12,7 +12,7 @@ from ingest.limits import MIB, limits, variable
 from ingest.streams import Read
 
 _PIECE_BYTES = 1 << 20
-_EXAMPLES_TOLD = 3
+_EXAMPLES_SHOWN = 3
 _LINES_LOOKED_AT = 20
 
 Line = dict[str, Any]
@@ -46,7 +46,7 @@ class JsonLines:
     def refuse(self) -> None:
         """Counts the line that was given last as a bad one."""
         self._num_bad += 1
-        if len(self._bad) < _EXAMPLES_TOLD:
+        if len(self._bad) < _EXAMPLES_SHOWN:
             self._bad.append(self.num_lines)
 
     def _texts(self) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS, UNKNOWN
 
 ROWS_AT_ONCE = 1 << 18
 MAX_STEP = 2**53
-TOLD_BEFORE_FIRST = -2
+BEFORE_FIRST_IN_FILE = -2
 """Step of a span that lies before the first one by its file; SpanList.fill_steps makes it -1."""
 _INT32 = 2**31
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}

@@ -60,7 +60,7 @@ SHAPES: tuple[Shape, ...] = (
     (8, 1, 8),
 )
 
-NOT_TO_BE_TOLD = 0.08
+UNIDENTIFIABLE = 0.08
 """Share of jobs whose fault cannot be identified from the data, of kinds that may be so."""
 
 TWICE, WITH_ANOTHER = 0.2, 0.15
@@ -141,7 +141,7 @@ def draw_healthy(seed: int) -> LabelledJob:
 def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
     """A job with faults of one kind and dose; equal for equal arguments."""
     random = np.random.default_rng(seed)
-    is_hidden = random.random() < NOT_TO_BE_TOLD
+    is_hidden = random.random() < UNIDENTIFIABLE
     with_baseline = kind in NEEDS_BASELINE and random.random() < WITH_BASELINE
     for tried in range(_TRIES):
         wanted = is_hidden and 2 * tried < _TRIES  # later tries: this kind has no such jobs

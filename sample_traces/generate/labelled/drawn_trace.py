@@ -47,7 +47,7 @@ SIZES = (
 """pp, dp, vpp."""
 
 _NUM_STEPS = 24
-_NOT_TO_BE_TOLD = 0.08
+_UNIDENTIFIABLE = 0.08
 """Share of jobs whose fault cannot be identified from the data, of kinds that may be so."""
 _TRIES = 200
 
@@ -104,7 +104,7 @@ def draw_trace(kind: str | None, dose: str, seed: int) -> LabelledTrace:
     random = np.random.default_rng(seed)
     if kind is None:
         return LabelledTrace(_job(random), ())
-    is_hidden = random.random() < _NOT_TO_BE_TOLD
+    is_hidden = random.random() < _UNIDENTIFIABLE
     for tried in range(_TRIES):
         wanted = is_hidden and 2 * tried < _TRIES  # later tries: this kind has no such jobs
         job = _job(random)

@@ -38,13 +38,13 @@ def files(tmp_path: Path) -> AccessFiles:
     return made
 
 
-async def told(request: Request) -> Response:
+async def show_session(request: Request) -> Response:
     return JSONResponse({"session": request.scope[SESSION]})
 
 
 def client(settings: Settings, sessions: Sessions | None = None) -> Client:
     guard = Middleware(Guard, settings=settings, sessions=sessions)
-    return Client(Starlette(routes=[Route("/{path:path}", told)], middleware=[guard]))
+    return Client(Starlette(routes=[Route("/{path:path}", show_session)], middleware=[guard]))
 
 
 def logged_in(sessions: Sessions, secret: str = SECRET) -> Client:
@@ -160,7 +160,7 @@ def test_without_a_place_for_files_a_session_lasts_as_long_as_the_server(
     assert logged_in(Sessions()).get("/api/runs").status == 200
 
 
-def test_without_tokens_browsers_are_told_apart_by_a_cookie_that_opens_nothing() -> None:
+def test_without_tokens_a_cookie_that_opens_nothing_distinguishes_browsers() -> None:
     first, second, program = (client(Settings()) for _ in range(3))
     assert "set-cookie" not in program.get("/api/runs").headers
     assert program.get("/api/runs").json()["session"] == ANONYMOUS_SESSION

@@ -124,8 +124,8 @@ def test_a_link_from_elsewhere_comes_again_from_here_once(guarded: Client) -> No
 @pytest.mark.parametrize(
     "path", ["/p/api/runs", "/p/live/frames", "/p/metrics", "/p/runs", "/p//x"]
 )
-def test_no_page_leads_to_an_address_that_is_none(guarded: Client, path: str) -> None:
-    """Neither without a token, nor with one, nor by the parameter that a page comes again with."""
+def test_no_page_leads_to_an_invalid_address(guarded: Client, path: str) -> None:
+    """Neither without a token, nor with one, nor by the parameter of a page loaded again."""
     for more in ("", "?rankscope_again=1", f"?token={SECRET}", "?token=wrong-wrong-wrong-"):
         for headers in (HTML, HTML | PAGE | {"sec_fetch_site": "none"}):
             answer = guarded.get(f"{path}{more}", **headers)

@@ -1,4 +1,4 @@
-"""Findings in the dashboard: JSON, banner, drawer, and what the frame of a page says of them."""
+"""Findings in the dashboard: JSON, banner, drawer, and their texts in the frame of a page."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_json_of_the_findings(hub: Hub) -> None:
         assert client.get("/api/run/nobody/findings").status_code == 400
 
 
-def test_the_banner_says_who_and_offers_to_show_it(diagnosis: Diagnosis) -> None:
+def test_the_banner_names_the_rank_and_offers_to_show_it(diagnosis: Diagnosis) -> None:
     line = banner(diagnosis, VIEW, "/base")
     assert "urgent" in line.className
     assert text_of(line).startswith("Rank 5 is slow.")
@@ -116,8 +116,8 @@ def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) 
         )
         for step in (9, 40)
     )
-    said = Diagnosis((Verdict("a", (first, third, later)),))
-    moved = banner(said, VIEW.to(finding="slow_worker-0-3-7"), "")
+    diagnosed = Diagnosis((Verdict("a", (first, third, later)),))
+    moved = banner(diagnosed, VIEW.to(finding="slow_worker-0-3-7"), "")
     assert "Rank 3 was slow from 9" in text_of(moved)
     assert "no longer exists" not in text_of(moved)
 
@@ -125,7 +125,7 @@ def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) 
 @pytest.mark.parametrize(
     "gone", ["slow_worker-0-2-5", "slow_worker-1-5-5", "slow_link-0-5-5", "nonsense"]
 )
-def test_a_finding_that_is_no_longer_there_is_said(
+def test_the_banner_notes_that_the_linked_finding_is_gone(
     hub: Hub, diagnosis: Diagnosis, gone: str
 ) -> None:
     line = banner(diagnosis, VIEW.to(finding=gone), "")
@@ -141,10 +141,13 @@ def test_healthy_and_unknown_are_not_the_same(hub: Hub) -> None:
     assert "calm" in calm.className
     assert "No rank was slow" in text_of(calm)
     assert "8 ranks compared" in text_of(calm)
-    for name, said in (("short", "Only 3 steps are finished"), ("begun", "No step is finished")):
+    for name, sentence in (
+        ("short", "Only 3 steps are finished"),
+        ("begun", "No step is finished"),
+    ):
         line = banner(diagnosis_of(hub, name), View(name), "")
         assert "unknown" in line.className
-        assert said in text_of(line)
+        assert sentence in text_of(line)
     aside = Diagnosis((Verdict("a", checked="fine", set_aside=("Stage 1 is slow as a whole.",)),))
     assert "Stage 1 is slow as a whole." in text_of(banner(aside, VIEW, ""))
     assert "calm" not in banner(aside, VIEW, "").className
@@ -161,18 +164,18 @@ def test_the_drawer_holds_evidence_alternatives_and_what_could_not_be_judged(
         )
     )
     tree = drawer(full, VIEW, "")
-    said = text_of(tree)
+    text = text_of(tree)
     for evidence in finding.evidence:
-        assert evidence.sentence in said
-        (asked,) = [
+        assert evidence.sentence in text
+        (link,) = [
             part
             for part in having(tree, title=f"saved query {evidence.question}")
             if parse_url(*part.href.split("?"))[0].args
             == tuple((name, str(value)) for name, value in evidence.params)
         ][:1]
-        assert parse_url(*asked.href.split("?"))[0].q == evidence.question
+        assert parse_url(*link.href.split("?"))[0].q == evidence.question
     for sentence in (*finding.alternatives, finding.next_step, "no clocks", "odd host", "node0"):
-        assert sentence in said
+        assert sentence in text
     (open_one,) = having(tree, open=True)
     assert open_one.id == f"finding-{finding.id}"
 
@@ -194,15 +197,15 @@ def test_the_drawer_lists_the_most_urgent_of_thousands_and_the_chosen_one(
     assert "are listed" not in text_of(drawer(diagnosis, VIEW, ""))
 
 
-def test_the_drawer_says_what_cannot_be_decided_and_what_would(
+def test_the_drawer_names_what_cannot_be_decided_and_the_remedy(
     hub: Hub, diagnosis: Diagnosis
 ) -> None:
     clocks = Clocks("Ranks 3 and 4 of 8 have no common clock with the others.", is_unaligned=True)
     tree = drawer(diagnosis, VIEW, "", clocks)
-    said = text_of(tree)
+    text = text_of(tree)
     for one in not_identifiable(diagnosis):
-        assert one["why"] in said
-        assert said.count(one["remedy"]) == 1
+        assert one["why"] in text
+        assert text.count(one["remedy"]) == 1
     (note,) = having(tree, className="note unaligned")
     assert text_of(note) == clocks.sentence
     compared = Diagnosis((*diagnosis.verdicts, Verdict(against_baseline.NAME, checked="As quick.")))
@@ -210,7 +213,7 @@ def test_the_drawer_says_what_cannot_be_decided_and_what_would(
     assert "Cannot be decided" not in text_of(drawer(compared, VIEW, ""))
 
 
-def test_what_two_detectors_say_alike_stands_once() -> None:
+def test_what_two_detectors_have_in_common_is_shown_once() -> None:
     both = Diagnosis(
         (Verdict("a", checked="All as before."), Verdict("b", checked="All as before."))
     )
@@ -221,8 +224,8 @@ def test_names_stay_text(diagnosis: Diagnosis) -> None:
     finding = replace(
         diagnosis.findings[0], culprits=(Place(5, HOSTILE),), text=HOSTILE, title=HOSTILE
     )
-    said = Diagnosis((Verdict("a", (finding,)),))
-    for tree in (banner(said, VIEW, ""), drawer(said, VIEW, "")):
+    diagnosed = Diagnosis((Verdict("a", (finding,)),))
+    for tree in (banner(diagnosed, VIEW, ""), drawer(diagnosed, VIEW, "")):
         assert HOSTILE in text_of(tree)  # as text: Dash never makes markup of it
         assert not [part for part in having(tree) if "dangerously" in str(part.to_plotly_json())]
 
@@ -246,7 +249,7 @@ def test_the_frame_on_every_page(hub: Hub) -> None:
     overview = shown("/run/slow_rank/overview")
     assert "Rank 5 is slow." in plain_text(overview["banner-place"]["children"])
     timeline = shown("/run/slow_rank/timeline")
-    assert timeline["banner-place"]["children"] is None  # nobody asked for it here
+    assert timeline["banner-place"]["children"] is None  # the link names no finding
     assert "Evidence" in plain_text(timeline["drawer"]["children"])
     assert "Clocks" in plain_text(timeline["drawer"]["children"])
     linked = shown("/run/slow_rank/timeline", "?finding=slow_worker-0-5-5")
@@ -321,11 +324,11 @@ def test_the_top_bar_follows_a_restart(tmp_path: Path) -> None:
         )  # left alone while they agree
         builder.rank_files(attempt=2)
         assert hub.catch_up("again", 20)
-        told = live_status(hub, "again").bar
-        assert told != bar["props"]["data-bar"]
-        after = call(server, "topbar.children", "bar.data", bar__data=told, **at)
+        status_bar = live_status(hub, "again").bar
+        assert status_bar != bar["props"]["data-bar"]
+        after = call(server, "topbar.children", "bar.data", bar__data=status_bar, **at)
         assert after is not None
-        assert after["topbar"]["children"]["props"]["data-bar"] == told
+        assert after["topbar"]["children"]["props"]["data-bar"] == status_bar
         assert after["topbar"]["children"]["props"]["data-attempt"] == "2"
         assert "attempt 2" in plain_text(after["topbar"]["children"])
     finally:

@@ -50,7 +50,7 @@ def test_a_finding_whose_first_step_has_moved_is_the_same() -> None:
 @pytest.mark.parametrize(
     "gone", ["slow_worker-0-2-5", "slow_worker-1-5-5", "slow_link-0-5-5", "nonsense", "-7", ""]
 )
-def test_a_link_to_no_finding_falls_back_and_says_so(gone: str) -> None:
+def test_a_link_to_no_finding_falls_back_with_a_note(gone: str) -> None:
     assert chosen_finding(DIAGNOSIS, gone) is URGENT
     assert stale_link_note(DIAGNOSIS, gone) == (
         "The finding of this link no longer exists. The page shows instead: Rank 5 is slow."

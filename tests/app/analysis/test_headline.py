@@ -1,4 +1,4 @@
-"""What is said without a finding is the same everywhere: banner, shared file, list of runs."""
+"""The headline without a finding is the same everywhere: banner, shared file, list of runs."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
     diagnosis = diagnosis_of(hub, "slow_host")
     assert diagnosis.findings == ()
-    said = headline(diagnosis)
-    assert (said.tone, said.title) == ("unknown", "Noted, no finding")
-    assert said.text.startswith(
+    shown = headline(diagnosis)
+    assert (shown.tone, shown.title) == ("unknown", "Noted, no finding")
+    assert shown.text.startswith(
         "All 4 ranks of host b take 1.50x as long to compute as their peers since step 10"
     )
-    assert "No single rank was slow" in said.text
+    assert "No single rank was slow" in shown.text
     line = banner(diagnosis, View("slow_host"), "")
     assert line.className == "banner unknown"
     page = shared_file(hub, View("slow_host")).content.decode()
     assert 'shared-banner unknown"' in page
-    assert f"<strong>{said.title}.</strong> {escape(said.text)}" in page
-    assert text_of(line).split() == f"{said.title}. {said.text}".split()
+    assert f"<strong>{shown.title}.</strong> {escape(shown.text)}" in page
+    assert text_of(line).split() == f"{shown.title}. {shown.text}".split()
 
 
 def test_a_healthy_run_is_calm_everywhere(hub: Hub) -> None:
-    said = headline(diagnosis_of(hub, "healthy"))
-    assert said.tone == "calm"
+    shown = headline(diagnosis_of(hub, "healthy"))
+    assert shown.tone == "calm"
     page = shared_file(hub, View("healthy")).content.decode()
     assert 'shared-banner calm"' in page
-    assert f"<strong>{said.title}.</strong>" in page
+    assert f"<strong>{shown.title}.</strong>" in page
 
 
 def test_the_list_of_runs_counts_what_was_noted(hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""Clocks of imported ranks: aligned by what the files themselves tell, or said to be unknown."""
+"""Clocks of imported ranks: aligned by the contents of the files, or reported as unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def profile(
         for group, ranks in enumerate(groups):
             if rank not in ranks:
                 continue
-            told = {
+            args = {
                 "Collective name": "allreduce",
                 "In msg nelems": 1,
                 "Out msg nelems": 1,
@@ -53,7 +53,7 @@ def profile(
                 "tid": 7,
                 "ts": at_us[group] - 800,
                 "dur": 800,
-                "args": told,
+                "args": args,
             }
             events.append(event)
     return {
@@ -118,11 +118,11 @@ def write_job(
     for rank in ranks:
         seen_us = ends_us + random.normal(0, 5, ends_us.shape)
         seen_us = seen_us * (1 - (drift or {}).get(rank, 0)) - (offset_us or {}).get(rank, 0)
-        told = profile(rank, world_size, groups, seen_us.round(3).tolist(), **header)
+        content = profile(rank, world_size, groups, seen_us.round(3).tolist(), **header)
         if slow_rank is not None:
             slow_from = 6 if rank == slow_rank else num_steps
-            told["traceEvents"] += work(num_steps, step_s, slow_from)
-        (folder / f"rank{rank}.json").write_text(json.dumps(told))
+            content["traceEvents"] += work(num_steps, step_s, slow_from)
+        (folder / f"rank{rank}.json").write_text(json.dumps(content))
     return folder
 
 
@@ -145,12 +145,12 @@ def dlrm8(folder: Path, late_us: dict[int, float]) -> Path:
                 continue
             content = file.read()
             content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-            told = json.loads(content)
-            by_us = late_us.get(told["distributedInfo"]["rank"], 0)
-            for event in told["traceEvents"]:
+            trace = json.loads(content)
+            by_us = late_us.get(trace["distributedInfo"]["rank"], 0)
+            for event in trace["traceEvents"]:
                 if "ts" in event and event.get("ph") != "M":
                     event["ts"] += by_us
-            (folder / Path(member.name).name.removesuffix(".gz")).write_text(json.dumps(told))
+            (folder / Path(member.name).name.removesuffix(".gz")).write_text(json.dumps(trace))
     return folder
 
 
@@ -160,18 +160,18 @@ def test_90_ms_put_into_one_rank_come_out(tmp_path: Path) -> None:
         before = clocks(run)
         named = run.ask("late_ranks").to_pylist()
     with open_any(dlrm8(tmp_path / "moved", {3: 90_000})) as run:
-        found = clocks(run)
-        assert {row["method"] for row in found.values()} == {"matched_collectives"}
-        assert abs(found[3]["offset_ns"] + 90 * MS) <= found[3]["err_ns"] <= 20 * US
-        for rank in set(found) - {3}:
-            assert found[rank]["offset_ns"] == pytest.approx(before[rank]["offset_ns"], abs=US)
+        by_rank = clocks(run)
+        assert {row["method"] for row in by_rank.values()} == {"matched_collectives"}
+        assert abs(by_rank[3]["offset_ns"] + 90 * MS) <= by_rank[3]["err_ns"] <= 20 * US
+        for rank in set(by_rank) - {3}:
+            assert by_rank[rank]["offset_ns"] == pytest.approx(before[rank]["offset_ns"], abs=US)
         # who made others wait is what it was
         again = run.ask("late_ranks").to_pylist()
         assert [row["rank"] for row in again] == [row["rank"] for row in named] == [7, 5, 4]
         assert again[0]["wait_caused_ms"] == pytest.approx(named[0]["wait_caused_ms"], rel=0.01)
         assert info(run)["clock"] == {
             "kind": "absolute",
-            "max_err_ns": max(row["err_ns"] for row in found.values()),
+            "max_err_ns": max(row["err_ns"] for row in by_rank.values()),
             "method": "matched_collectives",
         }
         assert any("off by up to 89.99" in guess for guess in info(run)["guesses"])
@@ -183,10 +183,10 @@ def test_50_ppm_of_a_run_of_eleven_minutes_come_out(tmp_path: Path) -> None:
         tmp_path / "job", DP_TP, **sizes, offset_us={2: 700.0}, drift={5: 50e-6, 6: -3e-6}
     )
     with open_any(folder) as run:
-        found = clocks(run)
+        by_rank = clocks(run)
         guess = next(guess for guess in info(run)["guesses"] if "aligned" in guess)
     for rank, true_ppb in ((5, 50_000), (6, -3_000), (1, 0), (2, 0)):
-        row = found[rank]
+        row = by_rank[rank]
         half_span_s = 330
         # the stated error holds at both ends of the trace, so it bounds the drift, too
         assert abs(row["drift_ppb"] - true_ppb) * half_span_s <= row["err_ns"] <= 150 * US
@@ -212,16 +212,16 @@ def test_aligned_ends_agree_from_the_first_to_the_last_of_eleven_minutes(tmp_pat
     sizes: Json = {"ranks": list(range(8)), "world_size": 8, "num_steps": 330, "step_s": 2.0}
     folder = write_job(tmp_path / "job", DP_TP, **sizes, drift={5: 50e-6})
     with open_any(folder) as run:
-        found = run.sql(ENDS_APART).to_pylist()
+        rows = run.sql(ENDS_APART).to_pylist()
         worst_ns = max(row["err_ns"] for row in clocks(run).values())
-    assert len(found) == 330
-    assert found[-1]["shown_ns"] > 30 * MS  # 50 ppm of 660 s are 33 ms
+    assert len(rows) == 330
+    assert rows[-1]["shown_ns"] > 30 * MS  # 50 ppm of 660 s are 33 ms
     noise_ns = 50 * US  # ends of the made job scatter by 5 us around the true one
-    for row in (found[0], found[len(found) // 2], found[-1]):
+    for row in (rows[0], rows[len(rows) // 2], rows[-1]):
         assert row["apart_ns"] <= 2 * worst_ns + noise_ns
 
 
-def test_two_ranks_of_128_are_unaligned_and_it_is_said(tmp_path: Path) -> None:
+def test_two_ranks_of_128_are_unaligned_and_a_problem_says_so(tmp_path: Path) -> None:
     groups = [list(range(128)), [0, 64], [64, 65]]
     folder = write_job(tmp_path / "job", groups, ranks=[0, 65], world_size=128)
     with open_any(folder) as run:
@@ -240,11 +240,13 @@ def test_one_file_of_eight_that_is_missing_costs_one_clock(tmp_path: Path) -> No
     folder = write_job(tmp_path / "job", [list(range(8))], ranks=list(range(8)), **sizes)
     (folder / "rank2.json").write_bytes(b"\x93NUMPY" * 99)
     with open_any(folder) as run:
-        found = clocks(run)
-        assert {row["method"] for row in found.values()} == {"matched_collectives"}
-        assert sorted(found) == [0, 1, 3, 4, 5, 6, 7]
+        by_rank = clocks(run)
+        assert {row["method"] for row in by_rank.values()} == {"matched_collectives"}
+        assert sorted(by_rank) == [0, 1, 3, 4, 5, 6, 7]
         for rank, true_us in ((3, -90_000), (6, 250), (7, 0)):
-            assert abs(found[rank]["offset_ns"] - true_us * US) <= found[rank]["err_ns"] <= 60 * US
+            assert (
+                abs(by_rank[rank]["offset_ns"] - true_us * US) <= by_rank[rank]["err_ns"] <= 60 * US
+            )
         (problem,) = run.problems
         assert "rank2.json" in problem
         assert any("members of 1 group are missing" in guess for guess in info(run)["guesses"])
@@ -253,15 +255,15 @@ def test_one_file_of_eight_that_is_missing_costs_one_clock(tmp_path: Path) -> No
 def test_shifted_numbers_of_one_member_of_those_that_are_here_are_not_used(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "job", [list(range(8))], ranks=[0, 1, 2, 5, 6], world_size=8)
     path = folder / "rank5.json"
-    told = json.loads(path.read_text())
-    for event, later in zip(told["traceEvents"], told["traceEvents"][1:], strict=False):
+    trace = json.loads(path.read_text())
+    for event, later in zip(trace["traceEvents"], trace["traceEvents"][1:], strict=False):
         event["ts"] = later["ts"]
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(trace))
     with open_any(folder) as run:
         assert sorted(clocks(run)) == [0, 1, 2, 6]
-        said = " ".join(run.problems)
-        assert "the ends of rank 5 do not fit the other members'" in said
-        assert "the clocks of rank 5 are not aligned" in said
+        problems = " ".join(run.problems)
+        assert "the ends of rank 5 do not fit the other members'" in problems
+        assert "the clocks of rank 5 are not aligned" in problems
 
 
 def test_a_rank_without_a_complete_group_is_unaligned_even_rank_0(tmp_path: Path) -> None:
@@ -270,9 +272,9 @@ def test_a_rank_without_a_complete_group_is_unaligned_even_rank_0(tmp_path: Path
         tmp_path / "job", groups, ranks=[0, 1, 2, 3], world_size=10, offset_us={3: -250.0}
     )
     with open_any(folder) as run:
-        found = clocks(run)
-        assert sorted(found) == [1, 2, 3]
-        assert found[3]["offset_ns"] == pytest.approx(-250 * US, abs=found[3]["err_ns"])
+        by_rank = clocks(run)
+        assert sorted(by_rank) == [1, 2, 3]
+        assert by_rank[3]["offset_ns"] == pytest.approx(-250 * US, abs=by_rank[3]["err_ns"])
         assert info(run)["clock"]["max_err_ns"] is None
         assert any("the clocks of rank 0 are not aligned" in text for text in run.problems)
 
@@ -284,19 +286,19 @@ def test_ranks_of_one_host_share_its_clock_where_nothing_else_is_known(tmp_path:
         assert info(run)["problems"] == []
 
 
-def test_a_profile_that_began_later_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_profile_that_began_later_is_left_out_and_reported(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "job", [[0, 1, 2]], ranks=[0, 1, 2], world_size=3)
     path = folder / "rank2.json"
-    told = json.loads(path.read_text())
-    moved = [event["ts"] for event in told["traceEvents"]]
-    for event, ts in zip(told["traceEvents"], [*moved[3:], *moved[:3]], strict=True):
+    trace = json.loads(path.read_text())
+    moved = [event["ts"] for event in trace["traceEvents"]]
+    for event, ts in zip(trace["traceEvents"], [*moved[3:], *moved[:3]], strict=True):
         event["ts"] = ts
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps(trace))
     with open_any(folder) as run:
         assert sorted(clocks(run)) == [0, 1]
-        said = " ".join(run.problems)
-        assert "the ends of rank 2 do not fit the other members'" in said
-        assert "the clocks of rank 2 are not aligned" in said
+        problems = " ".join(run.problems)
+        assert "the ends of rank 2 do not fit the other members'" in problems
+        assert "the clocks of rank 2 are not aligned" in problems
 
 
 def test_one_rank_alone_keeps_its_clock(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_failed_query_is_tried_again(
     assert not any("could not be printed" in line for line in lines)
 
 
-def test_queries_that_always_fail_are_told_in_a_sentence_and_the_job_goes_on(
+def test_queries_that_always_fail_print_a_sentence_and_the_job_goes_on(
     hub: Hub,
     job: subprocess.Popen[bytes],
     tmp_path: Path,

@@ -44,7 +44,7 @@ def test_a_healthy_run_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "No rank was slow" in capsys.readouterr().out
 
 
-def test_too_little_to_tell_exits_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_little_to_judge_exits_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two_rank_run(tmp_path / "two")
     assert main(["diagnose", str(tmp_path / "two")]) == 4
     assert "Only 3 steps are finished" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`rankscope export` of the other formats: what part it takes, what it says, what it refuses."""
+"""`rankscope export` of the other formats: what part it takes, what it prints, what it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
-def test_a_trace_is_named_after_the_run_and_told(run, tmp_path, capsys):
+def test_a_trace_is_named_after_the_run_and_its_size_is_printed(run, tmp_path, capsys):
     assert main(["export", run, "--format", "perfetto"]) == 0
     output = capsys.readouterr().out
     assert output.startswith("rankscope-job.json (30 spans, 3 flows, ")
@@ -31,7 +31,7 @@ def test_a_trace_is_named_after_the_run_and_told(run, tmp_path, capsys):
     assert {e["pid"] for e in trace["traceEvents"] if e["ph"] == "X"} == {0, 1}
 
 
-def test_a_link_says_what_part(run):
+def test_a_link_selects_the_part(run):
     link = "http://host:1/prefix/run/job/timeline?rank=1&steps=1..2&t=0..150000"
     assert main(["export", run, link, "--format", "csv", "--out", "a.csv"]) == 0
     assert {(row["rank"], row["step"]) for row in rows("a.csv")} == {("1", "1")}
@@ -52,7 +52,7 @@ def test_a_trace_can_be_exported_again(run, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--ranks", "x"], "ranks"),
         (["--steps", "3..1"], "ends before it begins"),
@@ -62,9 +62,9 @@ def test_a_trace_can_be_exported_again(run, capsys):
         (["--out", "no/where.json"], "cannot be written"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(run, tmp_path, capsys, arguments, said):
+def test_what_is_not_there_is_one_sentence(run, tmp_path, capsys, arguments, sentence):
     assert main(["export", run, *arguments, "--format", "perfetto"]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert sentence in error
     assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["job"]

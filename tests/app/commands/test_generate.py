@@ -9,7 +9,7 @@ import pytest
 from app.cli import main
 
 
-def test_it_writes_a_run_and_says_how_to_inspect_it(
+def test_it_writes_a_run_and_prints_how_to_inspect_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "job"

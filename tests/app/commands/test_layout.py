@@ -81,7 +81,7 @@ def test_ranks_groups_and_kinds_follow_and_undo_brings_all_back(tmp_path: Path) 
     assert content(folder) == before
 
 
-def test_it_survives_an_index_made_anew_and_another_correction(tmp_path: Path) -> None:
+def test_it_survives_a_rebuilt_index_and_another_correction(tmp_path: Path) -> None:
     folder = imported(tmp_path / "run")
     with open_run(folder) as run:
         layout_correction.correct(run, layout_of({"tp": 2, "dp": 2}))
@@ -96,17 +96,17 @@ def test_it_survives_an_index_made_anew_and_another_correction(tmp_path: Path) -
         assert run.ask("rank_places").column("dp").to_pylist() == [0, 1, 0, 1]
 
 
-def test_a_group_along_no_axis_keeps_what_the_files_told(tmp_path: Path) -> None:
+def test_a_group_along_no_axis_keeps_the_axis_of_the_files(tmp_path: Path) -> None:
     folder = imported(tmp_path / "run")
     with open_run(folder) as run:
         layout_correction.correct(run, layout_of({"tp": 4}))
         run.refresh()
         assert "other_comm" in kinds(run)
         assert "Of 4 recorded process groups 4 run along no axis" in (
-            layout_preview(run, layout_of({"tp": 4})).groups_said
+            layout_preview(run, layout_of({"tp": 4})).groups_note
         )
         fits = layout_preview(run, layout_of({"tp": 2, "dp": 2}))
-        assert fits.groups_said == "The recorded process groups fit: 2 along dp, 2 along tp."
+        assert fits.groups_note == "The recorded process groups fit: 2 along dp, 2 along tp."
         assert fits.places[2] == (2, {"dp": 1, "tp": 0})
 
 
@@ -130,7 +130,7 @@ def test_peers_are_those_of_the_corrected_layout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "order", "said"),
+    ("sizes", "order", "sentence"),
     [
         ({"tp": 3}, "pp-dp-cp-tp", "tp 3 makes 3 ranks, the job had 4"),
         ({"tp": 8}, "pp-dp-cp-tp", "the sizes must multiply to 4"),
@@ -146,16 +146,16 @@ def test_peers_are_those_of_the_corrected_layout(tmp_path: Path) -> None:
     ],
 )
 def test_what_fits_no_run_is_refused_in_a_sentence(
-    tmp_path: Path, sizes: dict[str, int], order: str, said: str
+    tmp_path: Path, sizes: dict[str, int], order: str, sentence: str
 ) -> None:
     folder = imported(tmp_path / "run")
     with open_run(folder) as run:
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=sentence):
             layout_correction.correct(run, layout_of(sizes, order))
         assert not (folder / "layout.json").exists()
 
 
-def test_replicas_may_be_split_and_experts_stand_beside(tmp_path: Path) -> None:
+def test_replicas_may_be_split_and_experts_have_their_own_axis(tmp_path: Path) -> None:
     layout = layout_of({"dp_replicate": 2, "dp_shard": 2, "ep": 2})
     assert str(layout) == "dp_replicate 2 x dp_shard 2"
     assert layout.size("ep") == 2
@@ -165,7 +165,7 @@ def test_replicas_may_be_split_and_experts_stand_beside(tmp_path: Path) -> None:
         assert run.ask("rank_places").column("dp").to_pylist() == [0, 1, 2, 3]
 
 
-def test_a_world_size_that_no_file_tells_is_told_by_hand(tmp_path: Path) -> None:
+def test_a_world_size_missing_from_all_files_is_given_by_hand(tmp_path: Path) -> None:
     folder = imported(tmp_path / "run")
     for path in (folder / "ranks").iterdir():
         rank_info = json.loads(path.read_text())
@@ -179,7 +179,7 @@ def test_a_world_size_that_no_file_tells_is_told_by_hand(tmp_path: Path) -> None
         assert info(run)["world_size"] == 8
 
 
-def test_what_a_job_told_itself_is_not_corrected(tmp_path: Path) -> None:
+def test_a_layout_that_the_job_recorded_is_not_corrected(tmp_path: Path) -> None:
     builder = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(tp=4))
     builder.rank_files()
     folder = tmp_path / "run"
@@ -223,7 +223,7 @@ def test_a_damaged_record_is_a_problem_of_the_run_and_changes_nothing(
         assert (info(run)["layout"], run.problems) == ({"tp": 4}, [])
 
 
-def test_the_verb_corrects_tells_and_takes_back(
+def test_the_verb_corrects_shows_and_takes_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(imported(tmp_path / "run"))

@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def said(capsys, *arguments, code=0):
+def output_of(capsys, *arguments, code=0):
     assert main([str(argument) for argument in arguments]) == code
     output = capsys.readouterr()
     return output.err if code else output.out
@@ -27,7 +27,7 @@ def said(capsys, *arguments, code=0):
 
 def test_sql_as_text(folder, capsys):
     text = "SELECT kind, count(*) AS n, NULL AS nothing FROM spans GROUP BY kind ORDER BY kind"
-    lines = said(capsys, "query", folder, text).splitlines()
+    lines = output_of(capsys, "query", folder, text).splitlines()
     assert lines[0].split() == ["kind", "n", "nothing"]
     assert lines[1].split() == ["backward", "6", "-"]
     assert lines[-1] == "(5 rows)"
@@ -35,9 +35,9 @@ def test_sql_as_text(folder, capsys):
 
 def test_sql_as_json_and_csv(folder, capsys):
     text = "SELECT rank, step, loss FROM steps WHERE rank = 1 ORDER BY step"
-    rows = json.loads(said(capsys, "query", folder, text, "--json"))
+    rows = json.loads(output_of(capsys, "query", folder, text, "--json"))
     assert rows[2] == {"rank": 1, "step": 2, "loss": None}
-    lines = said(capsys, "query", folder, text, "--csv").splitlines()
+    lines = output_of(capsys, "query", folder, text, "--csv").splitlines()
     assert list(csv.reader(lines)) == [
         ["rank", "step", "loss"],
         ["1", "0", ""],
@@ -48,14 +48,16 @@ def test_sql_as_json_and_csv(folder, capsys):
 
 def test_what_is_no_number_and_times_beyond_pythons(folder, capsys):
     text = "SELECT 'nan'::DOUBLE AS x, '-inf'::DOUBLE AS y, DATE 'infinity' AS d, 1.5 AS z"
-    rows = json.loads(said(capsys, "query", folder, text, "--json"))
+    rows = json.loads(output_of(capsys, "query", folder, text, "--json"))
     assert rows == [{"x": None, "y": None, "d": 2**31 - 1, "z": "1.5"}]
-    assert "2147483647" in said(capsys, "query", folder, text)
-    assert "2147483647" in said(capsys, "query", folder, text, "--csv")
+    assert "2147483647" in output_of(capsys, "query", folder, text)
+    assert "2147483647" in output_of(capsys, "query", folder, text, "--csv")
 
 
 def test_control_characters_do_not_reach_the_terminal(folder, capsys):
-    text = said(capsys, "query", folder, "SELECT chr(27) || '[2J' || chr(155) AS \"c\x1b[31m\"")
+    text = output_of(
+        capsys, "query", folder, "SELECT chr(27) || '[2J' || chr(155) AS \"c\x1b[31m\""
+    )
     assert text == "c\\x1b[31m\n\\x1b[2J\\x9b\n(1 row)\n"
 
 
@@ -67,20 +69,22 @@ def test_a_wrong_limit_is_refused(folder, capsys, limit):
     assert "--limit-s" in capsys.readouterr().err
 
 
-def test_a_ready_question_with_values(folder, capsys):
-    rows = json.loads(said(capsys, "query", folder, "step_times", "rank=1", "step_max=0", "--json"))
+def test_a_saved_query_with_values(folder, capsys):
+    rows = json.loads(
+        output_of(capsys, "query", folder, "step_times", "rank=1", "step_max=0", "--json")
+    )
     assert [(row["rank"], row["step"]) for row in rows] == [(1, 0)]
 
 
 def test_the_list_has_every_question(capsys):
-    text = said(capsys, "query", "--list")
+    text = output_of(capsys, "query", "--list")
     assert all(f"\n{name}" in f"\n{text}" for name in saved_queries())
-    listed = json.loads(said(capsys, "query", "--list", "--json"))
+    listed = json.loads(output_of(capsys, "query", "--list", "--json"))
     assert [row["name"] for row in listed] == list(saved_queries())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("SELECT nope FROM spans",), "nope"),
         (("SELEC 1",), "SELEC"),
@@ -98,7 +102,7 @@ def test_the_list_has_every_question(capsys):
         (("no\x1b[31m_question",), r"no\x1b[31m_question"),
     ],
 )
-def test_a_wrong_query_is_one_sentence_and_exit_2(folder, capsys, arguments, says):
-    text = said(capsys, "query", folder, *arguments, code=2)
-    assert says in text
+def test_a_wrong_query_is_one_sentence_and_exit_2(folder, capsys, arguments, message):
+    text = output_of(capsys, "query", folder, *arguments, code=2)
+    assert message in text
     assert text.count("\n") == 1

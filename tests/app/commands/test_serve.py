@@ -26,7 +26,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_it_says_where_sessions_cannot_be_kept(tmp_path: Path, state: Path) -> None:
+def test_it_warns_where_sessions_cannot_be_kept(tmp_path: Path, state: Path) -> None:
     state.write_text("not a folder")
     command = Command(str(tmp_path), "--port", "0", "--token", SECRET)
     address = urlsplit(command.url()).netloc
@@ -36,7 +36,7 @@ def test_it_says_where_sessions_cannot_be_kept(tmp_path: Path, state: Path) -> N
     assert "set XDG_STATE_HOME" in errors
 
 
-def test_off_loopback_it_says_that_nothing_is_encrypted(tmp_path: Path) -> None:
+def test_off_loopback_it_warns_that_nothing_is_encrypted(tmp_path: Path) -> None:
     command = Command(str(tmp_path), "--port", "0", "--host", "0.0.0.0")
     command.url()
     _, _, errors = command.end(15)

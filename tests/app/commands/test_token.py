@@ -84,7 +84,7 @@ def test_a_session_is_revoked_alone(started: Command, capsys: pytest.CaptureFixt
     assert printed.count("  session ") == 1
 
 
-def test_what_is_revoked_and_left_is_said_as_it_is(
+def test_the_output_names_what_is_revoked_and_what_is_left(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files, now_s = AccessFiles(state / "rankscope" / "access"), time.time()

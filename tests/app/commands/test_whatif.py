@@ -8,13 +8,13 @@ import pytest
 
 from app.cli import main
 from sample_traces.generate.straggler_trace import MegatronJob
-from tests.app.views.whatif.test_analysis import asked, refused, written
+from tests.app.views.whatif.test_analysis import refused, whatif, written
 from tests.runs_builder import two_rank_run
 
 
 def test_one_stage_has_no_m_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = MegatronJob(pp=1, dp=4, num_steps=3, slow=((0, 2, 1.5),))
-    answer = asked(written(job, tmp_path / "in"), capsys)
+    answer = whatif(written(job, tmp_path / "in"), capsys)
     assert answer["M_S"] is None
     assert answer["M_W_ranks"] == [2]
     assert not [name for name in answer["S_t"] if "pp-comm" in name]
@@ -27,7 +27,7 @@ def test_a_trace_without_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_an_axis_the_layout_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two_rank_run(tmp_path / "run", num_steps=5)
-    answer = asked(tmp_path / "run", capsys)
+    answer = whatif(tmp_path / "run", capsys)
     assert answer["S_w"] == {"0": pytest.approx(7 / 9), "1": 1.0}  # rank 0 waits 20 of 90 us
     assert (answer["M_W"], answer["M_S"]) == (None, None)  # there is no loss to share out
 

@@ -11,7 +11,7 @@ import pytest
 from app.live.commands import layers_of, perturb
 from app.live.connected_rank import Ack, ConnectedRank, Hello
 
-ASKED = {"kind": "gaussian", "target": "weights", "layer": 1, "steps": [5, 9], "strength": 0.1}
+REQUEST = {"kind": "gaussian", "target": "weights", "layer": 1, "steps": [5, 9], "strength": 0.1}
 
 
 def connected(*layers: list[int] | None, world_size: int = 2) -> list[ConnectedRank]:
@@ -39,21 +39,21 @@ class Ranks:
 
 def test_it_goes_to_the_ranks_that_have_its_layer() -> None:
     ranks = Ranks()
-    answer = asyncio.run(perturb(ASKED, connected([0], [1]), True, ranks.send))
+    answer = asyncio.run(perturb(REQUEST, connected([0], [1]), True, ranks.send))
     assert ranks.commands == [(1, False)]
     assert answer["taken_back"] is False
 
 
 def test_what_one_rank_refuses_is_ended_on_the_others() -> None:
     ranks = Ranks(1)
-    answer = asyncio.run(perturb(ASKED, connected(None, None), True, ranks.send))
+    answer = asyncio.run(perturb(REQUEST, connected(None, None), True, ranks.send))
     assert ranks.commands == [(0, False), (1, False), (0, True)]
     assert answer["taken_back"] is True
 
 
 def test_all_ranks_must_be_connected() -> None:
     with pytest.raises(ValueError, match="2 of 8 ranks are connected"):
-        asyncio.run(perturb(ASKED, connected([1], [1], world_size=8), True, Ranks().send))
+        asyncio.run(perturb(REQUEST, connected([1], [1], world_size=8), True, Ranks().send))
 
 
 def test_layers_are_those_that_a_rank_reports() -> None:

@@ -186,7 +186,7 @@ def test_twenty_browsers_on_one_watch_one_of_them_very_slow(
     num_frames, size = 60, MIB
     path = f"ws://127.0.0.1:{port}/live/frames?run=job"
     sleepy = socket.socket()
-    sleepy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # before the window is told
+    sleepy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # before the window is announced
     seen: list[int] = []
 
     def browse() -> None:

@@ -85,8 +85,8 @@ def next_state(opened: ClientConnection) -> dict[str, Any]:
 
 
 def test_a_browser_sees_what_the_ranks_send_and_who_sent_it(server: Served) -> None:
-    with ranks(server, "seen") as found:
-        found[1].agent.offer(frame(3, head=7))
+    with ranks(server, "seen") as job_ranks:
+        job_ranks[1].agent.offer(frame(3, head=7))
         wait_until(lambda: state(server, "seen")["frames"] == 1)
         with server.socket("/live/frames?run=seen", max_size=None) as opened:
             first = next_state(opened)
@@ -94,15 +94,15 @@ def test_a_browser_sees_what_the_ranks_send_and_who_sent_it(server: Served) -> N
             last = next_frame(opened)  # what came before it did
             assert (last.rank, last.attempt, last.step, last.head) == (1, 0, 3, 7)
             assert last.data == frame(3).data
-            found[0].agent.offer(frame(4, head=2))
+            job_ranks[0].agent.offer(frame(4, head=2))
             assert (next_frame(opened).step, next_state(opened)["frames"]) == (4, 2)
 
 
 def test_a_browser_may_want_some_frames_only(server: Served) -> None:
     address = "/live/frames?run=some&watch=w1&what=attention&layer=1&head=2&head=3"
-    with ranks(server, "some", 1) as found, server.socket(address) as opened:
+    with ranks(server, "some", 1) as job_ranks, server.socket(address) as opened:
         for head in range(5):
-            found[0].agent.offer(frame(head=head))
+            job_ranks[0].agent.offer(frame(head=head))
         assert {next_frame(opened).head, next_frame(opened).head} == {2, 3}
         next_state(opened)
         assert isinstance(opened.recv(WAIT_S), str)  # and no other
@@ -110,19 +110,21 @@ def test_a_browser_may_want_some_frames_only(server: Served) -> None:
 
 def test_a_page_is_sent_what_is_newest_once_it_has_drawn(server: Served) -> None:
     address = "/live/frames?run=paced&tells=1"
-    with ranks(server, "paced", 1) as found, server.socket(address) as opened:
+    with ranks(server, "paced", 1) as job_ranks, server.socket(address) as opened:
         for step in (1, 2):
-            found[0].agent.offer(frame(step))
+            job_ranks[0].agent.offer(frame(step))
             assert next_frame(opened).step == step
         for step in (3, 4):
-            found[0].agent.offer(frame(step))
+            job_ranks[0].agent.offer(frame(step))
             wait_until(lambda number=step: state(server, "paced")["frames"] == number)
         opened.send("drawn 1")
         assert next_frame(opened).step == 4
 
 
 @pytest.mark.parametrize("query", ["", "?run=", "?run=x&layer=one", "?run=x&head=1e3"])
-def test_what_a_browser_cannot_mean_is_told(server: Served, query: str) -> None:
+def test_a_request_that_no_browser_makes_is_refused_with_a_reason(
+    server: Served, query: str
+) -> None:
     with server.socket(f"/live/frames{query}") as opened, pytest.raises(ConnectionClosed):
         opened.recv(WAIT_S)
     assert opened.close_code == watching.UNKNOWN

@@ -13,27 +13,29 @@ from tests.app.server.served import Served, served
 from trace_hooks.protocol.prompts import Prompt, Word, server_request
 
 ALL = 8
-ASKED = {"text": "5 7 9", "tokens": 4, "layers": [0]}
+REQUEST = {"text": "5 7 9", "tokens": 4, "layers": [0]}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)) as found:
-        yield found
+    with served(
+        tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)
+    ) as running_server:
+        yield running_server
 
 
 def listening(rank: Rank, refuses: str = "") -> list[Prompt | Word]:
-    """Have a rank take prompts, or refuse them with a sentence; what it is told."""
-    heard: list[Prompt | Word] = []
+    """Have a rank take prompts, or refuse them with a sentence; returns what it receives."""
+    received: list[Prompt | Word] = []
 
     def take(value: Any) -> str:
-        heard.append(server_request(value))
-        if refuses and isinstance(heard[-1], Prompt):
+        received.append(server_request(value))
+        if refuses and isinstance(received[-1], Prompt):
             raise ValueError(refuses)
         return "taken"
 
     rank.live.commands.register("prompt", take)
-    return heard
+    return received
 
 
 def prompt(server: Served, run: str, args: Any) -> tuple[int, Any]:
@@ -41,26 +43,26 @@ def prompt(server: Served, run: str, args: Any) -> tuple[int, Any]:
 
 
 def test_all_ranks_go_after_the_same_step_or_none_does(server: Served) -> None:
-    with ranks(server, "all", ALL) as found:
-        heard = [listening(one) for one in found]
-        status, answer = prompt(server, "all", ASKED)
+    with ranks(server, "all", ALL) as job_ranks:
+        received = [listening(one) for one in job_ranks]
+        status, answer = prompt(server, "all", REQUEST)
         assert (status, len(answer["acks"]), answer["silent"]) == (200, ALL, [])
-        for first, second in heard:
+        for first, second in received:
             assert isinstance(first, Prompt)
             assert (first.text, first.step, first.id) == ("5 7 9", answer["step"], answer["id"])
             assert second == Word(answer["id"], True)
-        heard[5] = listening(found[5], refuses="this rank is busy")
-        status, answer = prompt(server, "all", ASKED)
+        received[5] = listening(job_ranks[5], refuses="this rank is busy")
+        status, answer = prompt(server, "all", REQUEST)
         assert (status, answer["step"]) == (200, None)
         assert [ack["text"] for ack in answer["acks"] if not ack["ok"]] == ["this rank is busy"]
-        assert all(one[-1] == Word(answer["id"], False) for one in heard)
+        assert all(one[-1] == Word(answer["id"], False) for one in received)
 
 
 def test_a_prompt_takes_all_ranks(server: Served) -> None:
-    with ranks(server, "some", world_size=ALL) as found:
-        heard = [listening(one) for one in found]
-        status, answer = prompt(server, "some", ASKED)
-        assert (status, heard) == (400, [[], []])
+    with ranks(server, "some", world_size=ALL) as job_ranks:
+        received = [listening(one) for one in job_ranks]
+        status, answer = prompt(server, "some", REQUEST)
+        assert (status, received) == (400, [[], []])
         assert "2 of 8 ranks are connected" in answer["error"]
         for more, words in (
             ({"temperature": float("nan")}, "NaN is not a number in JSON"),
@@ -71,6 +73,6 @@ def test_a_prompt_takes_all_ranks(server: Served) -> None:
             ({"step": 3}, "the server sets"),
             ({"go": "p1"}, "has no 'go'"),
         ):
-            status, answer = prompt(server, "some", ASKED | more)
+            status, answer = prompt(server, "some", REQUEST | more)
             assert (status, words in answer["error"]) == (400, True), answer
-        assert heard == [[], []]
+        assert received == [[], []]

@@ -1,4 +1,4 @@
-"""What ranks send is Parquet of the schema and their own, or it is told what is wrong with it."""
+"""What ranks send is Parquet of the schema and their own, or the check says what is wrong."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def with_a_null(rows: pa.Table, column: str) -> pa.Table:
 
 
 def lying() -> bytes:
-    """A file whose footer says that its rows are of the next rank."""
+    """A file whose footer claims that its rows are of the next rank."""
     content = written(steps(rank=FAR_RANK))
     size = int.from_bytes(content[-8:-4], "little")
     body, footer = content[: -8 - size], content[-8 - size :]
-    true, told = (rank.to_bytes(4, "little") for rank in (FAR_RANK, FAR_RANK + 1))
+    true, claimed = (rank.to_bytes(4, "little") for rank in (FAR_RANK, FAR_RANK + 1))
     assert true in footer
-    return body + footer.replace(true, told)
+    return body + footer.replace(true, claimed)
 
 
 def problem(tmp_path: Path, content: bytes, name: SegmentName = NAME) -> str:
@@ -134,21 +134,21 @@ def _torn(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", sorted(UNFIT))
-def test_what_is_not_a_segment_is_told(tmp_path: Path, kind: str) -> None:
+def test_what_is_not_a_segment_is_a_problem(tmp_path: Path, kind: str) -> None:
     make, sentence = UNFIT[kind]
-    told = problem(tmp_path, make())
-    assert told.startswith(f"{NAME}, sent by rank 3, ")
-    assert sentence in told
-    assert len(told) < 400
+    message = problem(tmp_path, make())
+    assert message.startswith(f"{NAME}, sent by rank 3, ")
+    assert sentence in message
+    assert len(message) < 400
 
 
-def test_a_footer_that_names_another_rank_is_told(tmp_path: Path) -> None:
+def test_a_footer_that_names_another_rank_is_a_problem(tmp_path: Path) -> None:
     name = SegmentName("steps", 2, FAR_RANK, 0)
     assert problem(tmp_path, written(steps(rank=FAR_RANK)), name) == ""
     assert "has statistics of rank that its rows contradict" in problem(tmp_path, lying(), name)
 
 
-def test_a_footer_of_too_many_bytes_is_told_before_anything_is_decoded(
+def test_a_footer_of_too_many_bytes_is_a_problem_before_anything_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_check, "MOST_DECODED_BYTES", 1_000)

@@ -26,7 +26,7 @@ def checks() -> Iterator[SegmentChecks]:
         process._end()
 
 
-def test_a_file_that_grows_beyond_all_memory_is_told_and_the_next_one_is_looked_at(
+def test_a_file_that_grows_beyond_all_memory_is_a_problem_and_the_next_one_is_checked(
     tmp_path: Path, checks: SegmentChecks
 ) -> None:
     name = SegmentName("groups", 2, 3, 0)
@@ -53,7 +53,7 @@ def test_a_process_that_was_ended_is_replaced(tmp_path: Path, checks: SegmentChe
     assert checks.problem_of(path, NAME) == ""
 
 
-def test_a_file_that_takes_too_long_is_told(
+def test_a_file_that_takes_too_long_is_a_problem(
     tmp_path: Path, checks: SegmentChecks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_check_processes, "LONGEST_S", 0.001)
@@ -80,9 +80,7 @@ def test_a_sound_file_on_a_slow_machine_is_not_set_aside(
     assert checks.problem_of(path, NAME) == ""
 
 
-def test_a_disk_that_fails_says_nothing_about_the_file(
-    tmp_path: Path, checks: SegmentChecks
-) -> None:
+def test_a_disk_that_fails_is_no_verdict_on_the_file(tmp_path: Path, checks: SegmentChecks) -> None:
     with pytest.raises(UserError, match="No such file or directory") as raised:
         checks.problem_of(tmp_path / str(NAME), NAME)
     assert str(tmp_path) not in str(raised.value)

@@ -116,7 +116,7 @@ def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
             server.start_again()
         job = shipping(other, port)
         wait_until(lambda: list(other.glob("runs/job/segments/*.parquet")))
-        time.sleep(2.0)  # it is told so at its first connection
+        time.sleep(2.0)  # the server refuses it at its first connection
         (other / "stop").touch()
         err = ended(job)
     assert "this run is another job's; keep TRACE_HOOKS_FOLDER across restarts" in err

@@ -185,7 +185,7 @@ def run_file(run: str, **more: Any) -> Parcel:
     return Parcel("run.json", json.dumps({**info, **more}).encode())
 
 
-def test_another_start_with_the_same_number_is_told_apart(tmp_path: Path) -> None:
+def test_another_start_with_the_same_number_is_refused(tmp_path: Path) -> None:
     files = received(tmp_path)
     files.store(rank_file(started_ns=5))
     files.store(rank_file(started_ns=5, end={"ts_ns": 1}))
@@ -221,10 +221,10 @@ def test_json_that_is_not_what_it_claims_to_be_is_set_aside(
     folder = tmp_path / "night"
     assert sentence in received(folder).store(parcel)
     assert not (folder / parcel.name).exists()
-    (told,) = Quarantine(folder).sentences()
-    assert sentence in told
-    assert "sent by rank 3" in told
-    assert str(tmp_path) not in told
+    (problem,) = Quarantine(folder).sentences()
+    assert sentence in problem
+    assert "sent by rank 3" in problem
+    assert str(tmp_path) not in problem
 
 
 def test_what_is_not_a_segment_is_set_aside_once_and_the_next_one_is_stored(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_what_comes_after_a_rank_has_ended_an_attempt_is_set_aside(tmp_path: Pat
     last = rank_file(end={"ts_ns": 1})
     for parcel in (segment(0), last):
         files.store(parcel)
-    assert not has_ended(tmp_path, 0, 3)  # it says so itself, once all has been sent
+    assert not has_ended(tmp_path, 0, 3)  # the rank announces its end once all has been sent
     files.end(0)
     for later in (files, received(tmp_path)):  # as well of a server that was started since
         assert has_ended(tmp_path, 0, 3)

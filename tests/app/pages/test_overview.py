@@ -62,18 +62,18 @@ def numbers(hub: Hub, name: str, scope: Scope = Scope()) -> dict[str, Kpi]:  # n
 
 def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     """100 us steps: forward and backward 80 less the all-reduce of 30 (rank 1: 10), data 10."""
-    found = numbers(hub, "two")
-    assert (found["step_time"].value, found["step_time"].unit) == ("0.1", "ms")
-    assert found["step_time"].detail == "as in steps 2 to 6"
-    assert found["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
-    assert found["exposed_comm"].extra == "TP 20.0"
-    assert found["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
-    assert found["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
-    assert "mfu" not in found  # no peak is known
-    assert "hook_cost" not in found  # no heartbeat
+    by_key = numbers(hub, "two")
+    assert (by_key["step_time"].value, by_key["step_time"].unit) == ("0.1", "ms")
+    assert by_key["step_time"].detail == "as in steps 2 to 6"
+    assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
+    assert by_key["exposed_comm"].extra == "TP 20.0"
+    assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
+    assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
+    assert "mfu" not in by_key  # no peak is known
+    assert "hook_cost" not in by_key  # no heartbeat
 
 
-def test_the_bubble_tile_tells_host_work_apart(tmp_path: Path) -> None:
+def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
     builder = two_rank_run(tmp_path / "saves", num_steps=0)
     builder.group(7, [0, 1], "tp")
     for step in range(7):
@@ -93,11 +93,11 @@ def test_the_bubble_tile_tells_host_work_apart(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
-    found = numbers(hub, "begun")
-    assert set(found) == {"heard"}
-    assert found["heard"].value == "0 / 2"  # started years ago, nothing came: lost
-    assert found["heard"].tone == "bad"
-    row = tiles(list(found.values()))
+    by_key = numbers(hub, "begun")
+    assert set(by_key) == {"heard"}
+    assert by_key["heard"].value == "0 / 2"  # started years ago, nothing came: lost
+    assert by_key["heard"].tone == "bad"
+    row = tiles(list(by_key.values()))
     assert "No step is finished yet" in text_of(row)
     assert having(row, className="sentence")
 
@@ -146,9 +146,9 @@ def test_a_sparkline_is_described() -> None:
     kpi = Kpi("x", "Step <b>time", "1", "ms", "", "", series=((3, 1.0), (4, 2.0)), baseline=1.5)
     line = sparkline(kpi)
     assert line is not None
-    said = line.to_plotly_json()["props"]
-    assert said["aria-label"].startswith("Step <b>time from step 3 to 4: 1 to 2")
-    assert "<b>" not in unquote(said["style"]["maskImage"])
+    attributes = line.to_plotly_json()["props"]
+    assert attributes["aria-label"].startswith("Step <b>time from step 3 to 4: 1 to 2")
+    assert "<b>" not in unquote(attributes["style"]["maskImage"])
     assert sparkline(Kpi("x", "y", "1", "", "", "")) is None
 
 
@@ -174,7 +174,7 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
     ask = "kpi-place.children,overview-timeline.children"
     address = {"path": "/run/slow_rank/overview", "search": ""}
     answer = call(server, ask, "pulse.data", url__pathname=address["path"], url__search="")
-    assert answer is not None  # a page that has just come, before the browser told its address
+    assert answer is not None  # a page that has just come, before the browser sent its address
     assert "Lost to stragglers" in plain_text(answer["kpi-place"]["children"])
     shown = answer["overview-timeline"]["children"]
     again = call(server, ask, "pulse.data", view__data=address, overview_timeline__children=shown)
@@ -185,14 +185,14 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
 
 
 def test_the_breakdown_adds_up_and_has_a_table(hub: Hub) -> None:
-    tree, said = breakdown(hub, View("slow_rank"), "light")
-    assert said == "mean of steps 0 to 13"
+    tree, caption = breakdown(hub, View("slow_rank"), "light")
+    assert caption == "mean of steps 0 to 13"
     (graph,) = [part for part in having(tree) if type(part).__name__ == "Graph"]
     names = {bar.name for bar in graph.figure.data}
     assert {"compute", "TP communication", "waiting for a late rank"} <= names
     assert "rank 5" in text_of(tree)
-    nothing, said = breakdown(hub, View("begun"), "dark")
-    assert (text_of(nothing), said) == ("No step is finished yet.", "")
+    nothing, caption = breakdown(hub, View("begun"), "dark")
+    assert (text_of(nothing), caption) == ("No step is finished yet.", "")
 
 
 def test_many_ranks_become_stages() -> None:

@@ -1,4 +1,4 @@
-"""The list of runs: what it says of each; it follows the folder and waits for no index."""
+"""The list of runs: the row of each; it follows the folder and waits for no index."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ended(builder, status="finished", error=None, ts_ns=T0 + NS):
     builder.rank_files(end={"ts_ns": ts_ns, "status": status, "error": error})
 
 
-def test_what_a_row_says(hub, tmp_path):
+def test_the_cells_of_a_row(hub, tmp_path):
     builder = two_rank_run(tmp_path / "a", num_steps=3)
     ended(builder)
     row = settled(hub)["a"]
@@ -67,7 +67,7 @@ def test_what_a_row_says(hub, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "says"),
+    ("status", "error", "message"),
     [
         ("failed", "CUDA out of memory", "rank 0 and 1 more failed: CUDA out of memory"),
         ("failed", None, "rank 0 and 1 more failed: an error"),
@@ -75,9 +75,9 @@ def test_what_a_row_says(hub, tmp_path):
         ("finished", None, "finished"),
     ],
 )
-def test_how_a_run_ended(hub, tmp_path, status, error, says):
+def test_how_a_run_ended(hub, tmp_path, status, error, message):
     ended(two_rank_run(tmp_path / "a"), status, error)
-    assert settled(hub)["a"].ended == says
+    assert settled(hub)["a"].ended == message
 
 
 def test_an_import_is_finished(hub, tmp_path):

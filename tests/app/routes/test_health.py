@@ -18,7 +18,7 @@ def guarded(hub: Hub) -> Client:
     return Client(make_app(hub, settings=Settings(host="0.0.0.0", tokens=(Token(SECRET),))))
 
 
-def test_health_tells_strangers_no_names(
+def test_health_names_no_runs_to_strangers(
     hub: Hub, client: Client, guarded: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = client.get("/healthz").json()

@@ -1,4 +1,4 @@
-"""The page Model, in process: its routes, its tab, and what it says to damaged requests."""
+"""The page Model, in process: its routes, its tab, and its answers to damaged requests."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_columns_stand_where_their_steps_are_in_time_and_tokens(site: Site) -> N
     shares, _ = site.arrays("histogram", tensor="gradient", row="0.mlp", axis="time", width=4)
     assert shares["place"] == pytest.approx([0.01, 0.04, 0.07, 0.1])
     arrays, meta = site.arrays("health", **ask, axis="tokens")
-    assert meta["axis"] is None, "this run tells none"
+    assert meta["axis"] is None, "this run logs no tokens"
     answer = site.client.get("/api/run/health/model/axes").json()["axes"]
     assert [(one["name"], one["why_not"][:27]) for one in answer] == [
         ("time", ""),
@@ -169,7 +169,7 @@ def test_the_histogram_is_that_of_one_row(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "params", "said"),
+    ("path", "params", "sentence"),
     [
         ("health", {}, "tensor is ''"),
         ("health", {"tensor": "<script>"}, "give one of residual"),
@@ -184,11 +184,11 @@ def test_the_histogram_is_that_of_one_row(site: Site) -> None:
     ],
 )
 def test_damaged_parameters_are_explained(
-    site: Site, path: str, params: dict[str, str], said: str
+    site: Site, path: str, params: dict[str, str], sentence: str
 ) -> None:
     answer = site.client.get(f"/api/run/health/model/{path}", params=params)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert sentence in answer.json()["error"]
 
 
 def test_the_tab_is_there_where_something_is_or_may_come(site: Site) -> None:
@@ -198,7 +198,9 @@ def test_the_tab_is_there_where_something_is_or_may_come(site: Site) -> None:
             default=repr,
         )
         assert ("'Model'" in shown) == wanted, run
-    page = View(site.imported, "model")  # opened by its link it is a tab, and says why not
+    page = View(
+        site.imported, "model"
+    )  # opened by its link it is a tab, with the reason why it is empty
     assert "'Model'" in json.dumps(
         topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
     )

@@ -18,7 +18,7 @@ from tests.runs_builder import RunBuilder, two_rank_run
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    runs = tmp_path_factory.mktemp("asked")
+    runs = tmp_path_factory.mktemp("queries")
     two_rank_run(runs / "two")
     RunBuilder(runs / "empty", 2)
     hub = Hub(runs)
@@ -48,7 +48,7 @@ def rows(answer):
     return [dict(zip(names, row, strict=True)) for row in content["rows"]]
 
 
-def test_a_ready_question(client):
+def test_a_saved_query(client):
     answer = client.get("/api/run/two/query", params={"q": "steps", "q.step_min": "1"})
     assert [row["step"] for row in rows(answer)] == [1, 2]
     assert answer.json()["num_rows"] == 2
@@ -56,7 +56,7 @@ def test_a_ready_question(client):
 
 
 @pytest.mark.parametrize("name", saved_queries())
-def test_every_question_can_be_asked(client, name):
+def test_every_saved_query_can_be_run(client, name):
     values = {"int": "0", "float": "1", "text": "0"}
     parameters = {
         f"q.{p.name}": values[p.type]
@@ -157,14 +157,14 @@ def test_refused_sql_is_one_sentence(client, text, path):
     assert rows(sql(client, "SELECT count(*) AS n FROM spans")) == [{"n": 30}]
 
 
-def test_what_is_wrong_is_said_with_its_place(client):
+def test_an_error_in_sql_has_its_place(client):
     sentence = sql(client, "SELECT kind\nFORM spans").json()["error"]
     assert 'near "spans" (line 2, character 6)' in sentence
     assert "kinds" in sql(client, "SELECT kinds FROM spans").json()["error"]
 
 
 @pytest.mark.parametrize(
-    ("params", "says"),
+    ("params", "message"),
     [
         ({"q": "nope"}, "no saved query 'nope'"),
         ({"q": "steps", "q.nope": "1"}, "takes no 'nope'"),
@@ -175,10 +175,10 @@ def test_what_is_wrong_is_said_with_its_place(client):
         ({"q": "steps", "sql": "SELECT 1"}, "SQL is sent as POST"),
     ],
 )
-def test_a_wrong_question_is_one_sentence(client, params, says):
+def test_a_wrong_question_is_one_sentence(client, params, message):
     answer = client.get("/api/run/two/query", params=params)
     assert answer.status_code == 400
-    assert says in answer.json()["error"]
+    assert message in answer.json()["error"]
 
 
 def test_an_unknown_run_is_a_sentence(client):
@@ -203,9 +203,9 @@ def test_csv_has_every_row_and_no_formulas(client):
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/csv")
     assert 'filename="two-sql.csv"' in answer.headers["content-disposition"]
-    found = list(csv.reader(io.StringIO(answer.text)))
-    assert found[0] == ["n", "t", "negative", "nothing"]
-    assert [row[1] for row in found[1:8]] == [
+    table_rows = list(csv.reader(io.StringIO(answer.text)))
+    assert table_rows[0] == ["n", "t", "negative", "nothing"]
+    assert [row[1] for row in table_rows[1:8]] == [
         "'=1+1",
         "'+1",
         "'-1",
@@ -214,8 +214,8 @@ def test_csv_has_every_row_and_no_formulas(client):
         'a,"b',
         "plain",
     ]
-    assert found[2][2:] == ["-1", ""]
-    assert len(found) == 20_001
+    assert table_rows[2][2:] == ["-1", ""]
+    assert len(table_rows) == 20_001
 
 
 def test_csv_headers_are_harmless_too(client):

@@ -66,7 +66,7 @@ def test_every_metric_has_a_grid_and_a_map(client, metric):
     assert len(cells["code"]) == meta["height"] * meta["width"] == len(cells["value"])
 
 
-def test_a_map_is_pooled_to_the_size_asked_for(client):
+def test_a_map_is_pooled_to_the_requested_size(client):
     cells, meta = arrays(client, "heat", height=4, width=3)
     assert (meta["height"], meta["width"]) == (4, 3)
     assert "value" not in cells
@@ -197,21 +197,21 @@ def test_grid_table_hosts_and_cell_of_steps_with_gaps(made):
     assert (cell["rank"], cell["step"]) == (1, 30_000_000)
 
 
-def test_of_a_map_too_large_the_newest_steps_or_those_asked_for_are_shown(made, monkeypatch):
+def test_of_a_map_too_large_the_newest_or_the_requested_steps_are_shown(made, monkeypatch):
     monkeypatch.setattr("app.views.ranks.metric_matrix.MOST_CELLS", 8)
     _, client = made
     shown = {}
-    for asked in (
+    for query in (
         "",
         "steps=30000000..30000000",
         "steps=0..2",
         "near=1..2",
         "near=0..9&steps=1..1",
     ):
-        params = dict(one.split("=") for one in asked.split("&") if one)
+        params = dict(part.split("=") for part in query.split("&") if part)
         cells, meta = unpacked(got(client, "heat", run="re", **params).content)
         assert meta["is_cut"]
-        shown[asked] = list(cells["first_step"])
+        shown[query] = list(cells["first_step"])
     assert shown == {
         "": [5, 30_000_000],
         "steps=30000000..30000000": [30_000_000],
@@ -247,7 +247,7 @@ def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made,
     assert len(given) == 2, "cut out of what is kept"
 
 
-def test_a_run_without_steps_shows_its_ranks_and_says_why_no_more(tmp_path):
+def test_a_run_without_steps_shows_its_ranks_and_why_there_is_no_more(tmp_path):
     collectives_only_run(tmp_path / "only")
     RunBuilder(tmp_path / "begun", 2).rank_files()
     hub = Hub(tmp_path)

@@ -69,7 +69,7 @@ def test_a_rank_chooses_its_pipeline_and_tp_peers(client):
     assert tile(client, rank=SLOW)[1]["ranks"] == [1, 4, 5]
 
 
-def test_a_window_and_lanes_in_the_order_asked_for(client):
+def test_a_window_and_lanes_in_the_requested_order(client):
     arrays, meta = tile(client, ranks="5,0-1", from_=10**9, to=2 * 10**9, width=400)
     assert (meta["ranks"], meta["from"], meta["to"]) == ([5, 0, 1], 10**9, 2 * 10**9)
     assert set(arrays["lane"].tolist()) == {0, 1, 2}
@@ -82,7 +82,7 @@ def test_the_slow_rank_is_who_the_others_wait_for(client):
     assert sums["waited_for"][0]["rank"] == SLOW
 
 
-def test_more_pixels_are_more_rectangles_and_merged_ones_are_said(client):
+def test_more_pixels_are_more_rectangles_and_merged_ones_are_counted(client):
     coarse, fine = (tile(client, steps="1..11", width=width) for width in (200, 4000))
     assert coarse[0]["lane"].size < fine[0]["lane"].size
     assert coarse[1]["merged"] == np.count_nonzero(coarse[0]["count"] > 1) > 0
@@ -138,7 +138,7 @@ def test_hostile_questions_are_sentences(client, route, params, sentence):
     assert sentence in refused(client, route, **params)
 
 
-def test_ranks_that_are_not_there_are_named_beside_those_that_are(client):
+def test_missing_ranks_are_named_next_to_those_that_are_there(client):
     assert tile(client, ranks="5,99")[1]["unknown"] == [99]
 
 
@@ -167,13 +167,13 @@ def test_the_widest_window_is_drawn(client):
 )
 def test_steps_are_those_of_the_newest_attempt_that_has_the_last_of_them(client, steps, attempt):
     """As strip, grid, heat map and table have it: attempt 0 has steps 0 to 9, attempt 1 8 to 14."""
-    asked = {} if steps is None else {"steps": steps}
-    arrays, meta = tile(client, run="again", **asked)
+    params = {} if steps is None else {"steps": steps}
+    arrays, meta = tile(client, run="again", **params)
     assert meta["attempt"] == attempt
     assert arrays["lane"].size > 0
-    zoomed = tile(client, run="again", from_=meta["from"], to=meta["to"], **asked)[1]
+    zoomed = tile(client, run="again", from_=meta["from"], to=meta["to"], **params)[1]
     assert zoomed["attempt"] == attempt
-    lanes = got(client, "timeline/lanes", run="again", lanes="all", **asked).json()["ranks"]
+    lanes = got(client, "timeline/lanes", run="again", lanes="all", **params).json()["ranks"]
     assert lanes == [0, 1]
 
 

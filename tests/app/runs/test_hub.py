@@ -42,21 +42,21 @@ def last_step(hub: Hub, name: str) -> int | None:
     return live_status(hub, name).last_step
 
 
-def test_a_new_file_is_told_before_a_pass_is_due(
+def test_listeners_are_notified_of_a_new_file_before_a_pass_is_due(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         index_follower, "PASS_EVERY_S", 1e6
-    )  # benchmarks/live_latency.py tells how soon
+    )  # benchmarks/live_latency.py measures how soon
     run = two_rank_run(tmp_path / "job")
-    heard = threading.Event()
+    notified = threading.Event()
     hub.run("job")
     wait_until(lambda: hub.passes.number >= 2)  # the first look and the merge after it are over
-    end = hub.listen(lambda name, _version: heard.set() if name == "job" else None)
+    end = hub.listen(lambda name, _version: notified.set() if name == "job" else None)
     for step in range(3, 5):
-        heard.clear()
+        notified.clear()
         more(run, step)
-        assert heard.wait(WAIT_S)
+        assert notified.wait(WAIT_S)
         wait_until(lambda step=step: last_step(hub, "job") == step)
         time.sleep(0.2)
     end()
@@ -106,17 +106,17 @@ def test_catching_up_means_everything_written_before(hub: Hub, tmp_path: Path) -
         assert hub.run("job").ask("steps", step_min=step).num_rows == 1
 
 
-def test_runs_that_come_and_go_are_told(hub: Hub, tmp_path: Path) -> None:
-    told: list[str] = []
-    hub.listen(lambda name, _version: told.append(name))
+def test_listeners_are_notified_of_runs_that_come_and_go(hub: Hub, tmp_path: Path) -> None:
+    notified: list[str] = []
+    hub.listen(lambda name, _version: notified.append(name))
     time.sleep(1.5)  # the first look
     two_rank_run(tmp_path / "late")
-    wait_until(lambda: ALL_RUNS in told)
+    wait_until(lambda: ALL_RUNS in notified)
     assert hub.names() == ["late"]
     hub.run("late")
-    told.clear()
+    notified.clear()
     remove_run(tmp_path / "late")
-    wait_until(lambda: ALL_RUNS in told and "late" in told)
+    wait_until(lambda: ALL_RUNS in notified and "late" in notified)
     with pytest.raises(UserError, match="no run 'late'"):
         hub.run("late")
     assert hub.num_open == 0
@@ -153,7 +153,7 @@ def test_a_first_index_that_takes_long_is_awaited(
     assert hub.run("job", wait_s=WAIT_S).newest_attempt == 0
 
 
-def test_a_run_that_is_expected_says_so(hub: Hub, tmp_path: Path) -> None:
+def test_an_expected_run_has_its_reason(hub: Hub, tmp_path: Path) -> None:
     hub.expect("job", "the ranks come up")
     with pytest.raises(UserError, match="the ranks come up"):
         hub.run("job")
@@ -242,13 +242,11 @@ def test_a_finished_run_that_starts_again_is_followed_again(
     run.step(0, 3, 300, 400, attempt=1)
     run.rank_files(attempt=1)
     run.publish()
-    wait_until(
-        lambda: live_status(hub, "job").state == "silent"
-    )  # rank 1 has not been heard of again
+    wait_until(lambda: live_status(hub, "job").state == "silent")  # rank 1 has not reported again
     assert hub.run("job").newest_attempt == 1
 
 
-def test_only_so_many_runs_stay_open(tmp_path: Path) -> None:
+def test_the_number_of_open_runs_is_bounded(tmp_path: Path) -> None:
     for number in range(4):
         two_rank_run(tmp_path / f"job{number}")
     hub = Hub(tmp_path, most_open=2)
@@ -260,8 +258,8 @@ def test_only_so_many_runs_stay_open(tmp_path: Path) -> None:
         hub.cache.get("job2", "x", lambda _run, _: 1)
         hub.run("job0")
         hub.run("job1")
-        assert held.ask("steps").num_rows == 3  # who still has it may ask on
-        assert last_step(hub, "job3") == 2  # and a run let go of opens again
+        assert held.ask("steps").num_rows == 3  # whoever still holds it may go on asking
+        assert last_step(hub, "job3") == 2  # and a closed run opens again
         wait_until(lambda: sum(t.name.startswith("follow") for t in threading.enumerate()) == 2)
     finally:
         hub.close()

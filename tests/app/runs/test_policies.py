@@ -1,4 +1,4 @@
-"""The table of cached answers is complete, and says what the code does."""
+"""The table of cached answers is complete, and agrees with the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.runs.policies import USES
 
 APP = Path(app.__file__).parent
 GENERIC = {"web/answers.py", "runs/cache.py"}
-"""Modules that hand the keys of others on."""
+"""Modules that pass on the keys of others."""
 
 
 def calls_of(tree: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
@@ -95,12 +95,12 @@ def cached_answers() -> dict[str, set[tuple[str, str]]]:
     return answers
 
 
-def test_the_table_says_who_asks_for_each_answer_with_which_policy() -> None:
+def test_the_table_names_the_requesters_and_the_policy_of_each_answer() -> None:
     table = {kind: {(use.policy, module) for module in use.asked_by} for kind, use in USES.items()}
     assert cached_answers() == table
 
 
-def test_every_row_says_why() -> None:
+def test_every_row_has_a_reason() -> None:
     assert [kind for kind, use in USES.items() if not use.why.strip()] == []
 
 

@@ -32,12 +32,12 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 def next_version(hub: Hub, run: RunBuilder, step: int) -> int:
     """Write a step; the version that announces it."""
-    heard = threading.Event()
+    announced = threading.Event()
     before = hub.version("job")
-    end = hub.listen(lambda _name, version: heard.set() if version > before else None)
+    end = hub.listen(lambda _name, version: announced.set() if version > before else None)
     run.step(0, step, step * 100, step * 100 + 100)
     run.publish()
-    assert heard.wait(WAIT_S)
+    assert announced.wait(WAIT_S)
     end()
     return hub.version("job")
 
@@ -94,7 +94,7 @@ def test_what_it_is_made_of_is_computed_again_as_well(hub: Hub, tmp_path: Path) 
     assert hub.cache.peek("job", "outer") == "step 3"
 
 
-def test_what_nobody_asked_for_lately_is_not_prefetched(
+def test_what_was_not_requested_lately_is_not_prefetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = two_rank_run(tmp_path / "job", num_steps=3)

@@ -21,7 +21,7 @@ HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGE = {"sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
 
 
-async def told(request: Request) -> Response:
+async def echo_path(request: Request) -> Response:
     return JSONResponse({"path": request.scope["path"]})
 
 
@@ -56,7 +56,7 @@ def client(settings: Settings) -> Client:
             Route("/run-it", run_it, methods=["POST"]),
             Route("/upload", for_uploaders, methods=["POST"]),
             WebSocketRoute(SOCKET, socket),
-            Route("/{path:path}", told, methods=["GET", "POST"]),
+            Route("/{path:path}", echo_path, methods=["GET", "POST"]),
         ],
         middleware=[
             Middleware(Prefix, base=settings.base),

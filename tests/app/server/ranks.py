@@ -118,9 +118,9 @@ def state(server: Served, run: str, **headers: str) -> dict[str, Any]:
 
 
 def post(
-    server: Served, run: str, told: Any, path: str = "/api/watch", **headers: str
+    server: Served, run: str, content: Any, path: str = "/api/watch", **headers: str
 ) -> tuple[int, dict[str, Any]]:
-    status, body = server.ask(f"{path}?run={run}", "POST", json.dumps(told).encode(), **headers)
+    status, body = server.ask(f"{path}?run={run}", "POST", json.dumps(content).encode(), **headers)
     return status, json.loads(body)
 
 

@@ -44,7 +44,7 @@ def test_runs_in_paths_lead_nowhere_else(client: Client, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["link", "..", "%2e%2e%2fsecret", "%2fetc", "job%2f..%2f..%2fsecret"]
 )
-def test_nothing_outside_the_folder_of_runs_is_told(tmp_path: Path, name: str) -> None:
+def test_nothing_outside_the_folder_of_runs_is_served(tmp_path: Path, name: str) -> None:
     two_rank_run(tmp_path / "secret")
     two_rank_run(tmp_path / "runs" / "job")
     (tmp_path / "runs" / "link").symlink_to(tmp_path / "secret")
@@ -146,7 +146,7 @@ async def exchanged(
 
 
 @pytest.mark.parametrize(
-    ("route", "num_taken", "waited_for", "says"),
+    ("route", "num_taken", "waited_for", "message"),
     [
         (
             "query",
@@ -158,7 +158,7 @@ async def exchanged(
     ],
 )
 def test_slow_queries_of_one_session_hold_nobody_else_up(
-    hub: Hub, route: str, num_taken: int, waited_for: list[str], says: bytes
+    hub: Hub, route: str, num_taken: int, waited_for: list[str], message: bytes
 ) -> None:
     app = make_app(hub, settings=Settings())
     paths = (f"/assets/{assets_version()}/main.mjs", "/api/run/job/findings", "/api/runs")
@@ -191,7 +191,7 @@ def test_slow_queries_of_one_session_hold_nobody_else_up(
     assert len(refused) == 45 - num_taken
     for status, body in refused:
         assert status == 503
-        assert says in body
+        assert message in body
 
 
 def test_getting_sql_ready_holds_nothing_else_up(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
 JSON = "application/json"
 
 
-def heard(opened: ClientConnection) -> dict[str, Any]:
+def next_message(opened: ClientConnection) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(opened.recv(WAIT_S))
     return message
 
@@ -117,7 +117,7 @@ def test_behind_a_proxy_with_a_prefix(prefixed: Served, strips: bool) -> None:
         assert ask(address, path, "POST", b"{}", Origin="http://evil.example")[0] == 403
         url = f"ws://{address}{PREFIX}/api/live?run=job"
         with connect(url, additional_headers=own) as opened:
-            assert heard(opened)["run"] == "job"
+            assert next_message(opened)["run"] == "job"
         foreign = {"Origin": "http://evil.example"}
         with pytest.raises(InvalidStatus), connect(url, additional_headers=foreign):
             pass
@@ -132,7 +132,7 @@ def test_a_taken_port_is_a_sentence_or_the_next_one() -> None:
             assert other.getsockname()[1] > port
 
 
-def test_a_host_that_is_none_is_a_sentence() -> None:
+def test_an_invalid_host_is_a_sentence() -> None:
     with pytest.raises(UserError, match="is not an address of this machine"):
         take_port(Settings(host="no.such.host.invalid"))
     with pytest.raises(UserError, match="cannot listen on"):
@@ -146,7 +146,7 @@ def test_tokens_on_sockets(job: RunBuilder) -> None:
             pass
         assert refused.value.response.status_code == 401
         with guarded.socket(additional_headers={"Authorization": f"Bearer {SECRET}"}) as opened:
-            assert heard(opened)["run"] is None
+            assert next_message(opened)["run"] is None
 
 
 # ---- the command
@@ -195,7 +195,7 @@ def wait_for_first_index(address: str) -> None:
     while True:
         with connect(f"ws://{address}/api/live?run=job") as one:
             try:
-                heard(one)
+                next_message(one)
                 return
             except ConnectionClosed:
                 assert time.monotonic() < deadline_s
@@ -206,7 +206,7 @@ def drain(opened: ClientConnection) -> None:
         opened.recv(WAIT_S)
 
 
-def test_it_says_what_to_start_jobs_with_where_it_has_made_their_token(
+def test_it_prints_how_to_start_jobs_where_it_has_made_their_token(
     command: Callable[..., Command], tmp_path: Path
 ) -> None:
     running_one = command(str(tmp_path), "--port", "0")
@@ -244,7 +244,7 @@ def test_it_stops_whatever_is_under_way(
         wait_for_first_index(address)
         for _ in range(5):
             one = opened.enter_context(connect(f"ws://{address}/api/live?run=job"))
-            heard(one)
+            next_message(one)
         for _ in range(2):
             raw = opened.enter_context(socket.create_connection(tuple(address.split(":"))))  # type: ignore[arg-type]
             raw.sendall(endless_query(address))
@@ -293,7 +293,7 @@ def test_beyond_this_machine_it_makes_a_token(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--port", "99999"], "--port is 99999; give 0"),
         (["--token", "short"], "a token needs 16 visible characters"),
@@ -303,9 +303,9 @@ def test_beyond_this_machine_it_makes_a_token(
     ],
 )
 def test_wrong_arguments_are_sentences(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from app.cli import main
 
     assert main(["serve", str(tmp_path), *arguments]) == 2
-    assert said in capsys.readouterr().err
+    assert sentence in capsys.readouterr().err

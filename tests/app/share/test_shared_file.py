@@ -1,4 +1,4 @@
-"""The shared file: what it says, that it is small, safe, asks for nothing; `rankscope export`."""
+"""The shared file: its texts, that it is small, safe, requests nothing; `rankscope export`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def page_of(hub, *given, **view):
     return shared_file(hub, View(**view), *given).content.decode()
 
 
-def test_what_the_file_says(hub):
+def test_the_texts_of_the_file(hub):
     shared = Parsed(page_of(hub, run="slow"))
     for part in ("Rank 5 is slow", "Evidence", "Step time", "8 / 8", "pp 2 x dp 2 x tp 2", "Ranks"):
         assert part in shared.text
@@ -168,7 +168,7 @@ def test_a_run_without_data_is_a_file_with_sentences(hub):
     assert "No step is finished yet" in text
 
 
-def test_what_the_link_names_and_the_run_has_not_is_said(hub):
+def test_what_the_link_names_and_the_run_lacks_is_noted(hub):
     text = Parsed(page_of(hub, run="slow", page="timeline", ranks=(99,), steps=(50, 60))).text
     assert text.count("no rank 99") == 1
     assert "steps 50 to 60" in text
@@ -191,7 +191,7 @@ def test_over_http(hub):
     assert "no run" in unknown.json()["error"]
 
 
-def test_open_live_has_the_prefix_that_was_told_apart(hub):
+def test_open_live_has_the_prefix_of_the_server(hub):
     secret = "correct-horse-battery"
     settings = Settings(public_url="https://h.example", base="/x", tokens=(Token(secret),))
     client = Client(make_app(hub, settings=settings))
@@ -201,16 +201,16 @@ def test_open_live_has_the_prefix_that_was_told_apart(hub):
     assert 'href="https://h.example/x/run/slow/ranks' in answer.text
 
 
-@pytest.mark.parametrize("asked", ["slow_worker-0-3-7", "slow_worker-0-5-7"])
-def test_the_file_is_named_after_what_it_shows(hub, asked):
+@pytest.mark.parametrize("linked", ["slow_worker-0-3-7", "slow_worker-0-5-7"])
+def test_the_file_is_named_after_what_it_shows(hub, linked):
     (first,) = diagnosis_of(hub, "slow").findings
     client = Client(make_app(hub))
-    answer = client.get(f"/api/run/slow/share?finding={asked}")
+    answer = client.get(f"/api/run/slow/share?finding={linked}")
     client.close()
     assert f'filename="rankscope-slow-{first.id}.html"' in answer.headers["content-disposition"]
     shown = Parsed(answer.text).text
     assert "Rank 5 is slow" in shown
-    is_other = "-3-" in asked  # the first step alone may move
+    is_other = "-3-" in linked  # the first step alone may move
     assert ("no longer exists. The page shows instead: Rank 5 is slow." in shown) == is_other
 
 
@@ -232,15 +232,15 @@ def test_export_names_the_file_after_what_it_shows(runs, hub, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["timeline?rank=two"], "rank was left out"),
         (["--out", "/nonexistent/x.html"], "cannot be written"),
     ],
 )
-def test_export_says_what_is_wrong(runs, capsys, arguments, says):
+def test_export_prints_what_is_wrong(runs, capsys, arguments, message):
     assert main(["export", str(runs / "slow"), *arguments]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -324,11 +324,11 @@ def test_steps_of_before_a_restart_are_shown(hub):
 
 def test_the_tile_in_the_file_is_that_of_the_live_page(hub):
     client = Client(make_app(hub))
-    for name, asked, view in (
+    for name, query, view in (
         ("slow", "ranks=2-3&steps=7..8", {"ranks": (2, 3), "steps": (7, 8)}),
         ("relative", "ranks=0-1&from=0&to=100000", {"ranks": (0, 1), "t": (0, 100_000)}),
     ):
-        live = meta_of(client.get(f"/api/run/{name}/timeline?{asked}&width=8000").content)
+        live = meta_of(client.get(f"/api/run/{name}/timeline?{query}&width=8000").content)
         kept = meta_of(
             collect(hub, shown_view(hub, View(name, "timeline", **view)), DETAILS[0]).tile
         )

@@ -62,7 +62,7 @@ def offset_of(client, url):
 
 
 def ended(client, url):
-    """What the server tells of it once its import has ended."""
+    """The server's status of it once its import has ended."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         answer = client.get(url).json()
@@ -73,7 +73,7 @@ def ended(client, url):
 
 
 def when(client, url, state):
-    """What the server tells of it once it is in this state."""
+    """The server's status of it once it is in this state."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         answer = client.get(url).json()

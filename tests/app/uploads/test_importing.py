@@ -183,8 +183,8 @@ def test_a_server_that_waits_for_room_leaves_the_files_to_the_next_one(runs, mon
     second.close()
 
 
-def test_the_page_is_told_where_to_look_while_files_are_read(client, hub, monkeypatch):
-    """Seen from inside of the import, at the moment at which it says so."""
+def test_the_page_learns_the_address_while_files_are_read(client, hub, monkeypatch):
+    """Seen from inside of the import, at the moment of the announcement."""
     seen = []
 
     def watched(*given):

@@ -28,7 +28,7 @@ from tests.runs_builder import two_rank_run
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "says"),
+    ("change", "status", "message"),
     [
         ({"content-type": "text/plain"}, 415, "offset+octet-stream"),
         ({"upload-offset": "x"}, 409, "Upload-Offset"),
@@ -36,15 +36,15 @@ from tests.runs_builder import two_rank_run
         ({"upload-offset": "-1"}, 409, "Upload-Offset"),
     ],
 )
-def test_another_protocol_is_refused(client, change, status, says):
+def test_another_protocol_is_refused(client, change, status, message):
     url = begun(client, ("a", b"12345"))
     answer = patch(client, url, 0, b"123", **change)
     assert answer.status_code == status
-    assert says in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert offset_of(client, url) == 0
 
 
-def test_more_bytes_than_told_are_refused(client):
+def test_more_bytes_than_announced_are_refused(client):
     url = begun(client, ("a", b"12345"))
 
     async def chunks():  # no Content-Length
@@ -58,7 +58,7 @@ def test_more_bytes_than_told_are_refused(client):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"", "malformed"),
         (b"{}", "malformed"),
@@ -69,10 +69,10 @@ def test_more_bytes_than_told_are_refused(client):
         (b'{"files": [{"name": "a", "size": 0}]}', "empty"),
     ],
 )
-def test_a_list_that_lies_is_refused(client, runs, content, says):
+def test_a_list_that_lies_is_refused(client, runs, content, message):
     answer = client.request("POST", "/api/uploads", content=content, headers=TUS)
     assert answer.status_code == 400
-    assert says in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert left(runs) == []
 
 
@@ -90,7 +90,7 @@ def test_beyond_the_quota_nothing_is_begun(client, runs, monkeypatch):
     assert left(runs) == []
 
 
-def test_too_little_room_is_told_before_anything_is_sent(client, runs, monkeypatch):
+def test_too_little_room_is_refused_before_anything_is_sent(client, runs, monkeypatch):
     monkeypatch.setattr(app.uploads.files, "free_bytes", lambda _: (256 << 20) + 99)
     answer = create(client, ("a", b"x" * 100))
     assert answer.status_code == 507

@@ -95,7 +95,7 @@ def test_files_that_end_the_server_are_not_tried_for_ever(runs):
     [
         ("upload.json", b"{"),
         ("upload.json", b'{"files": [{"name": 1}]}'),
-        ("files/a.json", b"more than was told"),
+        ("files/a.json", b"more than announced"),
     ],
 )
 def test_what_is_damaged_is_removed(runs, file, content):

@@ -70,7 +70,7 @@ def test_two_connections_never_mix(runs, monkeypatch):
     uploads.close()
 
 
-def test_a_second_connection_is_told_to_wait(client, hub):
+def test_a_second_connection_has_to_wait(client, hub):
     url = begun(client, ("a.json", b"x" * 100))
     uploads_of(hub).get(url.rsplit("/", 1)[1]).claim(0, None)
     answer = patch(client, url, 0, b"y")

@@ -18,11 +18,11 @@ import { unpackArrays } from %s;
 const bytes = readFileSync(process.argv[2]);
 const { arrays, meta } = unpackArrays(
   bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-const told = Object.entries(arrays).map(([name, array]) => [name, {
+const described = Object.entries(arrays).map(([name, array]) => [name, {
   type: array.constructor.name, length: array.length,
   bytes: Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('hex'),
 }]);
-console.log(JSON.stringify({ arrays: Object.fromEntries(told), meta }));
+console.log(JSON.stringify({ arrays: Object.fromEntries(described), meta }));
 """
 NAMES = {
     "uint8": "Uint8Array",
@@ -59,8 +59,12 @@ def test_every_type_arrives_bit_for_bit(tmp_path):
     assert read["meta"] == meta
     assert list(read["arrays"]) == list(arrays)
     for dtype, array in arrays.items():
-        told = read["arrays"][dtype]
-        assert told == {"type": NAMES[dtype], "length": len(array), "bytes": array.tobytes().hex()}
+        described = read["arrays"][dtype]
+        assert described == {
+            "type": NAMES[dtype],
+            "length": len(array),
+            "bytes": array.tobytes().hex(),
+        }
 
 
 def test_big_endian_and_strided_arrays_arrive_as_numbers(tmp_path):

@@ -17,7 +17,7 @@ PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         (b"{}", "output and inputs"),
         (b"[]", "output and inputs"),
@@ -31,8 +31,8 @@ PAGE_OUTPUT = "..page.children...page.className...strip-place.children.."
         (b'{"output": "%s", "inputs": [1]}' % PAGE_OUTPUT.encode(), "inputs"),
     ],
 )
-def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, says: str) -> None:
+def test_a_malformed_callback_is_a_sentence(client: Client, body: bytes, message: str) -> None:
     environ = {"content_type": "application/json", "content_length": str(len(body))}
     answer = client.post("/_dash-update-component", body, **environ)
     assert answer.status == 400
-    assert says in answer.json()["error"]
+    assert message in answer.json()["error"]

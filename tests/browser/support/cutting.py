@@ -1,4 +1,4 @@
-"""A line to a server that breaks when told to: every connection through it is cut at once."""
+"""A line to a server that breaks on command: every connection through it is cut at once."""
 
 from __future__ import annotations
 

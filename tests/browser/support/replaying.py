@@ -17,12 +17,12 @@ from tests.browser.support.tabs import LEFT, LONGEST_S, Tab
 from tests.folders import REPO
 
 _NEWS = """(count) => new Promise((done, fail) => {
-    const told = [];
-    const timer = setTimeout(() => fail(new Error(`only ${told.length} news`)), 80000);
+    const events = [];
+    const timer = setTimeout(() => fail(new Error(`only ${events.length} news`)), 80000);
     window.rankscope.addEventListener('run', (event) => {
-        if (told.length && event.detail.version === told.at(-1).version) return;  // its state alone
-        told.push(event.detail);
-        if (told.length === count) { clearTimeout(timer); done(told); }
+        if (events.length && event.detail.version === events.at(-1).version) return;  // its state
+        events.push(event.detail);
+        if (events.length === count) { clearTimeout(timer); done(events); }
     });
 })"""
 
@@ -50,9 +50,9 @@ def news(tab: Tab, count: int) -> list[dict[str, Any]]:
     while True:
         tab.wait_for("window.rankscope?.live.connected")
         try:
-            told: list[dict[str, Any]] = tab.page.evaluate(_NEWS, count)
-        except Error as error:  # the first index is there: the page loads itself anew
+            events: list[dict[str, Any]] = tab.page.evaluate(_NEWS, count)
+        except Error as error:  # the first index is there: the page reloads itself
             if LEFT not in error.message or time.monotonic() > deadline_s:
                 raise
         else:
-            return told
+            return events

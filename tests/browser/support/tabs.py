@@ -82,10 +82,10 @@ class Tab:
         self._under_way: set[Request] = set()
         self._last_end_s = 0.0
         self._listeners: dict[str, Callable[[Any], None]] = {
-            "console": self._said,
+            "console": self._logged,
             "pageerror": lambda e: self.problems.add(f"page error: {e}"),
             "dialog": self._dialog,
-            "request": self._asked,
+            "request": self._requested,
             "requestfinished": self._ended,
             "requestfailed": self._failed,
             "response": self._answered,
@@ -110,7 +110,7 @@ class Tab:
         self.settle()
         self.page.goto(BLANK)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _logged(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.problems.add(f"console: {message.text} {message.location.get('url', '')}")
 
@@ -118,7 +118,7 @@ class Tab:
         self.problems.add(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def _asked(self, request: Request) -> None:
+    def _requested(self, request: Request) -> None:
         self._under_way.add(request)
 
     def _ended(self, request: Request) -> None:
@@ -141,7 +141,7 @@ class Tab:
         return self.page
 
     def turn_to(self, page: str) -> None:
-        """Go to another page of the run without loading anew."""
+        """Go to another page of the run without a reload."""
         self.page.evaluate("(page) => window.rankscope.open({page})", page)
         self.page.wait_for_url(re.compile(rf"/{page}(\?|$)"))
 
@@ -162,7 +162,7 @@ class Tab:
     def wait_for(self, expression: str) -> None:
         """Wait until a JavaScript expression is true.
 
-        Asked from outside: playwright's own waiting evaluates text inside the page, which its
+        Evaluated from outside: playwright's own waiting evaluates text inside the page, which its
         Content-Security-Policy forbids.
         """
         deadline = time.monotonic() + LONGEST_S
@@ -171,7 +171,7 @@ class Tab:
             self.page.wait_for_timeout(50)
 
     def _is_true(self, expression: str) -> bool:
-        """Not so while the page is being left: it may load itself anew at any time."""
+        """Not so while the page is being left: it may reload itself at any time."""
         try:
             return bool(self.page.evaluate(expression))
         except Error as error:

@@ -15,8 +15,8 @@ LONG_MS = 60_000 + BIG_BYTES // 2000
 FILES, FOLDER = 'input[type="file"]:not([webkitdirectory])', "input[webkitdirectory]"
 
 
-def told(tab: Tab) -> str:
-    """What the panel says."""
+def panel_text(tab: Tab) -> str:
+    """The text of the upload panel."""
     return tab.page.locator(".upload").inner_text()
 
 
@@ -32,10 +32,10 @@ def wait_for_text(tab: Tab, text: str, timeout_ms: float = LONG_MS) -> None:
 
 
 def see_all_ranks(tab: Tab, run: str, num_ranks: int) -> None:
-    """Every page of the run is sound and shows so many ranks, the timeline as drawn lanes."""
+    """Every page of the run is sound and shows this many ranks, the timeline as drawn lanes."""
     tab.page.locator(".upload.done a").first.click()
     tab.page.wait_for_url("**/overview")
-    assert num_ranks_told(tab, run) == num_ranks
+    assert num_ranks_listed(tab, run) == num_ranks
     for page in ("overview", "ranks", "timeline"):
         tab.open(View(run, page).url())
         tab.settle()
@@ -47,8 +47,8 @@ def see_all_ranks(tab: Tab, run: str, num_ranks: int) -> None:
     assert tab.num_colours(tab.page.locator("#page canvas:visible").first) > 5
 
 
-def num_ranks_told(tab: Tab, run: str) -> int:
-    """What the list of runs says once it has read the run."""
+def num_ranks_listed(tab: Tab, run: str) -> int:
+    """The number of ranks in the list of runs once it has read the run."""
     deadline_s = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline_s:
         answer = tab.page.request.get(f"{tab.base}/api/runs").json()

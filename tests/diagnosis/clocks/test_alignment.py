@@ -53,16 +53,16 @@ class Job:
     def align(self) -> Alignment:
         return align(self.ends, self.ranks)
 
-    def errors(self, found: Alignment) -> dict[int, tuple[float, int]]:
+    def errors(self, alignment: Alignment) -> dict[int, tuple[float, int]]:
         """(greatest error of aligned times over the trace, stated error) of each aligned rank."""
         errors = {}
         last_ns = float(self.ends.end_ns_N.max() - T0)
-        for rank, clock in found.clocks.items():
+        for rank, clock in alignment.clocks.items():
             at = []
             for true_ns in (0.0, last_ns / 2, last_ns):
                 shown_ns = self.shown(rank, true_ns)
                 drifted = clock.drift_ppb * 1e-9 * (shown_ns - clock.ts_ns)
-                base_ns = self.shown(found.reference or 0, true_ns)
+                base_ns = self.shown(alignment.reference or 0, true_ns)
                 at.append(abs(shown_ns + clock.offset_ns + drifted - base_ns))
             errors[rank] = max(at), clock.err_ns
         return errors
@@ -80,62 +80,66 @@ def within(errors: dict[int, tuple[float, int]], most_ns: float) -> bool:
 @pytest.mark.parametrize("seed", range(5))
 def test_offsets_come_out_within_the_stated_error(seed: int) -> None:
     job = Job(DP_TP, {3: -90 * MS, 6: 12 * MS, 7: 400 * US}, seed=seed)
-    found = job.align()
-    assert (found.reference, found.unaligned, found.misfits) == (0, [], [])
-    assert within(job.errors(found), 60 * US)
-    assert found.clocks[0].offset_ns == found.clocks[0].err_ns == 0
-    assert found.clocks[3].offset_ns == pytest.approx(-90 * MS, abs=found.clocks[3].err_ns)
-    assert 2 * US < found.clocks[5].residual_ns < 10 * US
+    alignment = job.align()
+    assert (alignment.reference, alignment.unaligned, alignment.misfits) == (0, [], [])
+    assert within(job.errors(alignment), 60 * US)
+    assert alignment.clocks[0].offset_ns == alignment.clocks[0].err_ns == 0
+    assert alignment.clocks[3].offset_ns == pytest.approx(-90 * MS, abs=alignment.clocks[3].err_ns)
+    assert 2 * US < alignment.clocks[5].residual_ns < 10 * US
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_drift_of_a_long_trace_comes_out_within_the_stated_error(seed: int) -> None:
     offset_ns = {1: 90.0 * MS, 2: -3.0 * MS}
     job = Job(DP_TP, offset_ns, {5: 50e-6}, num_steps=600, step_s=1.0, seed=seed)
-    found = job.align()
-    clock = found.clocks[5]
+    alignment = job.align()
+    clock = alignment.clocks[5]
     assert clock.drift_err_ppb is not None
     assert pytest.approx(clock.drift_ppb, abs=clock.drift_err_ppb + 3) == 50_000  # shown / true
     assert clock.drift_err_ppb < 1000
-    others = [other for rank, other in found.clocks.items() if rank not in (0, 5)]
+    others = [other for rank, other in alignment.clocks.items() if rank not in (0, 5)]
     assert all(abs(other.drift_ppb) <= (other.drift_err_ppb or 0) for other in others)
-    assert within(job.errors(found), 200 * US)
+    assert within(job.errors(alignment), 200 * US)
 
 
-def test_drift_is_not_told_of_a_short_trace() -> None:
+def test_a_short_trace_has_no_drift() -> None:
     job = Job(DP_TP, {3: -90 * MS}, num_steps=8, step_s=0.002)
-    found = job.align()
-    assert {clock.drift_ppb for clock in found.clocks.values()} == {0}
-    assert {found.clocks[rank].drift_err_ppb for rank in range(1, 8)} == {None}
-    assert within(job.errors(found), 100 * US)
+    alignment = job.align()
+    assert {clock.drift_ppb for clock in alignment.clocks.values()} == {0}
+    assert {alignment.clocks[rank].drift_err_ppb for rank in range(1, 8)} == {None}
+    assert within(job.errors(alignment), 100 * US)
 
 
 def test_one_instance_states_what_it_cannot_see() -> None:
-    found = Job([[0, 1]], num_steps=1).align()
-    assert found.clocks[1].err_ns >= MS  # as long as it took
+    alignment = Job([[0, 1]], num_steps=1).align()
+    assert alignment.clocks[1].err_ns >= MS  # as long as it took
 
 
 def test_some_ends_far_off_change_nothing() -> None:
     job = Job(DP_TP, {3: -90 * MS})
     random = np.random.default_rng(3)
     off = random.random(len(job.ends.end_ns_N)) < 0.05
-    found = job.changed(off, random.integers(1 * MS, 300 * MS, len(off))).align()
-    assert found.unaligned == []
-    assert within(job.errors(found), 100 * US)
+    alignment = job.changed(off, random.integers(1 * MS, 300 * MS, len(off))).align()
+    assert alignment.unaligned == []
+    assert within(job.errors(alignment), 100 * US)
 
 
 def test_ranks_without_a_path_of_groups_are_unaligned() -> None:
-    found = Job([[0, 1], [1, 2], [4, 5]]).align()
-    assert (found.reference, sorted(found.clocks), found.unaligned) == (0, [0, 1, 2], [4, 5])
+    alignment = Job([[0, 1], [1, 2], [4, 5]]).align()
+    assert (alignment.reference, sorted(alignment.clocks), alignment.unaligned) == (
+        0,
+        [0, 1, 2],
+        [4, 5],
+    )
     nothing = MatchedEnds(*np.empty((6, 0), np.int64))
-    found = align(nothing, [3, 77])
-    assert (found.reference, found.clocks, found.unaligned) == (None, {}, [3, 77])
+    alignment = align(nothing, [3, 77])
+    assert (alignment.reference, alignment.clocks, alignment.unaligned) == (None, {}, [3, 77])
 
 
 def test_the_reference_is_the_lowest_rank_of_the_largest_part() -> None:
-    found = Job([[0, 1], [5, 3], [3, 9]], {5: 4 * MS}).align()
-    assert (found.reference, found.unaligned) == (3, [0, 1])
-    assert found.clocks[5].offset_ns == pytest.approx(4 * MS, abs=found.clocks[5].err_ns)
+    alignment = Job([[0, 1], [5, 3], [3, 9]], {5: 4 * MS}).align()
+    assert (alignment.reference, alignment.unaligned) == (3, [0, 1])
+    assert alignment.clocks[5].offset_ns == pytest.approx(4 * MS, abs=alignment.clocks[5].err_ns)
 
 
 def test_instances_that_lack_a_member_are_not_used() -> None:
@@ -150,11 +154,11 @@ def test_a_member_numbered_differently_is_left_out_and_the_others_stay() -> None
     job = Job([[0, 1, 2, 3]], {2: 7 * MS})
     random = np.random.default_rng(5)
     by_ns = random.integers(-80 * MS, 80 * MS, len(job.ends.rank_N))
-    found = job.changed(job.ends.rank_N == 3, by_ns).align()
-    assert (sorted(found.clocks), found.unaligned) == ([0, 1, 2], [3])
-    assert [(m.group, m.rank) for m in found.misfits] == [(0, 3)]
-    assert found.misfits[0].residual_ns > LARGEST_ERR_NS / 2
-    assert within(job.errors(found), 60 * US)
+    alignment = job.changed(job.ends.rank_N == 3, by_ns).align()
+    assert (sorted(alignment.clocks), alignment.unaligned) == ([0, 1, 2], [3])
+    assert [(m.group, m.rank) for m in alignment.misfits] == [(0, 3)]
+    assert alignment.misfits[0].residual_ns > LARGEST_ERR_NS / 2
+    assert within(job.errors(alignment), 60 * US)
 
 
 def without(job: Job, *missing: int) -> Job:
@@ -180,10 +184,10 @@ def shifted(job: Job, rank: int, by: int, period_ns: int) -> Job:
 @pytest.mark.parametrize("seed", range(5))
 def test_missing_members_cost_the_others_nothing(seed: int) -> None:
     job = without(Job([list(range(8))], {3: -90 * MS, 6: 12 * MS}, seed=seed), 2)
-    found = job.align()
-    assert (sorted(found.clocks), found.unaligned) == ([0, 1, 3, 4, 5, 6, 7], [])
-    assert (found.incomplete, found.unproven, found.misfits) == ([0], [], [])
-    assert within(job.errors(found), 60 * US)
+    alignment = job.align()
+    assert (sorted(alignment.clocks), alignment.unaligned) == ([0, 1, 3, 4, 5, 6, 7], [])
+    assert (alignment.incomplete, alignment.unproven, alignment.misfits) == ([0], [], [])
+    assert within(job.errors(alignment), 60 * US)
 
 
 @pytest.mark.parametrize("by", [1, 7])
@@ -191,22 +195,22 @@ def test_missing_members_cost_the_others_nothing(seed: int) -> None:
 def test_a_member_whose_numbers_are_shifted_is_left_out(missing: tuple[int, ...], by: int) -> None:
     """Collectives come every 100 ms, give or take one: ends scatter little, whatever they mean."""
     job = shifted(without(Job([list(range(8))]), *missing), 5, by, 100 * MS)
-    found = job.align()
-    assert [(misfit.group, misfit.rank) for misfit in found.misfits] == [(0, 5)]
-    assert found.unaligned == [5]
-    assert within(job.errors(found), 60 * US)
+    alignment = job.align()
+    assert [(misfit.group, misfit.rank) for misfit in alignment.misfits] == [(0, 5)]
+    assert alignment.unaligned == [5]
+    assert within(job.errors(alignment), 60 * US)
 
 
 def test_ends_of_some_that_come_like_clockwork_prove_nothing() -> None:
     job = without(Job([list(range(8))]), 2)
     regular_ns = T0 + job.ends.instance_N * 100 * MS
-    found = job.changed(job.ends.rank_N >= 0, regular_ns - job.ends.end_ns_N).align()
-    assert (found.clocks, found.incomplete, found.unproven) == ({}, [], [0])
+    alignment = job.changed(job.ends.rank_N >= 0, regular_ns - job.ends.end_ns_N).align()
+    assert (alignment.clocks, alignment.incomplete, alignment.unproven) == ({}, [], [0])
 
 
 def test_a_few_instances_of_some_prove_nothing() -> None:
-    found = without(Job([list(range(8))], num_steps=10), 2).align()
-    assert (found.clocks, found.unproven) == ({}, [0])
+    alignment = without(Job([list(range(8))], num_steps=10), 2).align()
+    assert (alignment.clocks, alignment.unproven) == ({}, [0])
 
 
 def test_instances_that_only_some_recorded_add_to_those_of_all() -> None:
@@ -216,46 +220,46 @@ def test_instances_that_only_some_recorded_add_to_those_of_all() -> None:
     lacking = np.isin(job.ends.instance_N, job.ends.instance_N[short]).astype(np.int64)
     columns = vars(job.ends) | {"num_missing_N": lacking}
     job.ends = MatchedEnds(**{name: column[~short] for name, column in columns.items()})
-    found = job.align()
-    assert (found.unaligned, found.incomplete) == ([], [0])
-    assert within(job.errors(found), 60 * US)
+    alignment = job.align()
+    assert (alignment.unaligned, alignment.incomplete) == ([], [0])
+    assert within(job.errors(alignment), 60 * US)
 
 
 def test_a_pair_that_does_not_fit_aligns_nobody() -> None:
     job = Job([[0, 1]])
     random = np.random.default_rng(5)
     by_ns = random.integers(-80 * MS, 80 * MS, len(job.ends.rank_N))
-    found = job.changed(job.ends.rank_N == 1, by_ns).align()
-    assert (found.reference, found.unaligned) == (None, [0, 1])
-    assert [m.rank for m in found.misfits] == [0, 1]
+    alignment = job.changed(job.ends.rank_N == 1, by_ns).align()
+    assert (alignment.reference, alignment.unaligned) == (None, [0, 1])
+    assert [m.rank for m in alignment.misfits] == [0, 1]
 
 
-def test_a_group_recorded_wrongly_is_told_by_the_others() -> None:
+def test_a_group_recorded_wrongly_is_detected_by_the_others() -> None:
     """Ranks 1 and 6 never talk to each other; as recorded they end 3 ms apart, always."""
     job = Job([*DP_TP, [1, 6]], {3: -90 * MS})
     wrong = (job.ends.group_N == 6) & (job.ends.rank_N == 6)
-    found = job.changed(wrong, 3 * MS).align()
-    assert {m.group for m in found.misfits} == {6}
-    assert found.unaligned == []
-    assert within(job.errors(found), 60 * US)
+    alignment = job.changed(wrong, 3 * MS).align()
+    assert {m.group for m in alignment.misfits} == {6}
+    assert alignment.unaligned == []
+    assert within(job.errors(alignment), 60 * US)
 
 
-def test_where_groups_contradict_each_other_the_error_says_so() -> None:
+def test_where_groups_contradict_each_other_the_error_grows() -> None:
     """A loop of pairs does not close: which pair is wrong cannot be known."""
     job = Job([[0, 1], [1, 2], [2, 3], [0, 3]])
-    found = job.changed((job.ends.group_N == 3) & (job.ends.rank_N == 3), 3 * MS).align()
-    assert found.misfits == []
-    assert all(error <= stated for error, stated in job.errors(found).values())
-    assert found.clocks[3].err_ns > MS
+    alignment = job.changed((job.ends.group_N == 3) & (job.ends.rank_N == 3), 3 * MS).align()
+    assert alignment.misfits == []
+    assert all(error <= stated for error, stated in job.errors(alignment).values())
+    assert alignment.clocks[3].err_ns > MS
 
 
 def test_a_long_chain_of_pairs_is_solved_and_its_error_grows() -> None:
     num_ranks = 300
     offset_ns = {rank: float(rank * MS) for rank in range(num_ranks)}
     job = Job([[r, r + 1] for r in range(num_ranks - 1)], offset_ns, num_steps=20)
-    found = job.align()
-    assert found.unaligned == []
-    errors = job.errors(found)
+    alignment = job.align()
+    assert alignment.unaligned == []
+    errors = job.errors(alignment)
     assert all(error <= stated for error, stated in errors.values())
     assert errors[299][1] > 3 * errors[10][1]
 
@@ -264,9 +268,9 @@ def test_thousands_of_ranks_without_a_path_are_no_thousandfold_work() -> None:
     """One Dijkstra per part would take minutes."""
     job = Job([[r, r + 1] for r in range(0, 8000, 2)], num_steps=1)
     begun_s = time.process_time()
-    found = job.align()
+    alignment = job.align()
     assert time.process_time() - begun_s < 10
-    assert (sorted(found.clocks), len(found.unaligned)) == ([0, 1], 7998)
+    assert (sorted(alignment.clocks), len(alignment.unaligned)) == ([0, 1], 7998)
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

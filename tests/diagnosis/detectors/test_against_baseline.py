@@ -1,4 +1,4 @@
-"""Against a baseline: what is slow everywhere alike."""
+"""Against a baseline: what is equally slow everywhere."""
 
 from __future__ import annotations
 

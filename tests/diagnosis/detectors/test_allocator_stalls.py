@@ -38,7 +38,7 @@ def judged(ms: float, retries: bool = True) -> Verdict | None:
 
 
 @pytest.mark.parametrize("ms", [100.0, 30.0, 10.0])
-def test_a_rank_whose_allocator_asks_anew(ms: float) -> None:
+def test_a_rank_whose_allocator_asks_again(ms: float) -> None:
     verdict = judged(ms)
     assert verdict is not None
     (finding,) = verdict.findings
@@ -56,7 +56,7 @@ def test_retries_that_cost_nothing_and_none_counted() -> None:
 
 
 @pytest.mark.parametrize("ms", [150, 40])
-def test_generated_jobs_are_told_as_nothing_else(tmp_path: Path, ms: int) -> None:
+def test_generated_jobs_have_no_other_finding(tmp_path: Path, ms: int) -> None:
     planted = SyntheticFault.parse(f"allocator_stalls=5,ms={ms}")
     job = SyntheticJob(16, pp=2, tp=2, num_steps=40, num_microbatches=4, faults=(planted,))
     generate(job, tmp_path / "run")

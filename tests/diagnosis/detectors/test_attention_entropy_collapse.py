@@ -46,7 +46,7 @@ def test_a_whole_layer_is_urgent() -> None:
     assert (finding.severity, finding.confidence) == ("urgent", "high")
 
 
-def test_a_slow_fall_is_told_where_it_reaches_one_token() -> None:
+def test_a_slow_fall_is_reported_where_it_reaches_one_token() -> None:
     falling = 4.0 * 0.8**LOOKS * noisy(1.0, 5, 0.01)
     finding = found(judged(falling, noisy(3.0, 2)))
     assert finding.first_step == EVERY * int(np.flatnonzero(falling <= 0.056)[0])

@@ -93,7 +93,7 @@ def test_what_a_fault_stirs_up_is_set_aside() -> None:
     assert verdict.set_aside[0].startswith("Rank 2 came late by")
 
 
-def test_what_was_not_recorded_is_said() -> None:
+def test_what_was_not_recorded_is_stated() -> None:
     assert "No wait for data" in judged(lambda r, s: {"data_ms": 0.0}).not_enough[0].missing
     few = detect(phase_tables(PP2_DP4_TP2, 3, lambda r, s: {}), attempt=0)
     assert few.checked is None

@@ -34,7 +34,7 @@ _SCHEMA = pa.schema(
 def judged(
     *silent: int, quiet_s: float = 30.0, others: str | None = None, **changed: Any
 ) -> Verdict:
-    """Eight ranks on two hosts, in step 21; `silent` ones were heard so long before the others,
+    """Eight ranks on two hosts, in step 21; the `silent` ones stopped `quiet_s` before the others,
     which have the status `others`.
     """
     rows = []
@@ -62,7 +62,7 @@ def test_a_rank_that_falls_silent(quiet_s: float, confidence: str) -> None:
     assert finding.victims == (0, 1, 2, 4, 5, 6, 7)
 
 
-def test_what_ended_it_is_told() -> None:
+def test_the_cause_is_the_error_that_ended_it() -> None:
     (finding,) = judged(3, status="failed", error="CUDA error: uncorrectable ECC").findings
     assert "uncorrectable ECC" in finding.cause
 
@@ -73,15 +73,15 @@ def test_a_host_of_which_all_ranks_fall_silent() -> None:
     assert [place.rank for place in finding.culprits] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("others", "is_told"), [("stopped", True), ("finished", False)])
+@pytest.mark.parametrize(("others", "is_found"), [("stopped", True), ("finished", False)])
 def test_a_rank_that_the_watchdog_missed_when_the_others_were_stopped(
-    others: str, is_told: bool
+    others: str, is_found: bool
 ) -> None:
-    found = judged(5, quiet_s=2.4, others=others, is_lost=True).findings
-    assert [[place.rank for place in finding.culprits] for finding in found] == [[5]] * is_told
-    if is_told:
-        assert found[0].confidence == "high"
-        assert "2.4 s before the others, and its process is gone" in found[0].text
+    findings = judged(5, quiet_s=2.4, others=others, is_lost=True).findings
+    assert [[place.rank for place in finding.culprits] for finding in findings] == [[5]] * is_found
+    if is_found:
+        assert findings[0].confidence == "high"
+        assert "2.4 s before the others, and its process is gone" in findings[0].text
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_a_rank_that_the_watchdog_missed_when_the_others_were_stopped(
         ((3,), {"status": "finished"}),
         (range(8), {}),
     ],
-    ids=["all heard", "not yet ended", "a moment", "finished before", "nobody left"],
+    ids=["all report", "not yet ended", "a moment", "finished before", "nobody left"],
 )
-def test_nothing_to_tell(silent: tuple[int, ...], changed: dict[str, Any]) -> None:
+def test_no_rank_is_dead(silent: tuple[int, ...], changed: dict[str, Any]) -> None:
     verdict = judged(*silent, **changed)
     assert (verdict.findings, verdict.set_aside) == ((), ())
     assert verdict.checked is not None

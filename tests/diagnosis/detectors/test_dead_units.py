@@ -83,7 +83,7 @@ def test_zeros_that_hover_around_half_or_come_once_are_silent() -> None:
     assert judged(*rows, embedding).findings == ()  # type: ignore[union-attr]
 
 
-def test_too_few_looks_are_said_and_without_statistics_nothing() -> None:
+def test_too_few_samples_are_not_enough_and_without_statistics_there_is_no_verdict() -> None:
     verdict = judged(tensor_rows(0, "mlp", zero_ratio=[1.0, 1.0, 1.0]))
     assert verdict is not None
     assert "3 steps with tensor statistics are too few" in verdict.not_enough[0].missing

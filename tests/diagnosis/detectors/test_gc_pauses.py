@@ -44,7 +44,7 @@ def test_collections_now_and_then_or_short_are_healthy() -> None:
     assert verdict.checked is not None
 
 
-def test_without_a_collection_nothing_is_said_of_them() -> None:
+def test_without_a_collection_there_is_no_verdict() -> None:
     verdict = judged(lambda r, s: {})
     assert verdict.checked is None
     assert "No garbage collection was recorded" in verdict.not_enough[0].missing

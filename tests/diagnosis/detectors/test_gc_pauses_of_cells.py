@@ -18,16 +18,14 @@ def diagnosed(folder: Path, job: MegatronJob) -> Diagnosis:
     pq.write_table(straggler_trace(job), folder / "trace-job.parquet")
     (folder / "meta-job.yaml").write_text(yaml.safe_dump(job.metadata))
     with open_any(folder / "trace-job.parquet") as run:
-        found = diagnose_run(run)
-        for evidence in (one for finding in found.findings for one in finding.evidence):
+        diagnosis = diagnose_run(run)
+        for evidence in (one for finding in diagnosis.findings for one in finding.evidence):
             assert run.ask(evidence.question, **dict(evidence.params)).num_rows
-    return found
+    return diagnosis
 
 
 @pytest.mark.parametrize(("pause_s", "vpp"), [(0.4, 1), (0.05, 2)], ids=["loud", "masked"])
-def test_pauses_are_told_as_such_and_as_nothing_else(
-    tmp_path: Path, pause_s: float, vpp: int
-) -> None:
+def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -> None:
     job = MegatronJob(2, 4, vpp=vpp, num_steps=20, pause_s=pause_s, since=8)
     (finding,) = diagnosed(tmp_path, job).findings
     assert (finding.kind, finding.culprits) == ("gc_pauses", ())
@@ -42,7 +40,7 @@ def test_pauses_are_told_as_such_and_as_nothing_else(
     [MegatronJob(2, 4, num_steps=16, spread=0.3), MegatronJob(4, 2, num_steps=16, seed=3)],
     ids=["uneven work", "healthy"],
 )
-def test_without_pauses_none_are_told(tmp_path: Path, job: MegatronJob) -> None:
-    found = diagnosed(tmp_path, job)
-    assert "gc_pauses" not in [finding.kind for finding in found.findings]
-    assert any("pauses in forwards" in said for said in found.checked)
+def test_without_pauses_none_are_reported(tmp_path: Path, job: MegatronJob) -> None:
+    diagnosis = diagnosed(tmp_path, job)
+    assert "gc_pauses" not in [finding.kind for finding in diagnosis.findings]
+    assert any("pauses in forwards" in sentence for sentence in diagnosis.checked)

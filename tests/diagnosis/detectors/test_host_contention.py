@@ -31,7 +31,7 @@ def judged(
     seed: int = 1,
     device: str = "cpu",
 ) -> Verdict | None:
-    """Hosts of four ranks; some stand still for so many ms longer from a step on."""
+    """Hosts of four ranks; some stand still for this many ms longer from a step on."""
     random = np.random.default_rng(seed)
 
     def phases(rank: int, step: int) -> dict[str, float]:
@@ -87,7 +87,7 @@ def test_generated_jobs_of_two_and_three_hosts(tmp_path: Path, faults: tuple[str
         job = SyntheticJob(8 * pp, pp=pp, tp=4, num_steps=24, level="steps", faults=planted)
         generate(job, tmp_path / str(pp))
         with open_run(tmp_path / str(pp)) as run:
-            found = diagnose_run(run).findings
-        assert [(f.kind, f.hosts, abs(f.first_step - 8) <= 2) for f in found] == [
+            findings = diagnose_run(run).findings
+        assert [(f.kind, f.hosts, abs(f.first_step - 8) <= 2) for f in findings] == [
             ("host_contention", ("node0001",), True)
         ][: len(faults)]

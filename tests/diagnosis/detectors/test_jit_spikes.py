@@ -61,7 +61,7 @@ def test_spikes_that_ended_long_ago_are_past() -> None:
     assert (finding.severity, finding.last_step) == ("past", 13)
 
 
-def test_two_alike_are_enough_and_two_of_other_lengths_are_chance() -> None:
+def test_two_of_equal_length_are_enough_and_two_of_other_lengths_are_chance() -> None:
     assert judged(spiking(80.0, set(range(8)), (10, 20))).findings
 
     def unlike(rank: int, step: int) -> dict[str, float]:

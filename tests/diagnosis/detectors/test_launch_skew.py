@@ -39,7 +39,7 @@ def stretched(ms: float, ranks: set[int], backward: float) -> Phases:
 
 @pytest.mark.parametrize("ms", [120.0, 30.0])
 @pytest.mark.parametrize(("backward", "kind"), [(0.0, "launch_skew"), (0.66, "host_contention")])
-def test_where_it_stands_still_tells_the_kind(ms: float, backward: float, kind: str) -> None:
+def test_where_it_stands_still_decides_the_kind(ms: float, backward: float, kind: str) -> None:
     (finding,) = judged(stretched(ms, {5}, backward)).findings
     assert (finding.kind, [place.rank for place in finding.culprits]) == (kind, [5])
     assert finding.first_step == FROM
@@ -52,7 +52,7 @@ def test_a_whole_host_is_one_finding() -> None:
     assert [place.rank for place in finding.culprits] == list(range(8))
 
 
-def test_a_rank_that_computes_longer_is_not_told_here() -> None:
+def test_a_rank_that_computes_longer_is_no_launch_skew() -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         cells = stretched(60.0, {5}, 0.66)(rank, step)
         return {**cells, "cpu_ms": 185.0} if rank == 5 and step >= FROM else cells
@@ -71,7 +71,7 @@ def test_a_healthy_job(seed: int) -> None:
 
 def on_shared_cores(ms: float, seed: int) -> Phases:
     """Every rank stands still now and then, in forwards and backwards: 8 % of a step, as much as
-    real ranks on a quarter of a core do. Rank 5 besides, from a step on, in forwards."""
+    real ranks on a quarter of a core do. Rank 5 also does from a step on, in forwards."""
     random = np.random.default_rng(seed)
     idle_RSW = random.normal(30.0, 11.0, (PP2_DP8_TP2.world_size, STEPS, 2)).clip(0.0)
 

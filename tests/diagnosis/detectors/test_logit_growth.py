@@ -38,12 +38,12 @@ def test_a_head_whose_logits_jump(times: float, severity: str) -> None:
     assert (finding.severity, finding.culprits) == (severity, ())
     assert "layer 1 head 1" in finding.text
     assert finding.evidence[0].number == jumping.max()
-    asked = dict(finding.evidence[0].params)
-    assert (asked["layer"], asked["head"]) == (1, 1)
+    params = dict(finding.evidence[0].params)
+    assert (params["layer"], params["head"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("begin", "level"), [(5.0, 100.0), (150.0, 1000.0)])
-def test_growth_is_told_where_it_crosses_a_level(begin: float, level: float) -> None:
+def test_growth_is_reported_where_it_crosses_a_level(begin: float, level: float) -> None:
     growing = noisy(begin, 1, 0.02) * 1.2**LOOKS
     finding = found(judged(growing))
     assert finding.first_step == EVERY * int(np.flatnonzero(growing > level)[0])

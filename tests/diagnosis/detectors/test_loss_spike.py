@@ -71,6 +71,6 @@ def test_the_first_steps_and_values_below_zero_are_not_judged() -> None:
     assert judged(-healthy()).findings == ()  # type: ignore[union-attr]
 
 
-def test_a_job_that_logs_nothing_is_none_of_its_business() -> None:
+def test_a_job_without_losses_is_not_judged() -> None:
     assert judged() is None
     assert judged([np.nan] * STEPS) is None

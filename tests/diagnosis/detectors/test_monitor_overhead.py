@@ -52,8 +52,8 @@ def judged(
 ) -> Verdict:
     rows = []
     for rank in range(8):
-        told = {"cost_ratio": 0.004, "dropped": 0, **costs.get(rank, {})}
-        own_ms = elapsed_ms * told["cost_ratio"]
+        reported = {"cost_ratio": 0.004, "dropped": 0, **costs.get(rank, {})}
+        own_ms = elapsed_ms * reported["cost_ratio"]
         rows.append(
             {
                 "rank": rank,
@@ -61,7 +61,7 @@ def judged(
                 "elapsed_ms": elapsed_ms,
                 "hook_errors": 0,
                 "self_ms_per_step": own_ms / 300,
-                **told,
+                **reported,
             }
         )
     tables = phase_tables(DP8, STEPS, lambda r, s: {})
@@ -104,12 +104,12 @@ def test_the_sources_that_cost_most_are_named() -> None:
     ]
     by_source = pa.Table.from_pylist(rows, _NOT_COUNTED.schema)
     (finding,) = judged({3: {"cost_ratio": 0.3}}, by_source=by_source).findings
-    (told,) = [e for e in finding.evidence if e.question == "hook_cost_by_source"]
-    assert told.sentence == (
+    (by_thread,) = [e for e in finding.evidence if e.question == "hook_cost_by_source"]
+    assert by_thread.sentence == (
         "Most of it on rank 3: writing on thread trace_hooks drain 50 %, statistics 3 on thread "
         "main 30 %, modules on thread main 15 %."
     )
-    assert told.number == 0.5
+    assert by_thread.number == 0.5
 
 
 def test_hooks_that_cost_too_much_everywhere_name_the_job() -> None:
@@ -140,7 +140,7 @@ def test_cheap_hooks_are_healthy() -> None:
     assert "2 % of the time" in (verdict.checked or "")
 
 
-def test_the_first_seconds_tell_nothing() -> None:
+def test_the_first_seconds_are_not_judged() -> None:
     verdict = judged({3: {"cost_ratio": 0.3}}, elapsed_ms=3_000.0)
     assert "No heartbeats over five seconds" in verdict.not_enough[0].missing
 
@@ -158,9 +158,11 @@ def test_a_run(tmp_path: Path, own_share: float, kinds: list[str]) -> None:
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as run:
-        found = diagnose_run(run).findings
-    assert [finding.kind for finding in found] == kinds
-    assert [[place.rank for place in finding.culprits] for finding in found] == [[1]] * len(kinds)
+        findings = diagnose_run(run).findings
+    assert [finding.kind for finding in findings] == kinds
+    assert [[place.rank for place in finding.culprits] for finding in findings] == [[1]] * len(
+        kinds
+    )
 
 
 def test_setting_up_is_no_cost_of_the_job() -> None:

@@ -95,7 +95,7 @@ def test_gradient_norms_alone_are_set_aside() -> None:
     assert "not finite in 3 steps, first in step 0" in verdict.set_aside[0]
 
 
-def test_finite_losses_are_checked_and_without_any_nothing_is_said() -> None:
+def test_finite_losses_are_checked_and_without_any_there_is_no_verdict() -> None:
     verdict = judged([2.0] * STEPS)
     assert verdict is not None
     assert (verdict.findings, verdict.checked) == (
@@ -126,11 +126,11 @@ def test_of_a_whole_run_the_question_gives_the_number_again(tmp_path: Path) -> N
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
-        found = [f for f in diagnose_run(opened).findings if f.kind == "nonfinite"]
-        assert [(f.first_step, f.last_step) for f in found] == [(5, 7)]
-        assert "begins in layers.1 (mlp) of rank 0" in found[0].text
-        loss, tensor = found[0].evidence
-        asked = opened.ask(loss.question, **dict(loss.params)).to_pylist()
-        assert sum(math.isnan(row["loss"]) for row in asked) == loss.number == 2
+        findings = [f for f in diagnose_run(opened).findings if f.kind == "nonfinite"]
+        assert [(f.first_step, f.last_step) for f in findings] == [(5, 7)]
+        assert "begins in layers.1 (mlp) of rank 0" in findings[0].text
+        loss, tensor = findings[0].evidence
+        losses = opened.ask(loss.question, **dict(loss.params)).to_pylist()
+        assert sum(math.isnan(row["loss"]) for row in losses) == loss.number == 2
         (first, _) = opened.ask(tensor.question, **dict(tensor.params)).to_pylist()
         assert first["nonfinite"] == tensor.number

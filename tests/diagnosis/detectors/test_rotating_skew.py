@@ -55,7 +55,7 @@ def test_one_rank_that_leads_is_another_detectors() -> None:
     assert judged(phases).findings == ()
 
 
-def test_hooks_that_delay_all_ranks_alike_are_no_skew() -> None:
+def test_hooks_that_delay_all_ranks_equally_are_no_skew() -> None:
     verdict = judged(lambda rank, step: {"step_ms": 260.0 if step >= FROM else 200.0})
     assert verdict.findings == ()
 

@@ -50,12 +50,12 @@ def test_one_replica_without_peers(tmp_path: Path) -> None:
 def test_the_cost_is_what_the_fault_added(tmp_path: Path) -> None:
     steps = {}
     for name, faults in (("even", ()), ("uneven", ("sequence_imbalance,x=1.4",))):
-        found = diagnosed(tmp_path / name, *faults)
+        diagnosis = diagnosed(tmp_path / name, *faults)
         with open_run(tmp_path / name) as run:
             steps[name] = np.median(run.ask("rank_phases").column("step_ms").to_numpy())
-    assert found[0].cost is not None
+    assert diagnosis[0].cost is not None
     added = steps["uneven"] - steps["even"]
-    assert found[0].cost.ms_per_step == pytest.approx(added, rel=0.2)
+    assert diagnosis[0].cost.ms_per_step == pytest.approx(added, rel=0.2)
 
 
 @pytest.mark.parametrize(("num", "stages"), [(8, 4), (4, 8), (1, 1), (3, 2)])
@@ -74,7 +74,7 @@ def test_even_micro_batches_take_what_1f1b_takes(num: int, stages: int) -> None:
         "jit_spikes,ms=100",
     ],
 )
-def test_other_faults_are_not_told_as_uneven_work(tmp_path: Path, fault: str) -> None:
+def test_other_faults_are_not_taken_for_uneven_work(tmp_path: Path, fault: str) -> None:
     kinds = {finding.kind for finding in diagnosed(tmp_path / "run", fault)}
     assert "sequence_imbalance" not in kinds
 
@@ -133,7 +133,7 @@ def test_a_place_in_the_step_that_is_always_longer_is_no_uneven_work() -> None:
     assert judged(noisy(random, 10) * longer, noisy(random, 20) * longer).findings == ()
 
 
-def test_uneven_work_that_costs_nothing_is_not_told() -> None:
+def test_uneven_work_that_costs_nothing_is_no_finding() -> None:
     """The same uneven batches everywhere: nobody waits for anybody."""
     random = np.random.default_rng(7)
     work = np.exp(random.normal(0, 0.05, (1, 20, 8)))

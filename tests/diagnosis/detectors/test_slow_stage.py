@@ -33,7 +33,7 @@ def test_the_stage_and_its_first_step(x: float, first: int) -> None:
     assert finding.id == f"slow_stage-0-stage3-{finding.first_step}"
 
 
-def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
+def test_of_two_stages_a_change_is_a_finding_and_a_difference_is_not() -> None:
     layout = ParallelLayout.from_sizes(pp=2, dp=4)
     assert [f.stages for f in judged(layout, stage_of(layout, 1, 1.3)).findings] == [(1,)]
     always = judged(layout, stage_of(layout, 1, 1.3, first=0))
@@ -42,7 +42,7 @@ def test_of_two_stages_a_change_is_told_and_a_difference_is_not() -> None:
     assert judged(layout, stage_of(layout, 1, 1.0)).not_enough == ()
 
 
-def test_of_two_stages_the_one_that_was_longer_for_most_of_the_time_is_told() -> None:
+def test_of_two_stages_the_one_that_was_longer_for_most_of_the_time_is_named() -> None:
     layout = ParallelLayout.from_sizes(pp=2, dp=4)
 
     def compute(rank: int, step: int) -> float:
@@ -52,7 +52,7 @@ def test_of_two_stages_the_one_that_was_longer_for_most_of_the_time_is_told() ->
     assert (finding.stages, finding.first_step, finding.last_step) == ((1,), 7, 22)
 
 
-def test_a_stage_of_one_rank_is_told_where_it_was_always_so() -> None:
+def test_a_stage_of_one_rank_that_was_always_slow_is_found() -> None:
     layout = ParallelLayout.from_sizes(pp=4)
     (finding,) = judged(layout, stage_of(layout, 3, 1.3, first=0)).findings
     assert (finding.stages, finding.confidence) == ((3,), "medium")
@@ -79,6 +79,6 @@ def test_a_healthy_pipeline(seed: int) -> None:
     assert verdict.checked is not None
 
 
-def test_one_stage_is_none_to_compare() -> None:
+def test_one_stage_has_nothing_to_compare_with() -> None:
     verdict = judged(ParallelLayout.from_sizes(dp=8), lambda rank, step: 100.0)
     assert "Fewer than two pipeline stages" in verdict.not_enough[0].missing

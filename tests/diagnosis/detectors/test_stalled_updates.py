@@ -110,7 +110,7 @@ def test_gradients_that_are_zero_are_dead_and_no_stall() -> None:
     assert judged(group(0, series, zero=dead), *others).findings == ()  # type: ignore[union-attr]
 
 
-def test_weights_of_zero_have_no_ratio_and_few_looks_are_said() -> None:
+def test_weights_of_zero_have_no_ratio_and_few_samples_are_not_enough() -> None:
     unknown: list[float | None] = [None] * NUM_LOOKS
     rows = tensor_rows(0, "update", update_ratio=unknown, rms=np.ones(NUM_LOOKS))
     verdict = judged(rows)

@@ -106,7 +106,7 @@ def test_healthy_jobs(seed: int) -> None:
     assert verdict.checked is not None
 
 
-def test_a_log_without_communication_tells_nothing() -> None:
+def test_a_log_without_communication_is_not_enough() -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         return {"compute_ms": 150.0 if step < FROM else 190.0, "comm_ms": 0.0}
 
@@ -114,7 +114,7 @@ def test_a_log_without_communication_tells_nothing() -> None:
 
 
 def uneven_work(since: int) -> pa.Table:
-    """Four micro-batches of each rank and step: even work, then drawn anew for each."""
+    """Four micro-batches of each rank and step: even work, then drawn again for each."""
     random = np.random.default_rng(5)
     rows = []
     for rank in range(8):
@@ -134,9 +134,9 @@ def uneven_work(since: int) -> pa.Table:
     return pa.Table.from_pylist(rows, NO_WORK.schema)
 
 
-@pytest.mark.parametrize(("since", "is_told"), [(FROM - 2, False), (0, True), (STEPS, True)])
-def test_a_rise_with_uneven_work_since_then_is_more_work(since: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("since", "is_finding"), [(FROM - 2, False), (0, True), (STEPS, True)])
+def test_a_rise_with_uneven_work_since_then_is_more_work(since: int, is_finding: bool) -> None:
     verdict = judged(longer(30.0), work=uneven_work(since))
-    assert (len(verdict.findings), len(verdict.set_aside)) == (is_told, not is_told)
-    if not is_told:
+    assert (len(verdict.findings), len(verdict.set_aside)) == (is_finding, not is_finding)
+    if not is_finding:
         assert "more of it" in verdict.set_aside[0]

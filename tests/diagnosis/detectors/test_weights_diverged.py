@@ -56,7 +56,7 @@ def part(name: str, differs_from: int = LOOKS, until: int = LOOKS, **more: Any) 
 
 
 def judged(*parts: Any) -> Verdict | None:
-    rows = sorted((row for told in parts for row in told), key=lambda row: row["step"])
+    rows = sorted((row for part in parts for row in part), key=lambda row: row["step"])
     checksums = pa.Table.from_pylist(rows, schema=CHECKSUMS)
     return detect({"weight_checksums": checksums, "rank_places": PLACES}, attempt=0)
 
@@ -68,7 +68,7 @@ def found(verdict: Verdict | None) -> Finding:
 
 
 @pytest.mark.parametrize("at", [3, 7, 11])
-def test_copies_that_part_are_told_with_their_rank(at: int) -> None:
+def test_copies_that_differ_are_reported_with_their_rank(at: int) -> None:
     finding = found(judged(part("layers.0.mlp"), part("layers.1.mlp", at)))
     assert (finding.kind, finding.first_step) == ("silent_corruption", 10 * at)
     assert [(place.rank, place.host) for place in finding.culprits] == [(2, "b")]
@@ -76,7 +76,7 @@ def test_copies_that_part_are_told_with_their_rank(at: int) -> None:
     assert "layers.1.mlp" in finding.text
 
 
-def test_where_none_is_rarer_nobody_is_named() -> None:
+def test_where_no_value_is_rarer_no_rank_is_named() -> None:
     rows = [{**row, "num_ranks": 2, "odd_ranks": []} for row in part("layers.1.mlp", 6)]
     assert found(judged(rows)).culprits == ()
 
@@ -95,7 +95,7 @@ def test_parts_that_never_were_equal_are_no_copies() -> None:
     assert "3 parts" in (verdict.checked or "")
 
 
-def test_few_looks_are_said_and_without_copies_nothing() -> None:
+def test_few_samples_are_not_enough_and_without_copies_there_is_no_verdict() -> None:
     verdict = judged(part("layers.0.mlp", 2)[:3])
     assert verdict is not None
     assert "one more is needed" in verdict.not_enough[0].missing

@@ -21,19 +21,19 @@ def excess(num_steps: int, *stretches: tuple[int, int, float], seed: int = 3) ->
 @pytest.mark.parametrize("amount", [0.5, 0.15, 0.06])
 @pytest.mark.parametrize("first", [0, 1, 8, 30])
 def test_the_first_step_is_found(amount: float, first: int) -> None:
-    found = episodes(excess(60, (first, 59, amount)), NOISE)
-    assert len(found) == 1
-    assert abs(found[0].first - first) <= 1
-    assert found[0].last >= 58
-    assert found[0].excess == pytest.approx(amount, abs=0.01)
+    found_episodes = episodes(excess(60, (first, 59, amount)), NOISE)
+    assert len(found_episodes) == 1
+    assert abs(found_episodes[0].first - first) <= 1
+    assert found_episodes[0].last >= 58
+    assert found_episodes[0].excess == pytest.approx(amount, abs=0.01)
 
 
 def test_two_stretches_are_two_episodes() -> None:
-    found = episodes(excess(100, (10, 29, 0.3), (60, 79, 0.2)), NOISE)
-    assert [(e.first, e.last) for e in found] == [(10, 29), (60, 79)]
+    found_episodes = episodes(excess(100, (10, 29, 0.3), (60, 79, 0.2)), NOISE)
+    assert [(e.first, e.last) for e in found_episodes] == [(10, 29), (60, 79)]
 
 
-def test_spikes_are_none() -> None:
+def test_spikes_are_no_episode() -> None:
     values = excess(100)
     values[::10] += 2.0
     assert episodes(values, NOISE) == []
@@ -57,8 +57,8 @@ def test_the_greatest_sum() -> None:
 
 def test_as_many_votes_against_it_as_make_one_divide_it() -> None:
     """Eleven slow steps, seven without, eleven slow ones: the sum alone would join them."""
-    found = episodes(excess(40, (8, 18, 0.1), (26, 36, 0.1)), 0.03)
-    assert [(one.first, one.last) for one in found] == [(8, 18), (26, 36)]
+    found_episodes = episodes(excess(40, (8, 18, 0.1), (26, 36, 0.1)), 0.03)
+    assert [(one.first, one.last) for one in found_episodes] == [(8, 18), (26, 36)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -68,21 +68,21 @@ def test_noise_does_not_divide_a_weak_one(seed: int) -> None:
 
 
 def peers_hit(hits: dict[int, list[int]], num_steps: int = 40) -> dict[int, list[int]]:
-    """Steps told of each of eight peers, of which some are hit in these."""
+    """Reported steps of each of eight peers, of which some are hit in these."""
     values = np.stack([excess(num_steps, seed=row) for row in range(8)])
     for row, steps in hits.items():
         values[row, steps] += 0.4
-    found = sporadic(values, np.full(8, NOISE))
-    return {row: [one.first for one in own] for row, own in found.items()}
+    by_row = sporadic(values, np.full(8, NOISE))
+    return {row: [one.first for one in own] for row, own in by_row.items()}
 
 
 @pytest.mark.parametrize("every", [2, 3, 5, 7])
-def test_single_steps_that_come_again_are_told_of_their_peer(every: int) -> None:
+def test_single_steps_that_come_again_are_reported_of_their_peer(every: int) -> None:
     hit = list(range(3, 40, every))
     assert peers_hit({5: hit}) == {5: hit}
 
 
-def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> None:
+def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_no_episode() -> None:
     random = np.random.default_rng(8)
     for _ in range(50):
         moving = random.integers(8, size=80)
@@ -93,9 +93,9 @@ def test_single_steps_that_hit_one_peer_after_the_other_or_rarely_are_none() -> 
 
 def test_thousands_of_episodes_are_all_found() -> None:
     one = np.concatenate([np.full(8, 0.5), np.zeros(8)])
-    found = episodes(np.tile(one, 2000), 0.06)
+    found_episodes = episodes(np.tile(one, 2000), 0.06)
     expected = [(16 * number, 16 * number + 7) for number in range(2000)]
-    assert [(each.first, each.last) for each in found] == expected
+    assert [(each.first, each.last) for each in found_episodes] == expected
 
 
 def added_up(values: np.ndarray) -> tuple[int, int, float]:

@@ -24,7 +24,7 @@ _SCHEMA = pa.schema(
 )
 
 
-def said(*rows: dict[str, Any]) -> str | None:
+def described(*rows: dict[str, Any]) -> str | None:
     usual = {"group_id": 1, "name": "7", "axis": "tp", "num_open": 2, "seq": 5, "op": "all_reduce"}
     return describe_open_collectives(
         pa.Table.from_pylist([{**usual, **row} for row in rows], _SCHEMA)
@@ -32,21 +32,21 @@ def said(*rows: dict[str, Any]) -> str | None:
 
 
 def test_the_members_behind_are_waited_for() -> None:
-    text = said({"behind": [4], "ahead": [5], "ahead_seq": 9}, {"behind": [0, 1]})
+    text = described({"behind": [4], "ahead": [5], "ahead_seq": 9}, {"behind": [0, 1]})
     assert text is not None
     assert "1 of 2 groups: group 7 (tp) waits in all_reduce 9 for rank 4." in text
 
 
 def test_members_without_an_open_collective_are_waited_for() -> None:
-    text = said(
+    text = described(
         {"behind": [0, 1], "absent": [3]}, {"axis": "unknown", "behind": [6], "absent": [7]}
     )
     assert text is not None
     assert "waits in all_reduce 5 for rank 3. In all of them the others wait for ranks 3, 7" in text
 
 
-def test_all_members_alike_and_nothing_open() -> None:
-    assert said({"behind": [0, 1]}) == (
+def test_all_members_at_the_same_collective_and_nothing_open() -> None:
+    assert described({"behind": [0, 1]}) == (
         "1 group has open collectives, all entered by every known member."
     )
-    assert said({"num_open": 0, "seq": None}) is None
+    assert described({"num_open": 0, "seq": None}) is None

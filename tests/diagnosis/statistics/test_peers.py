@@ -101,9 +101,9 @@ def test_the_level_before_the_first_lasting_change(changes: tuple[tuple[int, flo
     assert level_before(noisy) == pytest.approx(1.0, rel=0.03)
 
 
-@pytest.mark.parametrize(("slow", "x", "told"), [(1, 1.5, [1]), (0, 0.6, []), (None, 1.5, [])])
+@pytest.mark.parametrize(("slow", "x", "expected"), [(1, 1.5, [1]), (0, 0.6, []), (None, 1.5, [])])
 def test_two_ranks_are_compared_with_what_they_did_before(
-    slow: int | None, x: float, told: list[int]
+    slow: int | None, x: float, expected: list[int]
 ) -> None:
     given = tables(
         ParallelLayout.from_sizes(dp=2),
@@ -112,4 +112,4 @@ def test_two_ranks_are_compared_with_what_they_did_before(
     )
     work = work_of(given)
     slow_RS = slowdowns(work, peers_of(work.ranks), np.ones(2, np.bool_))
-    assert np.flatnonzero(np.median(slow_RS[:, 10:], axis=1) > 1.1).tolist() == told
+    assert np.flatnonzero(np.median(slow_RS[:, 10:], axis=1) > 1.1).tolist() == expected

@@ -1,4 +1,4 @@
-"""What a finding on late ranks says of the time before it: later, earlier, or as its peers."""
+"""Evidence of a finding on late ranks about the time before it: later, earlier, as its peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS, FROM, RANK = 40, 10, 5
 
 
 @pytest.mark.parametrize(
-    ("before_ms", "said"),
+    ("before_ms", "sentence"),
     [
         (3.6, f"Before step {FROM} rank {RANK} came 1.8 % of a step later than its peers."),
         (-3.6, f"Before step {FROM} rank {RANK} came 1.8 % of a step earlier than its peers."),
@@ -20,7 +20,7 @@ STEPS, FROM, RANK = 40, 10, 5
         (-0.04, f"Before step {FROM} rank {RANK} came when its peers did."),
     ],
 )
-def test_a_rank_that_came_earlier_before_is_said_to(before_ms: float, said: str) -> None:
+def test_the_evidence_says_that_a_rank_came_earlier_before(before_ms: float, sentence: str) -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         blocked_ms = 40.0 if step >= FROM else before_ms
         longer_ms = 40.0 if step >= FROM else max(before_ms, 0.0)
@@ -33,4 +33,4 @@ def test_a_rank_that_came_earlier_before_is_said_to(before_ms: float, said: str)
     tables = phase_tables(layout, STEPS, phases, noise=0.0)
     (finding,) = detect(tables, attempt=0).findings
     assert [place.rank for place in finding.culprits] == [RANK]
-    assert finding.evidence[-1].sentence == said
+    assert finding.evidence[-1].sentence == sentence

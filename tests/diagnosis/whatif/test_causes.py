@@ -17,9 +17,9 @@ SIZES: dict[str, Any] = {"pp": 4, "dp": 8, "num_microbatches": 8, "num_steps": 1
 
 
 def causes_of(**fault: Any) -> tuple[Cause, ...]:
-    found = causes(prepare(dense(*generated(MegatronJob(**SIZES | fault)))))
-    assert all(cause.kind in KINDS for cause in found)
-    return found
+    named_causes = causes(prepare(dense(*generated(MegatronJob(**SIZES | fault)))))
+    assert all(cause.kind in KINDS for cause in named_causes)
+    return named_causes
 
 
 @needs_traces
@@ -34,9 +34,9 @@ def causes_of(**fault: Any) -> tuple[Cause, ...]:
 def test_the_published_truth(
     trial: str, kinds: list[str], stages: tuple[int, ...], ranks: tuple[int, ...]
 ) -> None:
-    found = causes(prepare(dense(*published(trial))))
-    assert [cause.kind for cause in found] == kinds
-    assert (found[0].stages, found[0].ranks) == (stages, ranks)
+    named_causes = causes(prepare(dense(*published(trial))))
+    assert [cause.kind for cause in named_causes] == kinds
+    assert (named_causes[0].stages, named_causes[0].ranks) == (stages, ranks)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -62,36 +62,38 @@ def test_healthy_jobs_have_no_cause(seed: int) -> None:
 def test_a_seeded_fault_is_named_and_placed(
     fault: dict[str, Any], kind: str, stages: tuple[int, ...], ranks: tuple[int, ...], seed: int
 ) -> None:
-    found = causes_of(seed=seed, **fault)
-    assert [(cause.kind, cause.stages, cause.ranks) for cause in found] == [(kind, stages, ranks)]
-    assert found[0].cost_s > 0
-    assert found[0].text
+    named_causes = causes_of(seed=seed, **fault)
+    assert [(cause.kind, cause.stages, cause.ranks) for cause in named_causes] == [
+        (kind, stages, ranks)
+    ]
+    assert named_causes[0].cost_s > 0
+    assert named_causes[0].text
 
 
 def test_two_causes_at_once() -> None:
-    found = causes_of(slow=((0, 1, 1.5), (3, 6, 1.3)), slow_links=((1, 3, 40.0),))
-    assert {(c.kind, c.ranks) for c in found} <= {
+    named_causes = causes_of(slow=((0, 1, 1.5), (3, 6, 1.3)), slow_links=((1, 3, 40.0),))
+    assert {(c.kind, c.ranks) for c in named_causes} <= {
         ("slow_worker", (1,)),
         ("slow_worker", (30,)),
         ("slow_link", (11, 19)),
     }
-    assert found[0].ranks == (1,)
+    assert named_causes[0].ranks == (1,)
 
 
 def test_a_slow_worker_of_two_replicas_is_no_slow_stage() -> None:
-    found = causes_of(pp=2, dp=2, slow=((1, 0, 1.6),))
-    assert [(cause.kind, cause.ranks) for cause in found] == [("slow_worker", (2,))]
+    named_causes = causes_of(pp=2, dp=2, slow=((1, 0, 1.6),))
+    assert [(cause.kind, cause.ranks) for cause in named_causes] == [("slow_worker", (2,))]
 
 
 def test_networks_slow_on_half_of_the_stages_are_no_stage() -> None:
-    found = causes_of(slow_networks=((0, 4.0), (1, 8.0)))
-    assert {(cause.kind, cause.stages) for cause in found} == {
+    named_causes = causes_of(slow_networks=((0, 4.0), (1, 8.0)))
+    assert {(cause.kind, cause.stages) for cause in named_causes} == {
         ("slow_dp_network", (0,)),
         ("slow_dp_network", (1,)),
     }
 
 
-def test_what_costs_nothing_is_not_told() -> None:
+def test_what_costs_nothing_is_no_cause() -> None:
     """An inner stage is done long before the first one, and waits for it in the gradient norm."""
     assert causes_of(slow_networks=((2, 3.0),)) == ()
 

@@ -70,15 +70,15 @@ def waits(ops: Operations, graph: Graph) -> dict[str, set[str]]:
 
 def test_a_pipeline_of_one_microbatch() -> None:
     ops = built(PIPELINE)
-    found = waits(ops, graph_of(ops))
-    assert found["forward-compute 0 0"] == set()
-    assert found["forward-send 0 0"] == {"forward-compute 0 0"}
-    assert found["forward-recv 1 0"] == set()
-    assert found["forward-compute 1 0"] == {"forward-recv 1 0"}
-    assert found["backward-compute 1 0"] == {"forward-compute 1 0"}
-    assert found["backward-compute 0 0"] == {"backward-recv 0 0", "forward-compute 0 0"}
-    assert found["optimizer-clip-main-grad 1 0"] == {"backward-compute 1 0"}
-    assert found["optimizer 0 0"] == {"optimizer-clip-main-grad 0 0"}
+    waited_for = waits(ops, graph_of(ops))
+    assert waited_for["forward-compute 0 0"] == set()
+    assert waited_for["forward-send 0 0"] == {"forward-compute 0 0"}
+    assert waited_for["forward-recv 1 0"] == set()
+    assert waited_for["forward-compute 1 0"] == {"forward-recv 1 0"}
+    assert waited_for["backward-compute 1 0"] == {"forward-compute 1 0"}
+    assert waited_for["backward-compute 0 0"] == {"backward-recv 0 0", "forward-compute 0 0"}
+    assert waited_for["optimizer-clip-main-grad 1 0"] == {"backward-compute 1 0"}
+    assert waited_for["optimizer 0 0"] == {"optimizer-clip-main-grad 0 0"}
 
 
 DP = Sizes(2, 1)
@@ -96,22 +96,22 @@ ALONE: list[Op] = [
 
 
 def test_gradients_of_one_stage() -> None:
-    found = waits(built(ALONE, DP), graph_of(built(ALONE, DP)))
-    assert found["forward-compute 0 0"] == {"params-all-gather 0 0"}
-    assert found["gc 0 0"] == {"backward-compute 0 0"}
-    assert found["grads-reduce-scatter 0 0"] == {
+    waited_for = waits(built(ALONE, DP), graph_of(built(ALONE, DP)))
+    assert waited_for["forward-compute 0 0"] == {"params-all-gather 0 0"}
+    assert waited_for["gc 0 0"] == {"backward-compute 0 0"}
+    assert waited_for["grads-reduce-scatter 0 0"] == {
         "layernorm-grads-all-reduce 0 0",
         "params-all-gather 0 0",
     }
-    assert found["grads-reduce-scatter 0 1"] == {"grads-reduce-scatter 0 0"}
-    assert found["optimizer-clip-main-grad 0 0"] == {"grads-reduce-scatter 0 1"}
+    assert waited_for["grads-reduce-scatter 0 1"] == {"grads-reduce-scatter 0 0"}
+    assert waited_for["optimizer-clip-main-grad 0 0"] == {"grads-reduce-scatter 0 1"}
 
 
 def test_without_replicas_gradients_are_not_waited_for() -> None:
     ops = built(ALONE, Sizes(1, 1))
-    found = waits(ops, graph_of(ops))
-    assert found["forward-compute 0 0"] == set()
-    assert found["optimizer-clip-main-grad 0 0"] == {"layernorm-grads-all-reduce 0 0"}
+    waited_for = waits(ops, graph_of(ops))
+    assert waited_for["forward-compute 0 0"] == set()
+    assert waited_for["optimizer-clip-main-grad 0 0"] == {"layernorm-grads-all-reduce 0 0"}
     assert what_if(prepare(ops)).M_S is None
 
 
@@ -123,11 +123,14 @@ def test_overlapped_gradients() -> None:
         ("separate-grads-all-reduce", 0, 3.7, 4.0),
         *ALONE[7:],
     ]
-    found = waits(built(overlapped, DP), graph_of(built(overlapped, DP)))
-    assert found["grads-reduce-scatter 0 0"] == {"params-all-gather 0 0", "backward-compute 0 0"}
-    assert found["layernorm-grads-all-reduce 0 0"] == {"gc 0 0", "grads-reduce-scatter 0 0"}
-    assert found["separate-grads-all-reduce 0 0"] == {"layernorm-grads-all-reduce 0 0"}
-    assert found["optimizer-clip-main-grad 0 0"] == {"separate-grads-all-reduce 0 0"}
+    waited_for = waits(built(overlapped, DP), graph_of(built(overlapped, DP)))
+    assert waited_for["grads-reduce-scatter 0 0"] == {
+        "params-all-gather 0 0",
+        "backward-compute 0 0",
+    }
+    assert waited_for["layernorm-grads-all-reduce 0 0"] == {"gc 0 0", "grads-reduce-scatter 0 0"}
+    assert waited_for["separate-grads-all-reduce 0 0"] == {"layernorm-grads-all-reduce 0 0"}
+    assert waited_for["optimizer-clip-main-grad 0 0"] == {"separate-grads-all-reduce 0 0"}
 
 
 def test_the_gather_of_a_chunk_is_waited_for_by_its_first_forward() -> None:
@@ -138,9 +141,9 @@ def test_the_gather_of_a_chunk_is_waited_for_by_its_first_forward() -> None:
         ("forward-compute", 0, 1.0, 2.0),
         *ALONE[2:],
     ]
-    found = waits(built(ops, DP, {1: 1, 3: 1}), graph_of(built(ops, DP, {1: 1, 3: 1})))
-    assert found["forward-compute 0 0"] == {"params-all-gather 0 0"}
-    assert found["forward-compute 0 1"] == {"params-all-gather 0 1", "forward-compute 0 0"}
+    waited_for = waits(built(ops, DP, {1: 1, 3: 1}), graph_of(built(ops, DP, {1: 1, 3: 1})))
+    assert waited_for["forward-compute 0 0"] == {"params-all-gather 0 0"}
+    assert waited_for["forward-compute 0 1"] == {"params-all-gather 0 1", "forward-compute 0 0"}
 
 
 def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
@@ -155,15 +158,15 @@ def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
         ("backward-compute", 0, 7.3, 9.3),
     ]
     ops = built([*PIPELINE[:8], *more, *((t, s, a + 4, b + 4) for t, s, a, b in PIPELINE[8:])])
-    found = waits(ops, graph_of(ops))
-    assert found["backward-recv 0 0"] == {"forward-compute 0 0"}
-    assert found["backward-recv 0 1"] == {"backward-recv 0 0", "backward-compute 0 0"}
-    assert found["forward-recv 1 1"] == {"forward-recv 1 0", "forward-compute 1 0"}
-    assert found["forward-compute 1 1"] == {"forward-recv 1 1", "backward-compute 1 0"}
+    waited_for = waits(ops, graph_of(ops))
+    assert waited_for["backward-recv 0 0"] == {"forward-compute 0 0"}
+    assert waited_for["backward-recv 0 1"] == {"backward-recv 0 0", "backward-compute 0 0"}
+    assert waited_for["forward-recv 1 1"] == {"forward-recv 1 0", "forward-compute 1 0"}
+    assert waited_for["forward-compute 1 1"] == {"forward-recv 1 1", "backward-compute 1 0"}
 
 
 @pytest.mark.parametrize(
-    ("ops", "says"),
+    ("ops", "message"),
     [
         ([op for op in PIPELINE if op[0] != "forward-recv"], "they are no pairs"),
         ([op for op in PIPELINE if op[:2] != ("optimizer", 1)], "stage 1 has no optimizer"),
@@ -183,6 +186,6 @@ def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
         ),
     ],
 )
-def test_no_graph_is_one_sentence(ops: list[Op], says: str) -> None:
-    with pytest.raises(NotAnswerable, match=says):
+def test_no_graph_is_one_sentence(ops: list[Op], message: str) -> None:
+    with pytest.raises(NotAnswerable, match=message):
         graph_of(built(ops))

@@ -113,7 +113,7 @@ def test_a_healthy_job_of_several_ranks_a_cell(seed: int, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("fixed", [(3,), (0, 1), (2, 3), (1, 2)])
 def test_m_w_leaves_what_the_other_members_take(fixed: tuple[int, ...]) -> None:
-    """A cell whose ranks are all ideal takes what is ideal; else its slowest other rank tells."""
+    """A cell whose ranks are all ideal takes what is ideal; else its slowest other rank decides."""
     table, _ = recorded_operations(pa.Table.from_pylist(two_cells()), Sizes(2, 1))
     prepared = prepare(dense(table, Sizes(2, 1)))
     own_OSDT, ideal_O = prepared.own_OSDT, prepared.ideal_O

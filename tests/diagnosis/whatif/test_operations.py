@@ -101,7 +101,7 @@ def test_the_order_comes_from_a_step_that_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "says"),
+    ("rows", "message"),
     [
         ([], "there are no operations in any step"),
         ([r for r in job() if (r["dp"], r["stage"]) != (1, 0)], "first stage 0 of dp rank 1"),
@@ -116,8 +116,8 @@ def test_the_order_comes_from_a_step_that_is_kept() -> None:
         ([r | {"seq": i} for i, r in enumerate(job((1,)))], "no common graph"),
     ],
 )
-def test_what_cannot_be_replayed_is_one_sentence(rows: list[dict[str, Any]], says: str) -> None:
-    with pytest.raises(NotAnswerable, match=says):
+def test_what_cannot_be_replayed_is_one_sentence(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(NotAnswerable, match=message):
         solved(rows)
 
 

@@ -127,7 +127,9 @@ def test_names_lead_nowhere(tmp_path: Path, runs: Path) -> None:
     assert not Path("/canary").exists()
 
 
-def test_links_devices_and_sparse_files_are_told_not_followed(tmp_path: Path, runs: Path) -> None:
+def test_links_devices_and_sparse_files_are_reported_not_followed(
+    tmp_path: Path, runs: Path
+) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(trace(7))
     path = tarred(
@@ -146,8 +148,8 @@ def test_links_devices_and_sparse_files_are_told_not_followed(tmp_path: Path, ru
         archive.writestr("rank-1.json", trace(1))
     run = Imported(path, tmp_path / "b.zip", into=runs)
     assert set(run.ranks) == {0, 1}
-    told = [problem.rpartition("/")[2] for problem in run.problems]
-    assert told == [
+    problems = [problem.rpartition("/")[2] for problem in run.problems]
+    assert problems == [
         "soft: is a link inside an archive, left out",
         "hard: is a link inside an archive, left out",
         "fifo: is no plain file inside an archive, left out",
@@ -236,7 +238,7 @@ def test_a_header_that_claims_gigabytes(tmp_path: Path, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["header", "end"])
-def test_a_tar_damaged_in_the_middle_says_so(tmp_path: Path, runs: Path, place: str) -> None:
+def test_a_tar_damaged_in_the_middle_is_a_problem(tmp_path: Path, runs: Path, place: str) -> None:
     names = ["rank-0.json", "rank-1.json", "rank-2.json"]
     path = tarred(
         tmp_path / "a.tar", *[(info_of(name), trace(rank)) for rank, name in enumerate(names)]

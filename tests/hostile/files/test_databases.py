@@ -44,7 +44,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_what_only_looks_like_a_table_is_not_asked(tmp_path: Path, runs: Path, name: str) -> None:
+def test_what_only_looks_like_a_table_is_not_queried(tmp_path: Path, runs: Path, name: str) -> None:
     path = made(tmp_path / "a.sqlite", VIEWS[name], "CREATE TABLE StringIds (id, value)")
     begin = time.process_time()
     with pytest.raises(UserError, match=r"holds no GPU work|is a SQLite database"):

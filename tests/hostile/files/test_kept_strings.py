@@ -114,7 +114,7 @@ def test_unknown_paths_share_one_label(app: ASGIApp) -> None:
     assert not [label for label in labels if label.startswith("_dash-") and label[6:].isdecimal()]
 
 
-def test_scripts_asked_for_under_many_names_do_not_crowd_out_the_others() -> None:
+def test_scripts_requested_under_many_names_do_not_crowd_out_the_others() -> None:
     requested: list[str] = []
 
     async def pages(scope: object, _receive: object, send: Callable[..., object]) -> None:

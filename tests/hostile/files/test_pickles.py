@@ -101,7 +101,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_damage_is_said_and_nothing_else_raised(name: str) -> None:
+def test_damage_is_reported_and_nothing_else_raised(name: str) -> None:
     with pytest.raises(CutShort, match="cut off or damaged at byte"):
         loads(CUT[name])
 
@@ -220,7 +220,7 @@ def test_what_torch_writes_is_built_in_c() -> None:
 
 
 def test_what_the_check_lets_through_holds_plain_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Built in C or by the machine, a damaged pickle gives the same, or its damage is said."""
+    """Built in C or by the machine, a damaged pickle gives the same, or its damage is reported."""
     honest = pickle.dumps(_honest(), 2)[:3000]
     small = pickle.dumps({"a": [1, ("x",), None], 5: {"b": 2.5}}, 2)
     rng = random.Random(11)

@@ -96,7 +96,7 @@ def content_or_refusal(folder: Path) -> None:
     Indexer(folder)
 
 
-def test_a_server_says_so_and_shows_nothing_of_it(mine: Path, secret: Path) -> None:
+def test_a_server_reports_the_link_and_shows_nothing_of_it(mine: Path, secret: Path) -> None:
     linked(mine / "compacted", secret / "segments")
     hub = Hub(mine.parent)
     try:
@@ -111,7 +111,7 @@ def test_a_server_says_so_and_shows_nothing_of_it(mine: Path, secret: Path) -> N
 def test_a_file_that_is_a_link_is_set_aside(
     name: str, again: bool, mine: Path, secret: Path
 ) -> None:
-    """`again`: the index is made anew, as for a run that has just come."""
+    """`again`: the index is rebuilt, as for a run that has just come."""
     (mine / name).mkdir(exist_ok=True)
     of_secret = next((secret / "segments").glob("steps-*.parquet"))
     (mine / name / "steps-0000-00000-000099.parquet").symlink_to(of_secret)
@@ -133,16 +133,16 @@ def test_a_file_that_a_link_has_replaced_is_not_read(mine: Path, secret: Path) -
             list(table_batches(run, "steps", Window()))
 
 
-def test_files_of_ranks_and_layouts_that_are_links_are_told(mine: Path, secret: Path) -> None:
+def test_files_of_ranks_and_layouts_that_are_links_are_reported(mine: Path, secret: Path) -> None:
     (rank,) = (mine / "ranks").iterdir()
     linked(rank, next((secret / "ranks").iterdir()))
     (secret / "layout.json").write_text("{}")
     linked(mine / "layout.json", secret / "layout.json")
     with open_run(mine) as run:
         assert run.ranks == []
-        told = " ".join(run.problems)
-    assert f"{rank.name} cannot be read: it is a link" in told
-    assert "layout.json cannot be read: it is a link" in told
+        problems = " ".join(run.problems)
+    assert f"{rank.name} cannot be read: it is a link" in problems
+    assert "layout.json cannot be read: it is a link" in problems
 
 
 def test_a_run_file_that_is_a_link_makes_no_run(mine: Path, secret: Path) -> None:
@@ -178,7 +178,7 @@ def its_empty_files(index: Path, other: Path) -> None:
 @pytest.mark.parametrize(
     "part", [index_itself, its_database, its_snapshots, its_lock, its_empty_files]
 )
-def test_an_index_with_links_is_made_anew_elsewhere(
+def test_an_index_with_links_is_rebuilt_elsewhere(
     part: Callable[[Path, Path], None], mine: Path, secret: Path, tmp_path: Path
 ) -> None:
     before = contents(secret)

@@ -83,28 +83,28 @@ _READABLE: set[bytes] = set()
 
 
 def digest(run: Path) -> bytes:
-    """Of the files of a run but what says when it was imported, and from where."""
-    found = hashlib.blake2b()
+    """Of the files of a run but those that record when and from where it was imported."""
+    digest_of_all = hashlib.blake2b()
     for path in sorted([*run.glob("segments/*"), *run.glob("ranks/*")]):
-        found.update(path.name.encode() + path.read_bytes())
-    return found.digest()
+        digest_of_all.update(path.name.encode() + path.read_bytes())
+    return digest_of_all.digest()
 
 
 def ends_well(path: Path, content: bytes, runs: Path) -> None:
     path.write_bytes(content)
     begin_s = time.process_time()
-    said: list[str] = []
+    messages: list[str] = []
     try:
         run = Imported(path, into=runs)
-        said = [*run.problems, *run.guesses]
+        messages = [*run.problems, *run.guesses]
         if (files := digest(run.folder)) not in _READABLE:
             with open_run(run.folder) as opened:  # what was written can be read
-                said += opened.problems
+                messages += opened.problems
             _READABLE.add(files)
     except UserError as error:
-        said = [str(error)]
-    assert all(text.isprintable() for text in said)
-    assert not [text for text in said if "reader failed" in text or "set aside" in text]
+        messages = [str(error)]
+    assert all(text.isprintable() for text in messages)
+    assert not [text for text in messages if "reader failed" in text or "set aside" in text]
     assert time.process_time() - begin_s < MOST_S
 
 

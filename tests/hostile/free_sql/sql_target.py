@@ -25,13 +25,13 @@ LAYERS = ("tree", "connection", "kernel")
 
 @dataclass(frozen=True)
 class Limits:
-    """What the target says one statement may take."""
+    """What one statement may take."""
 
     seconds: float
     memory_bytes: int
     """Of the process that computes."""
     answer_bytes: int
-    """By which the process that asked may grow."""
+    """By which the asking process may grow."""
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def test_what_is_no_query_gets_a_sentence(whole_site: Site, text: str) -> None:
     assert found == []
 
 
-def test_answers_do_not_tell_whether_a_file_exists(whole_site: Site) -> None:
+def test_answers_do_not_reveal_whether_a_file_exists(whole_site: Site) -> None:
     messages = set()
     for path in ("@OUT@/secret.csv", "@OUT@/nobody.csv", "@HOME@", "@HOME@/nobody"):
         reply, _ = attacked(whole_site, f"from read_csv('{path}')")
@@ -198,9 +198,9 @@ def test_the_command_line_writes_nothing_either(
     for text in (WRITES["a CSV in place of a data file"], WRITES["a table by DELETE"]):
         code = main(["query", str(stage.run), stage.concrete(text)])
         printed = capsys.readouterr()
-        found = whole_site.changed_state()
-        if found:
+        violations = whole_site.changed_state()
+        if violations:
             whole_site.restore()
         assert code == 2
-        assert found == []
+        assert violations == []
         assert SECRETS["outside"] not in printed.out + printed.err

@@ -51,8 +51,8 @@ class Worker:
         ready, _, _ = select.select([process.stdout], [], [], self.limit_s)
         line = process.stdout.readline() if ready else ""
         if line:
-            found: dict[str, Any] = json.loads(line)
-            return found
+            content: dict[str, Any] = json.loads(line)
+            return content
         if ready:
             status = process.wait()
             end = "escape" if status == ESCAPED else f"crash (status {status})"
@@ -132,7 +132,7 @@ class Report:
 
 
 def campaign(per_format: int, seed: int, folder: Path, only: str = "") -> Report:
-    """Import so many mutated files of each format; files that end wrongly stay in `folder`."""
+    """Import this many mutated files of each format; files that end wrongly stay in `folder`."""
     from tests.hostile.fuzz.seeds import seeds
 
     rng = random.Random(seed)
@@ -166,8 +166,8 @@ def _one(one: Worker, name: str, path: Path, report: Report, folder: Path) -> No
     tally.num_runs += end == "run"
     tally.num_refused += end == "refused"
     for failure in result["failures"]:
-        said = failure.partition(_READER_FAILED)[2] or failure
-        report.failures[f"{name} {said[:60]}"].append(failure)
+        reason = failure.partition(_READER_FAILED)[2] or failure
+        report.failures[f"{name} {reason[:60]}"].append(failure)
     if end not in ("run", "refused"):
         kept = folder / f"{path.parent.name}-{path.name}"
         kept.write_bytes(path.read_bytes())

@@ -49,14 +49,14 @@ class PoolReport:
             f"seed {self.seed}; {LIMIT_S} s allowed for each"
         )
         yield ", ".join(f"{name} {number:,}" for name, number in sorted(self.num_files.items()))
-        yield f"problems told: {self.num_problems:,}"
+        yield f"problems reported: {self.num_problems:,}"
         yield f"crashes, hangs, escapes and other wrong ends: {len(self.wrong)}"
         yield from (f"WRONG: {text}" for text in self.wrong)
 
 
 @contextmanager
 def guarded(folder: Path, limit_s: int = LIMIT_S) -> Iterator[None]:
-    """Read by guarded processes, also small files by several, with so many seconds for each."""
+    """Read by guarded processes, also small files by several, with this many seconds for each."""
     command = [sys.executable, "-m", "tests.hostile.fuzz.guarded_worker", str(folder)]
     path = os.pathsep.join([str(REPO), *sys.path])
     bounds = {
@@ -75,7 +75,7 @@ def guarded(folder: Path, limit_s: int = LIMIT_S) -> Iterator[None]:
 
 
 def problems_of(files: Sequence[Path], folder: Path) -> list[str]:
-    """All that an import of these files says is wrong; `folder` is used and removed again."""
+    """All problems that an import of these files reports; `folder` is used and removed again."""
     found, run = (folder / name for name in ("reading", "run"))
     for place in (found, run):
         place.mkdir(parents=True)
@@ -85,7 +85,7 @@ def problems_of(files: Sequence[Path], folder: Path) -> list[str]:
     except UserError as error:
         if _MIXED in str(error) and len(files) > 1:
             shutil.rmtree(folder)
-            return [said for file in files for said in problems_of([file], folder)]
+            return [problem for file in files for problem in problems_of([file], folder)]
         return [str(error)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -99,15 +99,15 @@ def judge(files: Sequence[Path], folder: Path, report: PoolReport) -> None:
         report.wrong.append(f"{files[0].parent}: {type(error).__name__}: {error}"[:300])
         return
     report.num_problems += len(problems)
-    for said in problems:
-        if _LOST.search(said):
-            report.wrong.append(said)
-        elif not said.isprintable():
+    for problem in problems:
+        if _LOST.search(problem):
+            report.wrong.append(problem)
+        elif not problem.isprintable():
             report.wrong.append(f"{files[0].parent}: a problem that is no sentence")
 
 
 def campaign(per_format: int, seed: int, folder: Path, only: str = "") -> PoolReport:
-    """Import so many mutated files of each format; batches that end wrongly stay in `folder`."""
+    """Import this many mutated files of each format; batches that end wrongly stay in `folder`."""
     from tests.hostile.fuzz.seeds import seeds
 
     rng = random.Random(seed)

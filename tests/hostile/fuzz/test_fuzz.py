@@ -62,10 +62,10 @@ def test_what_is_planted_is_caught_by_the_processes_of_an_import(
     report = PoolReport(0)
     with guarded(tmp_path, limit_s=2):
         judge(files, tmp_path / "import", report)
-    said = {"crash": "signal 6", "hang": "stopped after 2 s", "escape": f"status {ESCAPED}"}
+    reasons = {"crash": "signal 6", "hang": "stopped after 2 s", "escape": f"status {ESCAPED}"}
     [wrong] = report.wrong
     assert wrong.startswith(f"{files[1]}: ")
-    assert said[plant] in wrong
+    assert reasons[plant] in wrong
     assert report.num_problems == 1
     assert not list(tmp_path.parent.rglob("escaped"))
 

@@ -41,7 +41,7 @@ FORBIDDEN = (
 )
 PLANTS = {"crash": b"PLANTED crash", "hang": b"PLANTED hang", "escape": b"PLANTED escape"}
 _OWN_CLASSES = ("ingest.", "trace_hooks.", "array", "numpy", "collections", "pathlib", "builtins")
-_LONGEST_TOLD = 200
+_LONGEST_NAMED = 200
 
 
 def guard(folder: Path) -> None:
@@ -65,7 +65,7 @@ def guard(folder: Path) -> None:
             in_place = bool(places) and all(place.startswith(inside) for place in places)
             outside = not (event.startswith(("os.", "shutil.")) and in_place)
         if outside:
-            sys.stderr.write(f"escape: {event} {str(args[:1])[:_LONGEST_TOLD]}\n")
+            sys.stderr.write(f"escape: {event} {str(args[:1])[:_LONGEST_NAMED]}\n")
             sys.stderr.flush()
             os._exit(ESCAPED)
 
@@ -77,7 +77,7 @@ class _Refused(Exception):
 
 
 def _imported(path: Path, run: Path) -> tuple[bool, list[str]]:
-    """Read a file and write the run: whether a reader knew it, and the problems told."""
+    """Read a file and write the run: whether a reader knew it, and its problems."""
     found = run / "reading"
     (found / "00000000").mkdir(parents=True)
     (run / "shown").mkdir()
@@ -86,21 +86,21 @@ def _imported(path: Path, run: Path) -> tuple[bool, list[str]]:
     formats = [(answer["part"], answer["format"]) for answer in answers if "part" in answer]
     chosen = format_of(formats)
     _obeyed({"put_together": str(found), "format": chosen, "run": str(run)})
-    told = Findings.from_json(json.loads((found / FINDINGS).read_text("utf-8")))
-    if told.ranks:
-        RunWriter(run, told).publish("fuzz", chosen, [])
-    elif not told.problems:
+    findings = Findings.from_json(json.loads((found / FINDINGS).read_text("utf-8")))
+    if findings.ranks:
+        RunWriter(run, findings).publish("fuzz", chosen, [])
+    elif not findings.problems:
         raise ValueError("neither a rank nor a problem")
-    return any(own for _, own in formats), told.problems
+    return any(own for _, own in formats), findings.problems
 
 
 def _obeyed(order: dict[str, Any]) -> list[dict[str, Any]]:
     answers = io.StringIO()
     Worker(answers).obey(order)
-    told = [json.loads(line) for line in answers.getvalue().splitlines()]
-    if "refused" in told[-1]:
-        raise _Refused(told[-1]["refused"])
-    return told
+    messages = [json.loads(line) for line in answers.getvalue().splitlines()]
+    if "refused" in messages[-1]:
+        raise _Refused(messages[-1]["refused"])
+    return messages
 
 
 def _result(path: Path, run: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def import_all() -> None:
 
 
 def main(folder: Path) -> None:
-    """Import the files named on stdin, beside each; one result line each on stdout."""
+    """Import the files named on stdin, next to each; one result line each on stdout."""
     import_all()
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)

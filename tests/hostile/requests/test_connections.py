@@ -120,11 +120,11 @@ def dripped(connection: socket.socket, piece: bytes) -> float:
 def test_requests_that_never_end_have_10_seconds_and_slow_uploads_have_as_long_as_they_come(
     server: Flooded, opened: ExitStack
 ) -> None:
-    told = f"Host: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n"
-    whole = f"GET /api/runs HTTP/1.1\r\n{told}\r\n".encode()
+    headers = f"Host: 127.0.0.1\r\nAuthorization: Bearer {SECRET}\r\n"
+    whole = f"GET /api/runs HTTP/1.1\r\n{headers}\r\n".encode()
     stranger = b"POST /api/uploads HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999\r\n\r\n"
     body = json.dumps({"files": [{"name": "a.json", "size": 1}]}).encode()
-    upload = f"POST /api/uploads HTTP/1.1\r\n{told}Tus-Resumable: 1.0.0\r\n"
+    upload = f"POST /api/uploads HTTP/1.1\r\n{headers}Tus-Resumable: 1.0.0\r\n"
     upload += f"Content-Length: {len(body)}\r\n\r\n"
     firsts = {"silent": b"", "head": HALF, "second head": whole, "body": stranger}
     lines = {name: server.half_open(opened, 1, first)[0] for name, first in firsts.items()}

@@ -23,7 +23,7 @@ from trace_hooks.recording.commands import Live
 FORGED = "full\nINFO trainer: loss 0.0\x1b[2J\u202e"
 LONGEST_LINE = 600
 MOST_LINES = 12
-"""Over all that a server says in the seconds of a test."""
+"""Over all messages of a server in the seconds of a test."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ class Saying:
             self._does(line, self.num_lines)
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
@@ -78,8 +78,8 @@ def test_a_close_reason_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixtu
         line.close(4400, f"{number} {FORGED}")
 
     served_badly(close)
-    require_harmless(told(caplog))
-    assert r"\nINFO trainer: loss 0.0\x1b[2J\u202e" in "".join(told(caplog))
+    require_harmless(logged(caplog))
+    assert r"\nINFO trainer: loss 0.0\x1b[2J\u202e" in "".join(logged(caplog))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_message_of_any_kind_forges_and_fills_nothing(
             except ConnectionClosed:
                 break
         time.sleep(0.3)
-    lines = told(caplog)
+    lines = logged(caplog)
     assert len(lines) <= MOST_LINES, lines
     assert all(len(line) <= LONGEST_LINE for line in lines)
     assert all(line.isprintable() for line in lines), lines
@@ -127,7 +127,7 @@ def test_what_is_no_message_at_all_is_one_warning(caplog: pytest.LogCaptureFixtu
         line.recv()
 
     served_badly(babble)
-    require_harmless(told(caplog))
+    require_harmless(logged(caplog))
     assert guard.account.errors == {}  # a server's fault is no hook's
 
 
@@ -141,7 +141,7 @@ def test_a_flood_of_messages_is_left(caplog: pytest.LogCaptureFixture) -> None:
             line.send(command)
 
     served_badly(flood, num_lines=3)
-    require_harmless(told(caplog))
+    require_harmless(logged(caplog))
 
 
 def test_the_library_below_logs_nothing_of_the_server(caplog: pytest.LogCaptureFixture) -> None:

@@ -55,7 +55,7 @@ def _main() -> int:
         layers,
         with_limits="kernel" in layers,
         most=given.most,
-        tell=lambda line: print(line, flush=True),
+        show=lambda line: print(line, flush=True),
     )
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -66,8 +66,8 @@ def _main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         print("\n".join(lines(campaign.report, given.seed, given.layers)), flush=True)
-    found = campaign.report.violations
-    counted = found.total() if given.layers == "all" else found["write"]
+    violations = campaign.report.violations
+    counted = violations.total() if given.layers == "all" else violations["write"]
     return 1 if counted or campaign.report.refused else 0
 
 

@@ -19,7 +19,7 @@ _BATCH = 40
 MOST_SHOWN = 40
 """Statements shown of each kind of violation; all are counted."""
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 @dataclass
@@ -44,10 +44,10 @@ class Report:
     @property
     def summary(self) -> str:
         """The last line."""
-        found = self.violations
+        violations = self.violations
         return (
-            f"{self.num_statements} statements: {found['write']} writes, "
-            f"{found['read']} reads outside, {found['limit']} limits passed, "
+            f"{self.num_statements} statements: {violations['write']} writes, "
+            f"{violations['read']} reads outside, {violations['limit']} limits passed, "
             f"{len(self.refused)} honest statements refused"
         )
 
@@ -62,7 +62,7 @@ class Campaign:
         layers: frozenset[str],
         with_limits: bool = True,
         most: int = 10**9,
-        tell: Tell = print,
+        show: Show = print,
     ) -> None:
         """`most`: stop after this many violations."""
         self.folder = folder
@@ -72,7 +72,7 @@ class Campaign:
         self._seed = seed
         self._statements = Statements(seed, with_limits)
         self._most = most
-        self._tell = tell
+        self._show = show
         self._lock = threading.Lock()
 
     def run(self, num: int, num_workers: int, every: float = 10.0) -> Report:
@@ -100,7 +100,7 @@ class Campaign:
                 return
             if time.monotonic() - reported_s >= every:
                 reported_s = time.monotonic()
-                self._tell(f"{reported_s - begun_s:5.0f} s of {num}: {self.report.summary}")
+                self._show(f"{reported_s - begun_s:5.0f} s of {num}: {self.report.summary}")
 
     def _work(self, worker: int, numbers: range) -> None:
         token = f"rankscope-canary-{self._seed}-{worker}"
@@ -141,7 +141,7 @@ class Campaign:
             self._find(site, since)
 
     def _one(self, site: Site, statement: Statement) -> list[Violation]:
-        reply, found = site.run(statement.text, statement.tells_settings)
+        reply, found = site.run(statement.text, statement.lists_settings)
         with self._lock:
             report = self.report
             report.num_statements += 1
@@ -164,11 +164,11 @@ class Campaign:
             if self.stop.is_set():
                 return
             site.run(statement.text)
-            found = site.changed_state()
-            if found:
+            violations = site.changed_state()
+            if violations:
                 culprits += 1
-                self._count_late(statement, found)
-                self._violated(site, statement, found)
+                self._count_late(statement, violations)
+                self._violated(site, statement, violations)
                 site.restore()
         if not culprits:
             first, last = batch[0], batch[-1]
@@ -177,36 +177,36 @@ class Campaign:
             self._show(last, last.text, late)
         site.restore()
 
-    def _count_late(self, statement: Statement, found: list[Violation]) -> None:
+    def _count_late(self, statement: Statement, violations: list[Violation]) -> None:
         with self._lock:
-            kinds = {violation.kind for violation in found}
+            kinds = {violation.kind for violation in violations}
             self.report.count(statement.stratum, kinds)
             self.report.violations.update(kinds)
 
-    def _violated(self, site: Site, statement: Statement, found: list[Violation]) -> None:
+    def _violated(self, site: Site, statement: Statement, violations: list[Violation]) -> None:
         """Show the simplest stage of the statement that has the same effect."""
-        kinds = {violation.kind for violation in found}
+        kinds = {violation.kind for violation in violations}
         with self._lock:
             too_many = self.report.violations[min(kinds)] > MOST_SHOWN
         if too_many:
             return
         for stage in () if kinds == {"limit"} else statement.stages[:-1]:
             site.restore()
-            _, again = site.run(stage, statement.tells_settings)
+            _, again = site.run(stage, statement.lists_settings)
             again += site.changed_state()
             if kinds <= {violation.kind for violation in again}:
                 self._show(statement, stage, again)
                 return
-        self._show(statement, statement.text, found)
+        self._show(statement, statement.text, violations)
 
-    def _show(self, statement: Statement, text: str, found: list[Violation]) -> None:
-        kinds = "+".join(sorted({violation.kind for violation in found}))
-        detail = "; ".join(dict.fromkeys(violation.detail for violation in found))[:240]
+    def _show(self, statement: Statement, text: str, violations: list[Violation]) -> None:
+        kinds = "+".join(sorted({violation.kind for violation in violations}))
+        detail = "; ".join(dict.fromkeys(violation.detail for violation in violations))[:240]
         short = text if len(text) < 500 else f"{text[:300]} ... ({len(text)} characters)"
         line = f"{kinds.upper()} {statement.number} [{statement.stratum}] {short!r}: {detail}"
         with self._lock:
             self.report.shown.append(line)
-        self._tell(line)
+        self._show(line)
 
 
 def unanswered(site: Site, one: Listed) -> str:

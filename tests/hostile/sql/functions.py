@@ -134,7 +134,7 @@ class Calls:
         return values
 
     def _value(self, name: str, type_: str, rng: random.Random) -> str:
-        """SQL of a value of the type; of a path where the name of the parameter says so."""
+        """SQL of a value of the type; of a path where the name of the parameter indicates one."""
         nested = _NESTED.match(type_)
         if nested:
             items = [self._value(name, nested[1], rng) for _ in range(rng.randint(1, 3))]

@@ -53,16 +53,16 @@ class Leaks:
 
     def found(self, statement: str, outcome: Outcome) -> list[str]:
         """What the outcome gives away, one word for each; [] nothing."""
-        asked = statement.encode(errors="replace")
+        own_text = statement.encode(errors="replace")
         seen: dict[str, None] = {}
         settings: set[bytes] = set()
         for part in _parts(outcome):
             for match in self._secrets.finditer(part):
                 seen[f"secret {match[0].decode()}"] = None
             for match in self._machine.finditer(part):
-                if match[0] not in asked:
+                if match[0] not in own_text:
                     seen[f"machine {match[0].decode()}"] = None
-            settings |= {name for name in self._settings.findall(part) if name not in asked}
+            settings |= {name for name in self._settings.findall(part) if name not in own_text}
         if outcome.kind == "rows" and len(settings) >= _LEAST_SETTINGS:
             seen["settings"] = None
         return list(seen)

@@ -1,4 +1,4 @@
-"""The process under attack, seen from outside: asked, measured, and killed where it must be."""
+"""The process under attack, seen from outside: queried, measured, and killed where it must be."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reply:
 
 
 class Process:
-    """A worker over one stage, started when it is first asked and again when it was lost."""
+    """A worker over one stage, started at the first query and again when it was lost."""
 
     def __init__(self, stage: Stage, layers: frozenset[str]) -> None:
         self.stage = stage
@@ -60,7 +60,7 @@ class Process:
         except (EOFError, OSError):
             status = process.wait()
             self.kill()
-            return Reply("lost", passed=f"the process that was asked ended with status {status}")
+            return Reply("lost", passed=f"the queried process ended with status {status}")
         return Reply(kind, message, num_rows, tuple(leaks), has_values, digest)
 
     def _watched(self, process: subprocess.Popen[bytes]) -> str:
@@ -72,7 +72,7 @@ class Process:
                 return f"still computes after {taken_s:.1f} s"
             own, others = _resident(process.pid)
             if own - self._baseline > self.limits.answer_bytes:
-                return f"the process that was asked grew by {(own - self._baseline) >> 20} MiB"
+                return f"the queried process grew by {(own - self._baseline) >> 20} MiB"
             if others > self.limits.memory_bytes * 1.25 + self._baseline:
                 return f"a process holds {others >> 20} MiB"
         return ""

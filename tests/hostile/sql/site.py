@@ -60,39 +60,41 @@ class Site:
     def run(self, text: str, is_secret: bool = False) -> tuple[Reply, list[Violation]]:
         """Execute a statement and look at what can be seen at once; `is_secret`: any value is."""
         reply = self.process.ask(self.stage.concrete(text))
-        found = [Violation("read", leak) for leak in reply.leaks]
+        violations = [Violation("read", leak) for leak in reply.leaks]
         if is_secret and reply.has_values:
-            found.append(Violation("read", "value of a setting"))
+            violations.append(Violation("read", "value of a setting"))
         if reply.passed:
-            found.append(Violation("limit", reply.passed))
+            violations.append(Violation("limit", reply.passed))
         assert self._opens is not None
-        found += [Violation("read", f"opened {self._short(path)}") for path in self._opens.since()]
+        violations += [
+            Violation("read", f"opened {self._short(path)}") for path in self._opens.since()
+        ]
         files = watch.files([self.stage.folder])
         if files != self._files:
             changed = watch.differences(self._files, files)
-            found.append(Violation("write", self._short("; ".join(changed[:4]))))
+            violations.append(Violation("write", self._short("; ".join(changed[:4]))))
         self._opens.since()  # our own look at the folders
         with suppress(BlockingIOError):
             self._listener.accept()[0].close()
-            found.append(Violation("read", "a connection to the network"))
+            violations.append(Violation("read", "a connection to the network"))
         if reply.kind == "lost":
             self.begin()
-        return reply, found
+        return reply, violations
 
     def changed_state(self) -> list[Violation]:
         """What takes longer to see: tables, settings, contents, files elsewhere."""
         after = self._answers(list(self._state))
-        found = [
+        violations = [
             Violation("write", f"another answer later: {' '.join(text.split())[:80]}")
             for text, digest in self._state.items()
             if after.get(text) != digest
         ]
-        found += [Violation("write", f"made {path}") for path in self._elsewhere()]
+        violations += [Violation("write", f"made {path}") for path in self._elsewhere()]
         if watch.content_hash([self.stage.folder]) != self._hash:
-            found.append(Violation("write", "content of files"))
+            violations.append(Violation("write", "content of files"))
         assert self._opens is not None
         self._opens.since()
-        return found
+        return violations
 
     def restore(self) -> None:
         """Everything as it was at first, with a new process."""

@@ -60,7 +60,7 @@ class Statement:
         return self.stratum == "honest"
 
     @property
-    def tells_settings(self) -> bool:
+    def lists_settings(self) -> bool:
         """Whether any value that it answers is a setting."""
         return self.stratum == "settings" and "current_setting" in self.stages[0]
 

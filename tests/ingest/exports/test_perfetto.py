@@ -211,9 +211,9 @@ def test_a_process_is_a_rank_with_its_coordinates(tmp_path: Path) -> None:
     exported(tmp_path / "run", tmp_path / "out.json", Window())
     trace = json.loads((tmp_path / "out.json").read_text())
     assert trace["otherData"]["rankscope"]["t0_ns"] == T0
-    told = {(e["pid"], e["name"]): e["args"] for e in trace["traceEvents"] if e["ph"] == "M"}
-    assert told[1, "process_name"] == {"name": "rank 1 tp1"}
-    assert told[1, "process_sort_index"] == {"sort_index": 1}
+    metadata = {(e["pid"], e["name"]): e["args"] for e in trace["traceEvents"] if e["ph"] == "M"}
+    assert metadata[1, "process_name"] == {"name": "rank 1 tp1"}
+    assert metadata[1, "process_sort_index"] == {"sort_index": 1}
 
 
 def test_aligned_times_are_shown_and_every_nanosecond_is(tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def test_csv_keeps_every_value(tmp_path: Path) -> None:
         write_csv(run, "spans", Window(), tmp_path / "a.csv")
         expected = [{k: str(v) for k, v in row.items()} for row in spans(run, "rank, ts_ns, name")]
     with (tmp_path / "a.csv").open(newline="", encoding="utf-8") as file:
-        found = [{k: row[k] for k in ("rank", "ts_ns", "name")} for row in csv.DictReader(file)]
+        rows = [{k: row[k] for k in ("rank", "ts_ns", "name")} for row in csv.DictReader(file)]
     key = str
-    assert sorted(found, key=key) == sorted(expected, key=key)
+    assert sorted(rows, key=key) == sorted(expected, key=key)
 
 
 def test_csv_has_the_numbers_of_frames_in_base64(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.runs_builder import T0, US, two_rank_run
         (Window(t=(91 * US, 99 * US)), {0: [90], 1: [90]}),
     ],
 )
-def test_a_window_is_what_was_asked_for(
+def test_a_window_is_what_was_requested(
     window: Window, begins_us: dict[int, list[int]], tmp_path: Path
 ) -> None:
     two_rank_run(tmp_path / "run", num_steps=2)
@@ -52,7 +52,7 @@ def test_a_window_of_time_is_on_the_aligned_clock_in_tables_too(tmp_path: Path) 
     assert [event["pid"] for event in whole(tmp_path / "a.json")] == [1]
 
 
-def test_a_window_without_spans_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_window_without_spans_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "run")
     with open_run(tmp_path / "run") as run, pytest.raises(UserError, match="no spans there"):
         write_perfetto(run, Window(steps=(50, 60)), tmp_path / "out.json")

@@ -63,7 +63,7 @@ def test_a_select_passes(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("WITH x AS (COPY (SELECT 1) TO 'x') SELECT 1", "COPY is not possible"),
         ("WITH x AS (DELETE FROM spans RETURNING *) FROM x", "DELETE is not possible"),
@@ -103,8 +103,8 @@ def test_a_select_passes(text: str) -> None:
         ("SELEC 1", "syntax error"),
     ],
 )
-def test_everything_else_is_refused(text: str, says: str) -> None:
-    with pytest.raises(UserError, match=says.replace("(", r"\(")) as caught:
+def test_everything_else_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message.replace("(", r"\(")) as caught:
         check(text)
     assert "\n" not in str(caught.value)
 

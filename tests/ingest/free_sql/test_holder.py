@@ -72,18 +72,18 @@ def hanging(run: Run) -> Iterator[int]:
         os.kill(pid, signal.SIGCONT)
 
 
-def asked(run: Run, limit_s: float | None = None, stop: Stop | None = None) -> int:
+def num_rows(run: Run, limit_s: float | None = None, stop: Stop | None = None) -> int:
     with run.sql_reading("FROM steps", limit_s, stop) as rows:
         return rows.read_all().num_rows
 
 
 def test_the_time_limit_covers_the_wait_for_a_process(run: Run) -> None:
     with ThreadPoolExecutor(3) as threads, hanging(run):
-        waiting = [threads.submit(asked, run, 1.0) for _ in range(3)]
+        waiting = [threads.submit(num_rows, run, 1.0) for _ in range(3)]
         for one in waiting:
             with pytest.raises(Interrupted, match=r"took longer than 1\.0 s"):
                 one.result(SOON_S)
-    assert asked(run) == 6
+    assert num_rows(run) == 6
 
 
 def test_a_stop_ends_the_wait_for_a_process_and_no_other_statement(run: Run) -> None:
@@ -91,12 +91,12 @@ def test_a_stop_ends_the_wait_for_a_process_and_no_other_statement(run: Run) -> 
     with run.sql_reading("SELECT range FROM range(50000000)") as rows:
         rows.read_next_batch()
         with ThreadPoolExecutor(1) as threads, hanging(run):
-            waiting = threads.submit(asked, run, None, stop)
+            waiting = threads.submit(num_rows, run, None, stop)
             time.sleep(0.3)
             stop()
             with pytest.raises(Interrupted, match="was interrupted"):
                 waiting.result(SOON_S)
-        assert asked(run) == 6
+        assert num_rows(run) == 6
         assert sum(batch.num_rows for batch in rows) > 40_000_000
 
 
@@ -105,7 +105,7 @@ def test_a_run_is_closed_while_a_statement_waits_for_a_process(run: Run) -> None
     with ThreadPoolExecutor(2) as threads:
         pid = holder_of(run)
         os.kill(pid, signal.SIGSTOP)
-        waiting: Future[int] = threads.submit(asked, run)
+        waiting: Future[int] = threads.submit(num_rows, run)
         time.sleep(0.3)
         threads.submit(run.close).add_done_callback(lambda _: closed.set())
         assert closed.wait(SOON_S)
@@ -151,9 +151,9 @@ def test_a_failed_fork_costs_no_statement_that_is_under_way(run: Run) -> None:
     holder = holder_of(run)
     ready_process(run, holder)
     with no_descriptor_left(holder):
-        assert asked(run) == 6  # in the process that waited; no other can be forked
+        assert num_rows(run) == 6  # in the process that waited; no other can be forked
         with pytest.raises(UserError, match="no process can be started for the query"):
-            asked(run)
+            num_rows(run)
         assert holder_of(run) == holder
-    assert asked(run) == 6
+    assert num_rows(run) == 6
     assert holder_of(run) == holder

@@ -34,7 +34,7 @@ def num_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_the_machine_has_what_it_is_said_to_have() -> None:
+def test_no_layer_but_landlock_is_missing() -> None:
     assert kernel.missing_layers() == ([] if kernel.landlock_version() else ["Landlock"])
 
 
@@ -52,7 +52,7 @@ def test_a_statement_has_a_process_of_its_own_that_ends_with_it(run: Run) -> Non
     until_gone(held + list(statements))
 
 
-def asked(run: Run, text: str, session: str | None) -> int:
+def num_rows(run: Run, text: str, session: str | None) -> int:
     """Number of rows of an answer to a session."""
     with run.sql_reading(text, session=session) as rows:
         return rows.read_all().num_rows
@@ -67,7 +67,7 @@ def test_cheap_statements_of_one_session_share_a_process_and_others_never(run: R
         seen: set[int] = set(processes(run))
         before = len(seen)
         for session in sessions:
-            assert asked(run, "FROM steps", session) == 6
+            assert num_rows(run, "FROM steps", session) == 6
             time.sleep(0.2)
             seen |= set(processes(run))
         return len(seen) - before
@@ -83,15 +83,15 @@ def test_cheap_statements_of_one_session_share_a_process_and_others_never(run: R
 def test_after_a_statement_that_failed_the_session_gets_another_process(
     run: Run, text: str
 ) -> None:
-    assert asked(run, "FROM steps", "a") == 6
+    assert num_rows(run, "FROM steps", "a") == 6
     with pytest.raises(UserError):
-        asked(run, text, "a")
-    assert asked(run, "FROM steps", "a") == 6
+        num_rows(run, text, "a")
+    assert num_rows(run, "FROM steps", "a") == 6
 
 
 def test_a_process_that_died_while_it_waited_costs_nothing(run: Run) -> None:
     for _ in range(3):
-        assert asked(run, "FROM steps", "a") == 6
+        assert num_rows(run, "FROM steps", "a") == 6
         for pid in processes(run):
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
@@ -101,7 +101,7 @@ def test_rows_that_nobody_reads_to_the_end_are_no_part_of_the_next_answer(run: R
     for _ in range(3):
         with run.sql_reading("SELECT range AS n FROM range(1000000000)", session="a") as rows:
             rows.read_next_batch()
-        assert asked(run, "FROM steps", "a") == 6
+        assert num_rows(run, "FROM steps", "a") == 6
 
 
 def test_killed_processes_cost_one_statement_a_sentence_at_most(run: Run) -> None:
@@ -153,8 +153,8 @@ def test_statements_see_the_newest_snapshot(tmp_path: Path) -> None:
 
 def test_many_at_once_get_their_own_answers(run: Run) -> None:
     with ThreadPoolExecutor(8) as threads:
-        asked = [threads.submit(run.sql, f"SELECT {number} AS n") for number in range(40)]
-    assert [one.result().to_pylist() for one in asked] == [[{"n": n}] for n in range(40)]
+        answers = [threads.submit(run.sql, f"SELECT {number} AS n") for number in range(40)]
+    assert [answer.result().to_pylist() for answer in answers] == [[{"n": n}] for n in range(40)]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ HOSTILE_RANKS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A run with every hostile rank's file, and segments that are none."""
+    """A run with every hostile rank's file, and invalid segments."""
     builder = two_rank_run(tmp_path_factory.mktemp("hostile") / "run", num_steps=1)
     ranks, segments = builder.folder / "ranks", builder.folder / "segments"
     good = json.loads((ranks / "0000-00000.json").read_text())

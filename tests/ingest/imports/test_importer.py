@@ -46,15 +46,15 @@ def test_every_format_has_a_reader_of_its_name() -> None:
     assert tuple(reader.FORMAT.name for reader in readers()) == FORMATS
 
 
-def test_a_run_tells_where_it_is_from(tmp_path: Path, runs: Path) -> None:
+def test_a_run_records_where_it_is_from(tmp_path: Path, runs: Path) -> None:
     path = _file(tmp_path, TRACE)
     folder = import_paths([path], runs)
     info = json.loads((folder / "run.json").read_text())
     assert folder.parent == runs
     digest = hashlib.blake2b(TRACE.encode()).digest()
     assert folder.name == info["run"] == f"rank-0-{content_hash([digest])}"
-    told = f"{path} ({len(TRACE)} bytes, blake2b {digest.hex()[:16]})"
-    assert info["provenance"][0] == told
+    source = f"{path} ({len(TRACE)} bytes, blake2b {digest.hex()[:16]})"
+    assert info["provenance"][0] == source
     assert info["source"] == "kineto"
 
 
@@ -263,11 +263,11 @@ def test_a_reader_that_fails_costs_one_file(
     folder = import_paths(sorted(tmp_path.glob("in-*")), runs)
     assert len(list((folder / "ranks").iterdir())) == 2
     problems = json.loads((folder / "run.json").read_text())["problems"]
-    said = f"failed on it ({type(error).__name__}"
+    problem = f"failed on it ({type(error).__name__}"
     if isinstance(error, MemoryError):
-        said = "needed more than 4,096 MiB of memory (RANKSCOPE_MAX_READER_MIB)"
-    assert f"{tmp_path}/in-b: the boom reader {said}" in problems[0]
-    assert f"{tmp_path}/in-d: the search for its reader {said}" in problems[1]
+        problem = "needed more than 4,096 MiB of memory (RANKSCOPE_MAX_READER_MIB)"
+    assert f"{tmp_path}/in-b: the boom reader {problem}" in problems[0]
+    assert f"{tmp_path}/in-d: the search for its reader {problem}" in problems[1]
     assert len(problems) == 2 + at_the_end
     assert all(problem.isprintable() for problem in problems)
 
@@ -322,10 +322,10 @@ def test_ranks_no_job_has_are_refused(
     assert "rank 9000000 of -1 is beyond RANKSCOPE_MAX_RANKS=131072" in info["problems"][0]
 
 
-@pytest.mark.parametrize(("text", "says"), [("many", "is no whole number"), ("0", "1 or more")])
-def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch, text: str, says: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [("many", "is no whole number"), ("0", "1 or more")])
+def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     monkeypatch.setenv("RANKSCOPE_MAX_RANKS", "7")
     assert limits.__wrapped__().max_ranks == 7
     monkeypatch.setenv("RANKSCOPE_MAX_FILES", text)
-    with pytest.raises(UserError, match=f"RANKSCOPE_MAX_FILES.*{says}"):
+    with pytest.raises(UserError, match=f"RANKSCOPE_MAX_FILES.*{message}"):
         limits.__wrapped__()

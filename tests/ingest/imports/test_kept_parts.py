@@ -37,7 +37,7 @@ def test_parts_come_in_the_order_of_files_and_members(tmp_path: Path) -> None:
     assert names == [f"0000000{file}/{number}" for file in (0, 1) for number in (0, 1, 2)]
 
 
-def test_a_part_that_a_killed_process_left_unfinished_is_none(tmp_path: Path) -> None:
+def test_a_part_that_a_killed_process_left_unfinished_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     with KeptParts(tmp_path / "0") as kept:
         kept.keep(part("whole"), 0)
@@ -90,10 +90,10 @@ def test_an_archive_of_very_many_members(
 ) -> None:
     """Seconds, as benchmarks.many_members shows; here that the work per member stays the same."""
     monkeypatch.delenv("RANKSCOPE_READ_HERE", raising=False)
-    asked, num_files = [], []
+    members, num_files = [], []
 
     def counted(found: object) -> str:
-        asked.append(1)
+        members.append(1)
         return format_of(found)  # type: ignore[arg-type]
 
     together = pool.Pool.put_together
@@ -105,10 +105,10 @@ def test_an_archive_of_very_many_members(
     monkeypatch.setattr(pool, "format_of", counted)
     monkeypatch.setattr(pool.Pool, "put_together", looked_at)
     run = import_paths([archive(tmp_path / name, content)], tmp_path / "runs")
-    told = json.loads((run / "run.json").read_text())["problems"]
-    assert told[0].endswith("0.json is an empty file, left out" if not content else "left out")
-    assert len(told) == 1001  # and how many more
-    assert len(asked) <= 4  # not once for each member
+    problems = json.loads((run / "run.json").read_text())["problems"]
+    assert problems[0].endswith("0.json is an empty file, left out" if not content else "left out")
+    assert len(problems) == 1001  # and how many more
+    assert len(members) <= 4  # not once for each member
     assert num_files[0] < 20
 
 

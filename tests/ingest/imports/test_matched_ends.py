@@ -35,16 +35,16 @@ def rows(run: Run, **values: int) -> list[dict[str, Any]]:
 
 def test_instances_that_nobody_leaves_early(tmp_path: Path) -> None:
     with open_run(built(tmp_path / "run").folder) as run:
-        found = rows(run)
-    assert [(row["group_id"], row["instance"], row["rank"]) for row in found] == [
+        selected = rows(run)
+    assert [(row["group_id"], row["instance"], row["rank"]) for row in selected] == [
         (7, 0, 0),
         (7, 0, 1),
         (7, 0, 2),
         (9, 1, 0),
         (9, 1, 1),
     ]
-    assert [row["end_ns"] for row in found[:3]] == [T0 + us * US for us in (50, 51, 52)]
-    assert [row["spent_ns"] for row in found] == [40 * US, 40 * US, 40 * US, 10 * US, 10 * US]
+    assert [row["end_ns"] for row in selected[:3]] == [T0 + us * US for us in (50, 51, 52)]
+    assert [row["spent_ns"] for row in selected] == [40 * US, 40 * US, 40 * US, 10 * US, 10 * US]
 
 
 def test_enough_of_the_members_and_no_fewer(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ WORKER = Path(__file__).with_name("planted_worker.py")
 
 @pytest.fixture(autouse=True)
 def _in_processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Small files, too, are read by several processes, which may be told to go wrong."""
+    """Small files, too, are read by several processes, which may be made to go wrong."""
     monkeypatch.delenv(HERE_VARIABLE)
     monkeypatch.setattr(pool, "_BYTES_PER_PROCESS", 1)
     monkeypatch.setattr(pool, "num_cores", lambda: 2)
@@ -53,9 +53,9 @@ def _planted(folder: Path, *whats: str) -> Path:
     return folder
 
 
-def _told(run: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((run / "run.json").read_text())
-    return told
+def _run_info(run: Path) -> dict[str, Any]:
+    info: dict[str, Any] = json.loads((run / "run.json").read_text())
+    return info
 
 
 def _ranks(run: Path) -> list[int]:
@@ -63,20 +63,20 @@ def _ranks(run: Path) -> list[int]:
 
 
 def _children() -> set[int]:
-    found = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    return {int(pid) for text in found for pid in text.split()}
+    texts = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    return {int(pid) for text in texts for pid in text.split()}
 
 
 def _content(run: Path) -> dict[str, Any]:
     """All a run holds but when it was imported."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for path in sorted(run.rglob("*")):
         if path.suffix == ".json":
-            found[path.name] = json.loads(path.read_text())
+            content[path.name] = json.loads(path.read_text())
         elif path.suffix == ".parquet":
-            found[path.name] = pq.read_table(path)
-    found["run.json"]["provenance"].pop()
-    return found
+            content[path.name] = pq.read_table(path)
+    content["run.json"]["provenance"].pop()
+    return content
 
 
 def _all_formats(folder: Path) -> dict[str, Path]:
@@ -120,7 +120,7 @@ def test_processes_find_the_same_in_real_traces(
 
 
 @pytest.mark.parametrize(
-    ("what", "says"),
+    ("what", "message"),
     [
         ("crash", "the reader ended with signal 6 (SIGABRT)"),
         ("leave", "the reader ended with status 5"),
@@ -131,7 +131,7 @@ def test_processes_find_the_same_in_real_traces(
     ],
 )
 def test_what_a_reader_does_costs_its_own_file(
-    what: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if what in ("hang", "spin"):
         _limited(monkeypatch, "RANKSCOPE_MAX_FILE_SECONDS", 3)
@@ -141,8 +141,8 @@ def test_what_a_reader_does_costs_its_own_file(
     before = _children()
     run = import_paths([folder], tmp_path / "runs")
     assert _ranks(run) == [0, 2, 3]
-    (problem,) = _told(run)["problems"]
-    assert problem.startswith(f"{folder}/1.txt: {says}")
+    (problem,) = _run_info(run)["problems"]
+    assert problem.startswith(f"{folder}/1.txt: {message}")
     assert len(list((run / "segments").iterdir())) == 3
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [run.name]
     assert _children() == before
@@ -152,7 +152,7 @@ def test_one_bad_file_of_128_costs_one(tmp_path: Path) -> None:
     whats = ["crash" if rank == 64 else "fine" for rank in range(128)]
     run = import_paths([_planted(tmp_path / "in", *whats)], tmp_path / "runs")
     assert _ranks(run) == [rank for rank in range(128) if rank != 64]
-    assert len(_told(run)["problems"]) == 1
+    assert len(_run_info(run)["problems"]) == 1
 
 
 def _archive(folder: Path, *whats: str) -> Path:
@@ -165,7 +165,7 @@ def _archive(folder: Path, *whats: str) -> Path:
 def test_of_an_archive_one_bad_file_costs_one(tmp_path: Path) -> None:
     archive = _archive(tmp_path, "fine", "crash", "fine", "fine")
     run = import_paths([archive], tmp_path / "runs")
-    (problem,) = _told(run)["problems"]
+    (problem,) = _run_info(run)["problems"]
     assert _ranks(run) == [0, 2, 3]
     assert problem == f"{archive}/job/1.txt: the reader ended with signal 6 (SIGABRT)"
 
@@ -176,7 +176,7 @@ def test_an_archive_that_ends_one_process_after_the_other_is_given_up(
     monkeypatch.setattr(pool, "num_cores", lambda: 1)
     archive = _archive(tmp_path, "fine", *["crash"] * 7, "fine")
     run = import_paths([archive], tmp_path / "runs")
-    problems = _told(run)["problems"]
+    problems = _run_info(run)["problems"]
     assert _ranks(run) == [0]
     assert len(problems) == 3
     assert problems[-1] == (
@@ -188,7 +188,7 @@ def test_an_archive_that_ends_one_process_after_the_other_is_given_up(
 def test_the_members_of_one_archive_are_read_at_once(tmp_path: Path) -> None:
     archive = _archive(tmp_path, "meet", "meet", "fine")
     run = import_paths([archive], tmp_path / "runs")
-    assert _told(run)["problems"] == []
+    assert _run_info(run)["problems"] == []
     assert _ranks(run) == [0, 1, 2]
 
 
@@ -207,7 +207,7 @@ def test_what_was_read_is_not_lost_with_the_process_that_shows_it(
                 tar.add(tmp_path / f"{number}.txt", f"{number}.txt")
     run = import_paths(given, tmp_path / "runs")
     assert _ranks(run) == [2, 777]
-    assert _told(run)["problems"] == []
+    assert _run_info(run)["problems"] == []
 
 
 def test_nothing_but_bad_files_is_one_sentence(tmp_path: Path) -> None:
@@ -232,7 +232,9 @@ def test_formats_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
         import_paths([folder], tmp_path / "runs")
 
 
-def test_no_process_to_read_with_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_start_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = [sys.executable, "-c", "raise SystemExit('it is broken')"]
     monkeypatch.setattr(pool, "worker_command", lambda: command)
     with pytest.raises(UserError, match=r"could be started: it is broken$"):
@@ -257,7 +259,7 @@ def test_cancelling_ends_processes_at_once(tmp_path: Path, error: type[BaseExcep
     assert list((tmp_path / "runs").iterdir()) == []
 
 
-def test_progress_tells_bytes_and_files(tmp_path: Path) -> None:
+def test_progress_counts_bytes_and_files(tmp_path: Path) -> None:
     folder = _planted(tmp_path / "in", *["fine"] * 5)
     total = sum(path.stat().st_size for path in folder.iterdir())
     seen: list[tuple[int, int]] = []

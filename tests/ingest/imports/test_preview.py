@@ -40,28 +40,28 @@ def job(folder: Path, ranks: range = range(NUM_RANKS)) -> Path:
                 ("cpu_op", "aten::mm", 1000.0 * step + 10 * rank, 100.0),
             )
         ]
-        told = {
+        trace = {
             "schemaVersion": 1,
             "traceEvents": events,
             "baseTimeNanoseconds": 10**18,
             "distributedInfo": {"rank": rank, "world_size": NUM_RANKS, "backend": "gloo"},
         }
-        (folder / f"{number}.json").write_text(json.dumps(told))
+        (folder / f"{number}.json").write_text(json.dumps(trace))
     return folder
 
 
 def seen_while_reading(
     files: Path, runs: Path, look: Callable[[Path], None]
 ) -> tuple[Path | None, list[str]]:
-    """Import, and call `look` with what is shown first; the run, and what on_shown was told."""
-    told: list[str] = []
+    """Import, and call `look` with what is shown first; the run, and what on_shown was given."""
+    names: list[str] = []
 
     def on_shown(run: str) -> None:
-        told.append(run)
+        names.append(run)
         [folder] = shown_runs(runs)
         look(folder)
 
-    return import_paths([files], runs, on_shown=on_shown), told
+    return import_paths([files], runs, on_shown=on_shown), names
 
 
 def test_what_is_read_is_a_run_without_clocks(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_what_is_read_is_a_run_without_clocks(tmp_path: Path) -> None:
             errors = run.ask("clock_error").to_pylist()
             assert {row["method"] for row in errors} == {None}
 
-    folder, told = seen_while_reading(job(tmp_path / "job"), tmp_path / "runs", look)
+    folder, names = seen_while_reading(job(tmp_path / "job"), tmp_path / "runs", look)
     assert folder is not None
-    assert told == [folder.name]
+    assert names == [folder.name]
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [folder.name]
     with open_run(folder) as run:
         assert run.state == "finished"
@@ -121,10 +121,10 @@ def test_times_count_from_the_same_moment_before_and_after(
     files = job(tmp_path / "job")
     for number in range(NUM_RANKS):
         path = files / f"{number}.json"
-        told = json.loads(path.read_text())
-        for event in told["traceEvents"]:
+        trace = json.loads(path.read_text())
+        for event in trace["traceEvents"]:
             event["ts"] += 10**6 * (NUM_RANKS - number)
-        path.write_text(json.dumps(told) + " " * 1000 * number)
+        path.write_text(json.dumps(trace) + " " * 1000 * number)
     (files / "readme.txt").write_text("a night's run")
     seen: list[int] = []
 
@@ -139,14 +139,14 @@ def test_times_count_from_the_same_moment_before_and_after(
         assert run.ask("run_summary").to_pylist()[0]["started_ns"] < seen[0]
 
 
-def test_where_the_file_that_told_it_is_left_out_times_count_from_the_earliest(
+def test_where_the_file_with_the_start_is_left_out_times_count_from_the_earliest(
     tmp_path: Path,
 ) -> None:
     """Of two days in one folder the second one is left out, whatever its size."""
     files = job(tmp_path / "job", range(1))
-    told = json.loads((files / "0.json").read_text())
-    told["baseTimeNanoseconds"] += 86_400 * 10**9
-    (files / "1.json").write_text(json.dumps(told))
+    trace = json.loads((files / "0.json").read_text())
+    trace["baseTimeNanoseconds"] += 86_400 * 10**9
+    (files / "1.json").write_text(json.dumps(trace))
     (files / "0.json").write_text((files / "0.json").read_text() + " " * 100)
     folder, _ = seen_while_reading(files, tmp_path / "runs", lambda _: None)
     assert folder is not None
@@ -186,9 +186,9 @@ def test_without_links_nothing_is_shown(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         command = [sys.executable, "-P", str(worker)]
         patch.setattr(pool, "worker_command", lambda: command)
-        told: list[str] = []
-        folder = import_paths([job(tmp_path / "job")], tmp_path / "runs", on_shown=told.append)
-    assert told == []
+        shown: list[str] = []
+        folder = import_paths([job(tmp_path / "job")], tmp_path / "runs", on_shown=shown.append)
+    assert shown == []
     assert len(list((folder / "ranks").iterdir())) == NUM_RANKS
 
 

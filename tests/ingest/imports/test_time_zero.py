@@ -5,7 +5,7 @@ from __future__ import annotations
 from ingest.imports.time_zero import Starts
 
 
-def test_the_smallest_file_that_tells_a_start_says_it() -> None:
+def test_the_smallest_file_with_a_start_decides() -> None:
     starts = Starts([30, 10, 20, 20])
     assert starts.turns == [1, 3, 2, 0]
     starts.note(0, 0, 5)
@@ -36,7 +36,7 @@ def test_a_member_that_ended_its_process_holds_nothing_up() -> None:
     assert starts.first_ns == 0
 
 
-def test_where_nothing_tells_it_there_is_none() -> None:
+def test_without_a_start_in_any_file_there_is_none() -> None:
     starts = Starts([10, 10])
     starts.end(0)
     starts.note(1, 0, None)

@@ -63,8 +63,8 @@ def test_unused_it_ends_with_the_block() -> None:
 
 def _children() -> set[int]:
     """Processes of this one; tests before may have left some that serve them all."""
-    found = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-    return {int(pid) for pid in " ".join(found).split()}
+    texts = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
+    return {int(pid) for pid in " ".join(texts).split()}
 
 
 def test_the_verb_reads_with_it_alone(

@@ -27,7 +27,7 @@ def eager(monkeypatch):
 
 
 def grow(builder, number):
-    """One more segment of two ranks, each span told apart by its begin."""
+    """One more segment of two ranks, each span with a begin of its own."""
     for rank in range(2):
         for i in range(3):
             builder.span(rank, number, "forward", number * 100 + i, number * 100 + i + 1)
@@ -96,7 +96,7 @@ def test_inputs_stay_for_the_grace_period_and_are_not_read(tmp_path, eager):
         assert spans(run) == truth(4)
 
 
-def test_without_an_index_inputs_beside_their_merged_file_are_not_counted_twice(tmp_path, eager):
+def test_without_an_index_inputs_next_to_their_merged_file_are_not_counted_twice(tmp_path, eager):
     builder = RunBuilder(tmp_path / "run", 2)
     with Indexer(builder.folder) as indexer:  # no grace has passed: everything is still there
         for number in range(NUM_ROUNDS):
@@ -330,5 +330,5 @@ def test_files_of_many_bytes_are_merged_no_further(tmp_path, monkeypatch):
     with open_run(builder.folder) as run:
         files = [row for row in usable_files(run) if row["table_name"] == "frames"]
         assert sorted(row["num_rows"] for row in files) == [2, 2, 2, 2]
-        found = run.sql("SELECT step FROM frames ORDER BY step", with_content=True)
-        assert found.to_pydict() == {"step": list(range(8))}
+        table = run.sql("SELECT step FROM frames ORDER BY step", with_content=True)
+        assert table.to_pydict() == {"step": list(range(8))}

@@ -57,6 +57,6 @@ def test_a_damaged_one_is_made_again(tmp_path: Path) -> None:
     database.close()
 
 
-def test_where_it_cannot_be_written_one_sentence_says_so(tmp_path: Path) -> None:
+def test_where_it_cannot_be_written_the_error_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"):
         IndexDatabase(tmp_path / "run", tmp_path / "missing")

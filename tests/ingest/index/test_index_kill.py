@@ -21,7 +21,7 @@ NUM_RANKS = 2
 
 
 def write_segments(builder: RunBuilder, stop: threading.Event) -> int:
-    """Publish segments until told to stop; returns the number of steps written."""
+    """Publish segments until `stop` is set; returns the number of steps written."""
     number = 0
     while not stop.is_set():
         for rank in range(NUM_RANKS):

@@ -55,9 +55,9 @@ def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
     for step, rank in order:
         add_step(whole, step, rank)
     whole.publish()
-    found = rollups(pieces.folder)
-    assert found == rollups(whole.folder)
-    assert len(found["step_rollup"]) == 6
+    in_pieces = rollups(pieces.folder)
+    assert in_pieces == rollups(whole.folder)
+    assert len(in_pieces["step_rollup"]) == 6
 
 
 def test_a_pass_without_news_publishes_nothing(tmp_path):
@@ -145,7 +145,7 @@ def test_a_damaged_index_is_built_again(tmp_path):
     assert rollups(builder.folder) == before
 
 
-def test_the_manifest_opens_only_what_is_asked_for(tmp_path):
+def test_the_manifest_opens_only_what_is_requested(tmp_path):
     builder = RunBuilder(tmp_path / "run", 2)
     for step in range(4):
         for rank in range(2):
@@ -191,7 +191,7 @@ def test_an_empty_segment_is_fine(tmp_path):
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
 
 
-def test_the_database_is_opened_anew_at_times_and_nothing_is_lost(tmp_path, monkeypatch):
+def test_the_database_is_reopened_at_times_and_nothing_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
     builder = RunBuilder(tmp_path / "run", 1)
     with Indexer(builder.folder) as indexer:

@@ -23,7 +23,7 @@ AGES = (40, 20, 1)
 
 
 def content_run(folder: Path) -> RunBuilder:
-    """A run with three files of frames, each with one frame, whose bytes tell its age."""
+    """A run with three files of frames, each with one frame, whose bytes are its age."""
     run = two_rank_run(folder)
     for days in AGES:
         run.add(
@@ -63,7 +63,7 @@ def test_too_old_or_too_much_goes_and_readers_get_time(
         indexer.refresh()
     assert len(content_files(folder)) == len(ages)
     assert others <= set((folder / "segments").iterdir())
-    with open_run(folder) as run:  # an index that is made anew does not know what went
+    with open_run(folder) as run:  # a rebuilt index does not know what was deleted
         assert kept(run) == ages
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == spans
 
@@ -120,7 +120,7 @@ def test_what_is_no_bound_is_refused_with_a_sentence(
             assert "give an age such as 30d" in capsys.readouterr().err
 
 
-def test_the_verb_deletes_what_it_was_asked_to(
+def test_the_verb_deletes_what_is_older_than_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = content_run(tmp_path / "run").folder

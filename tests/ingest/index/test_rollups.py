@@ -28,8 +28,10 @@ def run(tmp_path):
 
 def test_two_ranks_and_a_late_one(tmp_path):
     two_rank_run(tmp_path / "run")
-    found = cells(tmp_path / "run")
-    assert us(found[0, 1], "window", "compute", "comm", "exposed_comm", "data_wait", "covered") == [
+    by_cell = cells(tmp_path / "run")
+    assert us(
+        by_cell[0, 1], "window", "compute", "comm", "exposed_comm", "data_wait", "covered"
+    ) == [
         100,
         60,
         30,
@@ -38,11 +40,11 @@ def test_two_ranks_and_a_late_one(tmp_path):
         100,
     ]
     # rank 0 waits 20 of its 30 us for rank 1, then data moves for 10
-    assert us(found[0, 1], "bubble", "bubble_late", "bubble_other") == [20, 20, 0]
-    assert us(found[1, 1], "compute", "bubble") == [80, 0]
-    assert found[0, 1]["num_spans"] == 5
+    assert us(by_cell[0, 1], "bubble", "bubble_late", "bubble_other") == [20, 20, 0]
+    assert us(by_cell[1, 1], "compute", "bubble") == [80, 0]
+    assert by_cell[0, 1]["num_spans"] == 5
     # forward 30 us CPU of which its communication 1, backward 38, optimizer 9
-    assert found[0, 1]["compute_cpu_ns"] == 30_000 - 1_000 + 38_000 + 9_000
+    assert by_cell[0, 1]["compute_cpu_ns"] == 30_000 - 1_000 + 38_000 + 9_000
 
 
 def test_communication_inside_compute_is_communication(run):
@@ -66,7 +68,7 @@ def test_cpu_time_no_file_can_mean_is_unknown(run):
     assert (kind["self_cpu_ns"], step["compute_cpu_ns"]) == (None, None)
 
 
-def test_compute_nested_in_compute_counts_once_and_recompute_is_told_apart(run):
+def test_compute_nested_in_compute_counts_once_and_recompute_is_separate(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "backward", 0, 80)
     run.span(0, 0, "forward", 10, 30, depth=1, recompute=True)
@@ -99,14 +101,14 @@ def test_a_span_over_a_border_is_divided_there(run):
     run.step(0, 2, 200, 300)
     run.span(0, 0, "checkpoint", 50, 250, track="saver")
     run.publish()
-    found = cells(run.folder)
-    assert [us(found[0, s], "other")[0] for s in range(3)] == [50, 100, 50]
+    by_cell = cells(run.folder)
+    assert [us(by_cell[0, s], "other")[0] for s in range(3)] == [50, 100, 50]
     # the window of step 1 begins where step 0 ended
-    assert us(found[0, 1], "window") == [100]
-    assert [found[0, s]["num_spans"] for s in range(3)] == [1, 0, 0]
+    assert us(by_cell[0, 1], "window") == [100]
+    assert [by_cell[0, s]["num_spans"] for s in range(3)] == [1, 0, 0]
 
 
-def test_gaps_are_never_covered_and_modes_are_told_apart(run):
+def test_gaps_are_never_covered_and_modes_are_separate(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "forward", 0, 30)
     run.span(0, 0, "forward", 50, 70, mode="compiled")
@@ -144,7 +146,7 @@ def test_fetching_on_the_training_thread_is_waiting_for_data(run):
     assert us(row, "data_wait", "data_fetch", "compute", "bubble") == [25, 20, 60, 0]
 
 
-def test_fetching_beside_compute_or_communication_is_hidden(run):
+def test_fetching_during_compute_or_communication_is_hidden(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "data_fetch", 0, 100, track="loader")
     run.span(0, 0, "forward", 10, 50)
@@ -160,11 +162,11 @@ def test_an_unfinished_step_has_what_was_seen_so_far(run):
     run.span(0, 1, "forward", 120, 180)
     run.span(0, -1, "host", -50, 20)
     run.publish()
-    found = cells(run.folder)
-    assert not found[0, 1]["finished"]
-    assert us(found[0, 1], "window", "compute") == [80, 60]
+    by_cell = cells(run.folder)
+    assert not by_cell[0, 1]["finished"]
+    assert us(by_cell[0, 1], "window", "compute") == [80, 60]
     # what came before the first step ends where that begins
-    assert us(found[0, -1], "window", "other") == [50, 50]
+    assert us(by_cell[0, -1], "window", "other") == [50, 50]
 
 
 def test_a_step_finished_later_replaces_the_unfinished_one(run):
@@ -186,9 +188,9 @@ def test_steps_with_clocks_of_their_own(tmp_path):
             run.span(rank, step, "forward", 10, 60, mode="imported")
             run.span(rank, step, "pp_comm", 60, 70 + 10 * step, mode="imported")
     run.publish()
-    found = cells(run.folder)
-    assert len(found) == 6
-    assert us(found[1, 2], "window", "compute", "comm", "covered") == [100, 50, 30, 80]
+    by_cell = cells(run.folder)
+    assert len(by_cell) == 6
+    assert us(by_cell[1, 2], "window", "compute", "comm", "covered") == [100, 50, 30, 80]
 
 
 def test_no_bubble_without_aligned_clocks(tmp_path):
@@ -226,8 +228,8 @@ def test_bands_of_ranks_and_a_rank_that_is_not_the_first(tmp_path):
         builder.step(rank, 0, 0, 100)
         builder.span(rank, 0, "forward", 0, 10 + rank)
     builder.publish()
-    found = cells(builder.folder)
-    assert {key: row["compute_ns"] for key, row in found.items()} == {
+    by_cell = cells(builder.folder)
+    assert {key: row["compute_ns"] for key, row in by_cell.items()} == {
         (3, 0): 13_000,
         (69, 0): 79_000,
     }

@@ -1,4 +1,4 @@
-"""The run that most questions are asked: one rank of eight comes late in every step."""
+"""The run of most tests of saved queries: one rank of eight comes late in every step."""
 
 from __future__ import annotations
 

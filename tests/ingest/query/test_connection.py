@@ -84,7 +84,7 @@ def test_raw_views_of_an_older_snapshot_do_not_replace_those_of_a_newer_one(tmp_
 
 
 def test_switching_disturbs_nobody(tmp_path):
-    """Questions asked all the while, each sees one whole snapshot."""
+    """Queries run all the while, each sees one whole snapshot."""
     builder = RunBuilder(tmp_path / "run", 1)
     wrong, stop = [], threading.Event()
     with Indexer(builder.folder) as indexer:

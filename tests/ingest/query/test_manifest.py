@@ -1,4 +1,4 @@
-"""The manifest: what a footer says of a file, and which files a query has to open."""
+"""The manifest: what the footer of a file contains, and which files a query has to open."""
 
 from __future__ import annotations
 

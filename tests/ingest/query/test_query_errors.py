@@ -24,9 +24,9 @@ def test_a_wrong_name_has_its_position() -> None:
 
 
 def test_little_memory_has_its_remedy() -> None:
-    said = "the query needs more memory than it may use; choose fewer ranks or steps"
-    assert sentence(MemoryError()) == said
-    assert sentence(duckdb.Error("std::bad_alloc")) == said
+    remedy = "the query needs more memory than it may use; choose fewer ranks or steps"
+    assert sentence(MemoryError()) == remedy
+    assert sentence(duckdb.Error("std::bad_alloc")) == remedy
 
 
 def test_who_stopped_it_is_in_the_sentence() -> None:

@@ -1,4 +1,4 @@
-"""What holds for every ready question; what each answers is in the modules beside this one."""
+"""What holds for every saved query; what each answers is in the modules next to this one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_run_without_data_has_empty_answers(empty_run, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "says"),
+    ("name", "values", "message"),
     [
         ("nonsense", {}, "no saved query 'nonsense'; choose one of"),
         ("rank_timeline", {}, "needs rank"),
@@ -78,8 +78,8 @@ def test_a_run_without_data_has_empty_answers(empty_run, name):
         ("steps", {"colour": 1}, "takes no 'colour'; it takes attempt, step_max, step_min"),
     ],
 )
-def test_a_wrong_question_is_one_sentence(run, name, values, says):
-    with pytest.raises(UserError, match=says):
+def test_a_wrong_question_is_one_sentence(run, name, values, message):
+    with pytest.raises(UserError, match=message):
         run.ask(name, **values)
 
 
@@ -97,13 +97,13 @@ def test_values_are_never_sql(run):
         "-- Meaning.\n-- param: x\n-- column: a  b\n-- empty: never\nSELECT 1",
     ],
 )
-def test_a_header_that_says_too_little_is_refused(text):
+def test_an_incomplete_header_is_refused(text):
     with pytest.raises(ValueError, match=r"q\.sql"):
         parse_saved_query("q", text)
 
 
 def test_every_value_in_the_sql_is_declared():
-    for asked in saved_queries().values():
-        declared = {parameter.name for parameter in asked.parameters} | set(asked.reads)
-        assert asked.used <= declared | GIVEN_BY_RUN, asked.name
-        assert {parameter.name for parameter in asked.parameters} <= asked.used, asked.name
+    for query in saved_queries().values():
+        declared = {parameter.name for parameter in query.parameters} | set(query.reads)
+        assert query.used <= declared | GIVEN_BY_RUN, query.name
+        assert {parameter.name for parameter in query.parameters} <= query.used, query.name

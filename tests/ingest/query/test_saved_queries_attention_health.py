@@ -27,7 +27,7 @@ def add(run: RunBuilder, rank: int, **values: Any) -> None:
     run.add("attention_stats", rank, row.pop("step", 0), **row)
 
 
-def asked(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
+def attention_health(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
@@ -38,7 +38,7 @@ def test_replicas_give_the_greatest_logit_and_the_mean_entropy(tmp_path: Path) -
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(dp=2))
     add(run, 0, max_logit=5.0, entropy=1.0, rows=64)
     add(run, 1, max_logit=9.0, entropy=2.0, rows=32)
-    (row,) = asked(run)
+    (row,) = attention_health(run)
     assert (row["max_logit"], row["rows"], row["rank"]) == (9.0, 96, 0)
     assert row["entropy"] == pytest.approx((64 + 2 * 32) / 96)
 
@@ -48,13 +48,13 @@ def test_heads_of_tensor_parallel_ranks_stand_side_by_side(tmp_path: Path) -> No
     for rank in range(2):
         for head in (2 * rank, 2 * rank + 1):
             add(run, rank, head=head, max_logit=float(head), shard=f"tp={rank}")
-    assert [(row["head"], row["max_logit"]) for row in asked(run)] == [
+    assert [(row["head"], row["max_logit"]) for row in attention_health(run)] == [
         (0, 0.0),
         (1, 1.0),
         (2, 2.0),
         (3, 3.0),
     ]
-    assert [row["head"] for row in asked(run, head=3)] == [3]
+    assert [row["head"] for row in attention_health(run, head=3)] == [3]
 
 
 @pytest.mark.parametrize("local", [False, True])
@@ -64,8 +64,10 @@ def test_layers_are_numbered_over_all_stages(tmp_path: Path, local: bool) -> Non
         for layer in range(2):
             number = layer if local else 2 * stage + layer
             add(run, stage, layer=number, chunk=stage, entropy=float(2 * stage + layer))
-    assert {row["layer"]: row["entropy"] for row in asked(run)} == {n: float(n) for n in range(6)}
-    assert [row["layer"] for row in asked(run, layer=4)] == [4]
+    assert {row["layer"]: row["entropy"] for row in attention_health(run)} == {
+        n: float(n) for n in range(6)
+    }
+    assert [row["layer"] for row in attention_health(run, layer=4)] == [4]
 
 
 def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
@@ -73,6 +75,6 @@ def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
     add(run, 0, max_logit=None, entropy=None)
     add(run, 1, max_logit=3.0, entropy=2.0)
     add(run, 1, max_logit=None, entropy=None, head=1)
-    first, second = asked(run)
+    first, second = attention_health(run)
     assert (first["max_logit"], first["entropy"]) == (3.0, 2.0)
     assert (second["max_logit"], second["entropy"]) == (None, None)

@@ -113,7 +113,7 @@ def test_late_ranks(run):
     assert run.ask("late_ranks", axis="dp").num_rows == 1
 
 
-def test_waits_for_the_schedule_name_nobody_unless_asked(tmp_path):
+def test_waits_for_the_schedule_name_no_rank_unless_requested(tmp_path):
     """pp 2 x tp 2. Rank 3 comes late to its own stage; both of stage 1 always come last across."""
     builder = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, tp=2))
     builder.rank_files()

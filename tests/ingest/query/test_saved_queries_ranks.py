@@ -12,7 +12,7 @@ from trace_hooks.layout import ParallelLayout
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Two ranks, tp 2; rank 1 comes 20 us late to the all-reduce of every step of 100 us."""
-    with open_run(two_rank_run(tmp_path_factory.mktemp("asked") / "run").folder) as opened:
+    with open_run(two_rank_run(tmp_path_factory.mktemp("ranks") / "run").folder) as opened:
         yield opened
 
 
@@ -35,10 +35,10 @@ def cells(run, metric, **params):
     ],
 )
 def test_rank_cells(run, metric, rank_0, rank_1):
-    found = cells(run, metric)
-    assert len(found) == 6
-    assert found[0, 1] == pytest.approx(rank_0, abs=1e-6)
-    assert found[1, 1] == pytest.approx(rank_1, abs=1e-6)
+    by_cell = cells(run, metric)
+    assert len(by_cell) == 6
+    assert by_cell[0, 1] == pytest.approx(rank_0, abs=1e-6)
+    assert by_cell[1, 1] == pytest.approx(rank_1, abs=1e-6)
 
 
 def test_work_is_cpu_time_where_the_job_ran_on_cpu(run):

@@ -36,7 +36,7 @@ def add(run: RunBuilder, rank: int, values: Any, **where: Any) -> None:
     run.add("tensor_stats", rank, row.pop("step"), **row)
 
 
-def asked(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
+def tensor_health(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
@@ -58,7 +58,7 @@ def test_shards_of_different_size_and_level_make_the_whole(tmp_path: Path) -> No
     parts = RANDOM.normal(5, 1, 300), np.concatenate([RANDOM.normal(-1, 9, 100), np.zeros(50)])
     for rank, values in enumerate(parts):
         add(run, rank, values, shard=f"tp={rank}")
-    (row,) = asked(run)
+    (row,) = tensor_health(run)
     expect_whole(row, np.concatenate(parts))
     assert (row["num_parts"], row["rank"], row["nonfinite"], row["bad_rank"]) == (2, 0, 0, None)
 
@@ -69,7 +69,7 @@ def test_copies_of_one_shard_count_once_and_equal_shards_do_not(tmp_path: Path) 
     for rank in range(4):
         add(run, rank, shards[rank // 2], shard=f"dp={rank // 2}", tensor="gradient")
         add(run, rank, np.zeros(10), shard=f"dp={rank // 2}", tensor="weight", name="dead")
-    gradient, dead = asked(run)
+    gradient, dead = tensor_health(run)
     expect_whole(gradient, np.concatenate(shards))
     assert (dead["count"], dead["num_parts"], dead["zero_ratio"]) == (20, 2, 1.0)
 
@@ -79,7 +79,7 @@ def test_replicas_with_batches_of_their_own_are_parts(tmp_path: Path) -> None:
     batches = RANDOM.normal(size=(2, 40))
     for rank in range(4):  # tp ranks hold the same output
         add(run, rank, batches[rank // 2])
-    (row,) = asked(run)
+    (row,) = tensor_health(run)
     expect_whole(row, batches.ravel())
 
 
@@ -91,17 +91,17 @@ def test_layers_are_numbered_over_all_stages(tmp_path: Path, local: bool) -> Non
             number = layer if local else 2 * stage + layer
             add(run, stage, [float(2 * stage + layer)] * 3, layer=number, chunk=stage)
         add(run, stage, [9.0], layer=-1, name="norm", chunk=stage, tensor="output")
-    rows = asked(run)
+    rows = tensor_health(run)
     layers = {row["layer"]: row["mean"] for row in rows if row["layer"] >= 0}
     assert layers == {layer: float(layer) for layer in range(6)}
-    assert [row["layer"] for row in asked(run, layer=4)] == [4]
+    assert [row["layer"] for row in tensor_health(run, layer=4)] == [4]
 
 
 def test_values_that_are_not_finite_are_counted_and_name_their_rank(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(tp=2))
     add(run, 0, [1.0, 3.0], shard="tp=0")
     add(run, 1, [np.nan, np.inf], shard="tp=1")
-    (row,) = asked(run)
+    (row,) = tensor_health(run)
     assert (row["nonfinite"], row["bad_rank"], row["count"]) == (2, 1, 4)
     assert (row["mean"], row["rms"] ** 2, row["absmax"]) == (2.0, pytest.approx(5.0), 3.0)
 
@@ -114,10 +114,10 @@ def test_the_update_ratio_is_that_of_the_whole_tensor(tmp_path: Path) -> None:
         add(run, rank, weights[rank], shard=f"tp={rank}", tensor="weight")
         add(run, rank, updates[rank], shard=f"tp={rank}", tensor="update")
     for params in ({}, {"tensor": "update"}):
-        row = next(row for row in asked(run, **params) if row["tensor"] == "update")
+        row = next(row for row in tensor_health(run, **params) if row["tensor"] == "update")
         exact = np.linalg.norm(updates) / np.linalg.norm(weights)
         assert row["update_ratio"] == pytest.approx(exact, rel=1e-6)
-    (weight,) = asked(run, tensor="weight")
+    (weight,) = tensor_health(run, tensor="weight")
     assert weight["update_ratio"] is None
 
 

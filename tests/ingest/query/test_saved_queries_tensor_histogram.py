@@ -37,7 +37,7 @@ def test_parts_make_the_histogram_of_the_whole_and_copies_count_once(tmp_path: P
     assert shares(run, tensor="mlp", layer=0, module="layers.0.other") == {}
 
 
-def test_a_stage_that_counts_anew_is_numbered_on(tmp_path: Path) -> None:
+def test_a_stage_that_counts_from_zero_is_numbered_on(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
     for stage in range(2):
         for layer in range(2):
@@ -60,8 +60,8 @@ def test_tensors_there_are(tmp_path: Path) -> None:
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
-        told = {row.pop("tensor"): row for row in opened.ask("tensors_recorded").to_pylist()}
-    assert told == {
+        recorded = {row.pop("tensor"): row for row in opened.ask("tensors_recorded").to_pylist()}
+    assert recorded == {
         "gradient": {"first_step": 8, "last_step": 8, "num_steps": 1},
         "residual": {"first_step": 4, "last_step": 8, "num_steps": 2},
     }

@@ -107,7 +107,7 @@ def test_goodput(run):
     assert row["goodput_ratio"] == pytest.approx(490 / 600)
 
 
-def test_goodput_tells_rewound_steps_apart(tmp_path):
+def test_goodput_excludes_rewound_steps(tmp_path):
     builder = RunBuilder(tmp_path / "run", 1)
     for attempt, steps in enumerate([(0, 1, 2), (1, 2, 3)]):
         builder.rank_files(attempt)

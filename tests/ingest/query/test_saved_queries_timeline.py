@@ -17,7 +17,7 @@ AHEAD_US = 500
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
     """two_rank_run with rank 1 on a host of its own, whose clock is AHEAD_US behind."""
-    folder = tmp_path_factory.mktemp("asked") / "run"
+    folder = tmp_path_factory.mktemp("timeline") / "run"
     builder = two_rank_run(folder)
     builder.hosts = ["h0", "h1"]
     builder.rank_files()
@@ -31,7 +31,7 @@ def shifted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("asked") / "run"
+    folder = tmp_path_factory.mktemp("timeline") / "run"
     two_rank_run(folder)
     with open_run(folder) as opened:
         yield opened
@@ -42,17 +42,17 @@ def rows(run, name, **params):
 
 
 def test_window_spans_are_on_the_aligned_clock(shifted):
-    found = rows(shifted, "window_spans", ranks="0,1", step=0)
-    begin = {row["rank"]: row["begin_ns"] for row in found if row["kind"] == "data_wait"}
+    selected = rows(shifted, "window_spans", ranks="0,1", step=0)
+    begin = {row["rank"]: row["begin_ns"] for row in selected if row["kind"] == "data_wait"}
     assert begin == {0: T0, 1: T0 + AHEAD_US * US}
 
 
 def test_window_spans_of_a_window_are_those_that_reach_into_it(plain):
     def kinds(begin_us, end_us):
-        found = rows(
+        selected = rows(
             plain, "window_spans", ranks="0", begin_ns=T0 + begin_us * US, end_ns=T0 + end_us * US
         )
-        return sorted(row["kind"] for row in found)
+        return sorted(row["kind"] for row in selected)
 
     assert kinds(0, 10) == ["data_wait"]
     assert kinds(15, 16) == ["forward"]
@@ -73,12 +73,12 @@ def test_window_spans_of_own_clocks_narrow_the_files_only(plain):
 
 
 def test_window_waits_name_who_came_last(plain):
-    found = rows(plain, "window_waits", ranks="0,1", begin_ns=T0, end_ns=T0 + 100 * US)
-    assert [(row["rank"], row["last_rank"], row["is_crossing"]) for row in found] == [
+    selected = rows(plain, "window_waits", ranks="0,1", begin_ns=T0, end_ns=T0 + 100 * US)
+    assert [(row["rank"], row["last_rank"], row["is_crossing"]) for row in selected] == [
         (0, 1, False),
         (1, 1, False),
     ]
-    first = found[0]
+    first = selected[0]
     assert (first["begin_ns"], first["latest_ns"]) == (T0 + 20 * US, T0 + 40 * US)
     assert first["first_end_ns"] == T0 + 50 * US
 
@@ -96,8 +96,8 @@ def test_window_waits_on_another_stage_cross(tmp_path):
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
-        found = rows(opened, "window_waits", ranks="1")
-    assert [(row["src"], row["dst"], row["last_rank"], row["is_crossing"]) for row in found] == [
+        selected = rows(opened, "window_waits", ranks="1")
+    assert [(row["src"], row["dst"], row["last_rank"], row["is_crossing"]) for row in selected] == [
         (0, 1, 0, True)
     ]
 
@@ -122,10 +122,10 @@ def test_window_waits_use_the_estimate_of_the_moment(tmp_path):
         )
     run.publish()
     with open_run(run.folder) as opened:
-        found = rows(opened, "window_waits", ranks="1")
-    begin_us = [(row["begin_ns"] - T0) / US for row in found]
+        selected = rows(opened, "window_waits", ranks="1")
+    begin_us = [(row["begin_ns"] - T0) / US for row in selected]
     assert begin_us == [11, 1_002, 2_003]  # the first one holds for the time before it, too
-    assert [row["latest_ns"] for row in found] == [row["begin_ns"] for row in found]
+    assert [row["latest_ns"] for row in selected] == [row["begin_ns"] for row in selected]
 
 
 def test_window_waits_of_an_unknown_clock_have_no_verdict(tmp_path):
@@ -133,14 +133,14 @@ def test_window_waits_of_an_unknown_clock_have_no_verdict(tmp_path):
     builder.hosts = ["h0", "h1"]
     builder.rank_files()
     with open_run(builder.folder) as opened:
-        found = rows(opened, "window_waits", ranks="0,1")
-    assert [(row["latest_ns"], row["last_rank"]) for row in found] == [(None, None)] * 2
+        selected = rows(opened, "window_waits", ranks="0,1")
+    assert [(row["latest_ns"], row["last_rank"]) for row in selected] == [(None, None)] * 2
 
 
 def test_step_windows(shifted):
-    found = rows(shifted, "step_windows", ranks="1", step_min=1, step_max=1)
+    selected = rows(shifted, "step_windows", ranks="1", step_min=1, step_max=1)
     shift = T0 + AHEAD_US * US
-    assert found == [
+    assert selected == [
         {
             "rank": 1,
             "step": 1,
@@ -177,17 +177,17 @@ def test_clock_shifts(shifted):
 
 
 def test_span_search_counts_all_and_lists_the_first(plain):
-    found = rows(plain, "span_search", ranks="0,1", text="X", top=3)
-    assert len(found) == 3
-    assert {row["num_found"] for row in found} == {30}
-    assert [row["begin_ns"] for row in found] == sorted(row["begin_ns"] for row in found)
+    selected = rows(plain, "span_search", ranks="0,1", text="X", top=3)
+    assert len(selected) == 3
+    assert {row["num_found"] for row in selected} == {30}
+    assert [row["begin_ns"] for row in selected] == sorted(row["begin_ns"] for row in selected)
     assert rows(plain, "span_search", ranks="0,1", text="%") == []
 
 
 def test_step_shares_are_the_rollups_and_can_be_pooled(plain):
     def shares(pool):
-        found = rows(plain, "step_shares", ranks="0", pool=pool)
-        return {(row["step"], row["kind"]): row["time_ns"] // US for row in found}
+        selected = rows(plain, "step_shares", ranks="0", pool=pool)
+        return {(row["step"], row["kind"]): row["time_ns"] // US for row in selected}
 
     each = shares(1)
     assert each[1, "backward"] == 40

@@ -30,7 +30,7 @@ def add(run: RunBuilder, rank: int, checksum: int | None, **where: Any) -> None:
     run.add("tensor_stats", rank, row.pop("step", 0), **row)
 
 
-def asked(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
+def weight_checksums(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
     run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
@@ -41,7 +41,7 @@ def test_replicas_of_plain_weights_are_compared_within_their_tensor_index(tmp_pa
     run = RunBuilder(tmp_path / "run", 6, ParallelLayout.from_sizes(dp=3, tp=2))
     for rank in range(6):  # tp fastest: ranks 1, 3, 5 hold the other half
         add(run, rank, -7 if rank == 3 else 5 + rank % 2)
-    equal, differs = asked(run)
+    equal, differs = weight_checksums(run)
     assert (equal["place"], equal["num_ranks"], equal["num_values"]) == (0, 3, 1)
     assert equal["odd_ranks"] == []
     assert (differs["place"], differs["num_ranks"], differs["num_values"]) == (1, 3, 2)
@@ -54,7 +54,7 @@ def test_parts_that_say_which_they_are_are_copies_wherever_they_are(tmp_path: Pa
         add(run, rank, 10, shard="whole", name="norm")
         add(run, rank, 20 + rank // 2, shard=f"dp={rank // 2}", name="layers.0.attention_norm")
         add(run, rank, 30 + rank, shard=f"dp={rank // 2},tp={rank % 2}", name="layers.0.mlp")
-    found = {(row["name"], row["shard"]): row for row in asked(run)}
+    found = {(row["name"], row["shard"]): row for row in weight_checksums(run)}
     assert {key: row["num_ranks"] for key, row in found.items()} == {
         ("norm", "whole"): 4,
         ("layers.0.attention_norm", "dp=0"): 2,
@@ -67,18 +67,18 @@ def test_two_that_differ_name_nobody_and_stages_stand_apart(tmp_path: Path) -> N
     run = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, dp=2))
     for rank in range(4):
         add(run, rank, rank if rank < 2 else 9, step=3)
-    first, second = asked(run)
+    first, second = weight_checksums(run)
     assert (first["stage"], first["num_values"], first["odd_ranks"]) == (0, 2, [])
     assert (second["stage"], second["num_values"]) == (1, 1)
-    assert asked(run, step_min=4) == []
+    assert weight_checksums(run, step_min=4) == []
 
 
-def test_what_recorded_no_checksums_has_none(tmp_path: Path) -> None:
+def test_a_run_that_recorded_no_checksums_has_none(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(dp=2))
     for rank in range(2):
         add(run, rank, None)
         add(run, rank, 5, tensor="gradient")
-    assert asked(run) == []
+    assert weight_checksums(run) == []
 
 
 def test_runs_from_before_there_were_checksums_have_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot reads its run and nothing else, and says what DuckDB says of wrong SQL."""
+"""A snapshot reads its run and nothing else, and passes on DuckDB's error for wrong SQL."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_iterations_are_steps_and_pairs_are_spans(tmp_path: Path, runs: Path) -> None:
-    told = {"microbatch": 3, "model_chunk": 1}
+    labels = {"microbatch": 3, "model_chunk": 1}
     rows = [
-        *iteration(*pair("forward", 10, 60, **told), *pair("_reduce", 70, 80, data=512)),
+        *iteration(*pair("forward", 10, 60, **labels), *pair("_reduce", 70, 80, data=512)),
         *iteration(*pair("backward-warmup", 5, 50), dur_ns=400),
     ]
     write(tmp_path / "in", 0, 0, 0, rows)
-    write(tmp_path / "in", 0, 1, 0, iteration(*pair("forward", 90, 95, **told)))
+    write(tmp_path / "in", 0, 1, 0, iteration(*pair("forward", 90, 95, **labels)))
     run = Imported(tmp_path / "in", into=runs)
     assert run.info["clock"] == "per_step_relative"
     assert run.rows("steps", "rank", "step", "start_ns", "dur_ns") == [
@@ -94,7 +94,7 @@ def test_iterations_written_twice_count_once(tmp_path: Path, runs: Path) -> None
     assert "2 iterations stand in it twice; once is read" in run.problems[0]
 
 
-def test_ranks_by_coordinates_and_what_a_grid_with_gaps_tells(tmp_path: Path, runs: Path) -> None:
+def test_ranks_by_coordinates_and_a_grid_with_gaps(tmp_path: Path, runs: Path) -> None:
     rows = iteration(*pair("forward", 1, 2))
     for dp, pp, tp in ((0, 0, 0), (1, 0, 1), (1, 1, 1)):
         write(
@@ -104,11 +104,11 @@ def test_ranks_by_coordinates_and_what_a_grid_with_gaps_tells(tmp_path: Path, ru
     assert set(run.ranks) == {0, 1, 2}
     assert {info["world_size"] for info in run.ranks.values()} == {-1}
     assert any("fill no whole grid" in guess for guess in run.guesses)
-    told = tmp_path / "told"
+    known = tmp_path / "known"
     for rank in (4, 5):
         row = {"name": "x", "ph": "i", "rel_ts": 1, "g_rk": rank, "dp_rk": 0, "pp_rk": 1}
-        write(told, 0, 1, rank - 4, [*rows, row])
-    run = Imported(told, into=runs)
+        write(known, 0, 1, rank - 4, [*rows, row])
+    run = Imported(known, into=runs)
     assert set(run.ranks) == {4, 5}
     assert run.ranks[4]["layout"] is None
 

@@ -148,7 +148,7 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
     assert run.rows("groups", "ranks") == [([],)]  # 1 of 4 ranks is here
 
 
-def test_ranks_that_are_not_told(folder: Path, runs: Path) -> None:
+def test_ranks_that_no_file_names(folder: Path, runs: Path) -> None:
     write(folder, "a.log", line(1, 3))
     write(folder, "b.log", line(1, 3))
     write(folder, "c.log", line(1, 0, PAIR, 2))

@@ -78,7 +78,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_a_report_without_a_column_and_without_names_says_so(tmp_path: Path, runs: Path) -> None:
+def test_a_report_without_a_column_and_without_names(tmp_path: Path, runs: Path) -> None:
     tables = nsys_tables()
     del tables["StringIds"]
     columns, rows = tables["CUPTI_ACTIVITY_KIND_RUNTIME"]
@@ -99,7 +99,7 @@ def test_a_report_of_two_processes(tmp_path: Path, runs: Path, packed: bool) -> 
         path = path.with_suffix(".gz")
     before = sorted(tmp_path.iterdir())
     run = Imported(path, into=runs)
-    assert sorted(tmp_path.iterdir()) == [*before, runs]  # no journal, no copy beside it
+    assert sorted(tmp_path.iterdir()) == [*before, runs]  # no journal, no copy next to it
     assert run.info["source"] == "nsys"
     assert run.info["clock"] == "absolute"
     assert [(r["rank"], r["pid"], r["device"], r["host"]) for r in run.ranks.values()] == [

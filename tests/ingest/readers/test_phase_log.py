@@ -131,7 +131,7 @@ def test_a_line_longer_than_allowed_ends_the_file(
     [("p1-ext-a-loud", "compute", -222), ("p3-sw-a-loud", "data", 385)],
 )
 def test_a_real_victim(name: str, phase: str, change_ms: int, runs: Path) -> None:
-    """What the table of ../shared/traces says of rank 7, asked of the tables."""
+    """The entry about rank 7 in the table of the traces, computed from the tables."""
     folder = TRACES / "fault_injection" / name / "injected"
     imported = Imported(folder, into=runs)
     assert set(imported.ranks) == set(range(16))
@@ -140,17 +140,17 @@ def test_a_real_victim(name: str, phase: str, change_ms: int, runs: Path) -> Non
     assert "injection.log is plain text" in problem
     with open_run(imported.folder) as run:
         assert run.sql("SELECT count(DISTINCT step) AS n FROM steps").to_pylist() == [{"n": 500}]
-        found = run.sql(
+        rows = run.sql(
             "SELECT rank, median(dur_ns) / 1e6 AS ms FROM spans"
             f" WHERE name = '{phase}' AND step BETWEEN 110 AND 290 GROUP BY rank"
         ).to_pylist()
-    ms = {row["rank"]: row["ms"] for row in found}
+    ms = {row["rank"]: row["ms"] for row in rows}
     peers = sorted(value for rank, value in ms.items() if rank != 7)
     assert ms[7] - peers[len(peers) // 2] == pytest.approx(change_ms, abs=abs(change_ms) * 0.1)
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
-def test_two_real_runs_in_one_folder_are_told_apart(runs: Path) -> None:
+def test_two_real_runs_in_one_folder_are_kept_apart(runs: Path) -> None:
     run = Imported(TRACES / "fault_injection" / "p1-ext-a-loud", into=runs)
     assert set(run.ranks) == set(range(16))
     again = [problem for problem in run.problems if "another run? import its folder" in problem]

@@ -39,7 +39,7 @@ def test_it_is_known_by_its_content_only(tmp_path: Path) -> None:
 
 
 def test_damage_costs_what_it_hits(tmp_path: Path) -> None:
-    """A rank beyond all limits, a kind that is none, numbers that do not fit, a cut end."""
+    """A rank beyond all limits, an unknown kind, numbers that do not fit, a cut end."""
     two_rank_run(tmp_path / "run", num_steps=1)
     exported(tmp_path / "run", tmp_path / "out.json", Window())
     lines = (tmp_path / "out.json").read_text().split("\n")
@@ -58,13 +58,13 @@ def test_damage_costs_what_it_hits(tmp_path: Path) -> None:
     imported = Imported(tmp_path / "bad.json", into=tmp_path / "runs")
     assert set(imported.ranks) == {0, 1}
     assert 0 < imported.table("spans").num_rows < 10
-    told = " ".join(imported.problems)
-    assert "cut off" in told
-    assert "damaged events left out" in told
-    assert "3 events of no known kind" in told
+    problems = " ".join(imported.problems)
+    assert "cut off" in problems
+    assert "damaged events left out" in problems
+    assert "3 events of no known kind" in problems
 
 
-def test_a_second_file_of_a_rank_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_second_file_of_a_rank_is_left_out_and_reported(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "run")
     exported(tmp_path / "run", tmp_path / "a.json", Window(ranks=(0,)))
     exported(tmp_path / "run", tmp_path / "b.json", Window())
@@ -78,19 +78,21 @@ def test_a_second_file_of_a_rank_is_left_out_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (b'"axes":{"tp":922337203685477580}', "a layout of 922337203685477580 ranks"),
         (b'"axes":{"tp":0}', "is of no use"),
     ],
 )
-def test_a_head_that_claims_too_much_is_refused(tmp_path: Path, change: bytes, says: str) -> None:
+def test_a_head_that_claims_too_much_is_refused(
+    tmp_path: Path, change: bytes, message: str
+) -> None:
     out = tmp_path / "out.json"
     exported(two_rank_run(tmp_path / "run").folder, out, Window())
     head, axes, rest = re.split(rb'("axes":\{[^}]*\})', out.read_bytes(), maxsplit=1)
     assert axes
     out.write_bytes(head + change + rest)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         import_paths([out], tmp_path / "runs")
 
 

@@ -19,7 +19,7 @@ def test_every_reader_is_named_like_its_module() -> None:
         assert reader.FORMAT.title
 
 
-def test_generic_formats_are_asked_last() -> None:
+def test_generic_formats_are_tried_last() -> None:
     generic = [format_facts(name).is_generic for name in FORMATS]
     assert generic == sorted(generic)
 

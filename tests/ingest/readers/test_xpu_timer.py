@@ -129,7 +129,7 @@ def test_kernels_hosts_and_collectives(folder: Path, runs: Path) -> None:
     assert ("0xabcdef0123456789", [0, 1]) in run.rows("groups", "name", "ranks")
 
 
-def test_ranks_names_beside_and_names_missing(folder: Path, runs: Path) -> None:
+def test_ranks_names_in_a_second_file_and_names_missing(folder: Path, runs: Path) -> None:
     one = [kernel(MATMUL, 7, 10, 5)]
     path = folder / "00003-00008.timeline"
     path.write_bytes(timeline(3, one))

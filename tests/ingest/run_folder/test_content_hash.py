@@ -1,4 +1,4 @@
-"""What went through a model is seen by SQL only where that was asked for."""
+"""What went through a model is seen by SQL only on request."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_sql_does_not_see_content(run: Run) -> None:
         pass
 
 
-def test_sql_sees_it_where_asked_for(run: Run) -> None:
-    found = run.sql("SELECT data, what FROM frames", with_content=True)
-    assert found.to_pylist() == [{"data": b"\x01\x02", "what": "mlp"}]
+def test_sql_sees_it_on_request(run: Run) -> None:
+    table = run.sql("SELECT data, what FROM frames", with_content=True)
+    assert table.to_pylist() == [{"data": b"\x01\x02", "what": "mlp"}]
 
 
 @pytest.mark.parametrize("function", ["read_parquet({})", "rows_of([{}])", "read_blob({})", "{}"])
@@ -75,25 +75,23 @@ def test_sql_of_strangers_does_not_open_its_files(run: Run, function: str) -> No
         assert rows.read_all().column("n")[0].as_py() > 0
 
 
-def test_no_ready_question_reads_content() -> None:
+def test_no_saved_query_reads_content() -> None:
     content = set(CONTENT_TABLES)
     assert not [one.name for one in saved_queries().values() if content & set(one.reads)]
 
 
-def test_on_this_machine_it_is_asked_for_with_an_option(
+def test_on_this_machine_an_option_requests_it(
     builder: RunBuilder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["query", str(builder.folder), "SELECT what FROM frames", "--json"]
-    assert main(asked) == 2
+    command = ["query", str(builder.folder), "SELECT what FROM frames", "--json"]
+    assert main(command) == 2
     assert "--content" in capsys.readouterr().err
-    assert main([*asked, "--content"]) == 0
+    assert main([*command, "--content"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"what": "mlp"}]
 
 
 @pytest.mark.parametrize("what", [[], ["--format", "perfetto"], ["--format", "csv"]])
-def test_what_is_exported_has_none_of_it(
-    builder: RunBuilder, tmp_path: Path, what: list[str]
-) -> None:
+def test_exports_have_no_content(builder: RunBuilder, tmp_path: Path, what: list[str]) -> None:
     out = tmp_path / "out"
     assert main(["export", str(builder.folder), *what, "--out", str(out)]) == 0
     assert b"secret" not in out.read_bytes()
@@ -104,16 +102,16 @@ def test_a_table_of_content_is_exported_where_it_is_named(
     builder: RunBuilder, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
-    asked = ["export", str(builder.folder), "--format", "csv", "--table", "frames"]
-    assert main([*asked, "--out", str(out)]) == 0
+    command = ["export", str(builder.folder), "--format", "csv", "--table", "frames"]
+    assert main([*command, "--out", str(out)]) == 0
     assert "a secret" in out.read_text()
 
 
 @pytest.mark.parametrize("verb", ["diagnose", "info"])
-def test_reports_have_none_of_it(
+def test_reports_have_no_content(
     builder: RunBuilder, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     assert main([verb, str(builder.folder), "--json"]) in (0, 4)  # 4: too few steps to judge
-    said = capsys.readouterr().out
-    assert json.loads(said)
-    assert "secret" not in said
+    output = capsys.readouterr().out
+    assert json.loads(output)
+    assert "secret" not in output

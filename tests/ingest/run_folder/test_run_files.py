@@ -34,17 +34,17 @@ def test_sound_files_are_read(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"schema": "9.0"}, "upgrade rankscope"),
         ({"created_ns": "soon"}, "run.json"),
         ({"clock": None}, "run.json"),
     ],
 )
-def test_a_damaged_file_is_a_sentence(run: Path, change: dict[str, object], says: str) -> None:
+def test_a_damaged_file_is_a_sentence(run: Path, change: dict[str, object], message: str) -> None:
     data = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(data | change))
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         read_run_info(run)
 
 

@@ -21,7 +21,7 @@ def test_every_kind_has_a_default_dose(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("slow_woker=1", "unknown fault 'slow_woker'"),
         ("slow_worker", "needs a rank; write slow_worker=3,x=1.3"),
@@ -32,14 +32,14 @@ def test_every_kind_has_a_default_dose(kind: str) -> None:
         ("slow_worker=1,from=5,to=2", "acts from step 5 to 2"),
     ],
 )
-def test_mistakes_name_the_value_and_the_remedy(text: str, said: str) -> None:
+def test_mistakes_name_the_value_and_the_remedy(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="fault") as error:
         SyntheticFault.parse(text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "fault", "said"),
+    ("sizes", "fault", "message"),
     [
         ({"num_ranks": 10, "pp": 4}, None, "do not divide by pp 4 x tp 1"),
         ({"num_ranks": 0}, None, "num_ranks is 0"),
@@ -50,7 +50,7 @@ def test_mistakes_name_the_value_and_the_remedy(text: str, said: str) -> None:
         ({"num_ranks": 8, "pp": 2}, "slow_link=5", "is on the last stage"),
     ],
 )
-def test_impossible_jobs_are_refused(sizes: dict, fault: str | None, said: str) -> None:
+def test_impossible_jobs_are_refused(sizes: dict, fault: str | None, message: str) -> None:
     faults = (SyntheticFault.parse(fault),) if fault else ()
-    with pytest.raises(ValueError, match=re.escape(said)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         SyntheticJob(**sizes, faults=faults)

@@ -8,7 +8,7 @@ from sample_traces.generate.job import MAX_RANKS, SyntheticJob
 
 
 @pytest.mark.parametrize(
-    ("sizes", "says"),
+    ("sizes", "message"),
     [
         ({"num_ranks": 6, "pp": 4}, "give a multiple of 4"),
         ({"num_ranks": 0}, "num_ranks is 0; give a whole number from 1"),
@@ -16,6 +16,6 @@ from sample_traces.generate.job import MAX_RANKS, SyntheticJob
         ({"num_ranks": 8, "pace": -1.0}, "give positive numbers"),
     ],
 )
-def test_a_wrong_size_has_its_remedy(sizes: dict[str, float], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_a_wrong_size_has_its_remedy(sizes: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         SyntheticJob(**sizes)  # type: ignore[arg-type]

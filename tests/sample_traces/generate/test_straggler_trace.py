@@ -58,7 +58,7 @@ def test_equal_seeds_give_equal_traces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "says"),
+    ("sizes", "message"),
     [
         ({"pp": 0, "dp": 1}, "whole numbers from 1"),
         ({"pp": 4, "dp": 1, "vpp": 2, "num_microbatches": 6}, "a multiple of 4"),
@@ -66,6 +66,6 @@ def test_equal_seeds_give_equal_traces() -> None:
         ({"pp": 2, "dp": 1, "slow": ((2, 0, 1.5),)}, "is not in the job"),
     ],
 )
-def test_impossible_jobs_are_refused(sizes: dict[str, int], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_impossible_jobs_are_refused(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         MegatronJob(**sizes)

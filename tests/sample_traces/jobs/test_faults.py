@@ -25,7 +25,7 @@ def test_faults_of_no_particular_rank(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("slow-rnak=5", "unknown fault 'slow-rnak'; known: slow-rank"),
         ("slow-rank", "needs a rank; write slow-rank=5"),
@@ -39,10 +39,10 @@ def test_faults_of_no_particular_rank(kind: str) -> None:
         ("late-rank=2,ms=0", "give more than 0"),
     ],
 )
-def test_mistakes_name_the_value_and_the_remedy(text: str, said: str) -> None:
+def test_mistakes_name_the_value_and_the_remedy(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="fault") as error:
         Fault.parse(text)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_every_fault_has_a_label() -> None:

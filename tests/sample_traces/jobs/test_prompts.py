@@ -15,7 +15,7 @@ from tests.forks import fork, succeeded
 
 pytestmark = pytest.mark.torch
 
-ASKED = {"id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2}
+REQUEST = {"id": "p1", "text": "5 7 9 11 13", "tokens": 3, "layers": [0, 1, 2, 3], "step": 2}
 OPTIONS = (
     "--device cpu --microbatches 2 --layers 4 --batch 2 --seq 16 --width 32 --heads 4 --steps 5"
 )
@@ -35,11 +35,11 @@ ALONE = """SELECT group_id, seq, list(c.rank) ranks, any_value(op) op
 
 
 class Prompted:
-    """A finished run: losses by step, what each rank was told and showed."""
+    """A finished run: losses by step, what each rank was answered and showed."""
 
     def __init__(self, folder: Path, *options: str, allow: str = "1", ranks: int) -> None:
         folder.mkdir()
-        (folder / "asked.json").write_text(json.dumps(ASKED))
+        (folder / "request.json").write_text(json.dumps(REQUEST))
         environ = {k: v for k, v in os.environ.items() if not k.startswith("TRACE_HOOKS")}
         environ |= {"TRACE_HOOKS_RUN": "job", "OMP_NUM_THREADS": "1"}
         environ |= {"TRACE_HOOKS_ALLOW_CONTENT": allow}
@@ -54,9 +54,9 @@ class Prompted:
         succeeded([fork(folder / "job", [*command, "--losses", str(folder / "losses")], environ)])
         lines = (folder / "losses").read_text().splitlines()
         self.losses = [(json.loads(x)["loss"], json.loads(x)["grad_norm"]) for x in lines]
-        told = [json.loads((folder / f"told.{n}.json").read_text()) for n in range(ranks)]
-        self.answers = [one[:2] for one in told]
-        self.frames = [frame for one in told for frame in one[2:]]
+        results = [json.loads((folder / f"results.{n}.json").read_text()) for n in range(ranks)]
+        self.answers = [result[:2] for result in results]
+        self.frames = [frame for result in results for frame in result[2:]]
         with open_run(folder / "job") as run:
             marks = run.sql("SELECT rank, step, kind, text FROM marks ORDER BY rank").to_pylist()
             self.recorded = {
@@ -90,34 +90,34 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Prompted:
     return Prompted(folder, *["--pp", "1", "--dp", "1", "--tp", "1"], ranks=1)
 
 
-def check(found: Prompted, without: Prompted, alone: Prompted, ranks: int) -> None:
-    """It is what one process says, on all ranks after the same step, and changes nothing."""
+def check(prompted_run: Prompted, without: Prompted, alone: Prompted, ranks: int) -> None:
+    """The answer is that of one process, on all ranks after the same step, and changes nothing."""
     assert all("allow_content" in answers[0] for answers in without.answers)
     assert without.marks == []
     assert without.frames == []
-    assert found.losses == without.losses
-    untouched(found, without)
-    assert [(m["rank"], m["step"], m["kind"]) for m in found.marks] == [
+    assert prompted_run.losses == without.losses
+    untouched(prompted_run, without)
+    assert [(m["rank"], m["step"], m["kind"]) for m in prompted_run.marks] == [
         (rank, 2, "prompt") for rank in range(ranks)
     ]
-    assert all("3 tokens; training waited" in mark["text"] for mark in found.marks)
-    tokens, others = found.tokens(), alone.tokens()
+    assert all("3 tokens; training waited" in mark["text"] for mark in prompted_run.marks)
+    tokens, others = prompted_run.tokens(), alone.tokens()
     assert sorted(tokens) == [-2, -1, 0, 1, 2]
     assert tokens[-2][1] == [""]
     for number in (-1, 0, 1, 2):
         assert tokens[number][1][0] == others[number][1][0]
         np.testing.assert_allclose(tokens[number][0], others[number][0], rtol=2e-3)
     for number in range(3):
-        attention = found.attention(number)
+        attention = prompted_run.attention(number)
         assert attention.shape == (16, 5 + number)
         np.testing.assert_allclose(attention, alone.attention(number), rtol=2e-3, atol=1e-4)
 
 
-def untouched(found: Prompted, without: Prompted) -> None:
+def untouched(prompted_run: Prompted, without: Prompted) -> None:
     """Nothing that the prompt ran counts as training's, and what ranks count agrees afterwards."""
-    assert found.recorded == without.recorded
-    assert all(len(rows) > 1 for rows in found.recorded.values())
-    assert found.alone == without.alone == []
+    assert prompted_run.recorded == without.recorded
+    assert all(len(rows) > 1 for rows in prompted_run.recorded.values())
+    assert prompted_run.alone == without.alone == []
 
 
 def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
@@ -125,16 +125,16 @@ def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
 ) -> None:
     """Two stages on each rank, five tokens over two tensor-parallel ranks."""
     options = "--pp 2 --dp 1 --tp 2 --sequence-parallel --schedule interleaved"
-    found = Prompted(tmp_path / "with", *options.split(), ranks=4)
+    prompted_run = Prompted(tmp_path / "with", *options.split(), ranks=4)
     without = Prompted(tmp_path / "without", *options.split(), allow="0", ranks=4)
-    check(found, without, alone, 4)
+    check(prompted_run, without, alone, 4)
 
 
 def test_fsdp_replicas_take_part_and_training_is_bitwise_the_same(tmp_path: Path) -> None:
     options = ["--pp", "1", "--dp", "2", "--tp", "1"]
-    found = Prompted(tmp_path / "with", *options, ranks=2)
+    prompted_run = Prompted(tmp_path / "with", *options, ranks=2)
     without = Prompted(tmp_path / "without", *options, allow="0", ranks=2)
-    assert found.losses == without.losses
-    untouched(found, without)
-    assert sorted(found.tokens()) == [-2, -1, 0, 1, 2]
-    assert found.attention(2).shape == (16, 7)
+    assert prompted_run.losses == without.losses
+    untouched(prompted_run, without)
+    assert sorted(prompted_run.tokens()) == [-2, -1, 0, 1, 2]
+    assert prompted_run.attention(2).shape == (16, 7)

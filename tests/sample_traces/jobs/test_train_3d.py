@@ -96,7 +96,7 @@ def test_zero_bubble_splits_the_backward(four_ranks: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--nproc", "4"], "pp 2 x dp 2 x tp 2 is 8 ranks, not 4: give --nproc 8"),
         (["--nproc", "8", "--fault", "slow-rank=8"], "names rank 8 of 8"),
@@ -105,9 +105,9 @@ def test_zero_bubble_splits_the_backward(four_ranks: Run) -> None:
     ],
 )
 def test_wrong_options_end_with_a_sentence(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
         parse_options(arguments)
     assert end.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The agent against real sockets: what it says, that it comes back, that nothing waits for it."""
+"""The agent against real sockets: what it sends, that it comes back, that nothing waits for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Listening:
     """A server that welcomes, keeps what it receives, and sends what a test wants."""
 
     def __init__(self, port: int = 0, welcome: dict[str, Any] | None = None) -> None:
-        self.heard: queue.Queue[dict[str, Any] | bytes] = queue.Queue()
+        self.received: queue.Queue[dict[str, Any] | bytes] = queue.Queue()
         self.lines: queue.Queue[ServerConnection] = queue.Queue()
         self.tokens: list[str | None] = []
         self._welcome = WELCOME if welcome is None else welcome
@@ -55,18 +55,18 @@ class Listening:
         line.send(json.dumps(self._welcome))
         with suppress(ConnectionClosed):
             for message in line:
-                self.heard.put(json.loads(message) if isinstance(message, str) else message)
+                self.received.put(json.loads(message) if isinstance(message, str) else message)
 
     def next(self, kind: str) -> dict[str, Any]:
         until_s = time.monotonic() + WAIT_S
         while True:
-            found = self.heard.get(timeout=max(0.0, until_s - time.monotonic()))
+            found = self.received.get(timeout=max(0.0, until_s - time.monotonic()))
             if isinstance(found, dict) and found["type"] == kind:
                 return found
 
     def next_frame(self) -> bytes:
         while True:
-            found = self.heard.get(timeout=WAIT_S)
+            found = self.received.get(timeout=WAIT_S)
             if isinstance(found, bytes):
                 return found
 
@@ -98,7 +98,7 @@ def running(port: int, state: RankState | None = None, live: Live | None = None)
         found.stop()
 
 
-def test_it_says_who_it_is_and_sends_heartbeats() -> None:
+def test_it_identifies_itself_and_sends_heartbeats() -> None:
     state, live = RankState(), Live()
     state.layout = ParallelLayout((("dp", 8),))
     live.about["allow_content"] = lambda: state.step > 4
@@ -145,7 +145,7 @@ def test_commands_are_answered() -> None:
         assert (refused["id"], refused["ok"]) == ("c2", False)
 
 
-def test_it_keeps_to_the_pace_it_is_told_and_counts_what_it_leaves_out() -> None:
+def test_it_keeps_to_the_rate_of_the_server_and_counts_what_it_leaves_out() -> None:
     welcome = WELCOME | {"messages_per_s": 5, "message_bytes": 2_000}
     with listening(welcome=welcome) as server, running(server.port) as agent:
         agent.offer(frame(num_bytes=4_000))
@@ -191,7 +191,7 @@ def test_it_comes_back_when_the_server_does() -> None:
     ],
     ids=["nothing", "zeros", "a page", "a refusal"],
 )
-def test_a_server_that_is_none_is_tried_again(
+def test_an_address_without_a_server_is_tried_again(
     answer: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, running(other.getsockname()[1]):
@@ -218,7 +218,7 @@ def test_it_ends_in_time_whatever_the_server_does() -> None:
     wait_until(lambda: not (set(threading.enumerate()) - before))
 
 
-def test_it_says_good_bye_and_sends_what_waits() -> None:
+def test_it_says_goodbye_and_sends_what_waits() -> None:
     with listening() as server:
         with running(server.port) as agent:
             wait_until(lambda: agent._rates is not None)  # it was welcomed

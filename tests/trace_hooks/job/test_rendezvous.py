@@ -52,9 +52,13 @@ def test_rank_0_takes_the_next_free_attempt_and_keeps_t0(tmp_path: Path) -> None
     for attempt in (0, 1):
         publish_json({}, folder / "ranks" / rank_file_name(attempt, 3))
     environ = {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
-    found = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, environ).poll()
-    assert found is not None
-    assert (found.shared.run, found.shared.attempt, found.shared.created_ns) == ("night", 2, 12345)
+    identity = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, environ).poll()
+    assert identity is not None
+    assert (identity.shared.run, identity.shared.attempt, identity.shared.created_ns) == (
+        "night",
+        2,
+        12345,
+    )
 
 
 def test_starts_of_one_run_at_the_same_instant_are_two_attempts(tmp_path: Path) -> None:
@@ -125,9 +129,9 @@ def test_a_folder_that_cannot_be_written_has_a_secret_for_this_start(tmp_path: P
 
 def test_a_run_folder_that_cannot_be_written_has_an_attempt_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "night").write_text("a file, not a folder")
-    found = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, {}).poll(True)
-    assert found is not None
-    assert found.shared.attempt == 0
+    identity = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, {}).poll(True)
+    assert identity is not None
+    assert identity.shared.attempt == 0
 
 
 def test_a_rank_that_does_not_train_yet_waits_longer_for_its_group(
@@ -204,8 +208,8 @@ def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path:
     assert [layout["axes"] for *_, layout in files] == [{"dp": world} for _, world in sizes]
     run = open_run(tmp_path / "runs" / "night")
     assert run.attempts == [0, 1]
-    found = run.sql("SELECT attempt, rank, step FROM steps ORDER BY ALL").to_pylist()
-    assert [tuple(row.values()) for row in found] == [
+    table_rows = run.sql("SELECT attempt, rank, step FROM steps ORDER BY ALL").to_pylist()
+    assert [tuple(row.values()) for row in table_rows] == [
         (attempt, rank, step)
         for attempt, world in ((0, 3), (1, 2))
         for rank in range(world)
@@ -217,14 +221,14 @@ def test_a_restart_with_a_smaller_world_keeps_the_size_of_each_attempt(tmp_path:
     assert [(row["attempt"], row["world_size"]) for row in per_attempt] == [(0, 3), (1, 2)]
 
 
-def test_another_rank_waits_and_at_the_end_guesses_and_says_so(tmp_path: Path) -> None:
+def test_another_rank_waits_and_at_the_end_guesses_with_a_warning(tmp_path: Path) -> None:
     environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}
     finder = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, environ)
     assert finder.poll(stepping=True) is None
-    found = finder.poll(last_call=True)
-    assert found is not None
-    assert (found.shared.run, found.shared.attempt, found.place.rank) == ("night", 0, 2)
-    assert "never saw a process group" in found.guesses[0]
+    identity = finder.poll(last_call=True)
+    assert identity is not None
+    assert (identity.shared.run, identity.shared.attempt, identity.place.rank) == ("night", 0, 2)
+    assert "never saw a process group" in identity.guesses[0]
 
 
 def test_runs_have_names_of_their_own(tmp_path: Path) -> None:

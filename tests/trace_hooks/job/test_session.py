@@ -30,8 +30,8 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 def rank_file(folder: Path) -> dict[str, Any]:
     (path,) = folder.glob("night/ranks/*.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
 
 
 def test_writing_begins_once_the_identity_is_known(tmp_path: Path, session: Session) -> None:

@@ -89,7 +89,7 @@ def test_there_and_back():
 
 
 def changed(**more: Any) -> bytes:
-    """A frame whose header says something else."""
+    """A frame with other values in its header."""
     header = frame().header() | more
     text = json.dumps(header).encode()
     return MAGIC + struct.pack("<I", len(text)) + text + frame().data

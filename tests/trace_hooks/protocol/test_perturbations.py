@@ -15,21 +15,26 @@ HEAD = {"kind": "ablate", "target": "activations", "module": "attention", "layer
 
 
 def test_least():
-    found = Perturbation.from_json(LEAST)
-    assert (found.id, found.module, found.extent, found.seed) == ("gaussian", None, None, 0)
-    assert found.text == "gaussian 0.1 on weights of layer 3, steps 5 to 9"
+    perturbation = Perturbation.from_json(LEAST)
+    assert (perturbation.id, perturbation.module, perturbation.extent, perturbation.seed) == (
+        "gaussian",
+        None,
+        None,
+        0,
+    )
+    assert perturbation.text == "gaussian 0.1 on weights of layer 3, steps 5 to 9"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_there_and_back(kind: str):
     value = HEAD | {"kind": kind, "steps": [0, 0], "id": "p1", "seed": 7}
     value |= {"strength": 2} if kind in STRONG else {}
-    found = Perturbation.from_json(value)
-    assert Perturbation.from_json(json.loads(json.dumps(found.to_json()))) == found
-    assert {key: found.to_json()[key] for key in value} == value
+    perturbation = Perturbation.from_json(value)
+    assert Perturbation.from_json(json.loads(json.dumps(perturbation.to_json()))) == perturbation
+    assert {key: perturbation.to_json()[key] for key in value} == value
 
 
-def test_one_bit_unless_told_otherwise():
+def test_one_bit_by_default():
     value = LEAST | {"kind": "bit_flip", "bit": 30, "strength": None}
     assert Perturbation.from_json(value).extent == 1
     assert Perturbation.from_json(value | {"extent": None}).extent is None

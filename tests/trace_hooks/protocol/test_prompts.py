@@ -12,12 +12,14 @@ from trace_hooks.protocol.prompts import MAX_TEXT, Prompt, Word, read_ids, serve
 from trace_hooks.sources.prompting import agreement as prompt_agreement
 from trace_hooks.sources.prompting.agreement import Agreement
 
-ASKED = {"id": "p1", "text": "1 2 3"}
+REQUEST = {"id": "p1", "text": "1 2 3"}
 
 
 def test_a_prompt_survives_its_json() -> None:
-    asked = Prompt.from_json(ASKED | {"tokens": 3, "temperature": 1, "layers": [2, 0], "step": 7})
-    assert server_request(asked.to_json()) == asked == Prompt("p1", "1 2 3", 3, 1.0, 0, (2, 0), 7)
+    prompt = Prompt.from_json(
+        REQUEST | {"tokens": 3, "temperature": 1, "layers": [2, 0], "step": 7}
+    )
+    assert server_request(prompt.to_json()) == prompt == Prompt("p1", "1 2 3", 3, 1.0, 0, (2, 0), 7)
     assert server_request({"go": "p1"}) == Word("p1", True)
     assert server_request(Word("p1", False).to_json()) == Word("p1", False)
 
@@ -51,12 +53,12 @@ def test_a_prompt_survives_its_json() -> None:
 )
 def test_hostile_prompts_are_refused_with_a_sentence(more: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match="prompt") as refused:
-        server_request(ASKED | {"step": 1} | more)
+        server_request(REQUEST | {"step": 1} | more)
     assert words in str(refused.value)
     assert len(str(refused.value)) < 200
 
 
-@pytest.mark.parametrize("value", [None, [], "go", {"go": 3}, {"go": "p1", "drop": "p1"}, ASKED])
+@pytest.mark.parametrize("value", [None, [], "go", {"go": 3}, {"go": "p1", "drop": "p1"}, REQUEST])
 def test_what_is_no_message_to_a_rank_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="prompt"):
         server_request(value)
@@ -82,10 +84,10 @@ def meetings(*proposals: dict[str, Any] | None, world_size: int | None = None) -
         )
 
 
-def test_all_ranks_hear_the_same_proposal() -> None:
-    heard = meetings({"token": 5}, None, {"token": 6})
-    assert heard == [heard[0]] * 3
-    assert heard[0] in ({"by": 0, "token": 5}, {"by": 2, "token": 6})
+def test_all_ranks_receive_the_same_proposal() -> None:
+    proposals = meetings({"token": 5}, None, {"token": 6})
+    assert proposals == [proposals[0]] * 3
+    assert proposals[0] in ({"by": 0, "token": 5}, {"by": 2, "token": 6})
     assert (
         meetings({"token": 5}, {"stop": "rank 1 failed"})
         == [{"by": 1, "stop": "rank 1 failed"}] * 2
@@ -94,9 +96,9 @@ def test_all_ranks_hear_the_same_proposal() -> None:
 
 def test_where_one_does_not_come_or_nobody_knows_all_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_agreement, "MEET_S", 0.2)
-    for heard in (meetings({"token": 5}, {"token": 5}, world_size=3), meetings(None, None)):
-        assert heard == [heard[0]] * 2
-        assert "stop" in heard[0]
+    for answers in (meetings({"token": 5}, {"token": 5}, world_size=3), meetings(None, None)):
+        assert answers == [answers[0]] * 2
+        assert "stop" in answers[0]
 
 
 def test_meetings_leave_little_in_the_store() -> None:

@@ -10,10 +10,10 @@ from trace_hooks.protocol.server_address import Address, read_address
 def test_the_address_comes_from_the_environment() -> None:
     assert read_address({}) is None
     environ = {"TRACE_HOOKS_SERVER": "ws://login:8050/hub/", "TRACE_HOOKS_TOKEN": "secret-secret"}
-    found = read_address(environ)
-    assert found is not None
-    assert (found.url, found.host_and_port) == ("ws://login:8050/hub/agent", ("login", 8050))
-    assert "secret-secret" not in repr(found)
+    address = read_address(environ)
+    assert address is not None
+    assert (address.url, address.host_and_port) == ("ws://login:8050/hub/agent", ("login", 8050))
+    assert "secret-secret" not in repr(address)
     assert Address("wss://[::1]", "t").host_and_port == ("::1", 443)
 
 

@@ -126,9 +126,9 @@ def test_each_thread_has_its_own() -> None:
     one = threading.Thread(target=hook)
     one.start()
     one.join()
-    found = guard.account.on_training.by_thread_and_source()
-    assert len(found) == 2
-    assert (threading.get_ident(), "outer") in found
+    costs = guard.account.on_training.by_thread_and_source()
+    assert len(costs) == 2
+    assert (threading.get_ident(), "outer") in costs
 
 
 def test_a_thread_of_the_hooks_is_charged_without_a_gap() -> None:
@@ -143,8 +143,8 @@ def test_a_thread_of_the_hooks_is_charged_without_a_gap() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    found = guard.account.on_own_threads.by_thread_and_source()
-    assert found[DRAIN, "writing"] > 8 * MS > 4 * MS > found[DRAIN, "heartbeats"] > 2 * MS
-    assert sum(found.values()) == pytest.approx(spent[0], rel=0.02)
+    costs = guard.account.on_own_threads.by_thread_and_source()
+    assert costs[DRAIN, "writing"] > 8 * MS > 4 * MS > costs[DRAIN, "heartbeats"] > 2 * MS
+    assert sum(costs.values()) == pytest.approx(spent[0], rel=0.02)
     assert guard.account.training_ns == 0
-    assert guard.account.total_ns == sum(found.values())
+    assert guard.account.total_ns == sum(costs.values())

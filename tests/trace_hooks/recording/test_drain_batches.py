@@ -82,8 +82,8 @@ def test_a_stream_that_never_ends_keeps_no_other_waiting(
         span(recorder, device, f"goes on {number}", 1_000)
     device.host_ns += 1_000_000
     queries = device.queries
-    found = taken(batches)
-    assert [row["name"] for row in found] == [f"goes on {number}" for number in range(10)]
+    taken_rows = taken(batches)
+    assert [row["name"] for row in taken_rows] == [f"goes on {number}" for number in range(10)]
     assert device.queries - queries < 50  # it does not ask for each of those that wait
     assert taken(batches, last=True) == []
     assert recorder.dropped == 2_000

@@ -37,8 +37,8 @@ def test_what_each_source_has_cost_is_written_and_adds_up(tmp_path: Path) -> Non
             model(torch.ones(2, 3, 4)).sum().backward()
     time.sleep(1.0)  # something has been written before the last count
     tracer.stop()
-    found = rows(tmp_path, "hook_costs")
-    last = {(r["thread"], r["source"]): r["cpu_ns"] for r in found}  # they only grow
+    selected = rows(tmp_path, "hook_costs")
+    last = {(r["thread"], r["source"]): r["cpu_ns"] for r in selected}  # they only grow
     assert {("main", "modules"), ("main", "tracer"), ("trace_hooks drain", "writing")} <= set(last)
     assert {thread.rstrip("0123456789") for thread, _ in last} <= {
         "main",

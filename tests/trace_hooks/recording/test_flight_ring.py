@@ -81,7 +81,7 @@ def test_no_bytes_bring_the_reader_down(tmp_path: Path) -> None:
             assert len(read_ring(odd)[1]) <= 16
 
 
-def test_a_ring_is_made_anew_for_its_user_only(tmp_path: Path) -> None:
+def test_a_ring_is_recreated_for_its_user_only(tmp_path: Path) -> None:
     ring = Ring(tmp_path / "a.ring", 1, 0)
     assert ring.path.stat().st_mode & 0o777 == 0o600
     (tmp_path / "b.ring").symlink_to(tmp_path / "target")

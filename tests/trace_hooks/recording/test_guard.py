@@ -1,4 +1,4 @@
-"""The boundary around hooks: what it lets through, and what it says the hooks have cost."""
+"""The boundary around hooks: what it lets through, and the cost of the hooks that it reports."""
 
 import threading
 import time

@@ -15,9 +15,9 @@ from trace_hooks.recording.logged_values import logged_value
     "value", [2, 2.0, "2", np.float32(2), torch.tensor(2.0), torch.ones(1, 1) * 2]
 )
 def test_a_number_on_the_host_is_known_at_once(value: Any) -> None:
-    found = logged_value(value)
-    assert found.is_ready()
-    assert found.number() == 2.0
+    number = logged_value(value)
+    assert number.is_ready()
+    assert number.number() == 2.0
 
 
 def test_a_value_with_a_gradient_keeps_its_graph() -> None:

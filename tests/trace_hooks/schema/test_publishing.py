@@ -32,9 +32,9 @@ def rows(count: int) -> pa.Table:
 def test_a_table_comes_back_with_its_version(tmp_path: Path) -> None:
     path = tmp_path / "groups.parquet"
     assert publish_table(rows(3), path) == path.stat().st_size
-    found = pq.read_table(path)
-    assert found.to_pylist() == rows(3).to_pylist()
-    assert found.schema.metadata[b"rankscope.schema"] == VERSION_BYTES
+    table = pq.read_table(path)
+    assert table.to_pylist() == rows(3).to_pylist()
+    assert table.schema.metadata[b"rankscope.schema"] == VERSION_BYTES
     assert list(tmp_path.iterdir()) == [path]
 
 

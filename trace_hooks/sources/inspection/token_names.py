@@ -9,7 +9,7 @@ from typing import Any
 from trace_hooks.recording.guard import attempt
 
 MAX_TEXT = 40
-"""Most characters of one token's text: enough to tell apart the tokens of any real vocabulary."""
+"""Most characters of one token's text: enough to distinguish the tokens of any real vocabulary."""
 
 MAX_KNOWN = 1 << 18
 MAX_LABELS = 1 << 18

@@ -1,4 +1,4 @@
-"""The socket of the ranks: who is let in, what is asked of them, and what hostile ones get."""
+"""The socket of the ranks: who is let in, what they are asked to do, and what hostile ones get."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         {"Authorization": f"Basic {JOB_TOKEN}"},
     ],
 )
-def test_without_the_job_token_a_rank_is_told_and_let_go(
+def test_without_the_job_token_a_rank_gets_a_reason_and_is_disconnected(
     server: Served, given: dict[str, str]
 ) -> None:
     with line(server, **given) as opened:
@@ -100,7 +100,7 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("message", "sentence"),
     [
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
@@ -117,18 +117,18 @@ def test_pages_of_other_sites_open_no_socket(server: Served) -> None:
         (b"RSF1", "not a JSON object"),
     ],
 )
-def test_who_does_not_say_who_it_is_is_let_go(
-    server: Served, told: str | bytes, sentence: str
+def test_a_rank_that_does_not_identify_itself_is_disconnected(
+    server: Served, message: str | bytes, sentence: str
 ) -> None:
     with line(server) as opened:
-        opened.send(told)
+        opened.send(message)
         code, reason = refusal(opened)
     assert code == agents.MALFORMED
     assert sentence in str(reason)
 
 
 def header(**more: Any) -> bytes:
-    """A frame whose header says something else."""
+    """A frame with other values in its header."""
     encoded = frame().encode()
     (size,) = struct.unpack_from("<I", encoded, 4)
     text = json.dumps(json.loads(encoded[8 : 8 + size]) | more).encode()
@@ -156,7 +156,9 @@ def header(**more: Any) -> bytes:
         hello(run="other"),
     ],
 )
-def test_who_sends_what_is_malformed_is_let_go(server: Served, content: str | bytes) -> None:
+def test_a_sender_of_malformed_messages_is_disconnected(
+    server: Served, content: str | bytes
+) -> None:
     with line(server) as opened:
         opened.send(hello("hostile"))
         assert json.loads(opened.recv(WAIT_S))["type"] == "welcome"
@@ -237,13 +239,13 @@ def test_a_rank_that_comes_again_takes_its_own_place(server: Served) -> None:
 
 
 def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) -> None:
-    with ranks(server, "who", 3) as found:
-        found[0].rank_state.step = 5
+    with ranks(server, "who", 3) as job_ranks:
+        job_ranks[0].rank_state.step = 5
         wait_until(lambda: state(server, "who")["step"] == 5)
-        found[1].agent.stop()
-        connection = found[2].agent._connection
+        job_ranks[1].agent.stop()
+        connection = job_ranks[2].agent._connection
         assert connection is not None
-        found[2].agent._stopping.set()
+        job_ranks[2].agent._stopping.set()
         connection.socket.shutdown(2)
         wait_until(lambda: state(server, "who")["gone"] == 1)
         answer = state(server, "who")
@@ -256,7 +258,7 @@ def test_the_server_knows_who_is_there_who_left_and_who_is_gone(server: Served) 
 
 
 def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None:
-    with ranks(server, "watched") as found:
+    with ranks(server, "watched") as job_ranks:
         status, answer = post(server, "watched", {"watches": [W1]})
         assert status == 200
         assert [watch["id"] for watch in answer["watches"]] == ["w1"]
@@ -264,23 +266,23 @@ def test_watches_are_forwarded_and_answered_by_each_rank(server: Served) -> None
         assert answer["acks"] == [
             {"attempt": 0, "rank": rank, "ok": True, "text": "watching 1"} for rank in (0, 1)
         ]
-        assert found[0].watches[0].heads == (0, 1)
+        assert job_ranks[0].watches[0].heads == (0, 1)
         wait_until(
             lambda: state(server, "watched")["costs"].get("w1", {}).get("bytes_per_s") == 200
         )
         assert state(server, "watched")["costs"]["w1"]["cost_ms_per_step"] == 2.0
 
         post(server, "watched", {"watches": [{"id": "w2", "what": "mlp", "until": 9}]})
-        assert [watch.id for watch in found[1].watches] == ["w1", "w2"]
-        for one in found:
+        assert [watch.id for watch in job_ranks[1].watches] == ["w1", "w2"]
+        for one in job_ranks:
             one.rank_state.step = 10
         wait_until(lambda: [w["id"] for w in state(server, "watched")["watches"]] == ["w1"])
         answer = post(server, "watched", {"end": ["w1"]})[1]
         assert answer["watches"] == []
-        assert found[1].watches == []
+        assert job_ranks[1].watches == []
 
 
-def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> None:
+def test_a_watch_that_is_refused_has_an_answer_of_each_rank(server: Served) -> None:
     with ranks(server, "refused"):
         _, answer = post(server, "refused", {"watches": [W1 | {"layers": [99]}]})
         assert [(ack["ok"], ack["text"]) for ack in answer["acks"]] == [
@@ -290,7 +292,7 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("body", "sentence"),
     [
         ([], "not a JSON object"),
         ({"watches": [{"what": "eval"}]}, "a watch's what"),
@@ -305,12 +307,12 @@ def test_a_watch_that_a_rank_refuses_is_told_rank_by_rank(server: Served) -> Non
         ({"watches": [W1 | {"id": f"x{i}"} for i in range(16)], "end": ["x" * 70_000]}, "longer"),
     ],
 )
-def test_a_watch_that_is_none_is_refused(server: Served, told: Any, sentence: str) -> None:
-    with ranks(server, "bad", 1) as found:
-        status, answer = post(server, "bad", told)
+def test_an_invalid_watch_is_refused(server: Served, body: Any, sentence: str) -> None:
+    with ranks(server, "bad", 1) as job_ranks:
+        status, answer = post(server, "bad", body)
         assert status == 400
         assert sentence in answer["error"]
-        assert found[0].watches == []
+        assert job_ranks[0].watches == []
 
 
 def test_what_is_not_connected_cannot_be_watched(server: Served) -> None:
@@ -334,8 +336,8 @@ def test_a_rank_that_does_not_answer_holds_nobody_up(
 
 
 def test_commands_go_to_the_ranks_that_are_named(server: Served) -> None:
-    with ranks(server, "commands") as found:
-        for one in found:
+    with ranks(server, "commands") as job_ranks:
+        for one in job_ranks:
             one.live.commands.register("add", lambda value: f"{value['a'] + 1}")
         message = {"name": "add", "args": {"a": 4}, "ranks": [1]}
         status, answer = post(server, "commands", message, "/api/command")
@@ -365,11 +367,11 @@ def test_only_operators_ask_for_something(tmp_path: Path) -> None:
 
 def test_a_server_that_was_away_learns_from_the_ranks_what_is_watched(tmp_path: Path) -> None:
     settings = Settings(port=0, job_token=JOB_TOKEN)
-    with served(tmp_path, settings) as first, ranks(first, "kept") as found:
+    with served(tmp_path, settings) as first, ranks(first, "kept") as job_ranks:
         post(first, "kept", {"watches": [W1]})
-        told = [watch.to_json() for one in found for watch in one.watches]
+        watches = [watch.to_json() for rank in job_ranks for watch in rank.watches]
     with served(tmp_path, settings) as second, line(second) as opened:
-        opened.send(hello("kept", watches=told[:1]))
+        opened.send(hello("kept", watches=watches[:1]))
         wait_until(lambda: state(second, "kept").get("connected") == 1)
         assert [watch["id"] for watch in state(second, "kept")["watches"]] == ["w1"]
         with line(second) as other:  # a rank that was started since
@@ -399,7 +401,7 @@ def test_runs_and_ranks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(known.runs) == {"c"}
 
 
-def test_frames_of_runs_that_are_let_go_go_with_them() -> None:
+def test_frames_of_evicted_runs_are_dropped() -> None:
     kept = FrameCache()
     for run in ("a", "b"):
         kept.put((run, 0, "w1", "mlp", 0, 0, "", "", 0), b"12345678")

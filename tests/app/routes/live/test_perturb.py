@@ -19,13 +19,15 @@ from trace_hooks.sources.perturbation.perturbation import Perturbing
 
 pytestmark = pytest.mark.torch
 
-ASKED = {"kind": "gaussian", "target": "weights", "layer": 1, "steps": [5, 9], "strength": 0.1}
+REQUEST = {"kind": "gaussian", "target": "weights", "layer": 1, "steps": [5, 9], "strength": 0.1}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)) as found:
-        yield found
+    with served(
+        tmp_path_factory.mktemp("runs"), Settings(port=0, job_token=JOB_TOKEN)
+    ) as running_server:
+        yield running_server
 
 
 def perturb(server: Served, run: str, args: Any) -> tuple[int, Any]:
@@ -43,15 +45,15 @@ def perturbing(rank: Rank, allow: bool) -> Perturbing:
 
 
 def test_each_rank_answers_for_itself(server: Served) -> None:
-    with ranks(server, "mine") as found:
-        sources = [perturbing(*each) for each in zip(found, (True, False), strict=True)]
-        status, answer = perturb(server, "mine", ASKED)
+    with ranks(server, "mine") as job_ranks:
+        sources = [perturbing(*each) for each in zip(job_ranks, (True, False), strict=True)]
+        status, answer = perturb(server, "mine", REQUEST)
         assert (status, answer["taken_back"]) == (200, True)
         texts = {ack["rank"]: (ack["ok"], ack["text"]) for ack in answer["acks"]}
         assert texts[0] == (True, "taken: gaussian 0.1 on weights of layer 1, steps 5 to 9")
         assert texts[1][0] is False
         assert "allow_perturbation=True" in texts[1][1]
-        _, answer = perturb(server, "mine", ASKED | {"layer": 7, "id": "far"})
+        _, answer = perturb(server, "mine", REQUEST | {"layer": 7, "id": "far"})
         assert "this rank has no layer 7; its layers: 0, 1" in json.dumps(answer["acks"])
         _, answer = perturb(server, "mine", {"end": "gaussian"})
         assert [ack["ok"] for ack in answer["acks"]] == [False, False]  # taken back by itself
@@ -60,10 +62,10 @@ def test_each_rank_answers_for_itself(server: Served) -> None:
 
 
 def test_those_that_have_the_layer_begin_together(server: Served) -> None:
-    asked = {name: value for name, value in ASKED.items() if name != "steps"}
-    with ranks(server, "stages") as found:
+    request = {name: value for name, value in REQUEST.items() if name != "steps"}
+    with ranks(server, "stages") as job_ranks:
         got: list[tuple[int, Any]] = []
-        for number, one in enumerate(found):
+        for number, one in enumerate(job_ranks):
             live, layers = one.live, [2 * number, 2 * number + 1]
             live.about["what"] = lambda layers=layers: {"layers": layers, "heads": 4}
             live.about["allow_perturbation"] = lambda: True
@@ -76,7 +78,7 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
             one.rank_state.step = 7 + number
         wait_until(lambda: connected(server, "stages")["layers"] == [0, 1, 2, 3])
         wait_until(lambda: connected(server, "stages")["step"] == 8)
-        status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
+        status, answer = perturb(server, "stages", request | {"layer": 2, "num_steps": 5})
         assert (status, answer["taken_back"], answer["silent"]) == (200, False, [])
         assert [ack["rank"] for ack in answer["acks"]] == [1]
         ((rank, sent),) = got
@@ -94,12 +96,12 @@ def test_those_that_have_the_layer_begin_together(server: Served) -> None:
         assert [(one["ranks"], one["perturbation"]["id"]) for one in content["asked"]] == [
             ("1", "gaussian")
         ]
-        found[0].agent.stop()
+        job_ranks[0].agent.stop()
         wait_until(lambda: connected(server, "stages")["connected"] == 1)
-        status, answer = perturb(server, "stages", asked | {"layer": 2, "num_steps": 5})
+        status, answer = perturb(server, "stages", request | {"layer": 2, "num_steps": 5})
         assert (status, "1 of 2 ranks are connected" in answer["error"]) == (400, True)
         assert len(got) == 1
-        status, answer = perturb(server, "stages", asked | {"num_steps": 10**9})
+        status, answer = perturb(server, "stages", request | {"num_steps": 10**9})
         assert (status, "num_steps is 1000000000" in answer["error"]) == (400, True)
 
 
@@ -120,9 +122,9 @@ def connected(server: Served, run: str) -> Any:
     ],
 )
 def test_hostile_requests_go_to_no_rank(server: Served, more: dict[str, Any], words: str) -> None:
-    with ranks(server, "hostile") as found:
-        for one in found:
+    with ranks(server, "hostile") as job_ranks:
+        for one in job_ranks:
             one.live.commands.register("perturb", lambda value: "it came through")
-        status, answer = perturb(server, "hostile", ASKED | more)
+        status, answer = perturb(server, "hostile", REQUEST | more)
         assert (status, words in answer["error"]) == (400, True), answer
         assert state(server, "hostile")["connected"] == 2

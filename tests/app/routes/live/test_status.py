@@ -10,27 +10,27 @@ from websockets.exceptions import ConnectionClosed
 
 from app.routes.live import status as live
 from tests.app.server.served import WAIT_S, Served
-from tests.app.server.test_serving import heard
+from tests.app.server.test_serving import next_message
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.waiting import wait_until
 
 
-def test_the_socket_tells_of_news_at_once_and_of_the_age_each_second(
+def test_the_socket_sends_news_at_once_and_the_age_each_second(
     server: Served, job: RunBuilder
 ) -> None:
     with server.socket("/api/live?run=job") as opened:
-        first = heard(opened)
+        first = next_message(opened)
         assert first["run"] == "job"
         assert first["last_step"] == 2
         assert abs(int(first["server_ns"]) - time.time_ns()) < 5e9
-        beats = [heard(opened) for _ in range(3)]
+        beats = [next_message(opened) for _ in range(3)]
         assert beats[-1]["data_age_s"] > beats[0]["data_age_s"]
         job.step(0, 3, 300, 400)
         job.publish()
-        told = heard(opened)
-        while told["last_step"] != 3:
-            told = heard(opened)
-        assert told["version"] > first["version"]
+        message = next_message(opened)
+        while message["last_step"] != 3:
+            message = next_message(opened)
+        assert message["version"] > first["version"]
 
 
 def test_an_unknown_run_is_explained(server: Served) -> None:
@@ -43,11 +43,11 @@ def test_an_unknown_run_is_explained(server: Served) -> None:
 
 def test_the_list_of_runs_has_a_socket_too(server: Served, job: RunBuilder) -> None:
     with server.socket() as opened:
-        before = heard(opened)
+        before = next_message(opened)
         time.sleep(1.5)  # the first look at the folder
         two_rank_run(job.folder.parent / "another")
         deadline_s = time.monotonic() + WAIT_S
-        while heard(opened)["version"] == before["version"]:
+        while next_message(opened)["version"] == before["version"]:
             assert time.monotonic() < deadline_s
 
 
@@ -87,6 +87,6 @@ def test_a_slow_browser_gets_the_newest_only() -> None:
 def test_sockets_that_end_leave_nothing_behind(server: Served) -> None:
     for _ in range(5):
         with server.socket("/api/live?run=job") as opened:
-            heard(opened)
+            next_message(opened)
     wait_until(lambda: b"rankscope_live_sockets 0" in server.ask("/metrics")[1])
     assert server.hub._listeners == []

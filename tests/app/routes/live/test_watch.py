@@ -95,9 +95,9 @@ def test_what_is_watched_is_seen(tmp_path: Path, server: Served) -> None:
 
 
 def _next(opened: ClientConnection, what: str) -> Frame:
-    while (found := next_frame(opened)).what != what:
+    while (frame := next_frame(opened)).what != what:
         pass
-    return found
+    return frame
 
 
 def costs(server: Served) -> dict[str, Any]:
@@ -105,11 +105,11 @@ def costs(server: Served) -> dict[str, Any]:
     return answer
 
 
-def test_a_job_that_keeps_its_content_says_so(tmp_path: Path, server: Served) -> None:
+def test_a_job_that_keeps_its_content_refuses_watches(tmp_path: Path, server: Served) -> None:
     with training(tmp_path, server):
-        (told,) = state(server, "job")["ranks"]
-        assert told["allow_content"] is False
-        assert told["what"]["layers"] == [0, 1]
+        (rank,) = state(server, "job")["ranks"]
+        assert rank["allow_content"] is False
+        assert rank["what"]["layers"] == [0, 1]
         _, answer = post(server, "job", {"watches": WATCHES[:1]})
         assert [ack["ok"] for ack in answer["acks"]] == [False]
         assert "allow_content" in json.dumps(answer["acks"])

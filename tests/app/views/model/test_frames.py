@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.hub.close()
 
 
-def test_the_index_says_what_was_kept(site: Site) -> None:
+def test_the_index_lists_what_was_kept(site: Site) -> None:
     kinds = {kind["what"]: kind for kind in site.get("frames").json()["whats"]}
     assert list(kinds) == ["attention", "mlp", "residual"]
     assert kinds["attention"]["steps"] == list(STEPS)
@@ -116,7 +116,7 @@ def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "params", "said"),
+    ("path", "params", "sentence"),
     [
         ("tiles", {"what": "attention"}, "step is missing"),
         ("tiles", {"what": "<b>", "step": "10"}, "give one of attention"),
@@ -128,11 +128,11 @@ def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
     ],
 )
 def test_damaged_requests_are_explained(
-    site: Site, path: str, params: dict[str, str], said: str
+    site: Site, path: str, params: dict[str, str], sentence: str
 ) -> None:
     answer = site.client.get(f"/api/run/watched/model/{path}", params=params)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert sentence in answer.json()["error"]
 
 
 def test_content_is_for_operators_statistics_for_everybody(site: Site) -> None:

@@ -28,7 +28,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 
 def states(client: Client, **params: Any) -> tuple[np.ndarray, dict[str, Any]]:
-    """Points, LTA, and what the server says of them."""
+    """Points, LTA, and their description by the server."""
     parameters = {"what": "residual", **params}
     answer = client.get("/api/run/watched/model/states", params=parameters)
     assert answer.status_code == 200, answer.text
@@ -100,7 +100,7 @@ def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("params", "sentence"),
     [
         ({"what": "mlp", "step": 10}, "request what=residual"),
         ({"what": "residual"}, "step is missing"),
@@ -110,7 +110,9 @@ def test_directions_have_a_sign_and_are_there_for_few_states() -> None:
         ({"what": "residual", "step": 10, "sample": 9}, "no residual was recorded"),
     ],
 )
-def test_damaged_requests_are_explained(client: Client, params: dict[str, Any], said: str) -> None:
+def test_damaged_requests_are_explained(
+    client: Client, params: dict[str, Any], sentence: str
+) -> None:
     answer = client.get("/api/run/watched/model/states", params=params)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert sentence in answer.json()["error"]

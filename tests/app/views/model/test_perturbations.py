@@ -23,9 +23,11 @@ NOISE = {"kind": "gaussian", "strength": 0.1, "target": "weights", "layer": 1}
 NUM_STEPS = 40
 
 
-def mark(run: RunBuilder, rank: int, step: int, asked: dict[str, Any], **told: Any) -> None:
+def mark(
+    run: RunBuilder, rank: int, step: int, perturbation: dict[str, Any], **outcome: Any
+) -> None:
     """A mark as sources/perturbing.py makes it."""
-    args = Perturbation.from_json(asked).to_json() | told
+    args = Perturbation.from_json(perturbation).to_json() | outcome
     run.add(
         "marks", rank, step, ts_ns=T0 + step, kind="perturbation", text="p", args=json.dumps(args)
     )
@@ -112,7 +114,7 @@ def test_losses_are_those_logged(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "sentence"),
     [
         ("job/model/losses?width=0", "width is 0"),
         ("job/model/losses?width=99999999", "give 1 to"),
@@ -122,10 +124,10 @@ def test_losses_are_those_logged(client: Client) -> None:
         ("nope/model/perturbations", "there is no run 'nope'"),
     ],
 )
-def test_damaged_requests_are_explained(client: Client, path: str, said: str) -> None:
+def test_damaged_requests_are_explained(client: Client, path: str, sentence: str) -> None:
     answer = client.get(f"/api/run/{path}")
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert sentence in answer.json()["error"]
 
 
 def test_captures_and_connected_ranks(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Steps on an axis of time or tokens: attempts, replicas, steps that tell nothing."""
+"""Steps on an axis of time or tokens: attempts, replicas, steps without tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tokens = Callable[[int, int], float | None]
 
 
 def axes_of(
-    folder: Path, tokens: Tokens, attempts: tuple[range, ...], asked: int | None = None
+    folder: Path, tokens: Tokens, attempts: tuple[range, ...], for_attempt: int | None = None
 ) -> dict[str, Axis]:
     """Of a run of two replicas of two ranks, whose steps begin 1 s after each other."""
     run = RunBuilder(folder / "run", 4, ParallelLayout.from_sizes(tp=2, dp=2))
@@ -37,7 +37,7 @@ def axes_of(
         run.rank_files(attempt)
     run.publish()
     with open_run(folder / "run") as opened:
-        return step_axes(opened, asked)
+        return step_axes(opened, for_attempt)
 
 
 def test_tokens_of_replicas_are_summed_and_go_on_over_a_restart(tmp_path: Path) -> None:
@@ -56,15 +56,17 @@ def test_an_earlier_attempt_does_not_know_of_a_later_one(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("tokens", "says"),
+    ("tokens", "message"),
     [
         (lambda _, step: None, "logs no tokens per step"),
         (lambda _, step: 0.0, "logs no tokens per step"),
         (lambda _, step: None if step == 2 else 8.0, "1 of its 6 steps log no tokens"),
     ],
 )
-def test_tokens_that_are_not_told_are_no_axis(tmp_path: Path, tokens: Tokens, says: str) -> None:
-    assert says in axes_of(tmp_path, tokens, (range(6),))["tokens"].why_not
+def test_tokens_that_are_not_logged_are_no_axis(
+    tmp_path: Path, tokens: Tokens, message: str
+) -> None:
+    assert message in axes_of(tmp_path, tokens, (range(6),))["tokens"].why_not
 
 
 def test_a_step_under_way_has_as_many_as_the_one_before(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_rank_without_a_step_is_not_recorded():
 
 
 def test_one_step_alone_is_judged_by_more_than_3_mad():
-    """Of so many single cells some lie beyond 3 MAD by chance."""
+    """Of this many single cells some lie beyond 3 MAD by chance."""
     deviation = np.random.default_rng(2).normal(scale=0.0148, size=(4000, 1))
     assert (grid(cells_of(deviation, spread=0.01)).code_R > IN_NOISE).sum() <= 2
 
@@ -52,7 +52,7 @@ def test_places_have_sizes_of_the_axes_and_unknown_ones_a_mark():
     assert list(arrays["host"]) == [0] * 8 + [1] * 8
 
 
-def test_without_a_layout_the_reason_is_said():
+def test_without_a_layout_the_reason_is_given():
     unknown = {axis: np.full(3, -1) for axis in ("pp", "dp", "cp", "tp")}
     meta = layout_meta(Places(np.arange(3), ["a", "a", "b"], unknown))
     assert meta["axes"] == {}

@@ -33,5 +33,5 @@ def test_process_groups_show_whether_it_fits(
     builder.publish()
     with open_run(builder.folder) as run:
         preview = layout_preview(run, layout_of({"dp": 2, "tp": 2}))
-    assert sentence in preview.groups_said
+    assert sentence in preview.groups_note
     assert preview.places[1] == (1, {"dp": 0, "tp": 1})

@@ -72,7 +72,7 @@ def test_filter(text, fits):
     assert matches(row(13, pp=2), text) is fits
 
 
-def test_states_stand_beside_the_ranks_and_can_be_sorted_by():
+def test_states_stand_next_to_the_ranks_and_can_be_sorted_by():
     rows = [row(0), row(1)]
     shown = page(rows, {0: "running", 1: "lost"}, "state", "asc")
     assert [(one["rank"], one["state"]) for one in shown["rows"]] == [(1, "lost"), (0, "running")]

@@ -62,10 +62,10 @@ def test_noise_is_3_mad_unless_so_many_are_shown_that_some_lie_further_by_chance
 
 def test_metrics_are_complete():
     question = saved_queries()["rank_cells"]
-    asked = next(p for p in question.parameters if p.name == "metric").doc
+    documented = next(p for p in question.parameters if p.name == "metric").doc
     for metric in METRICS.values():
         assert metric.meaning.endswith(".")
-        assert metric.asks in asked
+        assert metric.asks in documented
         assert metric.question in saved_queries()
 
 

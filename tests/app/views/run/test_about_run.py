@@ -1,4 +1,4 @@
-"""What is said of an imported run, and correcting its layout over HTTP."""
+"""The panel about an imported run, and correcting its layout over HTTP."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def test_provenance_guesses_problems_and_clocks_of_an_import(hub: Hub) -> None:
     assert about.content_hash == name_of(hub, "eight").rpartition("-")[2]
     assert about.imported is not None
     assert (about.layout, about.can_be_corrected) == (None, True)
-    assert any("layout is unknown" in said.text for said in about.guesses)
-    (problem,) = about.problems  # four alike are one
+    assert any("layout is unknown" in guess.text for guess in about.guesses)
+    (problem,) = about.problems  # four of a kind are one
     assert ("log" in problem.text, problem.num_others, about.num_problems) == (True, 3, 4)
     assert about.clocks.sentence.startswith("The clocks of the 8 ranks are aligned by the ends of")
     assert about.clocks.worst_err_us == max(row.err_us or 0 for row in about.clocks.rows)
@@ -93,7 +93,7 @@ def test_the_panel_of_an_import_stands_first_and_is_open_where_something_was_los
     assert having(first, data_part="layout")
 
 
-def test_a_run_of_the_hooks_has_little_to_say_and_says_it_last(hub: Hub) -> None:
+def test_a_run_of_the_hooks_has_one_panel_and_it_comes_last(hub: Hub) -> None:
     view = View("recorded")
     first, last = places(hub, view)
     assert (len(first), len(last)) == (1, 1)
@@ -102,7 +102,7 @@ def test_a_run_of_the_hooks_has_little_to_say_and_says_it_last(hub: Hub) -> None
     assert "recorded by hooks" in text_of(last)
 
 
-def test_two_ranks_of_128_are_said_to_be_unaligned_and_nobody_is_named(hub: Hub) -> None:
+def test_two_ranks_of_128_are_reported_as_unaligned_and_no_rank_is_named(hub: Hub) -> None:
     """Rank 65 computes three times as long from the sixth step on: still nobody is named."""
     view = View(name_of(hub, "two"))
     for page in (overview, timeline):
@@ -129,8 +129,8 @@ def test_of_a_great_job_the_panel_comes_after_the_page(
     assert "loading" in panel.className
     server = make_dash(hub, "").server
     at = {"view__data": None, "url__pathname": view.url(), "url__search": ""}
-    asked = ("about-place.children,clock-note.children", "about-news.data")
-    answer = call(server, *asked, about_news__data={"open": []}, **at)
+    outputs = ("about-place.children,clock-note.children", "about-news.data")
+    answer = call(server, *outputs, about_news__data={"open": []}, **at)
     assert answer is not None
     assert "layout unknown" in plain_text(answer["about-place"]["children"])
     assert UNALIGNED in plain_text(answer["clock-note"]["children"])
@@ -159,12 +159,12 @@ def test_aligned_runs_have_no_note(hub: Hub) -> None:
 def test_many_problems_of_a_kind_are_one_that_unfolds(
     sentences: list[str], found: list[tuple[str, int]]
 ) -> None:
-    assert [(said.text, said.num_others) for said in summed(sentences)] == found
+    assert [(problem.text, problem.num_others) for problem in summed(sentences)] == found
 
 
 def test_a_thousand_problems_are_counted_and_some_listed() -> None:
-    (said,) = summed([f"rank{n}.json: cut at byte {n}" for n in range(1000)])
-    assert (said.num_others, len(said.others)) == (999, 200)
+    (problem,) = summed([f"rank{n}.json: cut at byte {n}" for n in range(1000)])
+    assert (problem.num_others, len(problem.others)) == (999, 200)
 
 
 def test_names_of_strangers_are_text(tmp_path: Path) -> None:
@@ -191,13 +191,13 @@ def test_the_panel_follows_news_and_keeps_open_what_was(tmp_path: Path) -> None:
         server = make_dash(hub, "").server
         path = View(folder.name).url()
         at = {"view__data": {"path": path, "search": ""}, "url__pathname": path, "url__search": ""}
-        asked = ("about-place.children,clock-note.children", "about-news.data")
+        outputs = ("about-place.children,clock-note.children", "about-news.data")
         shown = key_of(about_run(hub.run(folder.name)))
         news: dict[str, Any] = {"shown": shown, "open": ["run", "layout"]}
-        assert call(server, *asked, about_news__data=news, **at) is None
+        assert call(server, *outputs, about_news__data=news, **at) is None
         correct(hub.run(folder.name), layout_of({"dp": 2, "tp": 4}))
         assert hub.catch_up(folder.name, 20)
-        answer = call(server, *asked, about_news__data=news, **at)
+        answer = call(server, *outputs, about_news__data=news, **at)
         assert answer is not None
         panel = answer["about-place"]["children"]
         assert "dp 2 x tp 4, corrected by hand" in plain_text(panel)
@@ -244,7 +244,7 @@ def as_role(role: Role) -> dict[str, str]:
 BODY = json.dumps({"sizes": {"tp": 4, "dp": 2}, "order": "pp-dp-cp-tp"}).encode()
 
 
-def test_a_preview_says_who_would_stand_where(served: tuple[Hub, Client, str]) -> None:
+def test_a_preview_shows_where_each_rank_would_be(served: tuple[Hub, Client, str]) -> None:
     _, client, name = served
     answer = client.get(f"/api/run/{name}/layout", **as_role(Role.viewer)).json()
     assert (answer["layout"], answer["world_size"], answer["num_ranks"]) == (None, 8, 8)
@@ -252,22 +252,22 @@ def test_a_preview_says_who_would_stand_where(served: tuple[Hub, Client, str]) -
     url = f"/api/run/{name}/layout?tp=4&dp=2&order=dp-tp"
     content = client.get(url, **as_role(Role.viewer)).json()
     assert content["places"][5] == [5, {"dp": 1, "tp": 1}]
-    assert content["groups_said"] == "The recorded process groups fit: 4 along dp, 2 along tp."
+    assert content["groups_note"] == "The recorded process groups fit: 4 along dp, 2 along tp."
     wrong = client.get(f"/api/run/{name}/layout?tp=2&dp=4", **as_role(Role.viewer)).json()
-    assert "6 run along no axis" in wrong["groups_said"]
+    assert "6 run along no axis" in wrong["groups_note"]
 
 
-def test_a_correction_is_told_and_can_be_undone(served: tuple[Hub, Client, str]) -> None:
+def test_a_correction_notifies_listeners_and_can_be_undone(served: tuple[Hub, Client, str]) -> None:
     hub, client, name = served
     version = hub.version(name)
-    heard: list[tuple[str, int]] = []
-    end = hub.listen(lambda run, number: heard.append((run, number)))
+    notified: list[tuple[str, int]] = []
+    end = hub.listen(lambda run, number: notified.append((run, number)))
     answer = client.post(f"/api/run/{name}/layout", BODY, **as_role(Role.uploader))
     assert answer.status == 200, answer.text
     assert answer.json()["layout"] == "dp 2 x tp 4"
     assert (answer.json()["layout_from"], answer.json()["is_indexed"]) == ("hand", True)
     assert hub.version(name) > version
-    assert (name, hub.version(name)) in heard
+    assert (name, hub.version(name)) in notified
     end()
     kinds = hub.run(name).index_rows("SELECT DISTINCT kind FROM kind_rollup ORDER BY 1")
     assert [row["kind"] for row in kinds] == ["dp_comm", "tp_comm"]
@@ -290,7 +290,7 @@ def test_viewers_and_foreign_pages_change_nothing(served: tuple[Hub, Client, str
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "parts"),
     [
         (b"", "not a layout"),
         (b"[]", "not a layout"),
@@ -304,12 +304,12 @@ def test_viewers_and_foreign_pages_change_nothing(served: tuple[Hub, Client, str
     ],
 )
 def test_damaged_corrections_are_refused_in_a_sentence(
-    served: tuple[Hub, Client, str], body: bytes, said: str
+    served: tuple[Hub, Client, str], body: bytes, parts: str
 ) -> None:
     hub, client, name = served
     answer = client.post(f"/api/run/{name}/layout", body, **as_role(Role.operator))
     assert answer.status == 400
-    assert any(part in answer.json()["error"] for part in said.split("|"))
+    assert any(part in answer.json()["error"] for part in parts.split("|"))
     assert not (hub.run(name).folder / "layout.json").exists()
 
 

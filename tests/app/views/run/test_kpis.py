@@ -33,20 +33,20 @@ def test_who_is_heard_is_of_the_newest_attempt_alone(tmp_path: Path) -> None:
     with open_run(run.folder) as opened:
         for attempt, value in ((None, "4 / 4"), (1, "4 / 4"), (0, None)):
             known = measured(opened, attempt, Scope())
-            found = {kpi.key: kpi for kpi in with_reporting(opened, attempt, known, now_ns)}
-            assert (found["heard"].value if "heard" in found else None) == value
+            by_key = {kpi.key: kpi for kpi in with_reporting(opened, attempt, known, now_ns)}
+            assert (by_key["heard"].value if "heard" in by_key else None) == value
 
 
 def test_steps_that_are_under_way_are_no_ranks_that_fell_silent(tmp_path: Path) -> None:
     run = restarted_run(tmp_path / "again")
     with open_run(run.folder) as opened:
         known = replace(measured(opened, None, Scope()), ended=((0, 2.0), (1, 2.0), (2, 1.0)))
-        found = with_reporting(opened, None, known, time.time_ns())
-        (heard,) = [kpi for kpi in found if kpi.key == "heard"]
-        assert heard.series == ((0, 2.0), (1, 2.0))
+        shown_kpis = with_reporting(opened, None, known, time.time_ns())
+        (reporting,) = [kpi for kpi in shown_kpis if kpi.key == "heard"]
+        assert reporting.series == ((0, 2.0), (1, 2.0))
 
 
-def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
+def test_ranks_that_fall_silent_no_longer_count_as_reporting(tmp_path: Path) -> None:
     """Nothing is written then, so no news comes: the tile must not wait for any."""
     restarted_run(tmp_path / "again")
     now_ns = time.time_ns()
@@ -54,9 +54,9 @@ def test_ranks_that_fall_silent_are_no_longer_heard(tmp_path: Path) -> None:
     try:
         seen = []
         for later_s in (0, 14):
-            found = kpis_of(opened, View("again"), now_ns=now_ns + later_s * 10**9)
-            heard = next(kpi for kpi in found if kpi.key == "heard")
-            seen.append((opened.version("again"), heard.value, heard.tone))
+            shown_kpis = kpis_of(opened, View("again"), now_ns=now_ns + later_s * 10**9)
+            reporting = next(kpi for kpi in shown_kpis if kpi.key == "heard")
+            seen.append((opened.version("again"), reporting.value, reporting.tone))
         version = seen[0][0]
         assert seen == [(version, "2 / 2", "plain"), (version, "0 / 2", "bad")]
     finally:
@@ -70,9 +70,9 @@ def test_utilisation_is_shown_where_flops_and_peak_are_known(tmp_path: Path) -> 
         publish_json({**json.loads(file.read_text()), "device": "NVIDIA H100 80GB HBM3"}, file)
     with open_run(tmp_path / "two") as run:
         (peak,) = set(run.ask("throughput").column("peak_tflops").to_pylist())
-        found = {kpi.key: kpi for kpi in kpis(run, None, Scope())}
-    assert found["mfu"].value == f"{100 * 1e9 / (1e-4 * 2 * peak * 1e12):.1f}"
-    assert found["mfu"].unit == "%"
+        by_key = {kpi.key: kpi for kpi in kpis(run, None, Scope())}
+    assert by_key["mfu"].value == f"{100 * 1e9 / (1e-4 * 2 * peak * 1e12):.1f}"
+    assert by_key["mfu"].unit == "%"
 
 
 def test_baselines() -> None:

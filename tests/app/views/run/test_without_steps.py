@@ -31,7 +31,7 @@ def hub(tmp_path):
     hub.close()
 
 
-def test_each_group_is_told_by_its_oldest_open_collective(hub):
+def test_each_group_is_described_by_its_oldest_open_collective(hub):
     counts = recorded(hub.run("only"), 0)
     assert (counts.num_collectives, counts.num_ranks, counts.num_spans) == (5, 2, 0)
     assert counts.fronts == (

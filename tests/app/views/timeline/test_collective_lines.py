@@ -67,25 +67,25 @@ def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(
 
 
 def test_collectives_are_boxes_one_line_per_group_until_the_next(run):
-    found = made(run, Window(0, 100 * US))
-    assert boxes(found, row=COMM) == [
+    picture = made(run, Window(0, 100 * US))
+    assert boxes(picture, row=COMM) == [
         (0, 0, 10, 50, "tp_comm"),
         (0, 0, 60, END, "tp_comm"),
         (0, 1, 20, END, "dp_comm"),
         (1, 0, 30, 50, "tp_comm"),
         (1, 0, 70, 90, "tp_comm"),
     ]
-    assert boxes(found, row=COMPUTE) == boxes(found, row=HOST) == []
-    assert found.arrays["step"].size == 0
+    assert boxes(picture, row=COMPUTE) == boxes(picture, row=HOST) == []
+    assert picture.arrays["step"].size == 0
 
 
-def test_what_was_not_completed_says_so_and_how_far_it_came(run):
-    found = made(run, Window(0, 100 * US))
-    arrays, names = found.arrays, found.meta["names"]
-    told = {
+def test_what_was_not_completed_is_labelled_with_how_far_it_came(run):
+    picture = made(run, Window(0, 100 * US))
+    arrays, names = picture.arrays, picture.meta["names"]
+    is_open = {
         names[n]: bool(o) for n, o in zip(arrays["span_name"], arrays["span_open"], strict=True)
     }
-    assert told == {
+    assert is_open == {
         "all_reduce": False,
         "send": False,
         "all_reduce, started, not completed": True,
@@ -96,17 +96,17 @@ def test_what_was_not_completed_says_so_and_how_far_it_came(run):
 
 
 def test_waiting_is_drawn_where_the_clocks_are_known(run):
-    found = made(run, Window(0, 100 * US))
-    assert boxes(found, row=WAIT) == [(0, 0, 10, 30, "waiting")]
-    assert (2, 0, 10, END, "not_visible") in boxes(found, row=IDLE)
+    picture = made(run, Window(0, 100 * US))
+    assert boxes(picture, row=WAIT) == [(0, 0, 10, 30, "waiting")]
+    assert (2, 0, 10, END, "not_visible") in boxes(picture, row=IDLE)
 
 
 def test_too_many_are_taken_together_by_the_pixel(run, monkeypatch):
     monkeypatch.setattr(timeline, "MANY_SPANS", 3)
-    found = made(run, Window(0, 100 * US), width_px=2)
-    assert found.meta["detail"] == "innermost"
-    assert found.meta["pixel_ns"] == 50 * US
-    assert boxes(found, row=COMM) == [
+    picture = made(run, Window(0, 100 * US), width_px=2)
+    assert picture.meta["detail"] == "innermost"
+    assert picture.meta["pixel_ns"] == 50 * US
+    assert boxes(picture, row=COMM) == [
         (0, 0, 10, 50, "tp_comm"),
         (0, 0, 60, END, "tp_comm"),
         (0, 1, 20, END, "dp_comm"),
@@ -160,11 +160,11 @@ def test_flight_recorder_dumps_end_on_a_picture_of_all_ranks(dump, empty, tmp_pa
     if not (DUMPS / dump).is_dir():
         pytest.skip("needs ../shared/traces")
     with open_run(import_paths([DUMPS / dump], tmp_path / "runs")) as run:
-        found = made(run)
-        [told] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()
-    drawn = boxes(found, row=COMM)
+        picture = made(run)
+        [total] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()
+    drawn = boxes(picture, row=COMM)
     assert {lane for lane, *_ in drawn} == set(range(16)) - set(empty)
-    assert found.arrays["span_open"].all()
-    assert sum(found.arrays["count"][found.arrays["row"] == COMM]) == told["n"]
-    blank = [lane for lane, _, begin, _, _ in boxes(found, row=IDLE) if begin == 0]
+    assert picture.arrays["span_open"].all()
+    assert sum(picture.arrays["count"][picture.arrays["row"] == COMM]) == total["n"]
+    blank = [lane for lane, _, begin, _, _ in boxes(picture, row=IDLE) if begin == 0]
     assert set(empty) <= set(blank)

@@ -71,7 +71,7 @@ def test_merging_keeps_sums_and_numbers_of_pieces():
     assert by_row(rects, "count_R") == dict(enumerate(np.bincount(whole.row_E).tolist()))
 
 
-def test_long_pieces_stay_exact_beside_merged_ones():
+def test_long_pieces_stay_exact_next_to_merged_ones():
     rows = [(0, i * 10, i * 10 + 5, FORWARD) for i in range(100)]
     rects = rectangles(pieces(*rows, (0, 1000, 3000, BACKWARD)), 0, 200.0)
     long = rects.kind_R == BACKWARD
@@ -102,7 +102,7 @@ def test_pixels_that_differ_in_how_full_they_are_are_not_joined():
     assert rects.busy_R.tolist() == [100, 2]
 
 
-def test_the_bound_holds_by_larger_pixels_and_is_said():
+def test_the_bound_holds_by_larger_pixels_and_their_size_is_returned():
     whole = many(np.random.default_rng(2), 30_000)
     rects = rectangles(whole, 0, 1.0, most=500)
     assert rects.row_R.size <= 500
@@ -124,8 +124,8 @@ def test_no_pieces_are_no_rectangles():
 def test_the_innermost_span_of_a_track_owns_the_instant():
     table = spans((0, 0, 0, 100, FORWARD), (0, 0, 40, 60, TP))
     made = innermost(table, owned(table), np.array([0, 1]))
-    found = sorted(zip(made.row_E, made.begin_E, made.end_E, strict=True))
-    assert found == [(0, 0, 40), (0, 60, 100), (1, 40, 60)]
+    segments = sorted(zip(made.row_E, made.begin_E, made.end_E, strict=True))
+    assert segments == [(0, 0, 40), (0, 60, 100), (1, 40, 60)]
 
 
 def test_tracks_of_one_row_do_not_count_twice():

@@ -36,7 +36,7 @@ def query(run: Run, window: Window, ranks: tuple[int, ...] = (0, 1)) -> LaneQuer
     return LaneQuery(run, 0, [places[rank] for rank in ranks], window, have)
 
 
-def test_lanes_are_numbered_in_the_order_asked_for(run: Run) -> None:
+def test_lanes_are_numbered_in_the_requested_order(run: Run) -> None:
     spans = query(run, Window(0, 100 * US), (1, 0)).spans()
     begins = {lane: spans.begin_S[spans.lane_S == lane].min() for lane in (0, 1)}
     assert begins == {0: SHIFT_US * US, 1: 0}
@@ -56,22 +56,22 @@ def test_a_part_of_the_record_has_that_share_of_the_steps(run: Run) -> None:
 
 
 def test_without_a_known_clock_no_collective_has_a_verdict(run: Run) -> None:
-    asked = query(run, Window(0, 100 * US))
-    windows = asked.step_windows()
-    assert asked.instances(windows).lane_W.size > 0
-    lanes = [replace(place, shift_min_ns=None, shift_max_ns=None) for place in asked.lanes]
-    assert replace(asked, lanes=lanes).instances(windows).lane_W.size == 0
+    lane_query = query(run, Window(0, 100 * US))
+    windows = lane_query.step_windows()
+    assert lane_query.instances(windows).lane_W.size > 0
+    lanes = [replace(place, shift_min_ns=None, shift_max_ns=None) for place in lane_query.lanes]
+    assert replace(lane_query, lanes=lanes).instances(windows).lane_W.size == 0
 
 
 def test_ranks_with_collectives_only_have_one_window_and_spans_of_them(tmp_path: Path) -> None:
     builder = collectives_only_run(tmp_path / "only")
     with open_run(builder.folder) as run:
-        asked = query(run, Window(0, 100 * US), (0, 1, 2))
-        windows, spans = asked.step_windows(), asked.spans()
-        assert asked.has_only_collectives.all()
+        lane_query = query(run, Window(0, 100 * US), (0, 1, 2))
+        windows, spans = lane_query.step_windows(), lane_query.spans()
+        assert lane_query.has_only_collectives.all()
         assert windows.step_C.tolist() == [NO_STEP] * 3
         assert windows.num_spans_C.tolist() == [3, 2, 0]
         assert [int((spans.lane_S == lane).sum()) for lane in range(3)] == [3, 2, 0]
-        half = replace(asked, window=Window(asked.extent.begin_ns, 52 * US))
+        half = replace(lane_query, window=Window(lane_query.extent.begin_ns, 52 * US))
         assert half.step_windows().num_spans_C.tolist() == [1, 0, 0]
         assert half.least_bin_ns(most=126) == 1000, "126 us of three ranks in 126 bins"

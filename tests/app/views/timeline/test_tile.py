@@ -57,57 +57,59 @@ def of(found, **wanted):
 
 
 def test_rows_and_times_of_a_lane(run):
-    found = made(run, Window(0, 100 * US))
-    assert found.meta["detail"] == "nested"
-    assert of(found, lane=0, row=COMPUTE, kind="forward") == [(10, 50)]
-    assert of(found, lane=0, row=COMM) == [(20, 50)]
-    assert of(found, lane=0, row=HOST) == [(0, 10)]
-    assert of(found, row=COMPUTE, kind="backward", lane=0) == [(50, 90)]
+    picture = made(run, Window(0, 100 * US))
+    assert picture.meta["detail"] == "nested"
+    assert of(picture, lane=0, row=COMPUTE, kind="forward") == [(10, 50)]
+    assert of(picture, lane=0, row=COMM) == [(20, 50)]
+    assert of(picture, lane=0, row=HOST) == [(0, 10)]
+    assert of(picture, row=COMPUTE, kind="backward", lane=0) == [(50, 90)]
 
 
 def test_lanes_lie_on_the_aligned_clock(run):
-    found = made(run, Window(0, 200 * US))
-    assert of(found, lane=1, kind="data_wait") == [(30, 40), (130, 140)]
-    assert of(found, lane=1, kind="forward") == [(40, 80), (140, 180)]
-    begins = found.arrays["step_begin"][found.arrays["step_lane"] == 1] / US
+    picture = made(run, Window(0, 200 * US))
+    assert of(picture, lane=1, kind="data_wait") == [(30, 40), (130, 140)]
+    assert of(picture, lane=1, kind="forward") == [(40, 80), (140, 180)]
+    begins = picture.arrays["step_begin"][picture.arrays["step_lane"] == 1] / US
     assert begins.tolist() == [30, 130]
 
 
 def test_in_the_overview_communication_inside_forward_is_no_compute(run):
-    found = made(run, Window(0, 300 * US), width_px=60)
-    assert found.meta["detail"] == "innermost"
-    assert of(found, lane=0, row=COMPUTE, kind="forward") == [(10, 20), (110, 120), (210, 220)]
-    busy = found.arrays["busy"][(found.arrays["lane"] == 0) & (found.arrays["row"] == COMPUTE)]
+    picture = made(run, Window(0, 300 * US), width_px=60)
+    assert picture.meta["detail"] == "innermost"
+    assert of(picture, lane=0, row=COMPUTE, kind="forward") == [(10, 20), (110, 120), (210, 220)]
+    busy = picture.arrays["busy"][
+        (picture.arrays["lane"] == 0) & (picture.arrays["row"] == COMPUTE)
+    ]
     assert busy.sum() == 3 * (10 + 40 + 10) * US
 
 
-def test_waiting_says_for_whom_and_stands_in_both_rows(run):
-    found = made(run, Window(0, 100 * US))
-    assert of(found, lane=0, row=IDLE, kind="waiting") == [(20, 50)]  # rank 1 comes at 40 + 30
-    assert of(found, lane=0, row=WAIT) == [(20, 50)]
-    refs = found.arrays["ref"][found.arrays["row"] == WAIT]
-    assert found.arrays["wait_rank"][refs].tolist() == [1]
-    assert found.meta["wait_groups"] == ["7"]
-    assert found.arrays["wait_latest"][refs] / US == 70
+def test_waiting_names_the_rank_and_stands_in_both_rows(run):
+    picture = made(run, Window(0, 100 * US))
+    assert of(picture, lane=0, row=IDLE, kind="waiting") == [(20, 50)]  # rank 1 comes at 40 + 30
+    assert of(picture, lane=0, row=WAIT) == [(20, 50)]
+    refs = picture.arrays["ref"][picture.arrays["row"] == WAIT]
+    assert picture.arrays["wait_rank"][refs].tolist() == [1]
+    assert picture.meta["wait_groups"] == ["7"]
+    assert picture.arrays["wait_latest"][refs] / US == 70
 
 
 def test_references_lead_to_the_spans(run):
-    found = made(run, Window(0, 100 * US))
-    arrays = found.arrays
+    picture = made(run, Window(0, 100 * US))
+    arrays = picture.arrays
     (i,) = np.flatnonzero((arrays["lane"] == 0) & (arrays["row"] == COMM))
     span = arrays["ref"][i]
     assert arrays["span_start"][span] == 20 * US
     assert arrays["span_seq"][span] == 0
-    assert found.meta["groups"][arrays["span_group"][span]] == "7"
+    assert picture.meta["groups"][arrays["span_group"][span]] == "7"
     assert arrays["span_cpu"][span] == 1000
     marks = [(arrays["span_lane"][s], arrays["span_microbatch"][s]) for s in arrays["frame"]]
     assert sorted(marks) == [(0, 0), (0, 0), (1, 0), (1, 0)]
 
 
 def test_a_window_without_data_is_empty_not_an_error(run):
-    found = made(run, Window(10_000 * US, 11_000 * US))
-    assert {name: array.size for name, array in found.arrays.items()} == dict.fromkeys(
-        found.arrays, 0
+    picture = made(run, Window(10_000 * US, 11_000 * US))
+    assert {name: array.size for name, array in picture.arrays.items()} == dict.fromkeys(
+        picture.arrays, 0
     )
 
 
@@ -149,9 +151,9 @@ def test_a_host_side_forward_is_no_compute_where_there_are_kernels(tmp_path):
     builder.rank_files()
     builder.publish()
     with open_run(builder.folder) as opened:
-        found = made(opened, Window(0, 100 * US))
-    assert of(found, row=COMPUTE) == [(20, 40)]
-    assert of(found, row=HOST) == [(0, 50)]
+        picture = made(opened, Window(0, 100 * US))
+    assert of(picture, row=COMPUTE) == [(20, 40)]
+    assert of(picture, row=HOST) == [(0, 50)]
 
 
 @pytest.fixture
@@ -162,21 +164,23 @@ def few(monkeypatch):
 
 
 def test_too_many_spans_are_drawn_as_sums_of_steps(run, few):
-    found = made(run, Window(0, 330 * US))
-    assert found.meta["detail"] == "steps"
-    assert found.meta["num_spans"] == 30
-    assert of(found, lane=0, row=COMPUTE, kind="backward") == [(0, 100), (100, 200), (200, 300)]
-    assert of(found, lane=1, row=COMPUTE, kind="backward")[0] == (30, 130)
-    busy = found.arrays["busy"][(found.arrays["lane"] == 0) & (found.arrays["row"] == COMPUTE)]
+    picture = made(run, Window(0, 330 * US))
+    assert picture.meta["detail"] == "steps"
+    assert picture.meta["num_spans"] == 30
+    assert of(picture, lane=0, row=COMPUTE, kind="backward") == [(0, 100), (100, 200), (200, 300)]
+    assert of(picture, lane=1, row=COMPUTE, kind="backward")[0] == (30, 130)
+    busy = picture.arrays["busy"][
+        (picture.arrays["lane"] == 0) & (picture.arrays["row"] == COMPUTE)
+    ]
     assert busy.tolist() == [60 * US] * 3
-    assert found.arrays["step"].tolist() == [0, 1, 2, 0, 1, 2]
+    assert picture.arrays["step"].tolist() == [0, 1, 2, 0, 1, 2]
 
 
 def test_many_steps_are_taken_together(run, monkeypatch):
     monkeypatch.setattr(timeline, "MOST_WINDOWS", 2)
-    found = made(run, Window(0, 330 * US), width_px=6)
-    assert (found.meta["detail"], found.meta["pool"]) == ("steps", 2)
-    assert found.arrays["step"].tolist() == [0, 2, 0, 2]
+    picture = made(run, Window(0, 330 * US), width_px=6)
+    assert (picture.meta["detail"], picture.meta["pool"]) == ("steps", 2)
+    assert picture.arrays["step"].tolist() == [0, 2, 0, 2]
 
 
 def test_area_sums_by_kind_are_unions_inside_the_window(run):

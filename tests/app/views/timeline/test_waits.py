@@ -51,7 +51,7 @@ def test_the_late_rank_is_named_and_does_not_wait_itself(tmp_path):
     assert rows == {(0, WAITING): [(20, 40, 1)]}
 
 
-def test_a_rank_of_another_stage_is_told_apart(tmp_path):
+def test_a_rank_of_another_stage_is_distinguished(tmp_path):
     run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
     run.group(9, [0, 1], "pp")
     for rank, start in ((0, 60), (1, 0)):
@@ -95,7 +95,7 @@ def test_what_nothing_recorded_is_not_visible_and_never_bubble(tmp_path):
         rows = found(opened, Window(0, 100 * US))
         part = found(opened, Window(0, 40 * US))
     assert rows == {(0, NOT_VISIBLE): [(30, 60, -1)]}
-    assert part == {(0, NOT_VISIBLE): [(30, 40, -1)]}, "nothing is said outside the window"
+    assert part == {(0, NOT_VISIBLE): [(30, 40, -1)]}, "no verdict outside the window"
 
 
 @pytest.mark.parametrize(

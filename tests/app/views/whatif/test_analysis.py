@@ -25,7 +25,7 @@ from tests.whatif_traces import STRAGGLER_TRACES, TRIALS, check_against, expecte
 from trace_hooks.layout import ParallelLayout
 
 
-def asked(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def whatif(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main(["whatif", str(path), "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -50,7 +50,7 @@ def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 @needs_traces
 @pytest.mark.parametrize("trial", TRIALS)
 def test_every_published_number(trial: str, capsys: pytest.CaptureFixture[str]) -> None:
-    answer = asked(STRAGGLER_TRACES / f"trace-{trial}.parquet", capsys)
+    answer = whatif(STRAGGLER_TRACES / f"trace-{trial}.parquet", capsys)
     stages = len(expected(trial)["heatmap_pp_by_dp"])
     ranks = sorted(map(int, answer["S_w"]))
     width = len(ranks) // stages  # stages are the slowest axis of these jobs
@@ -70,14 +70,14 @@ def written(job: MegatronJob, folder: Path, with_sizes: bool = True) -> Path:
 
 def test_chunks_survive_the_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = MegatronJob(pp=2, dp=2, tp=2, vpp=2, num_microbatches=4, num_steps=3, slow=((1, 0, 1.5),))
-    answer = asked(written(job, tmp_path / "in"), capsys)
+    answer = whatif(written(job, tmp_path / "in"), capsys)
     assert answer["M_W_ranks"] == [4]
     assert max(answer["S_w"], key=answer["S_w"].get) == "4"
     assert set(answer["S_w"]) == {"0", "2", "4", "6"}
     assert 0 <= answer["fidelity"] < 0.01
 
 
-def test_gaps_between_operations_are_told(
+def test_gaps_between_operations_are_noted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(MegatronJob(pp=1, dp=1, num_steps=2), tmp_path / "in")
@@ -87,7 +87,7 @@ def test_gaps_between_operations_are_told(
     pq.write_table(table.set_column(at, "start_ts", stretched), path)
     assert main(["whatif", str(path)]) == 0
     assert "note       Measured steps are 4" in capsys.readouterr().out
-    assert asked(path, capsys)["fidelity"] == pytest.approx(0.47, abs=0.03)
+    assert whatif(path, capsys)["fidelity"] == pytest.approx(0.47, abs=0.03)
 
 
 def test_a_trace_without_optimizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def synthetic(tmp_path: Path, *faults: str, **sizes: Any) -> Path:
 
 def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = synthetic(tmp_path, "slow_worker=11,x=1.5")
-    answer = asked(run, capsys)
+    answer = whatif(run, capsys)
     assert answer["S"] == pytest.approx(1.2, abs=0.1)
     assert answer["M_W_ranks"] == [11]  # ranks 10 and 11 are one tensor-parallel group
     assert max(answer["S_w"], key=answer["S_w"].get) == "11"
@@ -128,7 +128,7 @@ def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_healthy_recorded_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = synthetic(tmp_path)
-    answer = asked(run, capsys)
+    answer = whatif(run, capsys)
     assert answer["S"] < 1.03
     assert max(answer["S_w"].values()) < 1.03
     assert main(["whatif", str(run)]) == 0
@@ -151,7 +151,7 @@ def test_a_dead_rank_leaves_the_steps_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = synthetic(tmp_path, "dead_rank=5,from=4")
-    assert asked(run, capsys)["S"] < 1.03
+    assert whatif(run, capsys)["S"] < 1.03
 
 
 def test_a_run_without_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,7 +165,7 @@ def test_a_run_without_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_recorded_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The real job with rank 5 slow, the second of its cell, (stage 1, dp 0)."""
     shutil.copytree(RECORDED / "slow_rank", tmp_path / "run")
-    answer = asked(tmp_path / "run", capsys)
+    answer = whatif(tmp_path / "run", capsys)
     assert answer["M_W_ranks"] == [5]
     assert max(answer["S_w"], key=answer["S_w"].get) == "5"
     assert abs(answer["fidelity"]) < 0.15

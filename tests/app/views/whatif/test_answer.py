@@ -1,4 +1,4 @@
-"""The what-if page, in process: its routes, its tab, and what it says where nothing can be said."""
+"""The what-if page, in process: its routes, its tab, its sentence where there is no analysis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.pages import tabs
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
-from app.views.whatif.analysis import can_tell, stop_here, whatif_of
+from app.views.whatif.analysis import can_replay, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
 from ingest.imports.importer import import_paths
 from ingest.stopping import Interrupted, Stop
@@ -178,7 +178,7 @@ def test_what_the_data_do_not_allow_is_one_sentence(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "said"),
+    ("params", "sentence"),
     [
         ({"steps": "5..2"}, "ends before it begins"),
         ({"steps": "x"}, "FIRST..LAST"),
@@ -187,10 +187,12 @@ def test_what_the_data_do_not_allow_is_one_sentence(site: Site) -> None:
         ({"rank": "no"}, "whole number"),
     ],
 )
-def test_damaged_parameters_are_explained(site: Site, params: dict[str, str], said: str) -> None:
+def test_damaged_parameters_are_explained(
+    site: Site, params: dict[str, str], sentence: str
+) -> None:
     answer = site.client.get("/api/run/slow_rank/what-if/replay", params=params)
     assert answer.status_code == 400
-    assert said in answer.json()["error"]
+    assert sentence in answer.json()["error"]
 
 
 def test_who_leaves_ends_the_replays(site: Site) -> None:
@@ -213,13 +215,15 @@ def test_who_leaves_ends_the_replays(site: Site) -> None:
 
 def test_the_tab_is_there_where_it_can_say_something(site: Site) -> None:
     for run, wanted in (("slow_rank", True), (site.slow, True), ("sums", False)):
-        assert can_tell(site.hub.run(run)) == wanted, run
+        assert can_replay(site.hub.run(run)) == wanted, run
         shown = json.dumps(
             topbar(site.hub, View(run), "", tabs(site.hub, View(run))).to_plotly_json(),
             default=repr,
         )
         assert ("what-if" in shown) == wanted, run
-    page = View("sums", "what-if")  # opened by its link it is a tab, and says why not
+    page = View(
+        "sums", "what-if"
+    )  # opened by its link it is a tab, with the reason why it is empty
     assert "what-if" in json.dumps(
         topbar(site.hub, page, "", tabs(site.hub, page)).to_plotly_json(), default=repr
     )

@@ -23,7 +23,7 @@ STEPS, FROM = 30, 10
 
 
 def since(first: int, x: float, hit: Factor) -> Factor:
-    """`x` from a step on for channels of which `hit` says so."""
+    """`x` from a step on for channels for which `hit` is true."""
     return lambda axis, ranks, step: x if step >= first and hit(axis, ranks, step) else 1.0
 
 
@@ -31,7 +31,7 @@ def judged(layout: ParallelLayout, factor: Factor, seed: int = 1) -> Verdict:
     return detect(transfer_tables(layout, STEPS, factor, seed=seed), attempt=0)
 
 
-def told(finding: Finding) -> tuple[str, list[int], list[int], list[str]]:
+def summary(finding: Finding) -> tuple[str, list[int], list[int], list[str]]:
     ranks = [place.rank for place in finding.culprits]
     return finding.kind, ranks, list(finding.stages), list(finding.hosts)
 
@@ -41,7 +41,7 @@ def told(finding: Finding) -> tuple[str, list[int], list[int], list[str]]:
 def test_one_link(first: int, x: float) -> None:
     verdict = judged(PP4_DP4_TP2, since(first, x, lambda axis, ranks, step: ranks == (9, 17)))
     (finding,) = verdict.findings
-    assert told(finding) == ("slow_link", [9, 17], [], [])
+    assert summary(finding) == ("slow_link", [9, 17], [], [])
     assert abs(finding.first_step - first) <= 1
     assert finding.slowdown == pytest.approx(x, rel=0.1)
     assert finding.confidence == "high"
@@ -50,7 +50,7 @@ def test_one_link(first: int, x: float) -> None:
 
 def test_both_links_of_a_rank_name_the_rank() -> None:
     verdict = judged(PP4_DP4_TP2, since(0, 5, lambda axis, ranks, _: axis == "link" and 9 in ranks))
-    assert [told(finding) for finding in verdict.findings] == [("slow_link", [9], [], [])]
+    assert [summary(finding) for finding in verdict.findings] == [("slow_link", [9], [], [])]
 
 
 @pytest.mark.parametrize("first", [0, FROM])
@@ -58,7 +58,7 @@ def test_both_links_of_a_rank_name_the_rank() -> None:
 def test_the_network_of_one_group_of_replicas(first: int, x: float) -> None:
     hit = since(first, x, lambda axis, ranks, step: axis == "dp" and ranks[0] == 17)
     (finding,) = judged(PP4_DP4_TP2, hit).findings
-    assert told(finding) == ("slow_dp_network", [17, 19, 21, 23], [2], [])
+    assert summary(finding) == ("slow_dp_network", [17, 19, 21, 23], [2], [])
     assert abs(finding.first_step - first) <= 1
 
 
@@ -66,14 +66,14 @@ def test_the_network_of_one_group_of_replicas(first: int, x: float) -> None:
 def test_groups_inside_one_node(first: int) -> None:
     hit = since(first, 4, lambda axis, ranks, step: axis == "tp" and ranks[0] // 8 == 2)
     (finding,) = judged(PP4_DP4_TP2, hit).findings
-    assert told(finding) == ("slow_node_link", list(range(16, 24)), [], ["node2"])
+    assert summary(finding) == ("slow_node_link", list(range(16, 24)), [], ["node2"])
     assert any("slow_host" in other for other in finding.alternatives)
 
 
-def test_the_only_node_is_told_by_its_past() -> None:
+def test_the_only_node_is_found_by_its_past() -> None:
     layout = ParallelLayout.from_sizes(dp=4, tp=2)
     (finding,) = judged(layout, since(FROM, 4, lambda axis, ranks, step: axis == "tp")).findings
-    assert told(finding) == ("slow_node_link", list(range(8)), [], ["node0"])
+    assert summary(finding) == ("slow_node_link", list(range(8)), [], ["node0"])
     assert (finding.confidence, finding.first_step) == ("medium", FROM)
 
 
@@ -90,7 +90,7 @@ def touches(hosts: set[int]) -> Factor:
 @pytest.mark.parametrize("first", [0, FROM])
 def test_one_host_that_reaches_others_slowly(first: int) -> None:
     (finding,) = judged(PP8_DP8, since(first, 5, touches({3}))).findings
-    assert told(finding) == ("slow_host", list(range(24, 32)), [], ["node3"])
+    assert summary(finding) == ("slow_host", list(range(24, 32)), [], ["node3"])
     assert finding.confidence == "medium"
 
 
@@ -98,24 +98,26 @@ def test_one_host_that_reaches_others_slowly(first: int) -> None:
 def test_many_hosts_at_once(first: int) -> None:
     (finding,) = judged(PP8_DP8, since(first, 5, touches({3, 4, 5}))).findings
     hosts = ["node3", "node4", "node5"]
-    assert told(finding) == ("many_hosts_slow", list(range(24, 48)), [], hosts)
+    assert summary(finding) == ("many_hosts_slow", list(range(24, 48)), [], hosts)
 
 
 def test_all_that_leaves_hosts_is_the_network_of_all_hosts() -> None:
     verdict = judged(PP4_DP4_TP2, since(FROM, 5, touches({0, 1, 2, 3})))
     hosts = ["node0", "node1", "node2", "node3"]
-    assert [told(f) for f in verdict.findings] == [("many_hosts_slow", list(range(32)), [], hosts)]
+    assert [summary(f) for f in verdict.findings] == [
+        ("many_hosts_slow", list(range(32)), [], hosts)
+    ]
 
 
 def test_links_between_two_hosts_are_one_finding() -> None:
     hit = since(0, 5, lambda axis, ranks, _: axis == "link" and {r // 8 for r in ranks} == {3, 4})
     (finding,) = judged(PP8_DP8, hit).findings
-    assert told(finding)[:2] == ("slow_link", list(range(24, 40)))
+    assert summary(finding)[:2] == ("slow_link", list(range(24, 40)))
 
 
 def test_all_channels_since_a_step_are_a_regression_and_from_the_first_on_nothing() -> None:
     (finding,) = judged(PP4_DP4_TP2, since(FROM, 2, lambda axis, ranks, step: True)).findings
-    assert told(finding) == ("comm_regression", [], [], [])
+    assert summary(finding) == ("comm_regression", [], [], [])
     assert finding.first_step == FROM
     assert judged(PP4_DP4_TP2, since(0, 2, lambda axis, ranks, step: True)).findings == ()
 
@@ -126,9 +128,9 @@ def test_two_faults_at_different_times() -> None:
             return 8.0
         return 4.0 if axis == "dp" and ranks[0] == 24 and step >= 15 else 1.0
 
-    found = judged(PP4_DP4_TP2, factor).findings
-    assert sorted(told(finding)[0] for finding in found) == ["slow_dp_network", "slow_link"]
-    assert {finding.ongoing for finding in found} == {True, False}
+    findings = judged(PP4_DP4_TP2, factor).findings
+    assert sorted(summary(finding)[0] for finding in findings) == ["slow_dp_network", "slow_link"]
+    assert {finding.ongoing for finding in findings} == {True, False}
 
 
 @pytest.mark.parametrize("layout", [PP4_DP4_TP2, PP8_DP8, ParallelLayout.from_sizes(dp=4, tp=2)])
@@ -140,7 +142,7 @@ def test_a_healthy_network(layout: ParallelLayout, seed: int) -> None:
     assert verdict.checked is not None
 
 
-def test_a_slow_transfer_that_costs_nothing_is_not_told() -> None:
+def test_a_slow_transfer_that_costs_nothing_is_no_finding() -> None:
     hit = since(0, 5, lambda axis, ranks, step: axis == "world")
     assert judged(PP4_DP4_TP2, hit).findings == ()
 
@@ -168,9 +170,9 @@ def test_generated_runs(tmp_path: Path, fault: str, kind: str | None, ranks: lis
     own = [detector for detector in DETECTORS if detector.name == NAME]
     with open_run(tmp_path / "run") as run:
         tables = tables_of(run, 0, (0, 100), chosen=own)
-        found = detect(tables, 0).findings
-        assert [told(finding)[:2] for finding in found] == ([(kind, ranks)] if kind else [])
-        for finding in found:
+        findings = detect(tables, 0).findings
+        assert [summary(finding)[:2] for finding in findings] == ([(kind, ranks)] if kind else [])
+        for finding in findings:
             assert abs(finding.first_step - 10) <= 1
             evidence = finding.evidence[0]
             answer = run.ask(evidence.question, **dict(evidence.params)).to_pylist()

@@ -18,7 +18,7 @@ def test_a_link_names_both_ranks_and_the_comparable_ones() -> None:
     assert finding.alternatives
 
 
-def test_what_is_over_says_so() -> None:
+def test_a_finding_that_is_over_has_its_last_step() -> None:
     def is_slow(axis: str, ranks: tuple[int, ...], step: int) -> bool:
         return ranks == (9, 17) and step < 14
 

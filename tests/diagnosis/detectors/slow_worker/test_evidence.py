@@ -63,7 +63,7 @@ def test_against_peers_the_question_gives_the_number_of_the_sentence(
                 assert f"{evidence.number:.2f}x" in evidence.sentence
 
 
-def test_where_accused_ranks_change_the_median_both_numbers_are_told(tmp_path: Path) -> None:
+def test_where_accused_ranks_change_the_median_both_numbers_are_shown(tmp_path: Path) -> None:
     with generated(tmp_path, {"num_ranks": 5, "pp": 1, "tp": 1}, (0, 1, 3)) as run:
         findings = diagnose_run(run).findings
         assert len(findings) == 3

@@ -143,7 +143,7 @@ def test_one_rank_named_and_a_host_set_aside_is_no_other_single_rank() -> None:
     assert verdict.checked.startswith("No other single rank was slow")
 
 
-def test_what_is_over_is_told_as_past() -> None:
+def test_a_finding_that_is_over_is_past() -> None:
     finding = judged(compute=slow(5, last=15)).findings[0]
     assert (finding.first_step, finding.last_step, finding.ongoing) == (8, 15, False)
     assert finding.severity == "past"
@@ -185,7 +185,7 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     assert timeline["steps"] == (8, 9)
 
 
-def test_contention_is_told_apart_where_cpu_time_was_recorded() -> None:
+def test_contention_is_distinguished_where_cpu_time_was_recorded() -> None:
     def flat(rank: int, step: int) -> float:
         return 90.0 + rank % 2
 
@@ -195,13 +195,13 @@ def test_contention_is_told_apart_where_cpu_time_was_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"), [(0, "No step is finished"), (1, "1 step is"), (3, "3 steps are")]
+    ("steps", "sentence"), [(0, "No step is finished"), (1, "1 step is"), (3, "3 steps are")]
 )
-def test_too_few_steps(steps: int, said: str) -> None:
+def test_too_few_steps(steps: int, sentence: str) -> None:
     verdict = judged(steps=steps)
     assert verdict.findings == ()
     assert verdict.checked is None
-    assert said in verdict.not_enough[0].missing
+    assert sentence in verdict.not_enough[0].missing
 
 
 def test_two_ranks_of_128_name_nobody() -> None:
@@ -224,7 +224,7 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
     assert "all 7 other ranks (the layout is not known)" in finding.evidence[0].sentence
     assert "x as long as that of the other ranks since" in finding.text
     assert any("its role is not known" in one for one in finding.alternatives)
-    told = " ".join(
+    sentences = " ".join(
         e.sentence
         for e in judged(
             layout,
@@ -235,9 +235,9 @@ def test_without_a_layout_a_rank_must_have_changed_to_be_named() -> None:
         .findings[0]
         .evidence
     )
-    assert "of the job" in told
+    assert "of the job" in sentences
     for invented in ("dp", "stage", "tp"):
-        assert invented not in told
+        assert invented not in sentences
 
 
 def test_a_lasting_difference_within_the_spread_of_the_peers_is_no_finding() -> None:
@@ -246,7 +246,7 @@ def test_a_lasting_difference_within_the_spread_of_the_peers_is_no_finding() -> 
     assert verdict.findings == ()
 
 
-def test_what_comes_and_goes_is_told_once() -> None:
+def test_what_comes_and_goes_is_one_finding() -> None:
     def often(rank: int, step: int) -> float:
         return 140.0 if rank == 5 and step >= 12 and step % 12 < 5 else 100.0
 
@@ -266,15 +266,17 @@ def test_bursts_too_short_for_themselves_count_together(x: float) -> None:
     assert finding.slowdown == pytest.approx(x, abs=0.02)
 
 
-@pytest.mark.parametrize(("every", "is_told"), [(4, True), (12, False)])
-def test_single_long_steps_are_told_where_they_come_often(every: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("every", "is_reported"), [(4, True), (12, False)])
+def test_single_long_steps_are_reported_where_they_come_often(
+    every: int, is_reported: bool
+) -> None:
     def spikes(rank: int, step: int) -> float:
         return 200.0 if rank == 5 and step % every == 2 else 100.0
 
-    found = judged(compute=spikes, steps=60).findings
-    assert [finding.culprits[0].rank for finding in found] == [5] * is_told
-    if is_told:
-        assert "on and off" in found[0].text
+    findings = judged(compute=spikes, steps=60).findings
+    assert [finding.culprits[0].rank for finding in findings] == [5] * is_reported
+    if is_reported:
+        assert "on and off" in findings[0].text
 
 
 @pytest.mark.parametrize("seed", [38, 39, 48, 135, 163, 182])

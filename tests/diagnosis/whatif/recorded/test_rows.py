@@ -13,7 +13,7 @@ from tests.diagnosis.whatif.test_recorded import ops_of, two_stages
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"is_aligned": False}, "clocks of the ranks are not aligned"),
         ({"stage": None}, "layout of the job is unknown"),
@@ -23,8 +23,8 @@ from tests.diagnosis.whatif.test_recorded import ops_of, two_stages
         ({"kind": "host"}, "no forward or backward was recorded"),
     ],
 )
-def test_what_is_unknown_is_stated_in_one_sentence(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(NotAnswerable, match=says):
+def test_what_is_unknown_is_stated_in_one_sentence(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotAnswerable, match=message):
         ops_of([{**row, **change} for row in two_stages()], Sizes(1, 2))
 
 

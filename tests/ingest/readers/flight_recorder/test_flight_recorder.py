@@ -126,10 +126,10 @@ def test_messages_match_only_where_their_numbers_are_known(
     write(folder, 2, dump(entry(first, "nccl:send 0->1"), entry(first + 1, "nccl:send 0->1")))
     write(folder, 3, dump(entry(first, "nccl:recv 1<-0")))
     run = Imported(folder, into=runs)
-    found = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes")
+    rows = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes")
     apart = UNMATCHED_SEQ + 2 * 40
     seqs = [0, 1, 0] if is_whole else [apart + 2, apart + 4, apart + 3]
-    assert found == [
+    assert rows == [
         (2, "send", 3, seqs[0], 16),
         (2, "send", 3, seqs[1], 16),
         (3, "recv", 2, seqs[2], 12),
@@ -150,7 +150,7 @@ def test_an_empty_dump_is_a_rank_with_what_its_groups_did_last(folder: Path, run
     assert ts_ns == T0 + 5000
     assert text.startswith("Flight Recorder 2.9: 0 entries (none); 1 of 2 groups")
     assert args["entries"] == 0
-    # no entry tells which group number 1 is: both sides are counted in order of creation
+    # no entry shows which group number 1 is: both sides are counted in order of creation
     assert [(one["group"], one["enqueued"], one["completed"]) for one in args["last"]] == [
         ("0", -1, -1),
         ("7", 105, 100),
@@ -212,11 +212,11 @@ def test_damaged_dumps_keep_what_can_be_read(folder: Path, runs: Path) -> None:
 def test_a_dump_in_json_whose_end_is_lost_has_the_groups_of_the_others(
     folder: Path, runs: Path
 ) -> None:
-    """PyTorch sorts the keys: what follows the entries says what they belong to."""
-    told = json.dumps(dump(entry(0), entry(1), entry(2)), sort_keys=True)
+    """PyTorch sorts the keys: what follows the entries names their groups."""
+    text = json.dumps(dump(entry(0), entry(1), entry(2)), sort_keys=True)
     folder.mkdir()
-    (folder / "nccl_trace_rank_2.json").write_text(told[: told.index('"record_id": 2')])
-    (folder / "nccl_trace_rank_3.json").write_text(told)
+    (folder / "nccl_trace_rank_2.json").write_text(text[: text.index('"record_id": 2')])
+    (folder / "nccl_trace_rank_3.json").write_text(text)
     run = Imported(folder, into=runs)
     assert [len(run.rows("collectives", "rank")), len(run.ranks)] == [5, 2]
     assert len(set(run.rows("collectives", "group_id"))) == 1

@@ -38,20 +38,20 @@ def _two_ranks(tmp_path: Path, delay: float) -> list[Path]:
 
 def test_collectives_have_one_identity_on_all_members(tmp_path: Path, runs: Path) -> None:
     run = Imported(*_two_ranks(tmp_path, 8.0), into=runs)
-    found = run.table("collectives").to_pylist()
-    assert len({row["group_id"] for row in found}) == 1
-    assert [(r["rank"], r["seq"], r["op"], r["dtype"], r["num_bytes"]) for r in found] == [
+    rows = run.table("collectives").to_pylist()
+    assert len({row["group_id"] for row in rows}) == 1
+    assert [(r["rank"], r["seq"], r["op"], r["dtype"], r["num_bytes"]) for r in rows] == [
         (rank, seq, op, "bfloat16", 200)
         for rank in (0, 1)
         for seq, op in ((0, "all_reduce"), (1, "all_gather"))
     ]
-    assert {row["start_ns"] - row["enqueue_ns"] for row in found} == {5000}
-    assert {row["state"] for row in found} == {"completed"}
-    starts = {(row["rank"], row["seq"]): row["start_ns"] for row in found}
+    assert {row["start_ns"] - row["enqueue_ns"] for row in rows} == {5000}
+    assert {row["state"] for row in rows} == {"completed"}
+    starts = {(row["rank"], row["seq"]): row["start_ns"] for row in rows}
     assert starts[1, 0] - starts[0, 0] == 8000  # the late rank
     (group, other) = run.table("groups").to_pylist()
     assert (group["ranks"], group["name"], group["axis"]) == ([0, 1], "7", "world")
-    assert group["group_id"] == other["group_id"] == found[0]["group_id"]
+    assert group["group_id"] == other["group_id"] == rows[0]["group_id"]
     spans = [s for s in run.table("spans").to_pylist() if s["group_id"]]
     assert {(s["kind"], s["coll_seq"], s["num_bytes"]) for s in spans} == {
         ("other_comm", 0, 200),
@@ -87,7 +87,7 @@ def test_communication_without_a_group(tmp_path: Path, runs: Path) -> None:
     assert any("taken as one group of 2 ranks" in guess for guess in run.info["guesses"])
 
 
-def test_enqueued_is_all_that_calls_without_kernels_tell(tmp_path: Path, runs: Path) -> None:
+def test_calls_without_kernels_are_enqueued_only(tmp_path: Path, runs: Path) -> None:
     calls = [event("nccl:all_reduce", 0, 1, "user_annotation")]
     blocking = [event("gloo:all_reduce", 0, 7, "user_annotation")]
     nccl = Imported(write(tmp_path / "a.json", calls), into=runs)

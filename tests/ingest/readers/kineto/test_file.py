@@ -134,7 +134,7 @@ VARIANTS: dict[str, bytes] = {
     "another order": with_events(shuffled),
     "among events of other kinds": with_events(among_others),
     "steps on several threads": with_events(on_threads),
-    "ns told as the unit": text_of({**profile(), "displayTimeUnit": "ns"}),
+    "ns named as the unit": text_of({**profile(), "displayTimeUnit": "ns"}),
     "much in the header": text_of(
         {"schemaVersion": 1, "deviceProperties": [], "x": "y" * (2 << 20), **profile()}
     ),
@@ -180,14 +180,14 @@ def test_the_same_profile_in_another_shape(
     assert run.problems == []
 
 
-def test_a_bare_list_tells_no_base_and_no_rank(
+def test_a_bare_list_has_no_base_and_no_rank(
     tmp_path: Path, runs: Path, expected: list[tuple[Any, ...]]
 ) -> None:
     (tmp_path / "x_rank_3_of_8.json").write_bytes(text_of(profile()["traceEvents"]))
     run = AnyImported(tmp_path / "x_rank_3_of_8.json", into=runs)
-    found = sorted(run.rows("spans", "rank", "ts_ns", "dur_ns", "name"))
-    base_ns = min(row[1] for row in found) - min(row[2] for row in expected)
-    assert found == sorted((row[0], row[2] + base_ns, row[3], row[5]) for row in expected)
+    rows = sorted(run.rows("spans", "rank", "ts_ns", "dur_ns", "name"))
+    base_ns = min(row[1] for row in rows) - min(row[2] for row in expected)
+    assert rows == sorted((row[0], row[2] + base_ns, row[3], row[5]) for row in expected)
     assert run.info["clock"] == "unknown"
 
 
@@ -211,7 +211,7 @@ def zipped(members: dict[str, bytes]) -> bytes:
 
 MEMBERS = {
     "./job ü/rank-3.json.gz": gzip.compress(PLAIN),
-    "./job ü/._rank-3.json.gz": b"\x00\x05\x16\x07 what macOS puts beside files",
+    "./job ü/._rank-3.json.gz": b"\x00\x05\x16\x07 what macOS puts next to files",
     "__MACOSX/job ü/._rank-3.json.gz": b"\x00\x05\x16\x07",
     "./job ü/.DS_Store": b"\x00\x00\x00\x01Bud1",
 }
@@ -237,7 +237,7 @@ def test_the_same_profile_in_archives_of_other_systems(
 def test_a_folder_as_jobs_leave_it(
     tmp_path: Path, runs: Path, expected: list[tuple[Any, ...]]
 ) -> None:
-    """Traces levels below what tells about them; only what could have been a trace is a problem."""
+    """Traces lie below the files about them; only what could have been a trace is a problem."""
     folder = tmp_path / "in"
     for name, content in {
         "README.md": b"# last night's job\n",
@@ -281,8 +281,8 @@ def test_a_file_that_is_still_written_begins_with_the_others(
     """PyTorch writes baseTimeNanoseconds behind the events; a job's files may have two of them."""
     cut, other = profile(), profile()
     block_s = 7_889_238
-    for told in other["traceEvents"]:
-        told["ts"] += 5e6 - num_blocks * block_s * 1e6
+    for moved in other["traceEvents"]:
+        moved["ts"] += 5e6 - num_blocks * block_s * 1e6
     other["baseTimeNanoseconds"] += num_blocks * block_s * 10**9
     other["distributedInfo"]["rank"] = 4
     files = tmp_path / "job"

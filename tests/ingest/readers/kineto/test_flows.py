@@ -21,8 +21,8 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_a_flow_tells_when_a_collective_was_enqueued(tmp_path: Path, runs: Path) -> None:
-    """The call itself is not in the file; a flow of autograd says nothing about launches."""
+def test_a_flow_dates_the_enqueue_of_a_collective(tmp_path: Path, runs: Path) -> None:
+    """The call itself is not in the file; a flow of autograd is not about launches."""
     name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
     events = [event(name, at, 5, "kernel", args=collective("allreduce")) for at in (50, 60, 70)]
     events += [flow("s", 3, 41), flow("f", 3, 50, **GPU)]

@@ -95,6 +95,6 @@ GPU = {"pid": 0, "tid": 7}
 )
 def test_real_jobs_with_memory(name: str, steps: set[int], tmp_path: Path) -> None:
     run = Imported(TRACES / f"kineto/tracelens/{name}.json.gz", into=tmp_path / "runs")
-    found = run.rows("memory", "step", "allocated", "reserved", "peak")
-    assert {row[0] for row in found} <= steps
-    assert all(0 < allocated <= peak <= reserved for _, allocated, reserved, peak in found)
+    rows = run.rows("memory", "step", "allocated", "reserved", "peak")
+    assert {row[0] for row in rows} <= steps
+    assert all(0 < allocated <= peak <= reserved for _, allocated, reserved, peak in rows)

@@ -36,7 +36,7 @@ def test_microseconds_become_exact_nanoseconds(text: bytes, ns: int) -> None:
     "text",
     [b"NaN", b"Infinity", b'"x"', b"null", b"1e400", b"1e999999999", b"9999999999999999", b"\xff"],
 )
-def test_what_is_no_time_is_told_apart(text: bytes) -> None:
+def test_what_is_no_time_is_marked_unreadable(text: bytes) -> None:
     values, readable = microseconds_to_ns([b"5.000", text])
     assert values.tolist() == [5000, 0]
     assert readable.tolist() == [True, False]

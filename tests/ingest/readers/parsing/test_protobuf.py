@@ -15,7 +15,7 @@ def test_every_kind_of_field() -> None:
 @pytest.mark.parametrize(
     ("data", "at"),
     [
-        (b"\x08\x01\x12\x09hi", 2),  # shorter than it says
+        (b"\x08\x01\x12\x09hi", 2),  # shorter than its length field
         (b"\x0b", 0),  # groups are of old
         (b"\x00", 0),  # no field has number 0
         (b"\x08" + b"\xff" * 11, 0),  # a number without end

@@ -45,12 +45,12 @@ def test_gzip_tar_and_gzip_inside_tar_are_seen_through(tmp_path: Path) -> None:
     }
 
 
-def test_a_cut_gzip_gives_what_it_has_and_says_where(tmp_path: Path) -> None:
+def test_a_cut_gzip_gives_what_it_has_and_where_it_ends(tmp_path: Path) -> None:
     content = random.Random(0).randbytes(50_000)
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(content)[:30_000])
-    found = sources([path], lambda _: None)
-    source = next(found)
+    files = sources([path], lambda _: None)
+    source = next(files)
     read = _read_all(source)
     assert content.startswith(read)
     assert len(read) > 20_000
@@ -79,8 +79,8 @@ def test_a_damaged_archive_keeps_its_first_members(
 def test_a_gzip_bomb_unfolds_in_small_pieces(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(30_000_000)))
-    found = sources([path], lambda _: None)
-    source = next(found)
+    files = sources([path], lambda _: None)
+    source = next(files)
     assert len(source.head) == 1 << 20
     assert max(map(len, iter(lambda: source.read(1 << 26), b""))) <= 4 << 20
 
@@ -93,7 +93,7 @@ def test_files_come_in_natural_order_without_hidden_ones(tmp_path: Path) -> None
     assert found == ["rank9.json", "rank10.json", "sub/rank1.json"]
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         files_of([tmp_path / "no"])
     with pytest.raises(UserError, match="empty folder"):

@@ -26,7 +26,7 @@ def test_a_yaml_of_sizes() -> None:
     ],
     ids=["incomplete", "deep", "long", "broken"],
 )
-def test_anything_else_is_none(text: bytes) -> None:
+def test_anything_else_has_no_sizes(text: bytes) -> None:
     assert sizes_in(text) is None
 
 

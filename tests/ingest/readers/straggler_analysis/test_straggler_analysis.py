@@ -125,7 +125,7 @@ def test_sizes_from_the_parquet_metadata(tmp_path: Path, runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "says"),
+    ("sizes", "message"),
     [
         (None, "no yaml with its sizes was found"),
         ({**SIZES, "tp_size": 2, "world_size": 8}, "do not fit the ranks"),
@@ -134,12 +134,12 @@ def test_sizes_from_the_parquet_metadata(tmp_path: Path, runs: Path) -> None:
     ],
 )
 def test_no_layout_is_invented(
-    tmp_path: Path, runs: Path, sizes: dict[str, int] | None, says: str
+    tmp_path: Path, runs: Path, sizes: dict[str, int] | None, message: str
 ) -> None:
     run = Imported(_write(tmp_path / "in", sizes), runs)
     assert run.ranks[0]["layout"] is None
     assert len(run.rows("spans")) == _table().num_rows
-    assert any(says in text for text in run.info["guesses"] + run.info["problems"])
+    assert any(message in text for text in run.info["guesses"] + run.info["problems"])
 
 
 def test_a_folder_and_an_archive_of_one_trace(tmp_path: Path, runs: Path) -> None:

@@ -24,9 +24,9 @@ def test_nested_spans_lie_as_deep_as_they_were_called() -> None:
 
 def test_overlapping_kernels_are_stacked_on_free_lanes() -> None:
     chain = [(7, start, 15) for start in range(0, 100, 10)]  # each outlives the one before
-    found = _depths(chain)
-    assert max(found) == 1
-    assert found == [0, 1] * 5
+    levels = _depths(chain)
+    assert max(levels) == 1
+    assert levels == [0, 1] * 5
 
 
 def test_tracks_do_not_touch_each_other() -> None:

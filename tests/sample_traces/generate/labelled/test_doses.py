@@ -20,5 +20,5 @@ def test_a_fault_gets_the_dose_that_reaches_it(least: float) -> None:
     assert least <= reached <= 1 + (least - 1) * 1.1
 
 
-def test_where_no_dose_does_there_is_none() -> None:
+def test_without_a_sufficient_dose_there_is_none() -> None:
     assert dose_reaching(lambda _: 1.0, 1.5) is None

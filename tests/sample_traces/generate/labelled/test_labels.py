@@ -1,4 +1,4 @@
-"""Labelled jobs: doses that reach their aim, places, what the data do not allow to tell."""
+"""Labelled jobs: doses that reach their aim, places, what the data cannot show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED = [kind for kind in KINDS if KINDS[kind].dose and kind != "clock_unaligned
 
 @pytest.mark.parametrize("kind", TIMED)
 @pytest.mark.parametrize("dose", DOSES)
-def test_a_dose_lengthens_the_steps_it_hits_as_much_as_it_says(kind: str, dose: str) -> None:
+def test_a_dose_lengthens_the_steps_it_hits_by_its_aim(kind: str, dose: str) -> None:
     where = None if KINDS[kind].target == "job" else 1
     job = SyntheticJob(64, pp=4, tp=2, num_steps=24) if kind == "many_hosts_slow" else JOB
     fault = dosed(job, SyntheticFault(kind, where, KINDS[kind].default, 8), DOSES[dose])
@@ -54,13 +54,13 @@ def label(text: str, job: SyntheticJob = JOB, **more: bool):
     ],
 )
 def test_places(fault: str, ranks: tuple, stages: tuple, hosts: tuple) -> None:
-    found = label(fault)
-    assert (found.ranks, found.stages, found.hosts) == (ranks, stages, hosts)
+    planted = label(fault)
+    assert (planted.ranks, planted.stages, planted.hosts) == (ranks, stages, hosts)
 
 
 def test_steps_are_those_it_hits() -> None:
-    found = label("slow_checkpoint=3,from=2")
-    assert (found.first_step, found.last_step) == (10, 20)
+    planted = label("slow_checkpoint=3,from=2")
+    assert (planted.first_step, planted.last_step) == (10, 20)
     assert label("dead_rank=3,from=7").first_step == 7
 
 
@@ -83,8 +83,8 @@ FOUR_RANKS = SyntheticJob(4, pp=4, tp=1, num_steps=24)
     ],
 )
 def test_what_the_data_do_not_allow(fault: str, job: SyntheticJob, why_not: str) -> None:
-    found = label(fault, job)
-    assert (why_not in found.why_not) if why_not else found.is_identifiable
+    planted = label(fault, job)
+    assert (why_not in planted.why_not) if why_not else planted.is_identifiable
 
 
 def test_a_baseline_makes_whole_jobs_comparable() -> None:

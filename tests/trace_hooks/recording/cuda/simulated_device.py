@@ -1,6 +1,6 @@
 """A fake of the CUDA event API: streams that run behind their host, without any GPU.
 
-It behaves as the documentation says; docs/gpu.md tells what was seen on a real device.
+It behaves as documented; docs/gpu.md describes what was seen on a real device.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def test_an_hour_of_steps_stays_exact_to_a_microsecond(device: SimulatedDevice) 
     assert device.made == 1 + 1800 + 1  # the first, one anchor a step, one stamp used again
 
 
-def test_a_device_behind_its_host_is_not_dated_before_it_was_told(device: SimulatedDevice) -> None:
+def test_a_device_behind_its_host_is_not_dated_before_its_work_was_issued(
+    device: SimulatedDevice,
+) -> None:
     clock = CudaClock(device, "cuda:0")
     stamps: list[Any] = []
     for _ in range(10):  # the host runs ahead by 9 x 90 ms
@@ -148,7 +150,7 @@ def test_marks_that_nobody_ends_do_not_use_up_the_events(
 
 
 @pytest.mark.parametrize("at", ["mark", "begin_step", "resolve"])
-def test_a_device_that_fails_is_lost_and_told_of_once(device: SimulatedDevice, at: str) -> None:
+def test_a_device_that_fails_is_lost_and_reported_once(device: SimulatedDevice, at: str) -> None:
     errors: list[Exception] = []
     clock = CudaClock(device, "cuda:0", errors.append)
     stamp = clock.mark()

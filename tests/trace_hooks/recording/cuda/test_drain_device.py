@@ -33,9 +33,9 @@ class Driver:
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Devices that were made current."""
-    found: list[int] = []
-    monkeypatch.setattr(torch.cuda, "set_device", found.append)
-    return found
+    devices: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    return devices
 
 
 def test_the_thread_is_prepared_once_there_is_a_device(chosen: list[int]) -> None:
@@ -58,7 +58,7 @@ def no_driver(name: str) -> Any:
 @pytest.mark.parametrize(
     ("load", "why"), [(Driver(code=1).load, "answers 1"), (no_driver, "libcuda.so.1: cannot open")]
 )
-def test_where_it_cannot_no_device_is_asked(load: Any, why: str) -> None:
+def test_where_it_cannot_no_device_is_used(load: Any, why: str) -> None:
     state = RankState()
     state.cuda_device = 0
     device = DrainDevice(state, load)

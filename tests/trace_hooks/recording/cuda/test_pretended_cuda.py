@@ -117,8 +117,8 @@ def fails() -> bool:
 
 def rank_file(folder: Path) -> dict[str, Any]:
     (path,) = folder.glob("*/ranks/0000-00000.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
 
 
 def test_the_drain_thread_may_ask_events_while_a_graph_is_captured(
@@ -159,7 +159,7 @@ def test_cuda_is_not_touched_before_the_job_uses_it(cuda: PretendedCuda, tmp_pat
     assert rank_file(tmp_path)["device_uuid"] == "uuid-of-0"
 
 
-def test_the_end_of_a_run_whose_device_has_failed_is_told(
+def test_the_end_of_a_run_whose_device_has_failed_is_recorded(
     cuda: PretendedCuda, tmp_path: Path
 ) -> None:
     tracer = th.start(tmp_path, sources=["gc"])
@@ -189,11 +189,11 @@ def test_a_number_of_a_graph_that_is_captured_is_not_logged(cuda: PretendedCuda)
 
 def test_a_thread_that_captures_a_graph_does_not_ask_for_a_copy(cuda: PretendedCuda) -> None:
     """The question would end the capture; a step that begins in it asks what can be written."""
-    asked: list[int] = []
-    copy = pretended_copy(torch.ones(()), lambda: not asked.append(1))
+    queries: list[int] = []
+    copy = pretended_copy(torch.ones(()), lambda: not queries.append(1))
     cuda.is_capturing = True
     assert not copy.is_ready()
-    assert not asked
+    assert not queries
     cuda.is_capturing = False
     assert copy.is_ready()
     assert OnDevice(copy).number() == 1.0
@@ -236,7 +236,7 @@ def test_a_copy_that_nobody_asks_for_is_not_freed_after_a_failure(cuda: Pretende
 def test_nothing_is_copied_into_a_graph_that_is_captured(
     cuda: PretendedCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An optimizer tells its changes after its step has ended; the next one may be captured."""
+    """An optimizer reports its changes after its step has ended; the next one may be captured."""
     recorder = Recorder()
     copies = Copies(recorder)
     monkeypatch.setattr(tensor_samples, "is_captured", lambda tensor: cuda.is_capturing)
@@ -277,7 +277,7 @@ def test_memory_of_the_host_is_the_hosts_whatever_device_is_the_default() -> Non
 
 def test_ids_and_losses_are_not_taken_while_a_graph_is_captured(cuda: PretendedCuda) -> None:
     cuda.is_capturing = True
-    on_device: Any = SimpleNamespace(is_cuda=True)  # anything else asked of it raises
+    on_device: Any = SimpleNamespace(is_cuda=True)  # any other attribute raises
     assert is_captured(on_device)
     assert not is_captured(torch.ones(1))
     tokens = TokenCaptures(RankState(), None)  # type: ignore[arg-type]

@@ -133,7 +133,7 @@ def explicit_ops(rank: int) -> dict[str, float]:
 
 
 def uneven_ops(rank: int) -> None:
-    """What does not come once per call, or not on every rank alike."""
+    """What does not come once per call, or not equally on every rank."""
     dist.monitored_barrier()
     dist.all_gather_object([None] * WORLD, {"rank": rank})
     x = torch.ones(4)
@@ -261,7 +261,7 @@ def unwaited(rank: int) -> None:
 
 def with_failing_hooks(rank: int) -> dict[str, Any]:
     """Every guarded hook of the three sources raises in turn; results stay right."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     ours = ("collectives.", "functional.", "flight_recorder.")
     unused_here = (
         "collectives.coalesce",
@@ -293,12 +293,12 @@ def with_failing_hooks(rank: int) -> dict[str, Any]:
             results.append([total(x), total(y), total(z)])
         guard.HOOKS[name] = working
         guard.disabled.discard(name)
-        found[name] = {
+        content[name] = {
             "results": results,
             "errors": guard.account.errors.get(name, 0) - before,
         }
     guard.account.errors.clear()
-    return found
+    return content
 
 
 def hooked_attributes() -> list[Any]:
@@ -320,7 +320,7 @@ def main(rank: int, folder: str, store: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
     unknown = detect_layout()
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-    dist.all_reduce(torch.ones(1))  # before the hooks: not theirs to tell
+    dist.all_reduce(torch.ones(1))  # before the hooks: not theirs to record
     plain = {
         "fsdp_tp": fsdp_tp(mesh, rank),
         "ddp": ddp(rank),

@@ -1,4 +1,4 @@
-"""Communication of four real ranks: every instance once, numbered alike on all members."""
+"""Communication of four real ranks: every instance once, numbered the same way on all members."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_every_message_has_its_other_end(ranks: list[dict[str, Any]]) -> None:
     assert sorted(ends["send"]) == sorted([*ring, (0, 1, 7, 0, 16), (0, 1, 7, 1, 16)])
 
 
-def test_groups_of_the_same_ranks_are_told_apart(ranks: list[dict[str, Any]]) -> None:
+def test_groups_of_the_same_ranks_are_distinguished(ranks: list[dict[str, Any]]) -> None:
     by_name = [{g["name"]: g["group_id"] for g in rank["groups"]} for rank in ranks]
     shared = set.intersection(*({(n, i) for n, i in names.items()} for names in by_name))
     everyone = {g["name"] for g in ranks[0]["groups"] if g["ranks"] == [0, 1, 2, 3]}

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("one_rank")
 
 
 def read_until(flight: FlightRecorder, rows: int) -> None:
-    """Poll until that many rows are there; gloo says a moment later that a collective is over."""
+    """Poll until that many rows are there; gloo reports the end of a collective a moment later."""
     deadline = time.monotonic() + 5
     while len(flight.recorder.collectives) < rows and time.monotonic() < deadline:
         flight._not_before_ns = 0
@@ -38,7 +38,7 @@ def test_unseen_collectives_follow_from_the_flight_recorder(
     assert [(row.op, row.num_bytes, row.step, row.source) for row in rows] == [
         ("all_reduce", 16, 4, "flight_recorder")
     ] * 3
-    seqs = sorted(row.seq for row in rows)  # gloo may tell of a later one that it is over first
+    seqs = sorted(row.seq for row in rows)  # gloo may report the end of a later one first
     assert seqs == list(range(seqs[0], seqs[0] + 3))
     assert [row.end_ns for row in rows] == [-1] * 3
 
@@ -48,7 +48,7 @@ def test_a_group_is_read_before_it_is_shut_down(recorder: Recorder, flight: Flig
     all_reduce(group=group)
     read_until(flight, rows=1)
     all_reduce(2, group=group)
-    time.sleep(0.1)  # gloo says a moment later that a collective is over
+    time.sleep(0.1)  # gloo reports a moment later that a collective is over
     assert len(recorder.collectives) == 1  # the next look is not due
     dist.destroy_process_group(group)
     rows = recorder.collectives

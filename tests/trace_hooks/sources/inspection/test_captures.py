@@ -71,7 +71,7 @@ def test_micro_batches_take_the_place_of_made_up_numbers():
         assert len(frames(traced, step=1)) == 4
 
 
-def test_layers_of_a_stage_that_counts_anew_go_on():
+def test_layers_of_a_stage_that_counts_from_zero_go_on():
     model = TinyGPT()
     with watching(model, {"what": "residual", "layers": [3]}, stage=1) as (traced, source):
         assert source.what()["layers"] == [2, 3]

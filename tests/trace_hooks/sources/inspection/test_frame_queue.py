@@ -57,14 +57,14 @@ def test_a_watch_is_charged_for_whole_hooks():
     with watching(model, {"what": "residual"}, {"what": "mlp", "every": 2}) as (traced, source):
         for number in range(1, 5):
             forward_backward(traced, model, number)
-        found = [*frames(traced), *frames(traced, what="tokens")]
+        captured = [*frames(traced), *frames(traced, what="tokens")]
         own_ns = {
-            what: sum(one.cost_ns for one in found if one.watch == what)
+            what: sum(one.cost_ns for one in captured if one.watch == what)
             for what in ("residual", "mlp")
         }
         charged = {status["id"]: status["cost_ns"] for status in source.status()}
         assert all(charged[what] > own_ns[what] > 0 for what in own_ns)
-        traced.rank_state.frames_ns += 3_000_000  # what the drain thread says of its writing
+        traced.rank_state.frames_ns += 3_000_000  # as the drain thread reports its writing
         before = {status["id"]: status["drain_ns"] for status in source.status()}
         source.poll()
         more = {

@@ -1,4 +1,4 @@
-"""Frames of small real models: the numbers of what was asked for, and where they go."""
+"""Frames of small real models: the numbers of what was requested, and where they go."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_attention_of_the_heads_wanted_is_the_eager_one():
     watch = {"what": "attention", "layers": [0, 2], "heads": [1, 3], "samples": [0, 1]}
     with watching(model, watch) as (traced, _):
         forward_backward(traced, model)
-        found = frames(traced)
-        assert {(f.layer, f.head, f.sample) for f in found} == {
+        captured = frames(traced)
+        assert {(f.layer, f.head, f.sample) for f in captured} == {
             (layer, head, sample) for layer in (0, 2) for head in (1, 3) for sample in (0, 1)
         }
-        for one in found:
+        for one in captured:
             exact = model.layers[one.layer].attention.seen["attention"][one.sample, one.head]
             np.testing.assert_allclose(one.values(), exact, rtol=HALF, atol=1e-7)
             assert (one.what, one.shape, one.dtype) == ("attention", (5, 5), "float16")
@@ -86,14 +86,14 @@ def test_query_key_and_value_of_the_heads_that_go_with_them():
     model = seeded(GQA)
     with watching(model, {"what": "qkv", "layers": [1], "heads": [2, 3]}) as (traced, _):
         forward_backward(traced, model)
-        found = frames(traced)
-        assert [(one.what, one.head) for one in found] == [
+        captured = frames(traced)
+        assert [(one.what, one.head) for one in captured] == [
             ("query", 2),
             ("query", 3),
             ("key", 1),
             ("value", 1),
         ]
-        for one in found:
+        for one in captured:
             exact = model.layers[1].attention.seen[one.what][0, one.head]
             np.testing.assert_allclose(one.values(), exact, rtol=HALF, atol=1e-6)
 
@@ -140,30 +140,30 @@ def test_rows_tokens_and_tiles():
     ]
     with watching(model, *watches) as (traced, _):
         forward_backward(traced, model)
-        found = {one.watch: one for one in frames(traced)}
-    assert set(found) == {"tokens", "rows", "one", "mean", "tile"}
+        by_watch = {one.watch: one for one in frames(traced)}
+    assert set(by_watch) == {"tokens", "rows", "one", "mean", "tile"}
     whole = seen[0][0]
     rows = {"tokens": slice(1, 4), "rows": slice(None, None, 3), "one": slice(4, 5)}
     for name, chosen in rows.items():
-        np.testing.assert_allclose(found[name].values(), whole[chosen], rtol=HALF, atol=1e-6)
-    assert (found["tokens"].row_begin, found["tokens"].row_every) == (1, 1)
-    assert (found["rows"].row_begin, found["rows"].row_every) == (0, 3)
-    assert (found["one"].row_begin, found["mean"].sample) == (4, -1)
-    np.testing.assert_allclose(found["mean"].values(), seen[0].mean(0), rtol=HALF, atol=1e-6)
-    assert found["tile"].shape == (2, 2)
-    assert found["tile"].values()[0, 0] == pytest.approx(float(whole[:3, :4].mean()), rel=1e-2)
+        np.testing.assert_allclose(by_watch[name].values(), whole[chosen], rtol=HALF, atol=1e-6)
+    assert (by_watch["tokens"].row_begin, by_watch["tokens"].row_every) == (1, 1)
+    assert (by_watch["rows"].row_begin, by_watch["rows"].row_every) == (0, 3)
+    assert (by_watch["one"].row_begin, by_watch["mean"].sample) == (4, -1)
+    np.testing.assert_allclose(by_watch["mean"].values(), seen[0].mean(0), rtol=HALF, atol=1e-6)
+    assert by_watch["tile"].shape == (2, 2)
+    assert by_watch["tile"].values()[0, 0] == pytest.approx(float(whole[:3, :4].mean()), rel=1e-2)
 
 
 def test_a_tile_of_attention_is_a_byte_a_value():
     model = seeded(TinyGPT)
     with watching(model, {"what": "attention", "size": 4}) as (traced, source):
         forward_backward(traced, model)
-        found = frames(traced)
-        assert {(one.dtype, one.shape) for one in found} == {("uint8", (4, 4))}
+        captured = frames(traced)
+        assert {(one.dtype, one.shape) for one in captured} == {("uint8", (4, 4))}
         (status,) = source.status()
-        with_tokens = found + frames(traced, what="tokens")
+        with_tokens = captured + frames(traced, what="tokens")
         assert status["bytes"] == sum(len(one.data) for one in with_tokens)
-        assert status["frames"] == len(found) == 2
+        assert status["frames"] == len(captured) == 2
 
 
 def test_rows_fit_the_table():

@@ -30,10 +30,10 @@ def test_gradients_and_weights_before_the_step():
         }
         optimizer.step()
         for what, parameters in kept.items():
-            found = {one.name: one for one in frames(traced, what=what)}
-            assert set(found) == set(parameters)
+            by_name = {one.name: one for one in frames(traced, what=what)}
+            assert set(by_name) == set(parameters)
             for name, exact in parameters.items():
                 peak = float(exact.abs().max())
                 np.testing.assert_allclose(
-                    found[name].values().ravel(), exact.ravel(), rtol=HALF, atol=peak * 1e-7
+                    by_name[name].values().ravel(), exact.ravel(), rtol=HALF, atol=peak * 1e-7
                 )

@@ -27,8 +27,8 @@ def expected(logits_BRV: torch.Tensor, target_BR: torch.Tensor) -> np.ndarray:
     return -exact.gather(-1, target_BR.clamp(min=0)[..., None])[..., 0].numpy()
 
 
-def one_of(found: list[Frame], sample: int) -> Frame:
-    (one,) = [frame for frame in found if frame.sample == sample]
+def one_of(captured: list[Frame], sample: int) -> Frame:
+    (one,) = [frame for frame in captured if frame.sample == sample]
     assert decode(one.encode()).values() == pytest.approx(one.values(), nan_ok=True)
     return one
 
@@ -38,9 +38,9 @@ def test_ids_of_the_tokens_come_with_whatever_is_watched():
     with watching(model, {"what": "attention", "samples": [0, 1]}, {"what": "mlp"}) as (traced, s):
         step(traced, 0)
         loss_of(model, batch(3)).backward()
-        found = frames(traced, what="tokens")
-        assert [one.sample for one in found] == [0, 1]
-        for one in found:
+        captured = frames(traced, what="tokens")
+        assert [one.sample for one in captured] == [0, 1]
+        for one in captured:
             assert (one.shape, one.dtype, one.layer, one.labels) == ((5, 1), "float32", -1, None)
             assert np.array_equal(one.values()[:, 0], batch(3)[one.sample])
         assert [status["frames"] for status in s.status()] == [4, 2]
@@ -105,13 +105,13 @@ def test_the_loss_of_each_token_is_exact_however_it_is_computed(loss: Any):
     with watching(model, LOGITS) as (traced, source):
         step(traced, 0)
         loss(model(ids), ids).backward()
-        found = frames(traced, what="token_loss")
+        captured = frames(traced, what="token_loss")
         next_BR = functional.pad(ids[:, 1:], (0, 1), value=-1)
         if loss is by_class:
             next_BR[next_BR == 3] = -1
         exact = expected(seen[0], next_BR)
         for sample in (0, 1):
-            one = one_of(found, sample)
+            one = one_of(captured, sample)
             num_rows = one.shape[0]  # without the last where the script leaves it out
             assert num_rows == (4 if loss is shifted else 5)
             known = (next_BR[sample, :num_rows] >= 0).numpy()
@@ -146,8 +146,8 @@ def test_a_mean_of_the_losses_is_the_loss_of_training():
         step(traced, 0)
         loss = loss_of(model, batch(1))
         loss.backward()
-        found = frames(traced, what="token_loss")
-        mean = np.mean([one.values() for one in found])
+        captured = frames(traced, what="token_loss")
+        mean = np.mean([one.values() for one in captured])
         assert mean == pytest.approx(loss.item(), rel=1e-6)
 
 

@@ -23,7 +23,7 @@ class Eager(nn.Module):
         return (x @ x.transpose(-2, -1)).softmax(-1) @ x
 
 
-def test_a_watch_that_captures_nothing_says_so():
+def test_a_watch_that_captures_nothing_has_a_note():
     model = TinyGPT()
     for layer in model.layers:
         layer.attention = Eager()

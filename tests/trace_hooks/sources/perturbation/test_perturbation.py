@@ -49,7 +49,7 @@ def test_strength_0_is_bitwise_nothing_and_one_above_is_not():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "changes",
     [
         {},
         {"kind": "uniform"},
@@ -62,7 +62,7 @@ def test_strength_0_is_bitwise_nothing_and_one_above_is_not():
     ],
 )
 def test_weights_are_changed_in_forward_and_backward_and_back_before_the_optimizer(
-    asked: dict[str, Any],
+    changes: dict[str, Any],
 ):
     model = seeded(TinyGPT)
     states: dict[tuple[int, str], dict[str, Tensor]] = {}
@@ -71,7 +71,7 @@ def test_weights_are_changed_in_forward_and_backward_and_back_before_the_optimiz
         states[number, when] = parameters(model)
 
     with perturbable(model) as (traced, source):
-        assert source.ask(WEIGHTS | asked).ok
+        assert source.ask(WEIGHTS | changes).ok
         with optimizer_inputs() as inputs:
             clean = parameters(model)
             run(traced, source, model, seen=seen)
@@ -83,9 +83,9 @@ def test_weights_are_changed_in_forward_and_backward_and_back_before_the_optimiz
         touched = differing(changed, received)
         if number in (2, 3):
             assert touched
-            module = asked.get("module") or ""
+            module = changes.get("module") or ""
             assert all(name.startswith(f"layers.1.{module}") for name in touched)
-            few = asked.get("extent", 1 if asked.get("kind") == "bit_flip" else None)
+            few = changes.get("extent", 1 if changes.get("kind") == "bit_flip" else None)
             for name in touched if few else ():
                 assert 0 < differences(changed[name], received[name]) <= few
         else:

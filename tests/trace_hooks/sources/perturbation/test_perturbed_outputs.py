@@ -56,8 +56,8 @@ def test_outputs_are_changed_in_the_window_and_gradients_pass(
     outputs: list[Tensor] = []
     model.get_submodule(path).register_forward_hook(lambda m, a, out: outputs.append(out))
     with perturbable(model) as (traced, source):
-        asked = {"kind": "offset", "strength": 2.0, "extent": 10, "steps": [1, 1]}
-        assert source.ask(asked | {"target": target, "module": module, "layer": 1}).ok
+        request = {"kind": "offset", "strength": 2.0, "extent": 10, "steps": [1, 1]}
+        assert source.ask(request | {"target": target, "module": module, "layer": 1}).ok
         grads = []
         for number in range(3):
             traced.rank_state.step = number
@@ -75,7 +75,7 @@ def test_outputs_are_changed_in_the_window_and_gradients_pass(
         assert not torch.equal(grads[0], grads[1])
         model.eval()
         traced.rank_state.step = 1
-        source.ask(asked | {"id": "again", "steps": [2, 2], "target": target, "layer": 1})
+        source.ask(request | {"id": "again", "steps": [2, 2], "target": target, "layer": 1})
         traced.rank_state.step = 2
         source.step_begin()
         model(batch(0))
@@ -84,12 +84,12 @@ def test_outputs_are_changed_in_the_window_and_gradients_pass(
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_recomputed_forward_gets_the_same_noise(reentrant: bool):
-    asked = WEIGHTS | {"target": "activations", "steps": [0, 5]}
+    request = WEIGHTS | {"target": "activations", "steps": [0, 5]}
     losses = []
     for mode in (None, reentrant):
         model = seeded(lambda m=mode: TinyGPT(reentrant=m))
         with perturbable(model) as (traced, source):
-            assert source.ask(asked).ok
+            assert source.ask(request).ok
             losses.append(run(traced, source, model))
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 

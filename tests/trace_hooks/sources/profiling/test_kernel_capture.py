@@ -21,7 +21,7 @@ from trace_hooks.sources.profiling.kernel_capture import KernelCapture
 
 
 class Job:
-    """Steps of a model whose capture is asked for."""
+    """Steps of a model whose capture is requested."""
 
     def __init__(self, traced: Tracing) -> None:
         self.traced, self.recorder = traced, traced.recorder

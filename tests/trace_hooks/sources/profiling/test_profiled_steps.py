@@ -1,4 +1,4 @@
-"""One capture of kernels: when it is complete, and what it says of its cost."""
+"""One capture of kernels: when it is complete, and the cost that it reports."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from trace_hooks.sources.tensors.attention import CALLS
 
 pytestmark = pytest.mark.torch
 
-ASKED = {"id": "p1", "text": "3 1 4 1 5", "tokens": 4, "layers": [0, 1], "step": 1}
+REQUEST = {"id": "p1", "text": "3 1 4 1 5", "tokens": 4, "layers": [0, 1], "step": 1}
 
 
 class Restless(nn.Module):
@@ -105,13 +105,15 @@ def made(kind: Callable[[], nn.Module]) -> nn.Module:
     return kind()
 
 
-def begin(source: Prompting, asked: dict[str, Any]) -> Callable[[int], object]:
+def begin(source: Prompting, request: dict[str, Any]) -> Callable[[int], object]:
     """Ask in step 0, and have it go."""
 
     def ask(step: int) -> None:
         if step == 0:
-            assert source.ask(asked).startswith(f"runs after step {asked['step']}, this rank is")
-            source.ask({"go": asked["id"]})
+            assert source.ask(request).startswith(
+                f"runs after step {request['step']}, this rank is"
+            )
+            source.ask({"go": request["id"]})
 
     return ask
 
@@ -121,8 +123,8 @@ def test_a_prompt_leaves_no_trace_in_the_training(temperature: float) -> None:
     plain_losses, plain = trained(None, made(Restless))
     model = made(Restless)
     with prompted(model) as (traced, source, frames):
-        asked = ASKED | {"temperature": temperature}
-        losses, seen = trained(traced, model, begin(source, asked))
+        request = REQUEST | {"temperature": temperature}
+        losses, seen = trained(traced, model, begin(source, request))
         assert len([f for f in frames if f.what == "prompt_token"]) == 6
         assert losses == plain_losses
         for (state, buffers), (other, others) in zip(seen, plain, strict=True):
@@ -144,7 +146,7 @@ def test_a_prompt_leaves_no_trace_in_the_training(temperature: float) -> None:
 def test_tokens_probabilities_and_attention_are_those_of_the_model() -> None:
     model = made(TinyGPT)
     with prompted(model, decode=lambda ids: f"<{ids[0]}>") as (traced, source, frames):
-        begin(source, ASKED)(0)
+        begin(source, REQUEST)(0)
         traced.rank_state.step = 1
         traced.steps.between()
         tokens = {f.sample: f for f in frames if f.what == "prompt_token"}
@@ -192,7 +194,7 @@ def test_what_goes_wrong_is_shown_and_training_goes_on(
 ) -> None:
     model = made(TinyGPT)
     with prompted(model, **how) as (traced, source, frames):
-        losses, _ = trained(traced, model, begin(source, ASKED | {"text": text}))
+        losses, _ = trained(traced, model, begin(source, REQUEST | {"text": text}))
         assert losses == plain_losses
         assert words in json.loads(frames[-1].labels or "")[0]
         (mark,) = traced.rows("marks")
@@ -205,7 +207,7 @@ def test_a_prompt_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompting, "LIMIT_S", -1.0)
     model = made(TinyGPT)
     with prompted(model) as (traced, source, frames):
-        trained(traced, model, begin(source, ASKED))
+        trained(traced, model, begin(source, REQUEST))
         assert "took longer" in json.loads(frames[-1].labels or "")[0]
 
 
@@ -214,15 +216,15 @@ def test_what_a_rank_refuses() -> None:
     with prompted(model) as (traced, source, frames):
         traced.rank_state.step = 1
         with pytest.raises(ValueError, match="step 1 has begun"):
-            source.ask(ASKED)
-        source.ask(ASKED | {"step": 2})
+            source.ask(REQUEST)
+        source.ask(REQUEST | {"step": 2})
         with pytest.raises(ValueError, match="another prompt is in progress"):
-            source.ask(ASKED | {"step": 3})
+            source.ask(REQUEST | {"step": 3})
         with pytest.raises(ValueError, match="no such prompt"):
             source.ask({"go": "p2"})
         assert source.ask({"drop": "p1"}) == "dropped"
         assert traced.steps.between is None
-        source.ask(ASKED | {"step": 2})
+        source.ask(REQUEST | {"step": 2})
         traced.rank_state.step = 3  # it was left out
         traced.steps.between()
         assert (frames, traced.steps.between) == ([], None)
@@ -234,18 +236,18 @@ def test_what_a_rank_refuses() -> None:
             before = getattr(owner, name)
             setattr(owner, name, value)
             with pytest.raises(ValueError, match=words):
-                source.ask(ASKED | {"step": 9})
+                source.ask(REQUEST | {"step": 9})
             setattr(owner, name, before)
         secretive = Prompting(SourceContext(traced.recorder, traced.steps))
         with pytest.raises(ValueError, match="allow_content=True"):
-            secretive.ask(ASKED | {"step": 9})
+            secretive.ask(REQUEST | {"step": 9})
         source._model = None
         with pytest.raises(ValueError, match=r"call tracer.prompts"):
-            source.ask(ASKED | {"step": 9})
+            source.ask(REQUEST | {"step": 9})
 
 
 def test_without_the_message_to_go_nothing_runs() -> None:
     model = made(TinyGPT)
     with prompted(model) as (traced, source, frames):
-        trained(traced, model, lambda step: source.ask(ASKED) if step == 0 else None)
+        trained(traced, model, lambda step: source.ask(REQUEST) if step == 0 else None)
         assert "not all ranks got the message" in json.loads(frames[-1].labels or "")[0]

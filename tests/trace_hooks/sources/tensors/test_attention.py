@@ -52,8 +52,8 @@ def padding(T: int) -> torch.Tensor:
     return mask
 
 
-def heard(*args, **kwargs) -> tuple[AttentionCall, torch.Tensor]:
-    """The call as CALLS tells it, and what torch's kernel returned."""
+def recorded_call(*args, **kwargs) -> tuple[AttentionCall, torch.Tensor]:
+    """The call as CALLS reports it, and what torch's kernel returned."""
     calls: list[AttentionCall] = []
     CALLS.listen(calls.append)
     try:
@@ -91,17 +91,17 @@ def test_weights_are_those_of_the_kernel(case: str, dtype: torch.dtype):
         random(B, heads, rows, D, seed=seed, dtype=dtype)
         for seed, (heads, rows) in enumerate([(H, S), (key_heads, keys), (key_heads, keys)])
     )
-    call, output = heard(query, key, value, **options)
+    call, output = recorded_call(query, key, value, **options)
     reference = eager(
         query, key, options.get("attn_mask"), options.get("is_causal", False), options.get("scale")
     )
     for sample in range(B):
-        found = weights(call, range(H), slice(None), sample)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found.double(), reference[sample], rtol=0, atol=1e-6)
+        own_weights = weights(call, range(H), slice(None), sample)
+        assert own_weights.dtype == torch.float32
+        torch.testing.assert_close(own_weights.double(), reference[sample], rtol=0, atol=1e-6)
         value_H = value[sample].float().repeat_interleave(H // key_heads, 0)
         torch.testing.assert_close(
-            found @ value_H, output[sample].float(), rtol=0, atol=4 * TOLERANCE[dtype]
+            own_weights @ value_H, output[sample].float(), rtol=0, atol=4 * TOLERANCE[dtype]
         )
 
 
@@ -118,37 +118,39 @@ def test_chosen_heads_and_rows_are_those_of_the_whole():
 def test_causal_at_the_lower_right():
     query, key, value = random(B, H, S, D), random(B, H, S + 2, D), random(B, H, S + 2, D)
     bias = causal_lower_right(S, S + 2)
-    call, output = heard(query, key, value, attn_mask=bias)
-    found = torch.stack([weights(call, range(H), slice(None), sample) for sample in range(B)])
-    torch.testing.assert_close(found @ value, output, rtol=0, atol=1e-5)
+    call, output = recorded_call(query, key, value, attn_mask=bias)
+    own_weights = torch.stack([weights(call, range(H), slice(None), sample) for sample in range(B)])
+    torch.testing.assert_close(own_weights @ value, output, rtol=0, atol=1e-5)
 
 
 def test_rows_that_are_masked_altogether_have_no_weights():
     mask = torch.ones(S, S, dtype=torch.bool)
     mask[2] = False
-    call, output = heard(*(random(1, 1, S, D, seed=n) for n in range(3)), attn_mask=mask)
-    found = weights(call, [0], slice(None), 0)
-    assert found[0, 2].count_nonzero() == 0
-    assert torch.allclose(found.sum(-1), mask.any(-1).float())
+    call, output = recorded_call(*(random(1, 1, S, D, seed=n) for n in range(3)), attn_mask=mask)
+    own_weights = weights(call, [0], slice(None), 0)
+    assert own_weights[0, 2].count_nonzero() == 0
+    assert torch.allclose(own_weights.sum(-1), mask.any(-1).float())
     assert summary(call, S)[1].isfinite().all()
-    torch.testing.assert_close(found @ call.value_BGTD[0], output[0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(own_weights @ call.value_BGTD[0], output[0], rtol=0, atol=1e-5)
 
 
-def test_not_a_number_is_told_not_hidden():
+def test_not_a_number_is_shown_not_hidden():
     query, key = random(1, 1, S, D), random(1, 1, S, D, seed=1)
     query[0, 0, 3] = torch.nan
-    found = weights(AttentionCall(query, key), [0], slice(None), 0)
-    assert found[0, 3].isnan().all()
-    assert found[0, :3].isfinite().all()
+    own_weights = weights(AttentionCall(query, key), [0], slice(None), 0)
+    assert own_weights[0, 3].isnan().all()
+    assert own_weights[0, :3].isfinite().all()
 
 
 @pytest.mark.parametrize("shape", [(S, D), (B, S, D), (3, B, H, S, D)], ids=str)
 def test_tensors_of_other_dimensions(shape: tuple[int, ...]):
     query, key, value = (random(*shape, seed=n) for n in range(3))
-    call, output = heard(query, key, value, is_causal=True)
+    call, output = recorded_call(query, key, value, is_causal=True)
     four = call.query_BHSD.shape
-    found = torch.stack([weights(call, range(four[1]), slice(None), b) for b in range(four[0])])
-    assert torch.allclose((found @ call.value_BGTD).reshape(shape), output, atol=1e-5)
+    own_weights = torch.stack(
+        [weights(call, range(four[1]), slice(None), b) for b in range(four[0])]
+    )
+    assert torch.allclose((own_weights @ call.value_BGTD).reshape(shape), output, atol=1e-5)
 
 
 def test_summary_is_that_of_the_rows():
@@ -262,5 +264,5 @@ def test_flex_attention_with_a_mask():
         output = flex.flex_attention(query, key, value, block_mask=mask)
     finally:
         CALLS.unlisten(calls.append)
-    found = torch.stack([weights(calls[0], range(H), slice(None), b) for b in range(B)])
-    torch.testing.assert_close(found @ value, output, rtol=0, atol=1e-5)
+    own_weights = torch.stack([weights(calls[0], range(H), slice(None), b) for b in range(B)])
+    torch.testing.assert_close(own_weights @ value, output, rtol=0, atol=1e-5)

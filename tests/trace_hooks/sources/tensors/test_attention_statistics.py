@@ -71,11 +71,11 @@ def test_numbers_are_those_of_eager_attention_for_every_head_and_layer():
     model = seeded(with_heads)
     with watching(model) as traced:
         trained(traced, model, 2)
-        found = rows(traced, step=1)
-        assert [(row["layer"], row["head"]) for row in found] == [
+        selected = rows(traced, step=1)
+        assert [(row["layer"], row["head"]) for row in selected] == [
             (layer, head) for layer in range(2) for head in range(4)
         ]
-        for row in found:
+        for row in selected:
             logits, entropies = eager(*model.layers[row["layer"]].attention.given[1])
             assert row["max_logit"] == pytest.approx(logits[row["head"]], rel=1e-5)
             assert row["entropy"] == pytest.approx(entropies[row["head"]], rel=1e-5)
@@ -105,8 +105,8 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
             for microbatch in range(3):
                 traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()
-        found = rows(traced, layer=0)
-        assert [(row["step"], row["microbatch"]) for row in found] == [(0, 0), (2, 0)]
+        selected = rows(traced, layer=0)
+        assert [(row["step"], row["microbatch"]) for row in selected] == [(0, 0), (2, 0)]
 
 
 def test_without_statistics_nobody_listens_and_nothing_stays_behind():

@@ -21,14 +21,18 @@ from trace_hooks.sources.tensors.tensor_names import Place, output_place, parame
 def test_statistics_of_all_values_are_numpys():
     values = np.random.default_rng(1).normal(0.5, 2.0, 1_000).astype(np.float32)
     values[:100] = 0
-    found = statistics(values, 1_000, float(np.abs(values).max()))
+    computed = statistics(values, 1_000, float(np.abs(values).max()))
     exact = values.astype(np.float64)
-    assert found["mean"] == pytest.approx(exact.mean(), rel=1e-12)
-    assert found["std"] == pytest.approx(exact.std(), rel=1e-12)
-    assert found["rms"] == pytest.approx(math.sqrt((exact**2).mean()), rel=1e-12)
-    assert found["absmax"] == np.abs(values).max()
-    assert (found["zero_ratio"], found["nonfinite"]) == (0.1, 0)
-    assert (found["count"], found["sampled"], sum(found["log2_counts"])) == (1_000, 1_000, 900)
+    assert computed["mean"] == pytest.approx(exact.mean(), rel=1e-12)
+    assert computed["std"] == pytest.approx(exact.std(), rel=1e-12)
+    assert computed["rms"] == pytest.approx(math.sqrt((exact**2).mean()), rel=1e-12)
+    assert computed["absmax"] == np.abs(values).max()
+    assert (computed["zero_ratio"], computed["nonfinite"]) == (0.1, 0)
+    assert (computed["count"], computed["sampled"], sum(computed["log2_counts"])) == (
+        1_000,
+        1_000,
+        900,
+    )
 
 
 def test_each_value_stands_in_its_octave_and_the_ends_are_open():
@@ -41,8 +45,8 @@ def test_each_value_stands_in_its_octave_and_the_ends_are_open():
 
 def test_what_is_not_finite_is_counted_and_left_out_of_the_rest():
     values = np.array([3.0, np.nan, -4.0, np.inf], dtype=np.float32)
-    found = statistics(values, 4, math.nan)
-    assert (found["nonfinite"], found["absmax"], found["mean"]) == (2, 4.0, -0.5)
+    computed = statistics(values, 4, math.nan)
+    assert (computed["nonfinite"], computed["absmax"], computed["mean"]) == (2, 4.0, -0.5)
     assert "mean" not in statistics(np.array([np.nan], dtype=np.float32), 1, math.nan)
     unseen = statistics(np.ones(8, dtype=np.float32), 80, math.inf)  # not among those sampled
     assert (unseen["nonfinite"], unseen["absmax"]) == (1, 1.0)

@@ -106,8 +106,8 @@ def test_the_checksum_of_weights_sees_every_bit_and_is_equal_on_copies():
     changed = seeded(TinyGPT)
     with torch.no_grad():
         changed.layers[1].mlp[0].weight.view(torch.int32)[1, 2] ^= 1
-    found = checksums(changed)
-    assert [name for name in plain if found[name] != plain[name]] == ["layers.1.mlp"]
+    sums = checksums(changed)
+    assert [name for name in plain if sums[name] != plain[name]] == ["layers.1.mlp"]
 
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
@@ -130,8 +130,8 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
             for microbatch in range(3):
                 traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()
-        found = rows(traced, tensor="residual", name="layers.0")
-        assert [(row["step"], row["microbatch"]) for row in found] == [(0, 0), (2, 0)]
+        selected = rows(traced, tensor="residual", name="layers.0")
+        assert [(row["step"], row["microbatch"]) for row in selected] == [(0, 0), (2, 0)]
 
 
 def test_a_forward_outside_of_micro_batches_gives_way_to_one_inside():

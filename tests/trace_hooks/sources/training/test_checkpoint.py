@@ -10,7 +10,7 @@ from torch import nn
 from tests.trace_hooks.tiny_models import tracing
 
 
-def test_a_save_is_a_span_and_the_phase_says_so():
+def test_a_save_is_a_span_and_a_phase():
     class Phase:
         def __reduce__(self):
             seen.append(traced.rank_state.phase)

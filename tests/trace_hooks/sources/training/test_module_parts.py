@@ -30,7 +30,7 @@ def llama_layer() -> nn.Module:
     )
 
 
-def test_blocks_with_their_attention_and_mlp_and_what_stands_beside():
+def test_blocks_with_their_attention_and_mlp_and_the_other_modules():
     assert names(TinyGPT()) == [
         "embedding",
         "layers.0",

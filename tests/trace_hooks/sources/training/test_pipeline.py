@@ -35,8 +35,8 @@ def ranks(tmp_path_factory) -> list[dict]:
 
 
 def spans(ranks, rank: int, job: str, **wanted) -> list[dict]:
-    found = ranks[rank]["jobs"][job]["spans"]
-    return [span for span in found if all(span[key] == wanted[key] for key in wanted)]
+    own_spans = ranks[rank]["jobs"][job]["spans"]
+    return [span for span in own_spans if all(span[key] == wanted[key] for key in wanted)]
 
 
 @pytest.mark.torch
@@ -90,10 +90,10 @@ def test_the_last_stage_computes_the_losses(ranks, job: str):
 @pytest.mark.parametrize("job", ["1F1B", "ZBV"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_modules_lie_inside_the_action_of_their_micro_batch(ranks, job: str, rank: int):
-    found = [s for s in spans(ranks, rank, job) if s["microbatch"] >= 0]
+    own_spans = [s for s in spans(ranks, rank, job) if s["microbatch"] >= 0]
     actions = {"F", "B", "I", "W", "loss"}
-    around = [s for s in found if s["name"] in actions]
-    inside = [s for s in found if s["name"] not in actions]
+    around = [s for s in own_spans if s["name"] in actions]
+    inside = [s for s in own_spans if s["name"] not in actions]
     ends = {0, max(chunk for stages in STAGES[job] for chunk in stages)}
     parts = sum(2 if chunk in ends else 1 for chunk in STAGES[job][rank])
     forwards = [s for s in inside if s["kind"] == "forward" and "." not in s["name"]]
@@ -147,7 +147,7 @@ def test_issuing_messages_is_time_of_the_host_between_the_actions(ranks):
         assert len(issued) == STEPS * MICROBATCHES * 2 * 2
 
 
-def test_a_torch_without_a_name_is_told_once_and_left_alone(monkeypatch, caplog):
+def test_a_torch_without_a_name_is_logged_once_and_left_alone(monkeypatch, caplog):
     monkeypatch.delattr(stage._PipelineStageBase, "perform_reduce_grad")
     with tracing("pipeline"):
         assert not hasattr(stage._PipelineStageBase, "perform_reduce_grad")
