@@ -111,9 +111,7 @@ def test_no_malformed_request_fails(dash: Dash, caplog: pytest.LogCaptureFixture
 
 def test_no_malformed_address_fails(dash: Dash, caplog: pytest.LogCaptureFixture) -> None:
     names = [*view_state._FIELDS, "q.step", "m.view", "m.layer"]
-    searches = [
-        f"?{name}={text}" for n, name in enumerate(names) for text in BAD_TEXTS[n % 2 :: 2]
-    ]
+    searches = [f"?{name}={text}" for n, name in enumerate(names) for text in BAD_TEXTS[n % 2 :: 2]]
     paths = [f"/run/job/{page}" for page in view_state.PAGE_NAMES]
     paths += ["/run/" + quote(bad, safe="%") for bad in BAD_TEXTS] + ["//", "/run//x", "x" * 9000]
     bodies = [
