@@ -11,8 +11,8 @@ import pytest
 from app.cli import VERBS, main
 from app.views.ranks.scales import METRICS
 from diagnosis.detectors import DETECTORS, against_baseline
-from trace_hooks.schema import KINDS, TABLES
 from tests.diagnosis.test_findings import a_finding
+from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.source_names import SOURCES
 
 REPO = Path(__file__).resolve().parents[1]
