@@ -10,6 +10,8 @@ import pytest
 
 from app.cli import VERBS, main
 from app.views.ranks.scales import METRICS
+from diagnosis.detectors import DETECTORS, against_baseline
+from tests.diagnosis.test_findings import a_finding
 from trace_hooks.schema import KINDS, TABLES
 from trace_hooks.source_names import SOURCES
 
@@ -108,6 +110,32 @@ def test_every_source_is_documented() -> None:
 def test_every_verb_is_documented() -> None:
     text = (REPO / "docs" / "cli.md").read_text()
     assert not [verb for verb in VERBS if f"rankscope {verb}" not in text]
+
+
+def test_the_table_of_detectors_has_the_names_and_kinds_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", _section("cli.md", "Detectors"), re.M)
+    documented = {name: set(re.findall(r"\w+", kinds)) for name, kinds in rows}
+    known = {detector.name: set(detector.kinds) for detector in DETECTORS}
+    known[against_baseline.NAME] = set(against_baseline.KINDS)
+    assert documented == known
+    assert len(rows) == len(known)
+
+
+def test_every_key_of_a_finding_is_documented_once() -> None:
+    table = _section("cli.md", "Findings as JSON").split("Each finding has:")[1]
+    keys = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
+    assert len(keys) == len(set(keys))
+    known = set(a_finding().to_json())
+    assert set(keys) <= known
+    assert not {key for key in known if f"`{key}`" not in table}
+
+
+def _section(page: str, heading: str) -> str:
+    """Text of a page from a heading to the next one."""
+    text = (REPO / "docs" / page).read_text()
+    match = re.search(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.M | re.S)
+    assert match
+    return match[1]
 
 
 def test_every_table_column_and_kind_is_documented() -> None:

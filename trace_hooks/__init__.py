@@ -1,4 +1,4 @@
-"""Lightweight hooks that write what a training job does to Parquet.
+"""Lightweight hooks that record what a training job does, in Parquet files.
 
 >>> import trace_hooks as th
 >>> tracer = th.start("runs")                         # doctest: +SKIP
@@ -45,7 +45,7 @@ def start(
     `level`: steps | blocks | layers (default), how much of each model is recorded.
     `sources`: names of sources to record (trace_hooks.source_names lists them), or with a leading
     "-" to leave out.
-    `statistics`: steps from one with statistics of the model's tensors to the next; 0: never.
+    `statistics`: record statistics of the model's tensors every so many steps; 0: never.
     `allow_content`: let `tracer.inspect` and the dashboard capture values of tensors (attention,
     activations, logits, weights); False (default) refuses that.
     `allow_perturbation`: let `tracer.perturb` and the dashboard change weights and activations for
