@@ -209,14 +209,14 @@ def _late_evidence(
     if waits.place > _ROWS_SHOWN:
         params = (*params, ("top", waits.place))
     stage = "its stage" if has_roles else "the job"
-    worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
+    worst = f"more than for any other rank of {stage}" if waits.is_worst else "not the most there"
     return [
         Evidence(
-            f"Coming last to the collectives of {stage} it costs the others in sum "
-            f"{in_ms(waits.per_step_ms)} per step, {worst}; "
-            f"the median rank {in_ms(waits.median_ms)}.",
+            f"Because it comes last to collectives, the other ranks of {stage} wait "
+            f"{in_ms(waits.per_step_ms)} per step in total, {worst}; "
+            f"for the median rank they wait {in_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3),
-            "GPU-ms per step",
+            "rank-ms per step",
             "late_ranks",
             params,
             timeline,
