@@ -62,7 +62,7 @@ class Process:
         self._text = b""  # of an answer that has not come whole
         self._started = start(command)
         self._process = self._started.process
-        self._tell({"temporary": str(temporary)})
+        self._send({"temporary": str(temporary)})
 
     def fileno(self) -> int:
         """Where its answers come from."""
@@ -74,9 +74,9 @@ class Process:
         self.job, self.source = job, None
         self.had.add(job.number)
         self.until_s = time.monotonic() + job.seconds
-        self._tell(job.order)
+        self._send(job.order)
 
-    def _tell(self, order: dict[str, Any]) -> None:
+    def _send(self, order: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it is gone: the end of its answers shows it
             self._process.stdin.write(json.dumps(order).encode() + b"\n")

@@ -111,13 +111,13 @@ class RunWriter:
 
     def add_guess(self, text: str) -> None:
         """Something a reader decided."""
-        self._tell(self.found.guesses, text)
+        self._keep_sentence(self.found.guesses, text)
 
     def add_problem(self, text: str) -> None:
         """Something that could not be read."""
-        self._tell(self.found.problems, text)
+        self._keep_sentence(self.found.problems, text)
 
-    def _tell(self, sentences: list[str], text: str) -> None:
+    def _keep_sentence(self, sentences: list[str], text: str) -> None:
         """Keep a sentence: in one line, not endless, and not more of them than anybody reads."""
         if len(sentences) < _MOST_SENTENCES:
             sentences.append(printable(text[:_LONGEST_SENTENCE]))

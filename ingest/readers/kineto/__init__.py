@@ -113,7 +113,7 @@ class Import:
         """Write the files that wait, those with a rank first, and report what no file has."""
         for trace in sorted(self._waiting, key=lambda one: one.rank is None):
             self._place(self._based(trace) if trace.lost_its_base else trace)
-        self._tell()
+        self._note_assumptions()
 
     def _based(self, trace: FileTrace) -> FileTrace:
         """With the base time with which it begins next to another file: a job may have two."""
@@ -140,7 +140,7 @@ class Import:
         self._sink.count_events(UNKNOWN if trace.rank is None else rank, trace.num_elements)
         self._learn(write_file(trace, rank, self._sink))
 
-    def _tell(self) -> None:
+    def _note_assumptions(self) -> None:
         if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:
             self._sink.add_guess(
                 "the parallel layout is unknown: the files' process groups do not name their axes"
