@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from diagnosis.statistics.units import steps_text
+
 if TYPE_CHECKING:
     from ingest.run import Run
 
@@ -181,9 +183,11 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
         return []
     if first <= view.steps[1] and view.steps[0] <= last:
         return []
+    first = max(first, 0)
+    known = f"there {'is' if first == last else 'are'} {steps_text(first, last)}"
     return [
-        f"No data yet for steps {view.steps[0]} to {view.steps[1]}: there are steps {max(first, 0)}"
-        f" to {last}. Double-click the strip on top to see all."
+        f"No data yet for {steps_text(*view.steps)}: {known}."
+        " Double-click the strip on top to see all."
     ]
 
 

@@ -27,6 +27,7 @@ from app.views.timeline.tile_arrays import tile_meta
 from app.views.timeline.window import extent, window_for
 from app.web.arrays import pack_arrays
 from diagnosis.findings import Finding
+from diagnosis.statistics.units import steps_text
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -205,7 +206,7 @@ def _heat(
         return None, None
     drawn = heat_maps.heat_map(matrix, "rank", None, None, *detail.heat)
     packed = pack_arrays(drawn.arrays(), {**drawn.meta(), "legend": matrix.legend})
-    note = f"The heat map shows steps {part[0]} to {part[1]}." if part else None
+    note = f"The heat map shows {steps_text(*part)}." if part else None
     return packed, note
 
 

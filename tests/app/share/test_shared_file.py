@@ -105,6 +105,11 @@ def test_what_the_file_says(hub):
     assert data["heat"]
 
 
+def test_one_step_is_no_range(hub):
+    text = Parsed(page_of(hub, run="slow", page="timeline", steps=(7, 7))).text
+    assert "attempt 0, step 7, as of" in text
+
+
 def test_the_view_decides_lanes_and_window(hub):
     shared = collect(
         hub,

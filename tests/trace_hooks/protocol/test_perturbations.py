@@ -18,6 +18,8 @@ def test_least():
     found = Perturbation.from_json(LEAST)
     assert (found.id, found.module, found.extent, found.seed) == ("gaussian", None, None, 0)
     assert found.text == "gaussian 0.1 on weights of layer 3, steps 5 to 9"
+    one_step = Perturbation.from_json(LEAST | {"steps": [5, 5]})
+    assert one_step.text == "gaussian 0.1 on weights of layer 3, step 5"
 
 
 @pytest.mark.parametrize("kind", KINDS)
