@@ -104,11 +104,11 @@ class View:
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
     """View of a URL, and a sentence for each invalid part, which falls back to its default.
 
-    An unknown path is the start page.
+    An unknown path is the start page, with a sentence that names it.
     """
     parts = [part for part in path.removeprefix(base).split("/") if part]
     if len(parts) < 2 or parts[0] != "run":
-        return View(), []
+        return View(), [f"There is no page {unquote(path)[:80]!r}."] if parts else []
     problems = []
     page = parts[2] if len(parts) > 2 else PAGE_NAMES[0]
     if page not in PAGE_NAMES:
