@@ -11,7 +11,7 @@
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
--- column: wait_caused_ms  what would be saved had it come with the second last, GPU-ms
+-- column: wait_caused_ms  what would be saved had it come with the second last, rank-ms
 -- column: share  of all waiting caused in these steps, 0 to 1
 -- column: wait_ms  what it waited itself, ms
 -- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished

@@ -8,7 +8,7 @@
 -- column: step_ms  end of the step - end of the previous one, ms
 -- column: compute_ms  union of forward, backward, wgrad and optimizer (or of kernels), ms
 -- column: cpu_ms  CPU time of compute, ms; NULL where not recorded
--- column: wait_caused_ms  what it made others wait in groups within one pipeline stage, GPU-ms; NULL
+-- column: wait_caused_ms  what it made others wait in groups within one pipeline stage, rank-ms; NULL
 --   without aligned clocks
 -- column: wait_ms  what it waited there itself, ms; NULL without aligned clocks
 -- empty: no step in this range is finished

@@ -8,7 +8,7 @@
 --   pipeline stage
 -- param: attempt int = null newest attempt of each step
 -- column: step  optimizer step
--- column: wait_caused_ms  over all ranks, GPU-ms; NULL without aligned collectives
+-- column: wait_caused_ms  over all ranks, rank-ms; NULL without aligned collectives
 -- column: lost_ratio  of the step's time, 0 to 1; NULL unknown
 -- column: worst_rank  rank that caused most of it; NULL none
 -- column: num_ranks  ranks that finished the step

@@ -7,7 +7,7 @@
 -- column: group_id  identity of the group
 -- column: axis  parallel axis; unknown where it is not
 -- column: ranks  members of the group; NULL where it was not described
--- column: wait_caused_ms  what the other members waited for it, GPU-ms
+-- column: wait_caused_ms  what the other members waited for it, rank-ms
 -- empty: no such collective with aligned clocks on all members, or no rank waited
 SELECT c.rank, c.group_id, any_value(coalesce(g.axis, 'unknown')) AS axis,
     any_value(g.ranks) AS ranks, sum(wait_caused_ns) / 1e6 AS wait_caused_ms

@@ -105,6 +105,13 @@ def test_what_the_file_says(hub):
     assert data["heat"]
 
 
+def test_waiting_counts_in_ms_of_ranks(hub):
+    """A job need not run on GPUs."""
+    text = Parsed(page_of(hub, run="slow")).text
+    assert "Makes wait, rank-ms" in text
+    assert "GPU-ms" not in text
+
+
 def test_one_step_is_no_range(hub):
     text = Parsed(page_of(hub, run="slow", page="timeline", steps=(7, 7))).text
     assert "attempt 0, step 7, as of" in text
