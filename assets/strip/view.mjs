@@ -5,7 +5,7 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { draw } from './draw.mjs';
 import { axisOf, brush, extent, marksNear, moved, pointAt, stepAt } from './geometry.mjs';
-import { milliseconds, pointSentences } from './messages.mjs';
+import { paragraph, pointSentences, stripLabel } from './messages.mjs';
 
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;
