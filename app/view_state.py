@@ -124,7 +124,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
-                problems.append(f"The link's {name} was left out: {error}.")
+                problems.append(f"The field {name} of the link was left out: {error}.")
     for prefix, field in _ARGUMENTS.items():
         values[field] = tuple(arguments[prefix].items())
     return View(**values), problems

@@ -169,7 +169,11 @@ def _finding(
     ]
     who = f"Clocks of {', '.join(named)}" if named else "Clocks of the hosts"
     how = _how(clocks.off_HB[worst], float(clocks.allowed_H[worst]))
-    stated = "although they count as aligned" if clocks.is_known else "and how much is not known"
+    stated = (
+        "although the clocks count as aligned"
+        if clocks.is_known
+        else "and the clocks are not aligned"
+    )
     since = when_text(first, last, ongoing)
     return Finding(
         kind="clock_unaligned",
@@ -177,7 +181,7 @@ def _finding(
         severity="warning" if ongoing else "past",
         confidence="high",
         title=f"{who} are off by up to {most_ms:,.1f} ms",
-        text=f"Ends of the same collectives differ by {how} {since}, {stated}: nobody is named "
+        text=f"Ends of the same collectives differ by {how} {since}, {stated}: no rank is named "
         "from timing across ranks.",
         culprits=tuple(place_of(ranks, row) for row in rows),
         victims=(),

@@ -71,7 +71,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
     )
     checked = (
-        f"No {'other ' if findings else ''}one of {stages.stage_P.size} stages was longer than the "
+        f"No {'other ' if findings else ''}stage of {stages.stage_P.size} was longer than the "
         f"others by {100 * LEAST_MEDIAN:.0f} %."
     )
     return Verdict(NAME, findings, checked, _apart(work, stages))

@@ -124,10 +124,10 @@ def _evidence(
         ("ranks", pipeline_ranks(times.ranks, lost.shown_row)),
         ("steps", (first, min(first + 1, last))),
     )
-    against = "beyond the median of its peers " if lost.rows else ""
+    against = ", more than the median of its peers," if lost.rows else ""
     evidence = [
         Evidence(
-            f"{_loss(times, lost, lost_ms)} {words.loses} {against}in {steps_text(first, last)}.",
+            f"{_loss(times, lost, lost_ms)} {words.loses}{against} in {steps_text(first, last)}.",
             round(lost_ms, 3),
             "ms per step",
             words.question,

@@ -263,7 +263,7 @@ def kept_from_cores(times: PhaseTimes) -> str | None:
         return None
     return (
         f"Ranks wait for cores {100 * share:.0f} % of the time they compute: how long transfers "
-        "and the same work take tells of the cores here, not of the network or the job."
+        "and the same work take depends on the cores here, not on the network or the job."
     )
 
 

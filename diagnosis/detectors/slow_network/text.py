@@ -47,7 +47,7 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
     who, why, others, then = _texts(transfers, slowness)
     since = when_text(first, last, ongoing)
     ratio = worst.own_ms / worst.others_ms
-    what = "before" if not worst.num_others else "comparable ones"
+    what = "as long as before" if not worst.num_others else "as long as comparable ones"
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
         kind=slowness.kind,

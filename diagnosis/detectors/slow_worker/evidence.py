@@ -212,8 +212,8 @@ def _late_evidence(
     worst = f"more than any other rank of {stage}" if waits.is_worst else "not the most there"
     return [
         Evidence(
-            f"Coming last to the collectives of {stage} it costs the others in sum "
-            f"{in_ms(waits.per_step_ms)} per step, {worst}; "
+            f"By coming last to the collectives of {stage} it costs the others "
+            f"{in_ms(waits.per_step_ms)} per step in total, {worst}; "
             f"the median rank {in_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3),
             "rank-ms per step",

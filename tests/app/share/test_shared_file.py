@@ -246,7 +246,7 @@ def test_export_names_the_file_after_what_it_shows(runs, hub, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["timeline?rank=two"], "rank was left out"),
+        (["timeline?rank=two"], "field rank of the link was left out"),
         (["--out", "/nonexistent/x.html"], "cannot be written"),
     ],
 )
