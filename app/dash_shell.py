@@ -105,6 +105,8 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
         view, problems = parse_url(pathname or "/", search or "", base)
         notes = [html.P(problem, className="quiet note") for problem in problems]
         try:
+            if view.run is None and problems:
+                return _panel(problems[0], base), "page", None
             if view.run is None:
                 return html.Div([*notes, runs.render(hub, view)]), "page", None
             notes += [html.P(text, className="note") for text in explain(view, hub.run(view.run))]
@@ -131,7 +133,9 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
 
 def _sentence(error: UserError, base: str) -> Component:
     lead = "Starting: " if isinstance(error, Awaited) else "Nothing to show: "
-    return html.Div(
-        [html.P([html.Strong(lead), str(error)]), html.A("All runs", href=f"{base}/")],
-        className="panel sentence",
-    )
+    return _panel([html.Strong(lead), str(error)], base)
+
+
+def _panel(text: str | list[Component | str], base: str) -> Component:
+    """What an address without a page shows: why, and where to go."""
+    return html.Div([html.P(text), html.A("All runs", href=f"{base}/")], className="panel sentence")

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from diagnosis.statistics.units import steps_text
+
 if TYPE_CHECKING:
     from ingest.run import Run
 
@@ -102,11 +104,11 @@ class View:
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
     """View of a URL, and a sentence for each invalid part, which falls back to its default.
 
-    An unknown path is the start page.
+    An unknown path is the start page, with a sentence that names it.
     """
     parts = [part for part in path.removeprefix(base).split("/") if part]
     if len(parts) < 2 or parts[0] != "run":
-        return View(), []
+        return View(), [f"There is no page {unquote(path)[:80]!r}."] if parts else []
     problems = []
     page = parts[2] if len(parts) > 2 else PAGE_NAMES[0]
     if page not in PAGE_NAMES:
@@ -122,7 +124,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
-                problems.append(f"The link's {name} was left out: {error}.")
+                problems.append(f"The field {name} of the link was left out: {error}.")
     for prefix, field in _ARGUMENTS.items():
         values[field] = tuple(arguments[prefix].items())
     return View(**values), problems
@@ -181,9 +183,11 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
         return []
     if first <= view.steps[1] and view.steps[0] <= last:
         return []
+    first = max(first, 0)
+    known = f"there {'is' if first == last else 'are'} {steps_text(first, last)}"
     return [
-        f"No data yet for steps {view.steps[0]} to {view.steps[1]}: there are steps {max(first, 0)}"
-        f" to {last}. Double-click the strip on top to see all."
+        f"No data yet for {steps_text(*view.steps)}: {known}."
+        " Double-click the strip on top to see all."
     ]
 
 

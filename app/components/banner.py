@@ -57,13 +57,13 @@ def _position(diagnosis: Diagnosis, finding: Finding) -> list[Component]:
 
 def _buttons(target: View, base: str) -> list[Component]:
     url = target.url(base)
-    ranks = format_ranks(target.ranks)
+    ranks = f"rank{'s' if len(target.ranks) > 1 else ''} {format_ranks(target.ranks)}"
     return [
         html.A(
             "Show me",
             href=url,
             className="button strong",
-            title=f"the timeline of ranks {ranks} at its first steps",
+            title=f"the timeline of {ranks} at its first steps",
             **{"data-open": url},
         ),
         html.Button("Evidence", title="everything that supports it", **_act("drawer")),

@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
 from app.runs.hub import Hub
 from app.view_state import View
+from diagnosis.statistics.units import steps_text
 from ingest.run import Run
 
 LAST_STEPS = 20
@@ -21,7 +22,7 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     table, steps, all_known = hub.cache.get(view.run, key, lambda run, _: _table(run, view))
     if table.empty:
         return html.P("No step is finished yet.", className="quiet"), ""
-    caption = f"mean of steps {steps[0]} to {steps[1]}"
+    caption = f"mean of {steps_text(*steps)}"
     caption += (
         "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", mean of the ranks"
     )

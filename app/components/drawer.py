@@ -12,6 +12,7 @@ from app.analysis.not_identifiable import not_identifiable
 from app.view_state import View, format_ranks
 from app.views.run.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
+from diagnosis.statistics.units import steps_text
 
 _MOST_VICTIMS = 64
 MOST_LISTED = 100
@@ -120,18 +121,17 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
 
 
 def _steps(finding: Finding) -> str:
-    if finding.ongoing:
-        return f"{finding.first_step}-{finding.last_step}, to the newest step"
-    return f"{finding.first_step}-{finding.last_step}, over"
+    first, last = finding.first_step, finding.last_step
+    if not finding.ongoing:
+        return f"{first}, over" if first == last else f"{first}-{last}, over"
+    return f"{first}, the newest step" if first == last else f"{first}-{last}, to the newest step"
 
 
 def _since(finding: Finding) -> str:
     slow = f"{finding.slowdown:.2f}x " if finding.slowdown else ""
-    return (
-        f"{slow}since step {finding.first_step}"
-        if finding.ongoing
-        else (f"{slow}steps {finding.first_step} to {finding.last_step}")
-    )
+    if finding.ongoing and finding.last_step > finding.first_step:
+        return f"{slow}since step {finding.first_step}"
+    return f"{slow}in {steps_text(finding.first_step, finding.last_step)}"
 
 
 def _evidence(evidence: Evidence, finding: Finding, view: View, base: str) -> Component:

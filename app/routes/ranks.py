@@ -29,6 +29,7 @@ from app.views.ranks import grid as grids
 from app.views.ranks import heat_map as heat_maps
 from app.views.ranks import host_map as host_maps
 from app.views.ranks import rank_table as tables
+from app.views.ranks.empty_reason import empty_reason
 from app.views.ranks.metric_matrix import Cells, Steps, last_steps
 from app.views.ranks.rank_places import places
 from app.views.ranks.scales import DEFAULT, METRICS, Metric, metric_of
@@ -43,7 +44,6 @@ Compute = Callable[["Parameters", Stop | None], Any]
 
 _PATH = "/api/run/{run}/ranks/"
 _STATES_EVERY_S = 1.0
-NO_COMPARISON = "This run has no step times, so there is nothing to compare from step to step."
 NO_STEPS = (0, -1)
 """Window of a run without finished steps."""
 
@@ -94,13 +94,12 @@ class _Answers:
 
     def grid(self, params: Parameters, stop: Stop) -> bytes:
         grid = self._values(params, metric_of(params.text("metric")), stop)
-        nothing = "No step times were recorded: ranks and groups only."
-        return pack_arrays(grid.arrays(), grid.meta() | self._nothing(params, nothing))
+        return pack_arrays(grid.arrays(), grid.meta() | self._nothing_in_grid(params, grid))
 
     def hosts(self, params: Parameters, stop: Stop) -> bytes:
         grid = self._values(params, metric_of(params.text("metric")), stop)
         hosts = host_maps.host_map(grid, params.whole("height", 600) or 1)
-        meta = {**hosts.meta(), **grid.meta()} | self._nothing(params, NO_COMPARISON)
+        meta = {**hosts.meta(), **grid.meta()} | self._nothing_in_grid(params, grid)
         return pack_arrays(hosts.arrays(), meta)
 
     def heat(self, params: Parameters, stop: Stop) -> bytes:
@@ -118,11 +117,18 @@ class _Answers:
             params.whole("width", 1200) or 0,
         )
         meta = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
-        meta |= self._nothing(params, NO_COMPARISON)
+        if not heat_map.code_HW.any() and not whole.code_RS.any():
+            meta |= self._nothing(params, None, whole.has_values)
         return pack_arrays(heat_map.arrays(), {**heat_map.meta(), **meta})
 
-    def _nothing(self, params: Parameters, sentence: str) -> dict[str, str]:
-        return {"nothing": grids.why_no_steps(self._hub.run(params.run), sentence)}
+    def _nothing_in_grid(self, params: Parameters, grid: grids.Grid) -> dict[str, str]:
+        if grid.code_R.any():
+            return {}
+        return self._nothing(params, params.pair("steps"), grid.steps is not None)
+
+    def _nothing(self, params: Parameters, steps: Steps | None, has_values: bool) -> dict[str, str]:
+        run, metric = self._hub.run(params.run), metric_of(params.text("metric"))
+        return {"nothing": empty_reason(run, metric, params.whole("attempt"), steps, has_values)}
 
     def cell(self, params: Parameters, stop: Stop) -> Any:
         whole, _ = self._whole(params, stop)

@@ -14,6 +14,7 @@ from app.runs.hub import Hub
 from app.share.shown_view import ShownView
 from app.view_state import View
 from app.views.ranks import heat_map as heat_maps
+from app.views.ranks.empty_reason import empty_reason
 from app.views.ranks.grid import grid
 from app.views.ranks.metric_matrix import cells, newest_part
 from app.views.ranks.rank_table import RankRow, rank_rows
@@ -27,6 +28,7 @@ from app.views.timeline.tile_arrays import tile_meta
 from app.views.timeline.window import extent, window_for
 from app.web.arrays import pack_arrays
 from diagnosis.findings import Finding
+from diagnosis.statistics.units import steps_text
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -204,8 +206,12 @@ def _heat(
     if not len(matrix.steps_S):
         return None, None
     drawn = heat_maps.heat_map(matrix, "rank", None, None, *detail.heat)
-    packed = pack_arrays(drawn.arrays(), {**drawn.meta(), "legend": matrix.legend})
-    note = f"The heat map shows steps {part[0]} to {part[1]}." if part else None
+    meta = {**drawn.meta(), "legend": matrix.legend}
+    if not drawn.code_HW.any():
+        reason = empty_reason(run, matrix.metric, view.attempt, part, matrix.has_values)
+        meta |= {"nothing": reason}
+    packed = pack_arrays(drawn.arrays(), meta)
+    note = f"The heat map shows {steps_text(*part)}." if part else None
     return packed, note
 
 

@@ -18,6 +18,7 @@ from app.views.ranks.rank_table import RankRow
 from app.views.run.kpis import Kpi
 from app.web.assets import assets_folder
 from diagnosis.findings import Finding
+from diagnosis.statistics.units import steps_text
 
 ENTRY = "offline.mjs"
 STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
@@ -95,7 +96,7 @@ def _title(collected: CollectedView) -> str:
 
 
 def _top(collected: CollectedView) -> Markup:
-    steps = f", steps {collected.steps[0]} to {collected.steps[1]}" if collected.steps else ""
+    steps = f", {steps_text(*collected.steps)}" if collected.steps else ""
     return tag(
         "header",
         tag("span", "rankscope", class_="brand"),
@@ -215,7 +216,7 @@ def _table(collected: CollectedView) -> Markup:
     if not collected.rows or collected.row_steps is None:
         return _fronts(collected)
     left = collected.num_ranks - len(collected.rows)
-    about = f"means over steps {collected.row_steps[0]} to {collected.row_steps[1]}"
+    about = f"means over {steps_text(*collected.row_steps)}"
     if left > 0:
         about += f"; the {len(collected.rows)} slowest, {left:,} more on the live page"
     head = tag(

@@ -149,7 +149,7 @@ function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [
       ctx.arc(...pixel, Math.max(3.5, camera.scale * 0.55), 0, 7);
       ctx.fill();
     }
-    plate(ctx, `rank ${ranks[i]}`, pixel[0], pixel[1] - radius - 12, camera, theme);
+    plate(ctx, `rank ${ranks[i]}`, pixel, radius, camera, theme);
     if (camera.scale > 12) continue;  // the cube's own frame is visible
     ctx.strokeStyle = i === selected ? theme.text : theme.fault;
     ctx.lineWidth = 1.5;
@@ -185,11 +185,17 @@ function drawHover(ctx, placed, { camera, theme, hover }) {
   ctx.stroke();
 }
 
-/** Text with a background, readable on any cube. */
-function plate(ctx, text, x, y, camera, theme) {
+/** Centre of the plate of a ring: above it, and inside the canvas while the ring is in sight. */
+export function plateAt([x, y], radius, half, camera) {
+  const above = y - radius - 12;
+  return [Math.min(camera.width - half - 2, Math.max(half + 2, x)), y > 0 ? Math.max(10, above) : above];
+}
+
+/** Text with a background next to a ring, readable on any cube. */
+function plate(ctx, text, ring, radius, camera, theme) {
   ctx.font = `600 11px ${theme.font}`;
   const half = ctx.measureText(text).width / 2 + 4;
-  const middle = Math.min(camera.width - half - 2, Math.max(half + 2, x));
+  const [middle, y] = plateAt(ring, radius, half, camera);
   ctx.fillStyle = theme.panel;
   ctx.globalAlpha = 0.85;
   ctx.fillRect(middle - half, y - 8, 2 * half, 16);

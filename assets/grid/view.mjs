@@ -169,7 +169,7 @@ class GridView {
 
   /** Says below the picture what it cannot show. */
   #showNotes() {
-    const notes = [!this.values.steps && (this.values.nothing ?? 'No finished step yet.'), this.layout.reason,
+    const notes = [!this.values.steps && this.values.nothing, this.layout.reason,
       this.isFlat && 'This browser has no WebGL2, so the ranks are drawn as flat blocks.'];
     this.note.textContent = notes.filter(Boolean).join(' ');
     this.note.hidden = this.note.textContent === '';
@@ -183,9 +183,8 @@ class GridView {
     const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';
     this.about.textContent = steps ? `${many}, ${stepsText(steps)}` : many;
-    const nothing = steps && values.code.every((code) => code === NO_DATA);
     this.#showMessage(!count ? 'No rank has reported yet.'
-      : nothing ? `${metric.title} was not recorded in these steps.` : '');
+      : steps && values.nothing ? values.nothing : '');
     this.foot.hidden = this.veil.textContent !== '';
     this.legend.hidden = !steps;
     this.#showNotes();

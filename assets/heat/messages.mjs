@@ -22,9 +22,8 @@ export function aboutMap(data) {
 
 /** Why the map is empty, or ''. */
 export function emptyMap(data) {
-  if (data.kind === 'hosts' ? !data.allSteps : !data.width) return data.nothing ?? 'No finished step yet.';
-  const isNothing = data.code.every((code) => code === NO_DATA);
-  return isNothing ? `${data.legend.metric.title} was not recorded in this run.` : '';
+  if (data.nothing) return data.nothing;
+  return data.code.every((code) => code === NO_DATA) ? `“${data.legend.metric.title}” is not recorded for this part.` : '';
 }
 
 const isOne = ({ rows, steps }) => rows[0] === rows[1] && steps[0] === steps[1];

@@ -2,6 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { answerTable } from './answer_table.mjs';
 import { countSentence } from './cell_text.mjs';
+import { quotesOfCode } from './saved_query.mjs';
 
 const SLOW_MS = 150;
 
@@ -77,7 +78,7 @@ export function answerPanel(app) {
         const answer = sql === null ? await app.json(app.api('query', params), signal)
           : await (await app.post(app.api('query'), { sql }, signal)).json();
         about.textContent = countSentence(answer);
-        const empty = savedQuery ? `No rows: ${savedQuery.empty}.` : 'No rows.';
+        const empty = savedQuery ? `No rows: ${quotesOfCode(savedQuery.empty)}.` : 'No rows.';
         const columns = Object.fromEntries(savedQuery?.columns ?? []);
         body.replaceChildren(...(answer.rows.length
           ? answerTable(app, answer, columns) : [make('p', { class: 'sentence', text: empty })]));

@@ -10,6 +10,8 @@
  */
 
 const HUGE = 10n ** 18n;
+const TYPES = { int: 'whole number', float: 'number', text: 'text' };
+const DEFAULT = '; default: ';  // in the text of a parameter, before what an empty field means
 
 /** Value of a parameter from the view, '' if the view has none. @param {string} t0 Unix ns */
 export function fromView(name, view, t0) {
@@ -31,11 +33,21 @@ export function placeholder(parameter) {
   if (parameter.default === 'newest') return 'newest';
   if (parameter.default === 'null') {
     if (parameter.name === 'attempt') return 'newest';
-    return parameter.doc.includes('default') ? 'default' : 'all';
+    return parameter.doc.split(DEFAULT)[1] ?? 'all';
   }
   if (/^\d+$/.test(parameter.default) && BigInt(parameter.default) > HUGE) return 'last';
   return parameter.default;
 }
+
+/** Documentation of a parameter: 'first step wanted (whole number; default: 0)'. @param {Parameter} parameter */
+export function describe(parameter) {
+  const facts = `${TYPES[parameter.type]}; ${parameter.required ? 'required' : `default: ${placeholder(parameter)}`}`;
+  const [doc] = parameter.doc.split(DEFAULT);
+  return doc ? `${quotesOfCode(doc)} (${facts})` : facts;
+}
+
+/** `code` of a documentation in quotation marks: “code”. */
+export const quotesOfCode = (text) => text.replace(/`([^`]*)`/g, '“$1”');
 
 /** Values by parameter name: the user's first, then the view's. @returns {Object<string, string>} */
 export function values(savedQuery, view, t0) {

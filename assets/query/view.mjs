@@ -1,7 +1,7 @@
 /** The query page: saved queries on the left, the chosen query and its answer on the right. */
 import { make } from '../lib/dom.mjs';
 import { answerPanel } from './answer_panel.mjs';
-import { command, missing, placeholder, request, values } from './saved_query.mjs';
+import { command, describe, missing, placeholder, quotesOfCode, request, values } from './saved_query.mjs';
 
 const FIRST = 'slowest_ranks';
 const FOLLOW_MS = 300;
@@ -35,8 +35,7 @@ export function mount(container, app, options) {
         name: parameter.name, value: given[parameter.name] ?? '', placeholder: placeholder(parameter),
         inputmode: parameter.type === 'text' ? 'text' : 'decimal', autocomplete: 'off', spellcheck: 'false',
       });
-      const about = [parameter.type, parameter.doc].filter(Boolean).join(': ');
-      fields.append(make('label', { title: about }, [
+      fields.append(make('label', { title: describe(parameter) }, [
         make('span', { class: 'quiet', text: parameter.name }), input]));
     }
     fields.append(make('button', { class: 'primary', type: 'submit', text: 'Run', title: 'Ctrl+Enter' }));
@@ -47,18 +46,18 @@ export function mount(container, app, options) {
       app.set({ q: savedQuery.name, sql: null, args }, { push: true });
     });
     const columns = make('dl', {}, savedQuery.columns.flatMap(([name, about]) => [
-      make('dt', { text: name }), make('dd', { text: about })]));
+      make('dt', { text: name }), make('dd', { text: quotesOfCode(about) })]));
     const parameters = make('dl', {}, savedQuery.parameters.flatMap((p) => [
       make('dt', { text: p.name }),
-      make('dd', { text: `${p.type}, ${p.required ? 'required' : `default ${placeholder(p)}`}${p.doc ? `: ${p.doc}` : ''}` })]));
+      make('dd', { text: describe(p) })]));
     const more = make('details', { class: 'documentation' }, [
       make('summary', { text: 'Parameters, columns, what an empty answer means' }),
       make('h3', { text: 'Parameters' }), savedQuery.parameters.length ? parameters : make('p', { class: 'quiet', text: 'none' }),
       make('h3', { text: 'Columns' }), columns,
-      make('h3', { text: 'Empty' }), make('p', { class: 'quiet', text: `${savedQuery.empty}.` }),
+      make('h3', { text: 'Empty' }), make('p', { class: 'quiet', text: `${quotesOfCode(savedQuery.empty)}.` }),
     ]);
     form.replaceChildren(make('header', {}, [make('h1', { text: savedQuery.name })]),
-      make('p', { class: 'meaning', text: savedQuery.doc }), fields, more);
+      make('p', { class: 'meaning', text: quotesOfCode(savedQuery.doc) }), fields, more);
   }
 
   function showSql(text) {
@@ -115,7 +114,7 @@ export function mount(container, app, options) {
       app.set(name === '' ? { q: null, sql: '', args: {} } : { q: name, sql: null, args: {} }, { push: true });
     };
     const entries = [['', 'Your own SQL', 'One SELECT over the tables of this run'],
-      ...options.questions.map(({ name, doc }) => [name, name, doc])];
+      ...options.questions.map(({ name, doc }) => [name, name, quotesOfCode(doc)])];
     const select = make('select', { 'aria-label': 'Saved query' });
     const buttons = entries.map(([name, text, about]) => {
       select.append(make('option', { value: name, text, selected: name === current }));

@@ -1,4 +1,5 @@
 /** Sentences about the steps of the strip. Pure. */
+import { stepsText } from '../lib/value_text.mjs';
 
 /** Sentences about a point and the marks and stretches at it, for the tooltip and screen readers. */
 export function pointSentences(points, index, marks, stretches) {
@@ -9,6 +10,14 @@ export function pointSentences(points, index, marks, stretches) {
   for (const mark of marks) parts.push(mark.step === step ? mark.text : `Step ${mark.step}: ${mark.text}`);
   for (const stretch of stretches) if (stretch.first <= step && step <= stretch.last) parts.push(stretch.text);
   return parts;
+}
+
+/** Sentences one after the other: each with a full stop. */
+export const paragraph = (sentences) => sentences.map((text) => (text.endsWith('.') ? text : `${text}.`)).join(' ');
+
+/** "Step times of steps 0 to 13, median 2,271 ms." */
+export function stripLabel(range, medianMs) {
+  return `Step times of ${stepsText(range)}, median ${medianMs === null ? 'unknown' : milliseconds(medianMs)}.`;
 }
 
 /** "1,077 ms", "12.3 s" */

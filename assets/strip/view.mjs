@@ -5,7 +5,7 @@
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { draw } from './draw.mjs';
 import { axisOf, brush, extent, marksNear, moved, pointAt, stepAt } from './geometry.mjs';
-import { milliseconds, pointSentences } from './messages.mjs';
+import { paragraph, pointSentences, stripLabel } from './messages.mjs';
 
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;
@@ -192,9 +192,7 @@ class StripView {
       this.table.replaceChildren();
       return;
     }
-    const median = meta.median_ms === null ? 'unknown' : milliseconds(meta.median_ms);
-    this.canvas.setAttribute('aria-label',
-      `Step times of steps ${range[0]} to ${range[1]}, median ${median}. `
+    this.canvas.setAttribute('aria-label', `${stripLabel(range, meta.median_ms)} `
       + 'Arrow keys move the selected steps, shift + arrow keys extend them, Escape clears the selection.');
     const marked = new Set([...meta.marks.map((mark) => mark.step), ...meta.stretches.map((stretch) => stretch.first)]
       .map((step) => pointAt(points, step)));
@@ -206,7 +204,7 @@ class StripView {
       const marks = meta.marks.filter((mark) => pointAt(points, mark.step) === index);
       const cell = document.createElement('td');
       const beginning = meta.stretches.filter((stretch) => pointAt(points, stretch.first) === index);
-      cell.textContent = pointSentences(points, index, marks, beginning).join('. ');  // a stretch is named once, at its first step
+      cell.textContent = paragraph(pointSentences(points, index, marks, beginning));  // a stretch is named once, at its first step
       row.append(cell);
       return row;
     });

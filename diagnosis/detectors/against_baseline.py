@@ -31,7 +31,7 @@ from diagnosis.statistics.rank_tables import Floats, Ints, spread_cells
 from diagnosis.statistics.transfer_times import MIN_EXCESS as MIN_TRANSFER_EXCESS
 from diagnosis.statistics.transfer_times import QUESTIONS as QUESTIONS
 from diagnosis.statistics.transfer_times import Transfers, transfers_of
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 NAME = "against_baseline"
 KINDS = ("step_regression", "comm_regression")
@@ -154,8 +154,9 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
         severity="urgent" if share >= URGENT_SHARE else "warning",
         confidence="medium",
         title=title,
-        text=f"{what} {in_ms(good_ms + longer_ms)} per step since step {first}, {in_ms(longer_ms)} "
-        f"more than in the baseline ({100 * share:.0f} % of the step).",
+        text=f"{what} {in_ms(good_ms + longer_ms)} per step "
+        f"{when_text(first, last, ongoing=True)}, {in_ms(longer_ms)} more than in the "
+        f"baseline ({100 * share:.0f} % of the step).",
         culprits=(),
         victims=(),
         first_step=first,
@@ -165,8 +166,8 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
         cost=Cost(round(longer_ms * now.rank_R.size, 3), round(share, 5), round(longer_ms, 3)),
         evidence=(
             Evidence(
-                f"{what} {in_ms(good_ms + longer_ms)} in steps {first} to {last}; in the baseline "
-                f"{in_ms(good_ms)}.",
+                f"{what} {in_ms(good_ms + longer_ms)} in {steps_text(first, last)}; in the "
+                f"baseline {in_ms(good_ms)}.",
                 round(good_ms + longer_ms, 3),
                 "ms per step",
                 "rank_phases",

@@ -29,6 +29,7 @@ from diagnosis.clocks.offset_graph import Ties, largest_part, least_squares
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed
 from diagnosis.statistics.shared_location import place_of
+from diagnosis.statistics.units import when_text
 
 NAME = "clock_unaligned"
 KINDS = ("clock_unaligned",)
@@ -168,15 +169,19 @@ def _finding(
     ]
     who = f"Clocks of {', '.join(named)}" if named else "Clocks of the hosts"
     how = _how(clocks.off_HB[worst], float(clocks.allowed_H[worst]))
-    stated = "although they count as aligned" if clocks.is_known else "and how much is not known"
-    since = f"since step {first}" if ongoing else f"from step {first} to {last}"
+    stated = (
+        "although the clocks count as aligned"
+        if clocks.is_known
+        else "and the clocks are not aligned"
+    )
+    since = when_text(first, last, ongoing)
     return Finding(
         kind="clock_unaligned",
         attempt=attempt,
         severity="warning" if ongoing else "past",
         confidence="high",
         title=f"{who} are off by up to {most_ms:,.1f} ms",
-        text=f"Ends of the same collectives differ by {how} {since}, {stated}: nobody is named "
+        text=f"Ends of the same collectives differ by {how} {since}, {stated}: no rank is named "
         "from timing across ranks.",
         culprits=tuple(place_of(ranks, row) for row in rows),
         victims=(),

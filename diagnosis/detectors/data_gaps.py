@@ -25,6 +25,7 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.phase_findings import steps_missing
 from diagnosis.statistics.rank_tables import Ints, placed
 from diagnosis.statistics.shared_location import place_of
+from diagnosis.statistics.units import steps_text
 
 NAME = "data_gaps"
 KINDS = ("data_gaps",)
@@ -108,7 +109,7 @@ def _evidence(
     )
     return (
         Evidence(
-            f"Numbers of collectives and steps in steps {first} to {last}: {', '.join(counts)}.",
+            f"Numbers of collectives and steps in {steps_text(first, last)}: {', '.join(counts)}.",
             number,
             "rows",
             "data_gaps",

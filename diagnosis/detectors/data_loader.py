@@ -106,7 +106,7 @@ def _words(title: str) -> Words:
     return Words(
         "data_loader",
         title,
-        "blocked on the next batch",
+        "waiting for the next batch",
         f"{title}: the loader does not deliver in time, what comes after is only shifted.",
         (
             "Slow storage or network below the loader, a slow source of the mixture, or too few "

@@ -76,8 +76,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if dead:
         return Verdict(NAME, (_finding(series, dead, attempt),))
     checked = (
-        f"Attention, MLPs and their gradients have fewer than {DEAD_SHARE:.0%} zeros, or as many "
-        f"as ever, in {series.step_N.size} sampled steps."
+        f"Attention, MLPs and their gradients have fewer than {100 * DEAD_SHARE:.0f} % zeros, or "
+        f"no more than before, in {series.step_N.size} sampled steps."
     )
     return Verdict(NAME, checked=checked)
 

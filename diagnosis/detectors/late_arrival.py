@@ -27,7 +27,7 @@ from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
-from diagnosis.statistics.units import waits_of_each
+from diagnosis.statistics.units import waits_of_each, when_text
 
 NAME = "late_arrival"
 KINDS = ("slow_worker",)
@@ -137,9 +137,9 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         severity="warning",
         confidence="low",
         title=f"Rank {rank} comes last",
-        text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives since step "
-        f"{first}; {waits_of_each(num_others, per_step_ms)} ({100 * worst.share:.0f} % of the "
-        "job's time).",
+        text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives "
+        f"{when_text(first, last, ongoing=True)}; {waits_of_each(num_others, per_step_ms)} "
+        f"({100 * worst.share:.0f} % of the job's time).",
         culprits=(place_of(times.ranks, worst.row),),
         victims=tuple(r for r in times.ranks.rank_R.tolist() if r != rank),
         first_step=first,

@@ -27,7 +27,7 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.rank_tables import Floats, Ints, placed, spread_cells
 from diagnosis.statistics.shared_location import place_of
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 NAME = "monitor_overhead"
 KINDS = ("monitor_overhead",)
@@ -113,7 +113,7 @@ def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> F
     ranks = placed(np.array(named, np.int64), places)
     who = f"rank{'s' if len(named) > 1 else ''} {_listed(named)}" if named else "the job"
     title = f"Recording costs {who} too much" if is_costly else f"Recording loses rows of {who}"
-    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    since = when_text(first, last, ongoing)
     text = f"The hooks take {100 * episode.excess:.1f} % of the time of {who} {since}"
     dropped = sum(row["dropped"] for row in cost.lossy)
     text += f"; {dropped:,} rows were dropped, so the record has gaps." if dropped else "."
@@ -181,7 +181,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
     if np.isfinite(share_S).any():
         evidence.append(
             Evidence(
-                f"Over all ranks it is {100 * middle(share_S):.1f} % in steps {first} to {last}.",
+                f"Over all ranks it is {100 * middle(share_S):.1f} % in {steps_text(first, last)}.",
                 round(middle(share_S), 5),
                 "share",
                 "hook_cost_by_step",

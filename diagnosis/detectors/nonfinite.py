@@ -22,6 +22,7 @@ import pyarrow as pa
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.rank_tables import Bools, Ints
+from diagnosis.statistics.units import when_text
 
 NAME = "nonfinite"
 KINDS = ("nonfinite",)
@@ -73,6 +74,7 @@ def _finding(
     ongoing = last >= newest
     begins = [row for row in rows if row["step"] == rows[0]["step"]]
     where = f" It begins in {_place(_origin(begins))}." if begins else ""
+    how_many = f", in {len(bad_steps)} of the sampled steps" if last > first else ""
     what = "The loss is" if in_loss else "Tensors of the model are"
     return Finding(
         kind="nonfinite",
@@ -80,8 +82,7 @@ def _finding(
         severity="urgent" if ongoing else "past",
         confidence="high",
         title=f"{what} NaN or infinite",
-        text=f"{what} NaN or infinite since step {first}, in {len(bad_steps)} of the sampled steps "
-        f"at.{where}",
+        text=f"{what} NaN or infinite {when_text(first, last, ongoing)}{how_many}.{where}",
         culprits=(),
         victims=(),
         first_step=first,

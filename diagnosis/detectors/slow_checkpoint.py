@@ -26,7 +26,7 @@ from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import STEADY_SHARE, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text
 
 NAME = "slow_checkpoint"
 KINDS = ("slow_checkpoint",)
@@ -163,7 +163,7 @@ def _evidence(
         begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[since]]) - 1
         evidence.append(
             Evidence(
-                f"Before, in steps {begin} to {until}, a save took {in_ms(before_ms)}.",
+                f"Before, in {steps_text(begin, until)}, a save took {in_ms(before_ms)}.",
                 round(before_ms, 3),
                 "ms",
                 "checkpoint_steps",

@@ -30,6 +30,7 @@ from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.shared_location import pipeline_ranks
+from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
 KINDS = ("slow_stage",)
@@ -70,7 +71,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
     )
     checked = (
-        f"No {'other ' if findings else ''}one of {stages.stage_P.size} stages was longer than the "
+        f"No {'other ' if findings else ''}stage of {stages.stage_P.size} was longer than the "
         f"others by {100 * LEAST_MEDIAN:.0f} %."
     )
     return Verdict(NAME, findings, checked, _apart(work, stages))
@@ -144,7 +145,7 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
     share = min(longer_ms / step_ms, 1.0) if step_ms > 0 else 0.0
     others = work.ranks.rank_R.size - int(stages.num_ranks_P[row])
     ongoing = work.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
-    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    since = when_text(first, last, ongoing)
     title = f"Pipeline stage {stage} is longer than the others"
     return Finding(
         kind="slow_stage",
@@ -206,7 +207,7 @@ def _evidence(
     return (
         Evidence(
             f"Its quickest rank computes {1 + episode.excess:.2f}x the median of the other stages "
-            f"in steps {first} to {last}.",
+            f"in {steps_text(first, last)}.",
             round(1 + episode.excess, 4),
             "x",
             "rank_work",

@@ -9,7 +9,7 @@ from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.phase_times import PhaseTimes, middle
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 URGENT_SHARE = 0.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
@@ -17,7 +17,8 @@ URGENT_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Words:
-    """The texts of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..."."""
+    """The texts of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..." and
+    "Each step loses 12 ms ..."."""
 
     kind: str
     title: str
@@ -48,8 +49,7 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
     cost, lost_ms = _cost(times, lost)
     confidence = words.confidence if ranks.has_roles or not lost.rows else "medium"
     urgent = lost.share >= URGENT_SHARE and confidence != "low"
-    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
-    who = f"{_who(times, lost)} {'lose' if len(lost.rows) > 1 else 'loses'}"
+    since = when_text(first, last, ongoing)
     percent = f"{100 * lost.share:.0f} % of the step"
     return Finding(
         kind=words.kind,
@@ -57,7 +57,7 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence=confidence,
         title=words.title,
-        text=f"{who} {in_ms(lost_ms)} per step {words.loses} {since} ({percent}).",
+        text=f"{_loss(times, lost, lost_ms)} {words.loses} {since} ({percent}).",
         culprits=tuple(place_of(ranks, row) for row in lost.rows),
         victims=_victims(times, lost),
         first_step=first,
@@ -81,13 +81,16 @@ def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
     return (NotEnoughData(name, f"{reason} {MIN_VOTES:.0f} are needed."),)
 
 
-def _who(times: PhaseTimes, lost: Lost) -> str:
-    if lost.hosts:
-        return f"All ranks of {', '.join(lost.hosts)}"
+def _loss(times: PhaseTimes, lost: Lost, lost_ms: float) -> str:
+    """Who loses how much: the ranks at fault, or each step where no rank is."""
     named = [str(times.ranks.rank_R[row]) for row in lost.rows]
+    if lost.hosts:
+        return f"All ranks of {', '.join(lost.hosts)} lose {in_ms(lost_ms)} per step"
     if not named:
-        return "Each step"
-    return f"Rank{'s' if len(named) > 1 else ''} {', '.join(named)}"
+        return f"Each step loses {in_ms(lost_ms)}"
+    if len(named) == 1:
+        return f"Rank {named[0]} loses {in_ms(lost_ms)} per step"
+    return f"Ranks {', '.join(named)} lose {in_ms(lost_ms)} per step"
 
 
 def _cost(times: PhaseTimes, lost: Lost) -> tuple[Cost, float]:
@@ -121,10 +124,10 @@ def _evidence(
         ("ranks", pipeline_ranks(times.ranks, lost.shown_row)),
         ("steps", (first, min(first + 1, last))),
     )
-    against = "beyond the median of its peers " if lost.rows else ""
+    against = ", more than the median of its peers," if lost.rows else ""
     evidence = [
         Evidence(
-            f"{in_ms(lost_ms)} per step {words.loses} {against}in steps {first} to {last}.",
+            f"{_loss(times, lost, lost_ms)} {words.loses}{against} in {steps_text(first, last)}.",
             round(lost_ms, 3),
             "ms per step",
             words.question,

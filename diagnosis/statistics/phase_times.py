@@ -39,6 +39,7 @@ from diagnosis.statistics.episodes import (
 from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, medians_of_others
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
 from diagnosis.statistics.straggler_cells import CELLS, without_pauses
+from diagnosis.statistics.units import steps_text
 
 MIN_EXCESS = 0.03
 """Smallest share of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713).
@@ -228,7 +229,7 @@ def worth_telling(times: PhaseTimes, lates: Sequence[Late]) -> tuple[list[Late],
         first, last = times.step_S[late.episode.first], times.step_S[late.episode.last]
         minor.append(
             f"Rank {times.ranks.rank_R[late.row]} came late by {100 * late.share:.0f} % of a step "
-            f"in steps {first} to {last}: over, and small against the worst."
+            f"in {steps_text(first, last)}: over, and small against the worst."
         )
     return major, minor
 
@@ -262,7 +263,7 @@ def kept_from_cores(times: PhaseTimes) -> str | None:
         return None
     return (
         f"Ranks wait for cores {100 * share:.0f} % of the time they compute: how long transfers "
-        "and the same work take tells of the cores here, not of the network or the job."
+        "and the same work take depends on the cores here, not on the network or the job."
     )
 
 

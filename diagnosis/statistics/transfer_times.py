@@ -337,7 +337,7 @@ def transfers_missing(
     """
     if not np.isfinite(transfers.time_KS).any():
         reason = (
-            "No transfers are known: collectives with all members, on aligned clocks, tell them."
+            "No transfers are known: they need collectives with all members, on aligned clocks."
         )
         return (NotEnoughData(name, reason),)
     if missing := steps_missing(name, transfers.step_S.size):

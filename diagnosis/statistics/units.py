@@ -1,4 +1,4 @@
-"""How sentences write numbers with a unit."""
+"""How sentences write numbers with a unit, and steps."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ def waits_of_each(num_ranks: int, total_ms: float, is_past: bool = False) -> str
         return f"1 rank {verb} {in_ms(total_ms)} per step"
     each_ms = total_ms / max(num_ranks, 1)
     return f"{num_ranks:,} ranks {verb} {in_ms(each_ms)} each per step on average"
+
+
+def steps_text(first: int, last: int) -> str:
+    """ "step 6" or "steps 6 to 9"."""
+    return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+def when_text(first: int, last: int, ongoing: bool) -> str:
+    """When something was wrong: "since step 6", "from step 6 to 9, now over" or "in step 6"."""
+    if first == last:
+        return f"in step {first}" if ongoing else f"in step {first}, now over"
+    return f"since step {first}" if ongoing else f"from step {first} to {last}, now over"

@@ -29,7 +29,7 @@ MOST_SUSPECTS = 40
 """The farthest from their peers; each costs one replay."""
 
 NOT_IDENTIFIABLE = (
-    "Compute, links or networks that are slow everywhere alike are not seen within one run; "
+    "Compute, links or networks that are equally slow everywhere are not seen within one run; "
     "compare with a baseline run."
 )
 

@@ -29,6 +29,7 @@ from trace_hooks.schema import TABLES
 _TYPES: dict[str, type] = {"int": int, "float": float, "text": str}
 _HEADER = re.compile(r"--\s?(?:(reads|param|column|empty):\s*)?(.*)")
 _PARAMETER = re.compile(r"(\w+) (int|float|text) (?:(required)|= (\S+))(?:\s+(.*))?")
+_IN_WORDS = {"int": "a whole number", "float": "a number", "text": "a text"}
 _USED = re.compile(r"\$(\w+)")
 
 NEWEST = "newest"
@@ -57,7 +58,7 @@ class Parameter:
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             shown = repr(given) if len(repr(given)) <= _LONGEST else repr(given)[:_LONGEST] + "..."
-            raise UserError(f"{self.name} is {shown}; give one {self.type} value") from None
+            raise UserError(f"{self.name} is {shown}; give {_IN_WORDS[self.type]}") from None
         return converted
 
 

@@ -25,7 +25,7 @@ from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, check_version
 
-FORMAT = Format("rankscope_trace", "a trace exported by rankscope", layout_from="job")
+FORMAT = Format("rankscope_trace", "rankscope export", layout_from="job")
 
 _HEAD = re.compile(rb'\s*\{\s*"otherData"\s*:\s*\{\s*"rankscope"\s*:\s*\{')
 _LONGEST_REASON = 200

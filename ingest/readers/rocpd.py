@@ -16,7 +16,7 @@ from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.torch_names import COMM_KERNEL
 from trace_hooks.schema import UNKNOWN
 
-FORMAT = Format("rocpd", "rocpd")
+FORMAT = Format("rocpd", "rocmProfileData")
 
 _OPS, _CALLS, _TEXTS = "rocpd_op", "rocpd_api", "rocpd_string"
 _CALLS_OF_OPS, _COPIES = "rocpd_api_ops", "rocpd_copyapi"

@@ -2,7 +2,7 @@
 -- median of the peers. Peers: same pp and tp over dp; fewer than 3 of those: the other ranks of the
 -- stage; still fewer: the rank's own past.
 -- param: step_min int = null first step wanted; default: the last 20 finished ones
--- param: step_max int = null last step wanted
+-- param: step_max int = null last step wanted; default: the newest one
 -- param: top int = 10 how many ranks
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank

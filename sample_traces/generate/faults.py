@@ -105,6 +105,17 @@ class SyntheticFault:
             return self.active(step) and step * step % 11 < 3  # 0, 1, 10, 11, 12, 21, ..
         return self.active(step)
 
+    @property
+    def text(self) -> str:
+        """For the mark it leaves: "slow worker on rank 137, 1.3x, from step 8 to the end"."""
+        what = KINDS[self.kind]
+        where = "" if self.where is None else f" on {what.target} {self.where}"
+        unit = {"x": "x", "ms": " ms"}.get(what.dose)
+        dose = "" if unit is None else f", {self.dose:g}{unit},"
+        last = "the end" if self.last_step is None else f"step {self.last_step}"
+        when = f"from step {self.first_step} to {last}"
+        return f"{self.kind.replace('_', ' ')}{where}{dose} {when}"
+
     def to_json(self) -> dict[str, Any]:
         """How the fault stands in run.json under truth: {"kind", target, dose, "from", "to"}."""
         what = KINDS[self.kind]

@@ -68,6 +68,7 @@ def run(tmp_path_factory):
         ({"rank": 2}, ["no rank 2 in attempt 0; it has 2 ranks, 0 to 1"]),
         ({"rank": 7, "ranks": (0, 5, 6)}, ["no ranks 7,5-6 in attempt 0"]),
         ({"steps": (50, 60)}, ["No data yet for steps 50 to 60: there are steps 0 to 2"]),
+        ({"steps": (50, 50)}, ["No data yet for step 50: there are steps 0 to 2"]),
         ({"steps": (2, 60)}, []),
         ({"t": (2 * 10**9, 3 * 10**9)}, ["outside the run, which lasted 1.0 s"]),
         ({"t": (-5, -1)}, ["outside the run"]),

@@ -73,6 +73,27 @@ def test_the_list_of_runs(tabs: OpenTab, server: Server, theme: str) -> None:
     tab.page.wait_for_url("**/run/slow_rank/overview")
 
 
+def test_no_column_of_the_runs_is_cut_off(tab: Tab) -> None:
+    tab.open()
+    tab.page.wait_for_selector("td.column-layout")
+    tab.wait_for("!document.querySelector('tr[data-state=indexing]')")
+    tab.settle()
+    wide = {
+        "a[data-run]": "pipeline-with-a-slow-worker-of-4096",
+        "td.run-findings": "Garbage collections stop one rank after the other +1",
+        "td.column-layout": "pp 8 x dp 128 x tp 8",
+        "td.column-ranks": "8,192 / 8,192",
+        "td.column-steps": "0 – 1,021,000",
+    }
+    tab.page.evaluate(
+        """(wide) => Object.entries(wide).forEach(([cells, text]) =>
+            document.querySelectorAll(cells).forEach((cell) => { cell.textContent = text; }))""",
+        wide,
+    )
+    table = tab.page.locator(".runs .scroll")
+    assert table.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+
+
 def test_an_unknown_run_is_explained(tab: Tab) -> None:
     tab.open("/run/nobody/timeline")
     assert "there is no run 'nobody'" in tab.page.locator("#page").inner_text()
@@ -82,6 +103,6 @@ def test_an_unknown_run_is_explained(tab: Tab) -> None:
 
 def test_a_damaged_field_of_a_link_falls_back_alone(tab: Tab) -> None:
     tab.open("/run/slow_rank/timeline?rank=5&t=x..y&steps=2..4")
-    assert "The link's t was left out" in tab.page.locator("#page").inner_text()
+    assert "The field t of the link was left out" in tab.page.locator("#page").inner_text()
     view = tab.view()
     assert (view["rank"], view["steps"], view["t"]) == (5, [2, 4], None)

@@ -121,7 +121,9 @@ class Perturbation:
             parts.append(self.module)
         if self.head is not None:
             parts.append(f"head {self.head}")
-        return ", ".join([*parts, f"steps {self.steps[0]} to {self.steps[1]}"])
+        first, last = self.steps
+        parts.append(f"step {first}" if first == last else f"steps {first} to {last}")
+        return ", ".join(parts)
 
 
 def of_mark(args: Mapping[str, Any]) -> Perturbation:

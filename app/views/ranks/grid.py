@@ -15,7 +15,6 @@ from app.views.ranks.metric_matrix import LAST_STEPS, Cells
 from app.views.ranks.peers import spread_within_step
 from app.views.ranks.rank_places import Places
 from app.views.ranks.scales import Bytes, Floats, Ints
-from ingest.run import Run
 
 UNKNOWN = 65_535
 
@@ -103,13 +102,6 @@ def _median(value_RS: Floats) -> Floats:
     median_R = np.full(len(value_RS), np.nan, dtype=np.float32)
     median_R[known_R] = np.nanmedian(value_RS[known_R], axis=1)
     return median_R
-
-
-def why_no_steps(run: Run, otherwise: str) -> str:
-    """Why there is no value if no step is finished; `otherwise`: the reason if the run has
-    ended.
-    """
-    return otherwise if run.state == "finished" else "No finished step yet."
 
 
 def layout_arrays(places: Places) -> dict[str, np.ndarray]:

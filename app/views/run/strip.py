@@ -132,9 +132,14 @@ def _checkpoints(run: Run, attempt: int | None, stop: Stop | None) -> list[Mark]
 def _job_marks(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> list[Mark]:
     rows: list[dict[str, Any]] = run.ask("marks", attempt=attempt, stop=stop).to_pylist()
     return [
-        Mark(max(row["step"], first_step), row["kind"], row["text"] or row["kind"], row["rank"])
+        Mark(max(row["step"], first_step), row["kind"], _mark_text(row), row["rank"])
         for row in rows
     ]
+
+
+def _mark_text(row: dict[str, Any]) -> str:
+    text: str = row["text"] or row["kind"]
+    return f"Injected fault: {text}" if row["kind"] == "fault" else text
 
 
 def rarest_first(marks: list[Mark]) -> list[Mark]:

@@ -145,8 +145,11 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
         high=high,
     )
     if not finished:
-        which = "no step" if chosen is None else f"none of the steps {low} to {high}"
-        raise NotAnswerable(f"{which} is finished on all ranks yet, so there is nothing to replay")
+        if chosen is None:
+            which = "no step is"
+        else:
+            which = f"step {low} is not" if low == high else f"none of the steps {low} to {high} is"
+        raise NotAnswerable(f"{which} finished on all ranks yet, so there is nothing to replay")
     taken, num_spans = 0, 0
     while (
         taken < len(finished)

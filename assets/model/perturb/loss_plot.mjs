@@ -31,7 +31,7 @@ export class LossPlot extends CanvasView {
     Object.assign(this, { lines_L: lines, windows, steps, chosen });
     this.scale = lossScale(lines.map(({ losses }) => losses));
     if (steps) this.canvas.setAttribute('aria-label', `${this.label}: ${lines.map(({ name }) => name).join(', ')}, ${stepsText(steps)}, `
-      + `${windows.length} perturbations shaded. Arrow keys move, Enter chooses a perturbation.`);
+      + `${windows.length} perturbation${windows.length === 1 ? '' : 's'} shaded. Arrow keys move, Enter chooses a perturbation.`);
     this.redraw();
   }
 

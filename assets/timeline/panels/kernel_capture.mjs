@@ -2,6 +2,7 @@
 import { postCommand, showAnswers } from '../../lib/commands.mjs';
 import { make } from '../../lib/dom.mjs';
 import { throttled } from '../../lib/fetcher.mjs';
+import { stepsText } from '../../lib/value_text.mjs';
 import { formatRanks } from '../../lib/view_state.mjs';
 import { button } from './dom.mjs';
 import { ranksOf } from './toolbar.mjs';
@@ -107,7 +108,7 @@ class Capture {
     if (!accepted.length) return;
     const first = reply.args.from;
     this.capture = { first, last: first + request.steps - 1, attempt: accepted[0].attempt, ranks: accepted.map(({ rank }) => rank), until: performance.now() + WAIT_MS };
-    this.status.textContent = `Steps ${first} to ${this.capture.last} are captured. Their operators and kernels appear below, within seconds of the last step.`;
+    this.status.textContent = `Capturing ${stepsText([first, this.capture.last])}. Their operators and kernels appear below, within seconds of the last step.`;
     this.#wait();
   }
 
@@ -123,7 +124,7 @@ class Capture {
     if (progress?.lines.length) this.acks.replaceChildren(...progress.lines.map((text) => make('li', {}, text)));
     if (progress?.shown.length) {
       this.show.hidden = false;
-      this.show.textContent = `Show steps ${capture.first} to ${capture.last}`;
+      this.show.textContent = `Show ${stepsText([capture.first, capture.last])}`;
     }
     if (progress?.done.length === capture.ranks.length) {
       this.status.textContent = `${progress.shown.length ? 'Done: tracks “ops” and, where there are devices, one for each stream are in the lanes' : 'Nothing was captured'}. ${COST}`;

@@ -1,6 +1,7 @@
 /** The lanes for screen readers: a label of the canvas, the selected slice, a table of sums. */
 import { clampedTo, formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
+import { stepsText } from '../../lib/value_text.mjs';
 import { loadSums, sumsTable } from './sums.mjs';
 import { sliceText } from './tooltip.mjs';
 
@@ -10,7 +11,7 @@ export function sentenceOf(tile, geometry) {
   const ranks = geometry.ranks;
   const rankText = ranks.length > 8 ? `${ranks.length} ranks` : `rank${ranks.length > 1 ? 's' : ''} ${ranks.join(', ')}`;
   const steps = [...new Set(tile.arrays.step)].filter((step) => step >= 0).sort((a, b) => a - b);
-  const stepText = steps.length ? `, steps ${steps[0]} to ${steps[steps.length - 1]}` : '';
+  const stepText = steps.length ? `, ${stepsText([steps[0], steps[steps.length - 1]])}` : '';
   return `Timeline of ${rankText}${stepText}: ${meta.num_spans} spans. W and S zoom, A and D pan, comma and `
     + 'full stop move between slices; the table below has the sums.';
 }

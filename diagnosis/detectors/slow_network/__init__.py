@@ -66,7 +66,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     set_aside = tuple(_of_all_ranks(transfers, cause) for cause in causes if not cause.kind)
     known = int(np.isfinite(transfers.time_KS).any(axis=1).sum())
     checked = (
-        f"No {'other ' if findings else ''}one of {known} groups and links moved data more slowly "
+        f"No {'other ' if findings else ''}group or link of {known} moved data more slowly "
         "than comparable ones or than before (by 1.5x and 3 % of the step)."
     )
     return Verdict(NAME, findings, checked, set_aside=set_aside)

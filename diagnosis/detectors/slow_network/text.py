@@ -12,7 +12,7 @@ from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.transfer_times import Channel, SlowChannel, Transfers
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 _MOST_LANES = 16
 _MOST_NAMED = 8
@@ -45,9 +45,9 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
     longer_ms, share = _longer(transfers, worst)
     num_ranks = transfers.ranks.rank_R.size
     who, why, others, then = _texts(transfers, slowness)
-    since = f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+    since = when_text(first, last, ongoing)
     ratio = worst.own_ms / worst.others_ms
-    what = "before" if not worst.num_others else "comparable ones"
+    what = "as long as before" if not worst.num_others else "as long as comparable ones"
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
         kind=slowness.kind,
@@ -113,8 +113,8 @@ def _evidence(transfers: Transfers, slowness: Slowness, attempt: int) -> tuple[E
     wait_ms = middle(transfers.wait_KS[worst.k, span]) / middle(transfers.num_KS[worst.k, span])
     evidence = [
         Evidence(
-            f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in steps {first} to "
-            f"{last}; {against}.",
+            f"A transfer of {_name(channel)} takes {in_ms(worst.own_ms)} in "
+            f"{steps_text(first, last)}; {against}.",
             round(worst.own_ms, 4),
             "ms",
             transfers.question,

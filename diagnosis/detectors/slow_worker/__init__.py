@@ -54,6 +54,7 @@ from diagnosis.statistics.peers import (
 )
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.shared_location import shared_place
+from diagnosis.statistics.units import steps_text
 
 NAME = "slow_worker"
 KINDS = ("slow_worker",)
@@ -223,7 +224,7 @@ def _checked(judged: _Judged, comparable_R: Bools, who: str) -> str:
     step_S = judged.work.step_S
     return (
         f"No {who} was slow (by {200 * MIN_EXCESS:.0f} % and twice its peers' noise) for "
-        f"{MIN_VOTES:.0f} steps or longer in steps {step_S[0]} to {step_S[-1]}; "
+        f"{MIN_VOTES:.0f} steps or longer in {steps_text(step_S[0], step_S[-1])}; "
         f"{int(comparable_R.sum())} ranks compared."
     )
 

@@ -11,7 +11,7 @@ from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.shared_location import pipeline_ranks
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, steps_text
 
 _Link = tuple[tuple[str, object], ...]
 
@@ -107,7 +107,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
     evidence = [
         Evidence(
             f"{_measure(work)} of its compute is {suspect.slowdown:.2f}x the median of "
-            f"{suspect.compared_with} in steps {first} to {last}{noise}.{with_accused}",
+            f"{suspect.compared_with} in {steps_text(first, last)}{noise}.{with_accused}",
             round(number, 4),
             "x",
             "slowest_ranks",
@@ -121,7 +121,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
         before = float(np.nanmedian(before_S))
         evidence.append(
             Evidence(
-                f"Before, in steps {begin} to {until}, it was {before:.2f}x.",
+                f"Before, in {steps_text(begin, until)}, it was {before:.2f}x.",
                 round(before, 4),
                 "x",
                 "slowest_ranks",
@@ -143,7 +143,7 @@ def _own_past_evidence(
     own_S = work.work_RS[suspect.row]
     evidence = [
         Evidence(
-            f"{_measure(work)} of its compute in steps {first} to {last} is "
+            f"{_measure(work)} of its compute in {steps_text(first, last)} is "
             f"{suspect.slowdown:.2f}x its median before its greatest change, over the median of "
             "that ratio of the other ranks without peers (accused ones left out).",
             round(suspect.slowdown, 4),
@@ -159,8 +159,8 @@ def _own_past_evidence(
         before, until = float(np.nanmedian(own_S[:start])), work.step_S[start - 1]
         evidence.append(
             Evidence(
-                f"Its median was {in_ms(before)} in steps {work.step_S[0]} to {until}, and "
-                f"{in_ms(now)} in steps {first} to {last}.",
+                f"Its median was {in_ms(before)} in {steps_text(work.step_S[0], until)}, and "
+                f"{in_ms(now)} in {steps_text(first, last)}.",
                 round(now, 3),
                 "ms",
                 "rank_work",

@@ -10,7 +10,7 @@ from diagnosis.findings import Cost, Finding
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.shared_location import place_of
-from diagnosis.statistics.units import waits_of_each
+from diagnosis.statistics.units import waits_of_each, when_text
 
 URGENT_SLOWDOWN = 1.1
 """Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
@@ -111,11 +111,11 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_othe
     whom = {"own past": "before", "all ranks": "that of the other ranks"}.get(
         suspect.whom, "its peers'"
     )
+    when = when_text(first, last, suspect.ongoing)
     if not suspect.ongoing:
-        when = f"from step {first} to {last}" if last > first else f"in step {first}"
-        text = f"Its compute took {suspect.slowdown:.2f}x as long as {whom} {when}, now over"
+        text = f"Its compute took {suspect.slowdown:.2f}x as long as {whom} {when}"
     else:
-        text = f"Its compute takes {suspect.slowdown:.2f}x as long as {whom} since step {first}"
+        text = f"Its compute takes {suspect.slowdown:.2f}x as long as {whom} {when}"
     if len(suspect.stretches) > 1:
         num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start

@@ -162,9 +162,8 @@ def _marks(block: Block) -> pa.Table:
     for fault in block.job.faults:
         writer = fault.where if "rank" in fault.to_json() else 0
         if writer in block.rank and fault.first_step < block.job.steps_completed:
-            text = ", ".join(f"{name} {value}" for name, value in fault.to_json().items())
             began = block.of(block.whole.times.began)[fault.first_step, writer - block.rank[0]]
-            rows.add([writer], step=fault.first_step, ts_ns=began, kind="fault", text=text)
+            rows.add([writer], step=fault.first_step, ts_ns=began, kind="fault", text=fault.text)
     return rows.to_arrow()
 
 

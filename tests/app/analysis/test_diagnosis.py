@@ -220,6 +220,32 @@ def test_what_two_detectors_have_in_common_is_shown_once() -> None:
     assert text_of(drawer(both, VIEW, "")).count("All as before.") == 1
 
 
+@pytest.mark.parametrize(
+    ("last", "severity", "since", "steps"),
+    [
+        (13, "urgent", "since step 6", "6-13, to the newest step"),
+        (6, "urgent", "in step 6", "6, the newest step"),
+        (9, "past", "in steps 6 to 9", "6-9, over"),
+        (6, "past", "in step 6", "6, over"),
+    ],
+)
+def test_the_drawer_names_one_step_as_one(
+    diagnosis: Diagnosis, last: int, severity: str, since: str, steps: str
+) -> None:
+    ongoing = severity != "past"
+    finding = replace(
+        diagnosis.findings[0],
+        first_step=6,
+        last_step=last,
+        ongoing=ongoing,
+        severity=severity,
+        slowdown=None,
+    )
+    said = text_of(drawer(Diagnosis((Verdict("a", (finding,)),)), VIEW, "")).split()
+    assert f"{finding.title} {since}" in " ".join(said)
+    assert f"Steps {steps} Confidence" in " ".join(said)
+
+
 def test_names_stay_text(diagnosis: Diagnosis) -> None:
     finding = replace(
         diagnosis.findings[0], culprits=(Place(5, HOSTILE),), text=HOSTILE, title=HOSTILE

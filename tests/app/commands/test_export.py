@@ -58,7 +58,7 @@ def test_a_trace_can_be_exported_again(run, capsys):
         (["--steps", "3..1"], "ends before it begins"),
         (["--ranks", "7"], "no rank 7"),
         (["timeline?attempt=3"], "no attempt 3"),
-        (["--steps", "70"], "steps 70"),
+        (["--steps", "70"], "step 70"),
         (["--out", "no/where.json"], "cannot be written"),
     ],
 )

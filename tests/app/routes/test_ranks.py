@@ -14,12 +14,13 @@ from app.pages import ranks as page
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
+from app.views.ranks.empty_reason import NO_STEP_TIMES
 from app.views.ranks.scales import IN_NOISE, METRICS
 from ingest.stopping import Interrupted, Stop
 from sample_traces import RECORDED
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import RunBuilder, collectives_only_run, remove_run
+from tests.runs_builder import RunBuilder, collectives_only_run, remove_run, two_rank_run
 from trace_hooks.layout import ParallelLayout
 
 SLOW = 5
@@ -260,6 +261,23 @@ def test_a_run_without_steps_shows_its_ranks_and_why_there_is_no_more(tmp_path):
     hub.close()
     assert places["rank"].tolist() == [0, 1, 2]
     assert (grid["steps"], heat["width"]) == (None, 0)
-    assert grid["nothing"] == "No step times were recorded: ranks and groups only."
-    assert "nothing to compare from step to step" in heat["nothing"]
+    assert grid["nothing"] == heat["nothing"] == NO_STEP_TIMES
     assert begun["nothing"] == "No finished step yet."
+
+
+def test_a_map_without_colours_says_why(tmp_path):
+    """A run that has step times is not said to have none."""
+    two_rank_run(tmp_path / "two", num_steps=4)
+    hub = Hub(tmp_path)
+    client = Client(make_app(hub))
+
+    def reason(name, **params):
+        return arrays(client, name, run="two", **params)[1].get("nothing")
+
+    for name in ("grid", "heat"):
+        assert reason(name, metric="step_time") is None
+        assert reason(name, metric="exposed_pp").startswith("No values of “Exposed PP comm")
+        assert reason(name, attempt=7) == "This run has no attempt 7."
+    assert reason("grid", steps="50..60") == "No data for steps 50 to 60."
+    client.close()
+    hub.close()

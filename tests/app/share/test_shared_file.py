@@ -105,6 +105,18 @@ def test_the_texts_of_the_file(hub):
     assert data["heat"]
 
 
+def test_waiting_counts_in_ms_of_ranks(hub):
+    """A job need not run on GPUs."""
+    text = Parsed(page_of(hub, run="slow")).text
+    assert "Makes wait, rank-ms" in text
+    assert "GPU-ms" not in text
+
+
+def test_one_step_is_no_range(hub):
+    text = Parsed(page_of(hub, run="slow", page="timeline", steps=(7, 7))).text
+    assert "attempt 0, step 7, as of" in text
+
+
 def test_the_view_decides_lanes_and_window(hub):
     shared = collect(
         hub,
@@ -234,7 +246,7 @@ def test_export_names_the_file_after_what_it_shows(runs, hub, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["timeline?rank=two"], "rank was left out"),
+        (["timeline?rank=two"], "field rank of the link was left out"),
         (["--out", "/nonexistent/x.html"], "cannot be written"),
     ],
 )

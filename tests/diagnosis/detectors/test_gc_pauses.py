@@ -7,6 +7,7 @@ import pytest
 
 from diagnosis.detectors.gc_pauses import detect
 from diagnosis.findings import Verdict
+from diagnosis.statistics.units import in_ms
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 
@@ -30,6 +31,9 @@ def test_pauses_that_move_name_no_rank(ms: float) -> None:
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(ms)
     assert "one rank after the other" in finding.title
+    loss = f"Each step loses {in_ms(ms)} to the longest garbage collection"
+    assert finding.text.startswith(f"{loss} since step {FROM} (")
+    assert finding.evidence[0].sentence == f"{loss} in steps {FROM} to {STEPS - 1}."
 
 
 def test_pauses_of_one_rank_name_it() -> None:

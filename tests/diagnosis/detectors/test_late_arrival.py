@@ -37,6 +37,7 @@ def test_the_rank_that_comes_last_again_and_again() -> None:
     (finding,) = verdict.findings
     assert (finding.kind, [place.rank for place in finding.culprits]) == ("slow_worker", [7])
     assert finding.confidence == "low"
+    assert "7 of 10 collectives in step 0; 7 ranks wait" in finding.text
     assert finding.cost is not None
     assert finding.cost.share == pytest.approx(160 / (8 * 200))
 

@@ -57,12 +57,14 @@ def test_a_loss_that_is_nan_from_some_step_on() -> None:
     assert (finding.kind, finding.first_step, finding.severity) == ("nonfinite", 20, "urgent")
     assert finding.evidence[0].number == 10
     assert finding.culprits == ()
+    assert finding.text == "The loss is NaN or infinite since step 20, in 10 of the sampled steps."
 
 
 def test_a_single_one_that_is_over_is_past() -> None:
     verdict = judged([2.0] * 9 + [math.inf] + [2.0] * 20)
     assert verdict is not None
     assert verdict.findings[0].severity == "past"
+    assert verdict.findings[0].text == "The loss is NaN or infinite in step 9, now over."
 
 
 def test_where_it_begins_is_the_lowest_output_that_is_not_finite() -> None:

@@ -59,7 +59,7 @@ def test_without_transfers_nothing_is_judged() -> None:
     assert transfers_missing("x", transfers_of(given), given) == ()
     empty = given | {"transfers": given["transfers"].slice(0, 0)}
     (missing,) = transfers_missing("x", transfers_of(empty), empty)
-    assert "No transfers are known" in missing.missing
+    assert "No transfers are known: they need collectives" in missing.missing
 
 
 def test_episodes_overlap_by_more_than_half_of_the_longer_one() -> None:

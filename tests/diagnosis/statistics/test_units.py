@@ -1,10 +1,10 @@
-"""How sentences write times."""
+"""How sentences write times and steps."""
 
 from __future__ import annotations
 
 import pytest
 
-from diagnosis.statistics.units import in_ms, waits_of_each
+from diagnosis.statistics.units import in_ms, steps_text, waits_of_each, when_text
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,21 @@ def test_waits_are_those_of_each_rank() -> None:
     assert waits_of_each(127, 760.0) == "127 ranks wait 6.0 ms each per step on average"
     assert waits_of_each(1, 50.0) == "1 rank waits 50 ms per step"
     assert waits_of_each(1, 50.0, is_past=True) == "1 rank waited 50 ms per step"
+
+
+def test_one_step_is_no_range() -> None:
+    assert steps_text(6, 9) == "steps 6 to 9"
+    assert steps_text(6, 6) == "step 6"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ongoing", "text"),
+    [
+        (6, 9, True, "since step 6"),
+        (6, 9, False, "from step 6 to 9, now over"),
+        (6, 6, True, "in step 6"),
+        (6, 6, False, "in step 6, now over"),
+    ],
+)
+def test_when_something_was_wrong(first: int, last: int, ongoing: bool, text: str) -> None:
+    assert when_text(first, last, ongoing) == text

@@ -186,6 +186,17 @@ def test_lookalikes_are_called_what_they_are(tmp_path: Path, runs: Path, name: s
     assert list(runs.iterdir()) == []
 
 
+def test_what_can_be_read_is_listed_in_words(tmp_path: Path, runs: Path) -> None:
+    path = _file(tmp_path, b"[rank0]: the run was slow", "rank-0.json")
+    with pytest.raises(UserError) as caught:
+        import_paths([path], runs)
+    _, _, listed = str(caught.value).partition("rankscope reads run folders and files of these ")
+    titles = ", ".join(reader.FORMAT.title for reader in readers())
+    assert listed == f"formats: {titles}"
+    assert "PyTorch Flight Recorder" in titles
+    assert "_trace" not in titles
+
+
 def test_databases_are_called_databases(tmp_path: Path, runs: Path) -> None:
     path = _file(tmp_path, _sqlite(tmp_path), "rank-0.json")
     with pytest.raises(UserError, match="is a SQLite database"):

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { placeTip } from '../../../assets/lib/canvas/tooltip.mjs';
 import { aim, makeCamera, pick, project } from '../../../assets/grid/camera.mjs';
-import { groupMembers, outward, tickSpacing } from '../../../assets/grid/labels.mjs';
+import { groupMembers, outward, plateAt, tickSpacing } from '../../../assets/grid/labels.mjs';
 import { coordinateIndex, FLAGS, markRanks, neighbour, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
 import { rankSentences } from '../../../assets/grid/messages.mjs';
 
@@ -173,4 +173,13 @@ test('a tip stays inside of its stage, whatever it says', () => {
   assert.deepEqual(tip.style, { left: '436px', top: '32px' });
   placeTip(tip, { x: 100, y: 60 }, 160, 90);
   assert.deepEqual(tip.style, { left: '0px', top: '0px' });
+});
+
+test('the plate of a rank stays inside the canvas', () => {
+  const canvas = { width: 350, height: 320 };
+  assert.deepEqual(plateAt([180, 100], 5, 24, canvas), [180, 83]);
+  assert.deepEqual(plateAt([180, 20], 5, 24, canvas), [180, 10]);
+  assert.deepEqual(plateAt([180, -30], 5, 24, canvas), [180, -47], 'out of sight with its rank');
+  assert.deepEqual(plateAt([3, 100], 5, 24, canvas), [26, 83]);
+  assert.deepEqual(plateAt([349, 100], 5, 24, canvas), [324, 83]);
 });

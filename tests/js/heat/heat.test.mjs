@@ -160,7 +160,6 @@ test('a map says how much it shows, and why it shows nothing', () => {
   assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: too many to show all at once; choose others in the strip above');
   assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');
   assert.equal(emptyMap(pooled()), '');
-  assert.equal(emptyMap({ ...pooled(), width: 0 }), 'No finished step yet.');
   assert.equal(emptyMap({ ...pooled(), width: 0, nothing: 'There are no steps.' }), 'There are no steps.');
-  assert.equal(emptyMap({ ...pooled(), code: new Uint8Array(20) }), 'Slowdown was not recorded in this run.');
+  assert.equal(emptyMap({ ...pooled(), code: new Uint8Array(20) }), '“Slowdown” is not recorded for this part.');
 });

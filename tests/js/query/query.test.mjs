@@ -3,7 +3,7 @@ import test from 'node:test';
 import { emptyView } from '../../../assets/lib/view_state.mjs';
 import { timelineView } from '../../../assets/query/answer_table.mjs';
 import { cell, countSentence, isNumber, rankOf } from '../../../assets/query/cell_text.mjs';
-import { command, missing, placeholder, request, shellWord, values } from '../../../assets/query/saved_query.mjs';
+import { command, describe, missing, placeholder, request, shellWord, values } from '../../../assets/query/saved_query.mjs';
 
 const parameter = (name, given = {}) => ({ name, type: 'int', required: false, default: 'null', doc: '', ...given });
 const question = {
@@ -29,7 +29,14 @@ test('a form takes what the view shows, and what was typed before that', () => {
 test('empty fields say what they stand for', () => {
   assert.deepEqual(question.parameters.map(placeholder), ['0', 'last', 'required', 'newest', 'now', '0']);
   assert.equal(placeholder(parameter('axis')), 'all');
-  assert.equal(placeholder(parameter('axis', { doc: 'x; default: within a stage' })), 'default');
+  assert.equal(placeholder(parameter('axis', { doc: 'x; default: within a stage' })), 'within a stage');
+});
+
+test('a parameter is described in words', () => {
+  assert.equal(describe(parameter('step_min', { default: '0', doc: 'first step wanted' })), 'first step wanted (whole number; default: 0)');
+  assert.equal(describe(parameter('axis', { type: 'text', doc: 'an axis (tp, ...), or `all`; default: all within one stage' })),
+    'an axis (tp, ...), or “all” (text; default: all within one stage)');
+  assert.equal(describe(parameter('tensor', { type: 'text', required: true })), 'text; required');
 });
 
 test('the same question for a terminal', () => {

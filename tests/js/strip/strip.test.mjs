@@ -5,7 +5,7 @@ import test from 'node:test';
 import {
   axisOf, brush, ceiling, columns, extent, marksNear, moved, pointAt, stepAt, ticks, xOf,
 } from '../../../assets/strip/geometry.mjs';
-import { milliseconds, pointSentences } from '../../../assets/strip/messages.mjs';
+import { milliseconds, paragraph, pointSentences, stripLabel } from '../../../assets/strip/messages.mjs';
 
 const points = {
   first: [10, 12, 14], last: [11, 13, 14], step: [11, 12, 14], ms: Float32Array.from([100, 900, NaN]),
@@ -98,4 +98,10 @@ test('labels are round and few', () => {
   for (const last of [123456, 30_000_000, 4e15]) assert.ok(ticks([0, last], 10).length <= 11);
   assert.deepEqual(ticks([0, 29_999_999], 6), [0, 5e6, 1e7, 1.5e7, 2e7, 2.5e7]);
   assert.ok(ticks([18160, 18204], 6).every((step) => step % 10 === 0));
+});
+
+test('the label names one step or a range, and the table has full sentences', () => {
+  assert.equal(stripLabel([0, 13], 2271), 'Step times of steps 0 to 13, median 2,271 ms.');
+  assert.equal(stripLabel([6, 6], null), 'Step times of step 6, median unknown.');
+  assert.equal(paragraph(['Step 8: 100 ms', 'Checkpoint, 5 ms not hidden.']), 'Step 8: 100 ms. Checkpoint, 5 ms not hidden.');
 });

@@ -196,6 +196,8 @@ test('sentences about clocks, emptiness and the picture', () => {
   assert.equal(emptySentence([12], { begin: 0, end: 2e9 }),
     'Rank 12 has no spans in this window; there is data from 0 ns to 2.00 s after the run\'s start.');
   assert.match(sentenceOf(tileOf([]), geometry), /^Timeline of ranks 8, 5, 2, 7, 1, steps 4 to 5: 0 spans/);
+  const oneStep = { ...tileOf([]), arrays: { ...tileOf([]).arrays, step: [6] } };
+  assert.match(sentenceOf(oneStep, geometry), /, step 6: 0 spans/);
 });
 
 test('the axis counts from the first step that begins in sight', () => {

@@ -14,6 +14,19 @@ def test_target_dose_and_steps() -> None:
     assert fault.to_json() == {"kind": "slow_worker", "rank": 137, "x": 1.3, "from": 8, "to": None}
 
 
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        ("slow_worker=137,x=1.3,from=8", "slow worker on rank 137, 1.3x, from step 8 to the end"),
+        ("slow_host=2,to=9", "slow host on host 2, 5x, from step 0 to step 9"),
+        ("gc_pauses,ms=60", "gc pauses, 60 ms, from step 0 to the end"),
+        ("dead_units,from=6", "dead units from step 6 to the end"),
+    ],
+)
+def test_in_words_with_units(fault: str, text: str) -> None:
+    assert SyntheticFault.parse(fault).text == text
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_default_dose(kind: str) -> None:
     target = "" if KINDS[kind].target == "job" else "=0"

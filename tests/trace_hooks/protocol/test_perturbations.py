@@ -23,6 +23,8 @@ def test_least():
         0,
     )
     assert perturbation.text == "gaussian 0.1 on weights of layer 3, steps 5 to 9"
+    one_step = Perturbation.from_json(LEAST | {"steps": [5, 5]})
+    assert one_step.text == "gaussian 0.1 on weights of layer 3, step 5"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -82,7 +82,8 @@ def test_a_finding_is_a_stretch(hub: Hub) -> None:
     (stretch,) = strip.stretches
     assert stretch.finding == diagnosis.findings[0].id
     assert (stretch.first, stretch.last) == (diagnosis.findings[0].first_step, 13)
-    assert "fault" in {mark.kind for mark in strip.marks}
+    faults = [mark.text for mark in strip.marks if mark.kind == "fault"]
+    assert faults == ["Injected fault: rank 5 computes 1.6 times as long"]
     assert strip.median_ms == pytest.approx(float(np.median(strip.ms_P)), rel=1e-6)
 
 

@@ -118,6 +118,8 @@ def test_chosen_steps_narrow_it(site: Site) -> None:
     assert site.get("slow_rank", steps="4..6")["steps"] == [4, 5, 6]
     none = site.get("slow_rank", steps="900..901")
     assert none["reason"].startswith("none of the steps 900 to 901 is finished")
+    none = site.get("slow_rank", steps="900..900")
+    assert none["reason"].startswith("step 900 is not finished on all ranks yet")
     assert "no operations" in site.get(site.slow, steps="900..901")["reason"]
 
 
