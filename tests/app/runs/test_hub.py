@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,6 @@ from tests.runs_builder import RunBuilder, remove_run, two_rank_run
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
-    assert [t.name for t in threading.enumerate() if t.name.startswith(("follow", "look"))] == []
 
 
 def more(run: RunBuilder, step: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,13 +20,6 @@ from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0
 T = TypeVar("T")
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
 
 
 def next_version(hub: Hub, run: RunBuilder, step: int) -> int:

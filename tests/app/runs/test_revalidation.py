@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,6 @@ from tests.runs_builder import RunBuilder, remove_run, two_rank_run
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
 
 
 def revalidated(hub: Hub, key: str, compute: Compute[int]) -> int:
