@@ -74,7 +74,6 @@ def _send(ranks: list[Rank], step: int) -> None:
     """Each rank's half of the heads, as its source hands them to the agent."""
     for layer in (1, 2):
         for head in range(NUM_HEADS):
-            numbers = stored(attention(step, layer, head), "uint8")
             rank = ranks[head // 3]
             rank.agent.offer(
                 Frame(
@@ -86,10 +85,7 @@ def _send(ranks: list[Rank], step: int) -> None:
                     name=f"layers.{layer}.attention",
                     shape=(NUM_TOKENS, NUM_TOKENS),
                     head=head,
-                    dtype=numbers.dtype,
-                    data=numbers.data,
-                    scale=numbers.scale,
-                    zero=numbers.zero,
+                    **stored(attention(step, layer, head), "uint8").columns(),
                     shard=f"tp={head // 3}",
                     sample=0,
                 )
@@ -190,7 +186,6 @@ def _answer(ranks: list[Rank], texts: list[str]) -> None:
 
 
 def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) -> None:
-    numbers = stored(values.astype(np.float32))
     place = {"layer": -1, "name": "prompt", "step": 7, "watch": "prompt.p1", **more}
     rank.agent.offer(
         Frame(
@@ -198,10 +193,7 @@ def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) 
             what=what,
             sample=number,
             shape=values.shape,
-            dtype=numbers.dtype,
-            data=numbers.data,
-            scale=numbers.scale,
-            zero=numbers.zero,
+            **stored(values.astype(np.float32)).columns(),
             **place,
         )
     )

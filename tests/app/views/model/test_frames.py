@@ -91,20 +91,8 @@ def test_thumbnails_are_of_every_head_and_every_shard(site: Site) -> None:
 
 def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
     def frame(values: np.ndarray, what: str) -> Frame:
-        numbers = stored(values.astype(np.float32))
-        return Frame(
-            0,
-            0,
-            "w",
-            what,
-            0,
-            "m",
-            values.shape,
-            numbers.dtype,
-            numbers.data,
-            numbers.scale,
-            numbers.zero,
-        )
+        numbers = stored(values.astype(np.float32)).columns()
+        return Frame(0, 0, "w", what, 0, "m", values.shape, **numbers)
 
     signed = frame(np.array([[1.0, 3.0, -2.0, -2.0]]), "mlp")
     assert tile(signed, 1, 2).tolist() == [[255, 1]]
