@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ingest.imports.worker_command import HERE_VARIABLE
@@ -12,9 +10,3 @@ from ingest.imports.worker_command import HERE_VARIABLE
 @pytest.fixture(autouse=True)
 def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HERE_VARIABLE, "1")
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    """Where imports write; modules with runs of their own hide it."""
-    return tmp_path / "runs"

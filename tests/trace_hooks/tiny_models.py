@@ -198,8 +198,8 @@ def train(
     return losses
 
 
-def forwards_without_training(model: nn.Module) -> None:
-    """One in evaluation mode, one without gradients."""
+def idle_forwards(model: nn.Module) -> None:
+    """Forward passes that train nothing: in evaluation mode, and without gradients."""
     model.eval()
     model(batch(0))
     model.train()

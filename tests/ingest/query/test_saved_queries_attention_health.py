@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.run import open_run
+from tests.ingest.query.built_run import answer
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
@@ -28,10 +28,7 @@ def add(run: RunBuilder, rank: int, **values: Any) -> None:
 
 
 def asked(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask("attention_health", **params).to_pylist()
+    return answer(run, "attention_health", **params).to_pylist()
 
 
 def test_replicas_give_the_greatest_logit_and_the_mean_entropy(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.run import open_run
+from tests.ingest.query.built_run import answer
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources.tensors.histograms import statistics
@@ -37,10 +38,7 @@ def add(run: RunBuilder, rank: int, values: Any, **where: Any) -> None:
 
 
 def asked(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask("tensor_health", **params).to_pylist()
+    return answer(run, "tensor_health", **params).to_pylist()
 
 
 def expect_whole(row: dict[str, Any], values: Any) -> None:

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from torch.nn import functional
 
-from tests.trace_hooks.tiny_models import (
-    TinyGPT,
-    batch,
-    forwards_without_training,
-    loss_of,
-    seeded,
-    train,
-)
+from tests.trace_hooks.tiny_models import TinyGPT, batch, idle_forwards, loss_of, seeded, train
 from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
 from trace_hooks.sources.inspection import captures
 
@@ -40,7 +33,7 @@ def test_only_due_steps_until_the_last_and_only_training_forwards():
     with watching(model, watch) as (traced, source):
         for number in range(1, 9):
             step(traced, number)
-            forwards_without_training(model)
+            idle_forwards(model)
             for _ in range(3):
                 loss_of(model, batch(number)).backward()
         assert [one.step for one in frames(traced)] == [2, 4]

@@ -11,14 +11,7 @@ from torch.nn import functional
 
 from tests.trace_hooks.sources.tensors import explicit_steps
 from tests.trace_hooks.sources.tensors.explicit_steps import rows_of, step, trained
-from tests.trace_hooks.tiny_models import (
-    TinyGPT,
-    batch,
-    forwards_without_training,
-    loss_of,
-    seeded,
-    train,
-)
+from tests.trace_hooks.tiny_models import TinyGPT, batch, idle_forwards, loss_of, seeded, train
 from trace_hooks.recording import guard
 from trace_hooks.sources.tensors.attention import CALLS
 from trace_hooks.sources.tensors.attention_statistics import AttentionStatistics
@@ -98,7 +91,7 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
     with watching(model, every=2) as traced:
         for number in range(4):
             step(traced, number)
-            forwards_without_training(model)
+            idle_forwards(model)
             for microbatch in range(3):
                 traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()
