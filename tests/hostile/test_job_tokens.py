@@ -220,9 +220,8 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
         for one in (server, later):
             code, reason = tried(one, hello("night"), steps_file(number=1))
             assert (code, "has ended attempt 0" in reason) == (agents.NOT_YOURS, True)
-        with joined(
-            later, hello("night", attempt=1, start="next-start")
-        ) as opened:  # what a later start sends of it is set aside
+        # what a later start sends of it is set aside
+        with joined(later, hello("night", attempt=1, start="next-start")) as opened:
             late, own = answers(opened, steps_file(number=1), steps_file(1))
     assert late["type"] == own["type"] == "stored"  # the rank goes on with its next file
     assert "arrived after rank 0 had ended attempt 0" in late["text"]

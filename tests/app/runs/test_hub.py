@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,13 @@ from tests.runs_builder import RunBuilder, remove_run, two_rank_run
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    """Once the hub is closed, which is before this ends."""
+    yield
+    assert [t.name for t in threading.enumerate() if t.name.startswith(("follow", "look"))] == []
 
 
 def more(run: RunBuilder, step: int) -> None:
