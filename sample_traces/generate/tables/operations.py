@@ -163,20 +163,34 @@ def _pauses(block: Block, spans: Rows) -> None:
 
 def _compute(block: Block, spans: Rows, kind: str, passes: Pass) -> None:
     begun, ended = block.of(passes.begun), block.of(passes.ended)
-    cpu = ((block.of(passes.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
+    _work(block, spans, kind, kind, begun, ended, block.of(passes.reduced) - begun)
+    if block.job.has_ops:
+        _modules(block, spans, kind, begun, block.of(passes.reduced))
+
+
+def _work(
+    block: Block,
+    spans: Rows,
+    kind: str,
+    name: str,
+    begin: Ns,
+    end: Ns,
+    computing: Ns,
+    depth: int = 0,
+) -> None:
+    """A span of which the rank computes so much."""
     spans.add(
         block.rank,
         step=block.step_S1,
-        ts_ns=begun,
-        dur_ns=ended - begun,
-        cpu_ns=cpu,
+        ts_ns=begin,
+        dur_ns=end - begin,
+        cpu_ns=(computing * block.cpu_share(2)).astype(np.int64),
         kind=kind,
-        name=kind,
+        name=name,
+        depth=depth,
         microbatch=block.microbatch(),
         chunk=block.p,
     )
-    if block.job.has_ops:
-        _modules(block, spans, kind, begun, block.of(passes.reduced))
 
 
 def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
@@ -188,19 +202,7 @@ def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> No
         ("layers.0.attention", begun, between),
         ("layers.0.mlp", between, reduced),
     ):
-        cpu = ((end - begin) * block.cpu_share(2)).astype(np.int64)
-        spans.add(
-            block.rank,
-            step=block.step_S1,
-            ts_ns=begin,
-            dur_ns=end - begin,
-            cpu_ns=cpu,
-            kind=kind,
-            name=name,
-            depth=1,
-            microbatch=block.microbatch(),
-            chunk=block.p,
-        )
+        _work(block, spans, kind, name, begin, end, end - begin, depth=1)
 
 
 def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
