@@ -62,26 +62,6 @@ def test_a_file_travels_as_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "../run.json",
-        "/etc/passwd",
-        "segments/../x",
-        "segments/x.parquet",
-        "segments/",
-        "ranks/a.json",
-        "ranks/0000-00000.json/..",
-        "index/manifest",
-        "segments/eval-0000-00003-1",
-    ],
-)
-def test_a_name_that_no_rank_has_a_file_of_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is not a file of a rank"):
-        Parcel(name, b"")
-
-
-@pytest.mark.parametrize(
     "content",
     [
         b"",
