@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,21 @@ def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert running.stop() == 0, running.log.read_text()[-4000:]
 
 
+@contextmanager
+def two_ranks(server: Server, run: str, **more: Any) -> Iterator[list[Rank]]:
+    """Ranks of a running job, connected to the server."""
+    ranks = [Rank(f"127.0.0.1:{server.port}", rank, run, **more) for rank in range(2)]
+    try:
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.agent.stop()
+
+
 def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
     live_server: Server, tabs: OpenTab
 ) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, WATCHED) for rank in range(2)]
-    try:
+    with two_ranks(live_server, WATCHED) as ranks:
         tab = tabs(live_server.url)
         tab.open(View(WATCHED, "model", model=(("view", "inspect"),)).url())
         tab.page.wait_for_selector(".model-controls:visible")
@@ -65,9 +76,6 @@ def test_a_watch_begun_on_the_page_brings_frames_and_says_what_it_costs(
         tab.wait_for(f"{said}.includes('ranks 0-1: watching 0')")
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def _send(ranks: list[Rank], step: int) -> None:
@@ -95,22 +103,22 @@ def _send(ranks: list[Rank], step: int) -> None:
 def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
     live_server: Server, tabs: OpenTab
 ) -> None:
-    address = f"127.0.0.1:{live_server.port}"
-    ranks = [Rank(address, rank, PERTURBED, world_size=2) for rank in range(2)]
-    asked: list[dict[str, Any]] = []
+    with two_ranks(live_server, PERTURBED, world_size=2) as ranks:
+        asked: list[dict[str, Any]] = []
 
-    def perturb(value: dict[str, Any]) -> str:
-        asked.append(value)
-        return "taken"
+        def perturb(value: dict[str, Any]) -> str:
+            asked.append(value)
+            return "taken"
 
-    for one in ranks:
-        live = one.live
-        live.about["allow_perturbation"] = lambda: True
-        live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
-        live.beats["perturbations"] = lambda: [one for one in asked[-1:] if "end" not in one]
-        live.commands.register("perturb", perturb)
-        live.commands.register("capture_kernels", lambda value: f"captures {value['steps']} steps")
-    try:
+        for one in ranks:
+            live = one.live
+            live.about["allow_perturbation"] = lambda: True
+            live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
+            live.beats["perturbations"] = lambda: [one for one in asked[-1:] if "end" not in one]
+            live.commands.register("perturb", perturb)
+            live.commands.register(
+                "capture_kernels", lambda value: f"captures {value['steps']} steps"
+            )
         tab = tabs(live_server.url)
         tab.open(View(PERTURBED, "model", model=(("view", "perturb"), ("p_layer", "1"))).url())
         tab.page.wait_for_selector(".model-controls form:visible")
@@ -131,14 +139,10 @@ def test_a_perturbation_and_a_capture_of_kernels_are_asked_for_on_the_page(
         tab.wait_for(f"{captured}.includes('ranks 0-1: captures 3 steps')")
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, PROMPTED) for rank in range(2)]
-    try:
+    with two_ranks(live_server, PROMPTED) as ranks:
         tab = tabs(live_server.url)
         tab.open(View(PROMPTED, "model", model=(("view", "prompt"),)).url())
         tab.page.wait_for_selector(".model-prompt form:visible")
@@ -159,9 +163,6 @@ def test_a_prompt_is_asked_for_and_its_tokens_appear(live_server: Server, tabs: 
         assert tab.page.locator(".prompt-tokens b").count() == 0
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def _answer(ranks: list[Rank], texts: list[str]) -> None:
