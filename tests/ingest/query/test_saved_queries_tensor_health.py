@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.run import open_run
-from tests.ingest.query.built_run import answer
+from tests.ingest.query.built_run import answer, pipeline_layers
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources.tensors.histograms import statistics
@@ -84,10 +84,9 @@ def test_replicas_with_batches_of_their_own_are_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("local", [False, True])
 def test_layers_are_numbered_over_all_stages(tmp_path: Path, local: bool) -> None:
     run = RunBuilder(tmp_path / "run", 3, ParallelLayout.from_sizes(pp=3))
+    for stage, layer, number in pipeline_layers(local):
+        add(run, stage, [float(layer)] * 3, layer=number, chunk=stage)
     for stage in range(3):
-        for layer in range(2):
-            number = layer if local else 2 * stage + layer
-            add(run, stage, [float(2 * stage + layer)] * 3, layer=number, chunk=stage)
         add(run, stage, [9.0], layer=-1, name="norm", chunk=stage, tensor="output")
     rows = asked(run)
     layers = {row["layer"]: row["mean"] for row in rows if row["layer"] >= 0}
