@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from torch import nn
 
-from tests.trace_hooks.tiny_models import Tracing, tracing, train
+from tests.trace_hooks.tiny_models import TinyGPT, Tracing, seeded, tracing, train
 from trace_hooks.sources.base import Source
 
 
@@ -34,6 +34,18 @@ def step(traced: Tracing, number: int) -> None:
 def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
     """tiny_models.train whose steps a test begins."""
     return train(model, steps, begin=partial(step, traced))
+
+
+@contextmanager
+def trained_as_without(
+    watching: Callable[[nn.Module], AbstractContextManager[Tracing]], reentrant: bool | None
+) -> Iterator[Tracing]:
+    """Ten steps of a model that is watched; losses are bitwise those of one that is not."""
+    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
+    model = seeded(lambda: TinyGPT(reentrant=reentrant))
+    with watching(model) as traced:
+        assert trained(traced, model, 10) == plain
+        yield traced
 
 
 def rows_of(traced: Tracing, table: str, **wanted) -> list[dict]:

@@ -10,7 +10,12 @@ from torch import nn
 from torch.nn import functional
 
 from tests.trace_hooks.sources.tensors import explicit_steps
-from tests.trace_hooks.sources.tensors.explicit_steps import rows_of, step, trained
+from tests.trace_hooks.sources.tensors.explicit_steps import (
+    rows_of,
+    step,
+    trained,
+    trained_as_without,
+)
 from tests.trace_hooks.tiny_models import TinyGPT, batch, idle_forwards, loss_of, seeded, train
 from trace_hooks.recording import guard
 from trace_hooks.sources.tensors.attention import CALLS
@@ -79,10 +84,7 @@ def test_numbers_are_those_of_eager_attention_for_every_head_and_layer():
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
-    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
-    model = seeded(lambda: TinyGPT(reentrant=reentrant))
-    with watching(model) as traced:
-        assert trained(traced, model, 10) == plain
+    with trained_as_without(watching, reentrant) as traced:
         assert sorted(row["layer"] for row in rows(traced, step=0)) == [0, 1]
 
 

@@ -11,7 +11,12 @@ import torch
 from torch import nn
 
 from tests.trace_hooks.sources.tensors import explicit_steps
-from tests.trace_hooks.sources.tensors.explicit_steps import rows_of, step, trained
+from tests.trace_hooks.sources.tensors.explicit_steps import (
+    rows_of,
+    step,
+    trained,
+    trained_as_without,
+)
 from tests.trace_hooks.tiny_models import PARTS, TinyGPT, batch, loss_of, seeded, train
 from trace_hooks.recording import guard
 from trace_hooks.sources.tensors.statistics import Statistics
@@ -94,10 +99,7 @@ def test_the_checksum_of_weights_sees_every_bit_and_is_equal_on_copies():
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
-    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
-    model = seeded(lambda: TinyGPT(reentrant=reentrant))
-    with watching(model) as traced:
-        assert trained(traced, model, 10) == plain
+    with trained_as_without(watching, reentrant) as traced:
         assert sorted(names(rows(traced, step=0, tensor="residual"))) == OUTPUTS["residual"]
 
 
