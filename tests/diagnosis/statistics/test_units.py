@@ -1,10 +1,10 @@
-"""How sentences write times."""
+"""How sentences write times and ranks."""
 
 from __future__ import annotations
 
 import pytest
 
-from diagnosis.statistics.units import in_ms, waits_of_each
+from diagnosis.statistics.units import in_ms, named_ranks, waits_of_each
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,9 @@ def test_waits_are_those_of_each_rank() -> None:
     assert waits_of_each(127, 760.0) == "127 ranks wait 6.0 ms each per step on average"
     assert waits_of_each(1, 50.0) == "1 rank waits 50 ms per step"
     assert waits_of_each(1, 50.0, is_past=True) == "1 rank waited 50 ms per step"
+
+
+def test_ranks_are_named_in_their_order() -> None:
+    assert named_ranks([5]) == "rank 5"
+    assert named_ranks([7, 5]) == "ranks 7, 5"
+    assert named_ranks([]) == ""
