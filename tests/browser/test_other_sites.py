@@ -164,6 +164,6 @@ def test_a_link_to_a_page_opens_it_with_the_session_and_without_the_parameter(
 ) -> None:
     page = visitor.new_page()
     page.goto(f"http://{host}:{attacker.port}/")
-    navigate(page, "link", f"http://{server.address}/run/job/overview?rank=1")
+    navigate(page, attacker, "link", f"http://{server.address}/run/job/overview?rank=1")
     page.wait_for_selector("#page:not(.loading)")
     assert page.url == f"http://{server.address}/run/job/overview?rank=1"

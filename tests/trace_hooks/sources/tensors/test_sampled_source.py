@@ -30,9 +30,17 @@ class Sums(SampledSource):
             self.recorder.add_row("sums", step=copy.step, **sample.columns(), sum=values.sum())
 
 
-def test_rows_say_when_and_where_their_sample_was_taken() -> None:
-    traced = Tracing()
-    source = Sums(traced.context)
+@pytest.fixture
+def traced() -> Tracing:
+    return Tracing()
+
+
+@pytest.fixture
+def source(traced: Tracing) -> Sums:
+    return Sums(traced.context)
+
+
+def test_rows_say_when_and_where_their_sample_was_taken(traced: Tracing, source: Sums) -> None:
     source.step_begin()
     source.poll()
     assert traced.rows("sums") == []
@@ -44,17 +52,13 @@ def test_rows_say_when_and_where_their_sample_was_taken() -> None:
     assert [row[name] for name in place] == [1, 3, 2, "layers.2.mlp", "tp=1"]
 
 
-def test_what_was_sampled_last_is_written_when_it_is_uninstalled() -> None:
-    traced = Tracing()
-    source = Sums(traced.context)
+def test_what_was_sampled_last_is_written_at_the_end(traced: Tracing, source: Sums) -> None:
     source.step_begin()
     source.uninstall()
     assert len(traced.rows("sums")) == 1
 
 
-def test_without_a_due_step_nothing_is_copied() -> None:
-    traced = Tracing()
-    source = Sums(traced.context)
+def test_without_a_due_step_nothing_is_copied(traced: Tracing, source: Sums) -> None:
     source.step_end()
     source.poll()
     assert traced.rows("sums") == []
