@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,24 @@ def rss_mb_or_0(pid: int) -> float:
         return rss_mb(pid)
     except (OSError, StopIteration):
         return 0.0
+
+
+@contextmanager
+def calling(sample: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Call `sample` in a thread every so many seconds while the block runs."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every_s):
+            sample()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def cpu_s(pid: int) -> float:

@@ -21,7 +21,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +30,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
-from browser import RANKSCOPE, REPO, Demo, conditions
+from browser import RANKSCOPE, REPO, Demo, calling, conditions
 
 SAMPLE_S = 0.1
 SETTLE_S = 2.0
@@ -66,22 +65,15 @@ class Clocks:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Read them until the block ends."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._read_until, args=(ended,))
-        thread.start()
-        try:
+        with calling(self._read, SAMPLE_S):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
-    def _read_until(self, ended: threading.Event) -> None:
-        while not ended.wait(SAMPLE_S):
-            self.at_ns.append(time.time_ns())
-            for rank, pid in self._pids.items():
-                self.thread_ns[rank].append(_on_cpu_ns(Path(f"/proc/{pid}/task/{pid}")))
-                tasks = Path(f"/proc/{pid}/task").iterdir()
-                self.whole_ns[rank].append(sum(map(_on_cpu_ns, tasks)))
+    def _read(self) -> None:
+        self.at_ns.append(time.time_ns())
+        for rank, pid in self._pids.items():
+            self.thread_ns[rank].append(_on_cpu_ns(Path(f"/proc/{pid}/task/{pid}")))
+            tasks = Path(f"/proc/{pid}/task").iterdir()
+            self.whole_ns[rank].append(sum(map(_on_cpu_ns, tasks)))
 
 
 def _on_cpu_ns(task: Path) -> int:

@@ -16,15 +16,14 @@ import argparse
 import http.client
 import json
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from browser import REPO, Server, children, conditions, report, rss_mb, rss_mb_or_0
+from browser import REPO, Server, calling, children, conditions, report, rss_mb, rss_mb_or_0
 
 CHUNK_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
@@ -44,29 +43,18 @@ class Memory:
     pid: int
     server_mb: float = 0.0
     readers_mb: float = 0.0
-    _ended: threading.Event = field(default_factory=threading.Event)
 
     def look(self) -> None:
         """Update the peaks with the current sizes."""
         self.server_mb = max(self.server_mb, rss_mb(self.pid))
         self.readers_mb = max(self.readers_mb, sum(map(rss_mb_or_0, children(self.pid))))
 
-    def watch(self) -> None:
-        """Measure until it is stopped."""
-        while not self._ended.wait(LOOK_S):
-            self.look()
-
 
 @contextmanager
 def watched(pid: int) -> Iterator[Memory]:
     memory = Memory(pid)
-    thread = threading.Thread(target=memory.watch)
-    thread.start()
-    try:
+    with calling(memory.look, LOOK_S):
         yield memory
-    finally:
-        memory._ended.set()
-        thread.join()
 
 
 class Sender:

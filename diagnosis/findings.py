@@ -81,13 +81,14 @@ class Cost:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """Something wrong with a run. Checks itself; raises ValueError naming the value.
 
-    Steps are of attempt `attempt`, both included. `slowdown`: x against its peers. `cost`: None
-    where clocks or waits are unknown. `stages`, `hosts`: what is meant as a whole; a rank's own
-    stage and host stand in its Place. `cause`: one sentence.
+    Steps are of attempt `attempt`, both included. `culprits`: empty where no rank is at fault by
+    itself. `slowdown`: x against its peers. `cost`: None where clocks or waits are unknown.
+    `stages`, `hosts`: what is meant as a whole; a rank's own stage and host stand in its Place.
+    `cause`: one sentence.
     """
 
     kind: str
@@ -96,13 +97,13 @@ class Finding:
     confidence: str
     title: str
     text: str
-    culprits: tuple[Place, ...]
-    victims: tuple[int, ...]
+    culprits: tuple[Place, ...] = ()
+    victims: tuple[int, ...] = ()
     first_step: int
     last_step: int
     ongoing: bool
-    slowdown: float | None
-    cost: Cost | None
+    slowdown: float | None = None
+    cost: Cost | None = None
     evidence: tuple[Evidence, ...]
     alternatives: tuple[str, ...]
     next_step: str

@@ -31,6 +31,12 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Where a test's runs lie; modules with runs of their own hide it."""
+    return tmp_path / "runs"
+
+
 SHORT = ("app", "diagnosis", "ingest")
 """Folders of many files that take a few seconds each."""
 

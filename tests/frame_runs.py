@@ -118,7 +118,6 @@ def _add(
 ) -> None:
     exact = what in ("token_loss", "vocabulary_part")
     dtype = "uint8" if what == "attention" else "float32" if exact else "float16"
-    numbers = stored(values, dtype)
     labels = more.pop("labels", TOKENS if what == "attention" else None)
     run.add(
         "frames",
@@ -134,14 +133,19 @@ def _add(
         row_begin=row_begin,
         row_every=1,
         shape=list(values.shape),
-        dtype=numbers.dtype,
-        scale=numbers.scale,
-        zero=numbers.zero,
-        data=numbers.data,
+        **stored(values, dtype).columns(),
         cost_ns=1_500_000,
         labels=json.dumps(labels) if labels else None,
         **{"shard": f"tp={rank}", **more},
     )
+
+
+def small_frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Frame:
+    """Attention of one head, of so many bytes."""
+    values = np.full(num_bytes // 2, step, dtype=np.float32)
+    known = {"watch": "w1", "what": "attention", "layer": 1, "name": "a", "sample": 0}
+    known |= {"step": step, "ts_ns": 1, "head": head, "shape": values.shape}
+    return Frame(**(known | stored(values).columns() | more))
 
 
 def frame_row(data: bytes, ts_ns: int = T0) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import textwrap
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,12 @@ def added_line(guide: str, holding: str) -> str:
     """The one line that a guide adds to a registry, without its sign and its comma."""
     (line,) = example(guide, holding, "diff").splitlines()
     return line.removeprefix("+").strip().removesuffix(",")
+
+
+def added_entry(guide: str, name: str) -> Any:
+    """What a guide adds to a registry under a name."""
+    line = added_line(guide, f'"{name}": ')
+    return ast.literal_eval(f"{{{line}}}")[name]
 
 
 @contextmanager

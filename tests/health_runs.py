@@ -5,6 +5,7 @@ gradients vanish, another's residual stream and the logits of one of its heads b
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -47,12 +48,8 @@ def _layer(run: RunBuilder, rank: int, step: int, layer: int, random: np.random.
             "attention_stats",
             rank,
             step,
-            ts_ns=T0 + step * 1_000_000,
-            chunk=rank,
-            layer=layer,
+            **_sampled(rank, step, layer, f"{name}.attention"),
             head=head,
-            name=f"{name}.attention",
-            shard="whole",
             rows=16,
             max_logit=2.0 ** (step / 10) if is_loud else 4.0,
             entropy=2.0 / (1 + head),
@@ -70,15 +67,16 @@ def _add(
 ) -> None:
     values = values.astype(np.float32)
     computed = statistics(values, values.size, float(np.abs(values).max()))
-    run.add(
-        "tensor_stats",
-        rank,
-        step,
-        ts_ns=T0 + step * 1_000_000,
-        chunk=rank,
-        tensor=tensor,
-        layer=layer,
-        name=name,
-        shard="whole",
-        **computed,
-    )
+    where = _sampled(rank, step, layer, name)
+    run.add("tensor_stats", rank, step, **where, tensor=tensor, **computed)
+
+
+def _sampled(rank: int, step: int, layer: int, name: str) -> dict[str, Any]:
+    """When and where a sample was taken."""
+    return {
+        "ts_ns": T0 + step * 1_000_000,
+        "chunk": rank,
+        "layer": layer,
+        "name": name,
+        "shard": "whole",
+    }

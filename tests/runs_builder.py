@@ -12,6 +12,7 @@ import pyarrow as pa
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import (
     SCHEMA_VERSION,
+    SPAN_DEFAULTS,
     TABLES,
     SegmentName,
     publish_json,
@@ -23,19 +24,10 @@ T0 = 1_700_000_000_000_000_000
 US = 1_000
 
 DEFAULTS: dict[str, Any] = {
-    "cpu_ns": -1,
+    **SPAN_DEFAULTS,
     "kind": "host",
     "name": "x",
     "track": "main",
-    "depth": 0,
-    "microbatch": -1,
-    "chunk": -1,
-    "recompute": False,
-    "group_id": 0,
-    "coll_seq": -1,
-    "peer": -1,
-    "num_bytes": -1,
-    "mode": "eager",
     "op": "all_reduce",
     "dtype": "float32",
     "tag": -1,

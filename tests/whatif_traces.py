@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from benchmarks.whatif import LOADED_AS
 from diagnosis.whatif.operations import Sizes
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from tests.folders import TRACES
@@ -19,17 +20,6 @@ TRIALS = ("AR", "SE", "ST")
 needs_traces = pytest.mark.skipif(
     not STRAGGLER_TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
 )
-LOADED_AS = {
-    "step": "step",
-    "dp_rank": "dp",
-    "stage": "stage",
-    "rank": "rank",
-    "optype": "optype",
-    "seq_id": "seq",
-    "mc": "chunk",
-    "start_ts": "start_s",
-    "duration": "duration_s",
-}
 
 
 def loaded(table: pa.Table) -> pa.Table:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from weakref import WeakKeyDictionary, finalize, ref
+from weakref import ref
 
 import duckdb
 
 from app.analysis.diagnosis import diagnose_run
 from app.runs.hub import Hub
+from app.runs.per_hub import PerHub
 from app.views.run.runs import (
     Card,
     Judged,
@@ -194,15 +195,9 @@ def judgement(folder: Path, stop: Stop) -> Judged | None:
     return Judged(present, past, first, len(diagnosis.set_aside))
 
 
-_boards: WeakKeyDictionary[Hub, RunBoard] = WeakKeyDictionary()
-_boards_lock = threading.Lock()
+_boards = PerHub(RunBoard)
 
 
 def board_of(hub: Hub) -> RunBoard:
     """The one board of a hub."""
-    with _boards_lock:
-        board = _boards.get(hub)
-        if board is None:
-            board = _boards[hub] = RunBoard(hub)
-            finalize(hub, board.close)  # with the hub, else with the process
-        return board
+    return _boards[hub]

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
 
 from app.runs.hub import Hub
+from app.runs.per_hub import PerHub
 from app.uploads.errors import Busy, Stopping, TooBig, TooMany, Unknown, WrongOffset, no_room
 from app.uploads.files import FileHead, check_room, title
 from app.uploads.importing import Import, Room, import_files, is_out_of_space
@@ -296,15 +296,9 @@ def _named(upload: Upload, error: UserError) -> str:
     return str(error).replace(printable(f"{upload.storage.files.folder}/"), "")
 
 
-_uploads: WeakKeyDictionary[Hub, Uploads] = WeakKeyDictionary()
-_uploads_lock = threading.Lock()
+_uploads = PerHub(lambda hub: Uploads(hub.store.folder))
 
 
 def uploads_of(hub: Hub) -> Uploads:
     """The uploads of a hub's server; closed with the hub at the latest."""
-    with _uploads_lock:
-        uploads = _uploads.get(hub)
-        if uploads is None:
-            uploads = _uploads[hub] = Uploads(hub.store.folder)
-            finalize(hub, uploads.close)
-        return uploads
+    return _uploads[hub]

@@ -69,7 +69,6 @@ class GridView {
 
   destroy() {
     this.fetcher.stop();
-    clearTimeout(this.keyTimer);
     cancelAnimationFrame(this.frame);
     this.resizing.disconnect();
     this.stop.abort();
@@ -113,8 +112,7 @@ class GridView {
     const key = this.#viewKey();
     if (key !== this.key) {
       this.key = key;
-      clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing sends many changes
+      this.fetcher.soon();  // brushing sends many changes
     }
     this.#mark();
   }

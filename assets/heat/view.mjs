@@ -69,7 +69,6 @@ class HeatView {
     this.cellRequest?.abort();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.cellTimer);
-    clearTimeout(this.keyTimer);
     this.resizing.disconnect();
     this.stop.abort();
     this.stopTheme();
@@ -181,8 +180,7 @@ class HeatView {
     const key = this.#viewKey();
     if (key !== this.key) {
       this.key = key;
-      clearTimeout(this.keyTimer);
-      this.keyTimer = setTimeout(() => this.fetcher.now(), 80);  // brushing sends many changes
+      this.fetcher.soon();  // brushing sends many changes
     }
     this.#redraw();
   }

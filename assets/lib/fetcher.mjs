@@ -1,13 +1,16 @@
 /** Limits how often a view of a live run sends requests, without losing the last one. */
 
+const QUIET_MS = 80;
+
 /**
  * Calls `fetch(signal)` at most once per `ms`. `news()` waits for the request under way: if each event
  * aborted it, an answer that takes longer than the time between events would never arrive. `now()`
- * aborts the request under way.
+ * aborts the request under way. `soon()` is `now()` once QUIET_MS have passed without another `soon()`.
  */
 export function makeFetcher(fetch, ms) {
   let request = null;
   let isStale = false;
+  let timer = 0;
   const now = async () => {
     request?.abort();
     const current = request = new AbortController();
@@ -24,7 +27,12 @@ export function makeFetcher(fetch, ms) {
   return {
     now,
     news,
+    soon() {
+      clearTimeout(timer);
+      timer = setTimeout(now, QUIET_MS);
+    },
     stop() {
+      clearTimeout(timer);
       news.cancel();
       request?.abort();
     },

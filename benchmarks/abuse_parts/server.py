@@ -10,12 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
 
 import numpy as np
-from browser import Server, children, rss_mb, rss_mb_or_0
+from browser import Server, calling, children, rss_mb, rss_mb_or_0
 
 OWNER = "the-token-of-the-operator"
 """Token of the users whose requests are measured."""
@@ -146,7 +146,6 @@ class Memory:
     children_mb: float = 0.0
     together_mb: float = 0.0
     num_killed: int = 0
-    _ended: threading.Event = field(default_factory=threading.Event)
 
     def sample(self) -> None:
         """Take the present sizes in."""
@@ -159,22 +158,13 @@ class Memory:
             self.num_killed += 1
             self.server.kill()
 
-    def _watch(self) -> None:
-        while not self._ended.wait(_SAMPLE_S):
-            self.sample()
-
 
 @contextmanager
 def sampled_memory(server: Server, most_gb: float) -> Iterator[Memory]:
     """Memory of a server and its children while the block runs."""
     memory = Memory(server, most_gb)
-    thread = threading.Thread(target=memory._watch)
-    thread.start()
-    try:
+    with calling(memory.sample, _SAMPLE_S):
         yield memory
-    finally:
-        memory._ended.set()
-        thread.join()
 
 
 def children_rss_mb(pid: int) -> float:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import MIN_EXCESS as MIN_RISE
 from diagnosis.statistics.phase_times import middle, middles
@@ -139,15 +140,9 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     first, last = int(now.step_S[0]), int(now.step_S[-1])
     share = min(longer_ms / middle(now.window_S), 1.0)
     title, what, cause, others, then = _TEXTS[kind]
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = question_params(first, last, attempt)
     rank = int(now.rank_R[0])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", rank),
-        ("ranks", (rank,)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    link = timeline_view(attempt, rank, (rank,), first_two(first, last))
     return Finding(
         kind=kind,
         attempt=attempt,
@@ -157,8 +152,6 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
         text=f"{what} {in_ms(good_ms + longer_ms)} per step "
         f"{when_text(first, last, ongoing=True)}, {in_ms(longer_ms)} more than in the "
         f"baseline ({100 * share:.0f} % of the step).",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=True,

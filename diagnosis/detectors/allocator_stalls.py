@@ -26,6 +26,7 @@ from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_m
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.units import named_ranks
 
 NAME = "allocator_stalls"
 KINDS = ("allocator_stalls",)
@@ -112,8 +113,7 @@ def _finding(
 
 
 def _words(times: PhaseTimes, rows: list[int]) -> Words:
-    named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
-    who = f"rank{'s' if len(rows) > 1 else ''} {named}" if rows else "the ranks"
+    who = named_ranks(times.ranks.rank_R[rows]) if rows else "the ranks"
     return Words(
         "allocator_stalls",
         f"The device allocator stalls {who}",

@@ -108,13 +108,9 @@ def _finding(series: Series, heads: list[OffHead], attempt: int) -> Finding:
         title="Attention collapses to single tokens",
         text=f"Since step {first} the attention of {named_heads(heads)} is on one token alone: "
         f"its entropy is down to {worst.value:.2g} nats{before}.",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=(evidence,),
         alternatives=(
             "Heads that learned to copy one place strictly: few of them, and the loss falls.",

@@ -27,6 +27,7 @@ import pyarrow as pa
 from diagnosis.clocks.alignment import LARGEST_ERR_NS
 from diagnosis.clocks.offset_graph import Ties, largest_part, least_squares
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.units import when_text
@@ -184,12 +185,9 @@ def _finding(
         text=f"Ends of the same collectives differ by {how} {since}, {stated}: no rank is named "
         "from timing across ranks.",
         culprits=tuple(place_of(ranks, row) for row in rows),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=bool(ongoing),
-        slowdown=None,
-        cost=None,
         evidence=_evidence(clocks, worst, attempt, (first, last), ranks),
         alternatives=(
             "A host that sees the end of collectives late by itself (a polling thread without a "
@@ -215,20 +213,14 @@ def _how(off_B: Floats, allowed_ms: float) -> str:
 def _evidence(
     clocks: _Clocks, worst: int, attempt: int, steps: tuple[int, int], ranks: Ranks
 ) -> tuple[Evidence, ...]:
-    params = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
+    params = question_params(steps[0], steps[1], attempt)
     host, off_B = clocks.hosts[worst], clocks.off_HB[worst]
     shown = next(
         (int(ranks.rank_R[row]) for row, own in enumerate(ranks.host_R) if own == host),
         int(ranks.rank_R[0]),
     )
     most_ms = float(off_B[int(np.nanargmax(np.abs(off_B)))])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", shown),
-        ("ranks", (shown,)),
-        ("steps", (steps[0], min(steps[0] + 1, steps[1]))),
-    )
+    link = timeline_view(attempt, shown, (shown,), first_two(steps[0], steps[1]))
     return (
         Evidence(
             f"{host} sees collectives end {abs(most_ms):,.2f} ms "

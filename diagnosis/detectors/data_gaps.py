@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
+from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.phase_findings import steps_missing
 from diagnosis.statistics.rank_tables import Ints, placed
 from diagnosis.statistics.shared_location import place_of
@@ -78,12 +79,9 @@ def _finding(gaps: pa.Table, places: pa.Table, step_S: Ints, attempt: int) -> Fi
         text=f"{', '.join(counts)} between step {first} and {last}; other members of the same "
         "groups have them once.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=_evidence(counts, (num_steps + lost + twice), first, last, attempt, rank_R),
         alternatives=(
             "Dropped by the hooks (its heartbeats count that), lost on the way, or a file that was "
@@ -99,14 +97,8 @@ def _evidence(
     counts: list[str], number: int, first: int, last: int, attempt: int, rank_R: Ints
 ) -> tuple[Evidence, ...]:
     shown = int(rank_R[0])
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", shown),
-        ("ranks", (shown,)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    params = question_params(first, last, attempt)
+    link = timeline_view(attempt, shown, (shown,), first_two(first, last))
     return (
         Evidence(
             f"Numbers of collectives and steps in {steps_text(first, last)}: {', '.join(counts)}.",

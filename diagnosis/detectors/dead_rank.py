@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.statistics.evidence_links import timeline_view
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
 
@@ -143,8 +144,6 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
         first_step=first,
         last_step=last,
         ongoing=True,
-        slowdown=None,
-        cost=None,
         evidence=_evidence(
             silent, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt
         ),
@@ -160,13 +159,7 @@ def _evidence(
     silent: _Silent, ranks_shown: tuple[int, ...], first: int, attempt: int
 ) -> tuple[Evidence, ...]:
     shown = int(silent.rows[0]["rank"])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", shown),
-        ("ranks", ranks_shown),
-        ("steps", (max(first - 1, 0), first)),
-    )
+    link = timeline_view(attempt, shown, ranks_shown, (max(first - 1, 0), first))
     quiet_s = round(silent.quiet_ms / 1e3, 1)
     return (
         Evidence(

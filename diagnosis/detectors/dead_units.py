@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.sampled_series import (
     Series,
     Stretch,
@@ -116,13 +117,9 @@ def _finding(series: Series, dead: list[_Dead], attempt: int) -> Finding:
         else f"Units of {len(layers)} layers are dead",
         text=f"Since step {first} there are up to {worst.share:.0%} zeros in {where}. These units "
         "give nothing for any token of the batch, and learn nothing.",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=tuple(_evidence(series, part, attempt) for part in _worst(dead)),
         alternatives=(
             "Parts that are switched off on purpose: frozen by masks, pruned, experts without "
@@ -147,13 +144,7 @@ def _worst(dead: list[_Dead]) -> list[_Dead]:
 
 def _evidence(series: Series, dead: _Dead, attempt: int) -> Evidence:
     step = int(series.step_N[dead.at])
-    params = (
-        ("step_min", step),
-        ("step_max", step),
-        ("tensor", dead.tensor),
-        ("layer", dead.layer),
-        ("attempt", attempt),
-    )
+    params = question_params(step, step, attempt, tensor=dead.tensor, layer=dead.layer)
     view = seen(attempt, dead.tensor, "zero_ratio", dead.layer, dead.name)
     return Evidence(
         f"In step {step} the share of zeros in {_words(dead.tensor, dead.name)} is "

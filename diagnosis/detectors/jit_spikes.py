@@ -38,7 +38,7 @@ from diagnosis.statistics.phase_times import (
 )
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
-from diagnosis.statistics.units import in_ms
+from diagnosis.statistics.units import in_ms, named_ranks
 
 NAME = "jit_spikes"
 KINDS = ("jit_spikes",)
@@ -198,8 +198,7 @@ def _listed(steps: Ints) -> str:
 
 
 def _words(times: PhaseTimes, rows: tuple[int, ...]) -> Words:
-    named = [str(times.ranks.rank_R[row]) for row in rows]
-    who = f"rank{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else "all ranks"
+    who = named_ranks(times.ranks.rank_R[list(rows)]) if rows else "all ranks"
     return Words(
         "jit_spikes",
         f"Rare long steps on {who}",

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.evidence_links import question_params, timeline_view
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
 from diagnosis.statistics.units import waits_of_each, when_text
@@ -120,17 +121,11 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
     first, last = int(times.step_S[0]), int(times.step_S[-1])
     per_step_ms = worst.caused_ms / times.step_S.size
     num_others = times.ranks.rank_R.size - 1
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = question_params(first, last, attempt)
     ranks = pipeline_ranks(times.ranks, worst.row)
     if len(ranks) == 1:
         ranks = tuple(times.ranks.rank_R[:_MOST_LANES].tolist())
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", rank),
-        ("ranks", ranks),
-        ("steps", (first, last)),
-    )
+    link = timeline_view(attempt, rank, ranks, (first, last))
     return Finding(
         kind="slow_worker",
         attempt=attempt,
@@ -145,7 +140,6 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         first_step=first,
         last_step=last,
         ongoing=True,
-        slowdown=None,
         cost=Cost(
             round(per_step_ms, 3),
             round(worst.share, 5),

@@ -23,6 +23,7 @@ import pyarrow as pa
 from diagnosis.detectors.late_arrival import at_least
 from diagnosis.findings import Cost, Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
+from diagnosis.statistics.evidence_links import question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
@@ -178,11 +179,9 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
         text=f"Single transfers stopped in {len(flap.steps)} steps from {first} to {last}, for "
         f"{in_ms(flap.lost_ms)} in all, and went on as before.",
         culprits=tuple(place_of(transfers.ranks, row) for row in rows),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
         cost=Cost(round(per_step_ms * num_ranks, 3), round(share, 5), round(per_step_ms, 3)),
         evidence=_evidence(transfers, flap, attempt, ranks),
         alternatives=_ALTERNATIVES,
@@ -202,14 +201,8 @@ def _evidence(
     )
     worst = steps[int(np.nanargmax(transfers.longest_KS[k, steps]))]
     longest_ms, step = float(transfers.longest_KS[k, worst]), int(transfers.step_S[worst])
-    params = (("step_min", step), ("step_max", step), ("attempt", attempt))
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", ranks[0]),
-        ("ranks", tuple(ranks[:16])),
-        ("steps", (step, step)),
-    )
+    params = question_params(step, step, attempt)
+    link = timeline_view(attempt, ranks[0], tuple(ranks[:16]), (step, step))
     listed = ", ".join(str(transfers.step_S[at]) for at in steps[:8])
     more = f" and {len(steps) - 8} others" if len(steps) > 8 else ""
     return (
@@ -228,10 +221,8 @@ def _evidence(
             len(steps),
             "steps",
             "transfers",
-            (
-                ("step_min", int(transfers.step_S[steps[0]])),
-                ("step_max", int(transfers.step_S[steps[-1]])),
-                params[2],
+            question_params(
+                int(transfers.step_S[steps[0]]), int(transfers.step_S[steps[-1]]), attempt
             ),
             link,
         ),

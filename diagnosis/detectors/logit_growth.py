@@ -108,13 +108,9 @@ def _finding(series: Series, grown: list[OffHead], attempt: int) -> Finding:
         title="Attention logits grow",
         text=f"Since step {first} the greatest logit of {named_heads(grown)} is up to "
         f"{worst.value:.3g}{before}; {bound}.",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=(evidence,),
         alternatives=(
             "Heads that settle at sharp attention on purpose: see whether the logit still grows.",

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
 NAME = "loss_spike"
@@ -121,13 +122,9 @@ def _finding(step_S: Ints, series: list[_Spikes], attempt: int) -> Finding:
         title=f"{what[0].upper()}{what[1:]} spikes",
         text=f"{what[0].upper()}{what[1:]} is up to {worst.greatest:.1f} times its level before, "
         f"{when}.",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in series),
         alternatives=(
             "Another loss on purpose from that step on: other data, or other weights of its terms.",
@@ -143,7 +140,7 @@ def _finding(step_S: Ints, series: list[_Spikes], attempt: int) -> Finding:
 
 def _evidence(step_S: Ints, spikes: _Spikes, attempt: int) -> Evidence:
     at = int(step_S[spikes.at])
-    params = (("step_min", int(step_S[0])), ("step_max", at), ("attempt", attempt))
+    params = question_params(int(step_S[0]), at, attempt)
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (at, at)))
     return Evidence(
         f"In step {at} {VALUES[spikes.column]} is {spikes.greatest:.2f} times the median of the "

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode, episodes
+from diagnosis.statistics.evidence_links import first_two, timeline_view
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.rank_tables import Floats, Ints, placed, spread_cells
 from diagnosis.statistics.shared_location import place_of
@@ -125,11 +126,9 @@ def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> F
         title=title,
         text=text,
         culprits=tuple(place_of(ranks, row) for row in range(len(named))),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
         cost=_lost(cost, episode.excess) if is_costly else None,
         evidence=_evidence(cost, episode, attempt),
         alternatives=(_COSTLY_OR if is_costly else _LOSSY_OR,),
@@ -158,13 +157,7 @@ def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ..
     worst = max(cost.rows, key=lambda row: row["cost_ratio"])
     rank, params = worst["rank"], (("attempt", attempt),)
     first, last = int(cost.step_S[episode.first]), int(cost.step_S[episode.last])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", rank),
-        ("ranks", (rank,)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    link = timeline_view(attempt, rank, (rank,), first_two(first, last))
     share_S = cost.share_S[episode.first : episode.last + 1]
     evidence = [
         Evidence(

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Ints
 from diagnosis.statistics.units import when_text
 
@@ -83,13 +84,9 @@ def _finding(
         confidence="high",
         title=f"{what} NaN or infinite",
         text=f"{what} NaN or infinite {when_text(first, last, ongoing)}{how_many}.{where}",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=_evidence(step_S, bad_S, begins, (first, last), attempt),
         alternatives=(
             "One broken device (silent_corruption): repeat the step on other devices.",
@@ -116,7 +113,7 @@ def _place(row: dict[str, Any]) -> str:
 def _evidence(
     step_S: Ints, bad_S: Bools, begins: list[dict[str, Any]], steps: tuple[int, int], attempt: int
 ) -> tuple[Evidence, ...]:
-    params = (("step_min", steps[0]), ("step_max", steps[1]), ("attempt", attempt))
+    params = question_params(steps[0], steps[1], attempt)
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (steps[0], steps[0])))
     evidence = []
     if bad_S.any():
@@ -126,7 +123,7 @@ def _evidence(
         evidence.append(Evidence(sentence, number, "steps", "steps", params, view))
     if begins:
         origin = _origin(begins)
-        at = (("step_min", origin["step"]), ("step_max", origin["step"]), ("attempt", attempt))
+        at = question_params(origin["step"], origin["step"], attempt)
         number = origin["nonfinite"]
         sentence = f"In step {origin['step']} {number:,} values of {_place(origin)} are not finite."
         evidence.append(Evidence(sentence, number, "values", "nonfinite_tensors", at, view))

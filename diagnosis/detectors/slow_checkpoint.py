@@ -26,7 +26,7 @@ from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import STEADY_SHARE, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
-from diagnosis.statistics.units import in_ms, steps_text
+from diagnosis.statistics.units import in_ms, named_ranks, steps_text
 
 NAME = "slow_checkpoint"
 KINDS = ("slow_checkpoint",)
@@ -175,8 +175,7 @@ def _evidence(
 
 
 def _words(times: PhaseTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
-    named = ", ".join(str(times.ranks.rank_R[row]) for row in rows)
-    who = f" on rank{'s' if len(rows) > 1 else ''} {named}" if rows else ""
+    who = f" on {named_ranks(times.ranks.rank_R[list(rows)])}" if rows else ""
     return Words(
         "slow_checkpoint",
         f"Saving checkpoints{who} holds up the job",

@@ -25,11 +25,11 @@ import pyarrow as pa
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
+from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle
 from diagnosis.statistics.rank_tables import Floats, Ints
-from diagnosis.statistics.shared_location import pipeline_ranks
 from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
@@ -156,8 +156,6 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
         text=f"The compute of all its ranks takes {1 + episode.excess:.2f}x as long as in the "
         f"other stages {since}; the whole pipeline goes at its pace ({100 * share:.0f} % of the "
         "step).",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
@@ -195,15 +193,9 @@ def _evidence(
         f"{stage}: {middle(work_S[span]):,.1f}"
         for stage, work_S in zip(stages.stage_P, stages.work_PS, strict=True)
     )
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = question_params(first, last, attempt)
     shown = int(np.flatnonzero(work.ranks.coords_R["pp"] == stages.stage_P[row])[0])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", int(work.ranks.rank_R[shown])),
-        ("ranks", pipeline_ranks(work.ranks, shown)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    link = pipeline_view(work.ranks, shown, attempt, first_two(first, last))
     return (
         Evidence(
             f"Its quickest rank computes {1 + episode.excess:.2f}x the median of the other stages "

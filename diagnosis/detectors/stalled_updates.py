@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.sampled_series import (
     CONSECUTIVE,
@@ -183,13 +184,9 @@ def _finding(ratio: Series, stalled: list[_Stalled], steps: pa.Table, attempt: i
         title="Updates of the weights stall",
         text=f"Since step {first} a step changes {where} by {worst.ratio:.1e} of their size or "
         f"little more; about {USUAL:.0e} is usual. {why}",
-        culprits=(),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=_evidence(ratio, worst, by_eps, attempt),
         alternatives=(
             "Layers that are frozen on purpose by a learning rate of 0, or a rate as small on "
@@ -221,13 +218,7 @@ def _evidence(
 
 def _number(ratio: Series, stalled: _Stalled, number: float, tensor: str, attempt: int) -> Evidence:
     step = int(ratio.step_N[stalled.at])
-    params = (
-        ("step_min", step),
-        ("step_max", step),
-        ("tensor", tensor),
-        ("layer", stalled.layer),
-        ("attempt", attempt),
-    )
+    params = question_params(step, step, attempt, tensor=tensor, layer=stalled.layer)
     column = {"update": "update_ratio", "gradient": "rms"}
     view = seen(attempt, tensor, column[tensor], stalled.layer, stalled.name)
     what = {

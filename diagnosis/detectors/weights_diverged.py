@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Place, Verdict
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.sampled_series import named
 
 NAME = "weights_diverged"
@@ -101,12 +102,9 @@ def _finding(diverged: list[_Diverged], places: pa.Table, newest: int, attempt: 
         text=f"Since step {begins.first} the weights of {where} are not equal to the bit on "
         f"{begins.num_ranks} ranks that hold the same, and were before.{who}",
         culprits=_culprits(odd, places),
-        victims=(),
         first_step=begins.first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
-        cost=None,
         evidence=(_evidence(begins, attempt),),
         alternatives=(
             "Replicas that drift on purpose and are averaged now and then (local SGD).",
@@ -130,12 +128,7 @@ def _culprits(odd: set[int], places: pa.Table) -> tuple[Place, ...]:
 
 
 def _evidence(diverged: _Diverged, attempt: int) -> Evidence:
-    params = (
-        ("step_min", diverged.first),
-        ("step_max", diverged.first),
-        ("layer", diverged.part[1]),
-        ("attempt", attempt),
-    )
+    params = question_params(diverged.first, diverged.first, attempt, layer=diverged.part[1])
     view = (("page", "timeline"), ("attempt", attempt), ("steps", (diverged.first, diverged.first)))
     return Evidence(
         f"In step {diverged.first} {diverged.num_ranks} ranks have {diverged.num_values} different "

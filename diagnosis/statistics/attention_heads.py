@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence
+from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.sampled_series import Series, Stretch, named, seen, series_of
 
@@ -56,12 +57,6 @@ def evidence_of(
 ) -> Evidence:
     """A head's most telling sample. `text`: what follows "In step N "."""
     step = int(series.step_N[head.at])
-    params = (
-        ("step_min", step),
-        ("step_max", step),
-        ("layer", head.layer),
-        ("head", head.head),
-        ("attempt", attempt),
-    )
+    params = question_params(step, step, attempt, layer=head.layer, head=head.head)
     view = seen(attempt, "heads", statistic, head.layer, "", head.head)
     return Evidence(f"In step {step} {text}", head.value, unit, "attention_health", params, view)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
+from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.phase_times import PhaseTimes, middle
-from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 URGENT_SHARE = 0.1
@@ -63,7 +64,6 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=None,
         cost=cost,
         evidence=_evidence(times, lost, attempt, words, lost_ms),
         alternatives=words.alternatives,
@@ -115,15 +115,8 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     episode = lost.episode
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
-    shown = int(times.ranks.rank_R[lost.shown_row])
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", shown),
-        ("ranks", pipeline_ranks(times.ranks, lost.shown_row)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    params = question_params(first, last, attempt)
+    link = pipeline_view(times.ranks, lost.shown_row, attempt, first_two(first, last))
     against = ", more than the median of its peers," if lost.rows else ""
     evidence = [
         Evidence(
@@ -153,7 +146,7 @@ def _evidence(
                     round(before, 4),
                     "share",
                     words.question,
-                    (("step_min", int(times.step_S[0])), ("step_max", first - 1), params[2]),
+                    question_params(int(times.step_S[0]), first - 1, attempt),
                     link,
                 )
             )

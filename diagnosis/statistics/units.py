@@ -1,6 +1,8 @@
-"""How sentences write numbers with a unit, and steps."""
+"""How sentences write numbers with a unit, steps and ranks."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 def in_ms(value: float) -> str:
@@ -8,6 +10,12 @@ def in_ms(value: float) -> str:
     return (
         f"{value / 1000:.1f} s" if value >= 10_000 else f"{value:,.{0 if value >= 10 else 1}f} ms"
     )
+
+
+def named_ranks(ranks: Iterable[int]) -> str:
+    """Ranks in words: "rank 5", "ranks 5, 7"; nothing of none."""
+    named = [str(rank) for rank in ranks]
+    return f"rank{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
 
 
 def waits_of_each(num_ranks: int, total_ms: float, is_past: bool = False) -> str:

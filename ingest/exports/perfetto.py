@@ -22,23 +22,12 @@ from ingest.exports.counters_and_marks import counters_and_marks
 from ingest.exports.tracks import Arrow, Flows, Lanes
 from ingest.exports.window import Window, microseconds, published
 from ingest.run import Run
-from trace_hooks.schema import SCHEMA_VERSION, RankInfo
+from trace_hooks.schema import SCHEMA_VERSION, SPAN_DEFAULTS, RankInfo
 
 ROWS_AT_ONCE = 200_000
 """Spans sorted at once; a run with more is written part by part."""
-_DEFAULTS = {
-    "cpu_ns": -1,
-    "depth": 0,
-    "microbatch": -1,
-    "chunk": -1,
-    "recompute": False,
-    "group_id": 0,
-    "coll_seq": -1,
-    "peer": -1,
-    "num_bytes": -1,
-    "mode": "eager",
-    "args": None,
-}
+_USUAL = {**SPAN_DEFAULTS, "args": None}
+"""What a slice does not repeat."""
 _STEP_TID = 1
 _FIRST_TID = 2
 _encode = msgspec.json.encode
@@ -246,7 +235,7 @@ def _span_events(
         if lane.is_new:
             yield from _track_events(rank, lane.tid, lane.label, row["track"])
         args = {"step": row["step"]}
-        args |= {key: row[key] for key, usual in _DEFAULTS.items() if row[key] != usual}
+        args |= {key: row[key] for key, usual in _USUAL.items() if row[key] != usual}
         args |= _exact(row["ts_ns"], begin_ns, dur_ns)
         at_ns = begin_ns - t0_ns
         name = _encode(row["name"])

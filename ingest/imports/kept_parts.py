@@ -15,7 +15,6 @@ import pickle  # noqa: TID251  # of our own processes only, see kept_parts
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ingest.imports.parts import Part
@@ -52,12 +51,7 @@ class KeptParts:
     def __enter__(self) -> KeptParts:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         os.close(self._parts)
         os.close(self._claims)
 

@@ -10,6 +10,7 @@ from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
 from ingest.imports.worker_command import HERE_VARIABLE
+from tests.app.one_run import hub_of_one_run
 from tests.app.server.asgi import Client
 from tests.app.server.served import Served, served
 from tests.runs_builder import RunBuilder, two_rank_run
@@ -26,12 +27,8 @@ def _read_here() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """A folder with one small run, `job`."""
-    runs = tmp_path_factory.mktemp("runs")
-    two_rank_run(runs / "job")
-    opened = Hub(runs)
-    opened.run("job")
-    yield opened
-    opened.close()
+    with hub_of_one_run(tmp_path_factory.mktemp("runs")) as hub:
+        yield hub
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 import app.commands
 from app.cli import EXIT_USER_ERROR, VERBS, main
-from tests.guide_examples import added_line, added_module, example
+from tests.guide_examples import added_entry, added_module, example
 from tests.runs_builder import T0, two_rank_run
 
 GUIDE = "adding-a-verb.md"
@@ -22,8 +21,7 @@ GUIDE = "adding-a-verb.md"
 def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The guide's module, and its line in VERBS."""
     code = example(GUIDE, "def add_arguments")
-    line = added_line(GUIDE, '"memory": "')
-    monkeypatch.setitem(VERBS, "memory", ast.literal_eval(f"{{{line}}}")["memory"])
+    monkeypatch.setitem(VERBS, "memory", added_entry(GUIDE, "memory"))
     with added_module(app.commands, "memory", code, tmp_path / "commands"):
         yield
 

@@ -38,16 +38,12 @@ def test_times_after_a_capture_are_compared_with_those_before() -> None:
 def frame(
     what: str, values: Any, head: int = -1, sample: int = 0, name: str = ""
 ) -> dict[str, Any]:
-    numbers = stored(np.asarray(values, np.float32))
     return {
         "what": what,
         "name": name,
         "head": head,
         "sample": sample,
-        "data": numbers.data,
-        "dtype": numbers.dtype,
-        "scale": numbers.scale,
-        "zero": numbers.zero,
+        **stored(np.asarray(values, np.float32)).columns(),
         "shape": list(np.shape(values)),
     }
 

@@ -5,9 +5,7 @@ link that was sent opens at whoever has the token.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,9 @@ from app.settings import Settings, Token
 from app.view_state import View
 from tests.app.server.served import Served, served
 from tests.browser.conftest import OpenTab
+from tests.browser.support.other_site import OtherSite, other_site
 from tests.browser.support.tabs import Tab
-from tests.runs_builder import two_rank_run
+from tests.runs_builder import RunBuilder, two_rank_run
 
 SECRET = "correct-horse-battery"
 HIDE = """(hidden) => {
@@ -48,14 +47,22 @@ def received_steps(tab: Tab) -> list[int | None]:
     return steps
 
 
-def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
-    server: Served, tabs: OpenTab, tmp_path: Path
-) -> None:
-    run = two_rank_run(tmp_path / "job")
+def following(
+    server: Served, tabs: OpenTab, runs: Path
+) -> tuple[RunBuilder, Tab, list[int | None]]:
+    """A run, a tab whose socket is connected to it, and what that hears."""
+    run = two_rank_run(runs / "job")
     tab = tabs(f"http://{server.address}")
     steps = received_steps(tab)
     tab.open(View("job", "query").url())
     tab.wait_for("window.rankscope.live.connected")
+    return run, tab, steps
+
+
+def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
+    server: Served, tabs: OpenTab, tmp_path: Path
+) -> None:
+    run, tab, steps = following(server, tabs, tmp_path)
     tab.page.evaluate(COUNT_NEWS)
     tab.page.evaluate(HIDE, True)
     tab.wait_for("!window.rankscope.live.connected")
@@ -73,11 +80,7 @@ def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
 def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
     server: Served, tabs: OpenTab, tmp_path: Path
 ) -> None:
-    run = two_rank_run(tmp_path / "job")
-    tab = tabs(f"http://{server.address}")
-    steps = received_steps(tab)
-    tab.open(View("job", "query").url())
-    tab.wait_for("window.rankscope.live.connected")
+    run, tab, steps = following(server, tabs, tmp_path)
     tab.settle()
     tab.page.evaluate(COUNT_NEWS)
     tab.page.evaluate("window.rankscope.live.pause()")
@@ -108,53 +111,33 @@ def test_a_run_that_comes_up_opens_by_itself(server: Served, tabs: OpenTab, tmp_
     tab.go_away()
 
 
-class Elsewhere(BaseHTTPRequestHandler):
-    """A page of another site with a link in it, such as a chat."""
-
-    target = ""
-
-    def do_GET(self) -> None:
-        body = f'<a href="{self.target}">look at rank 1</a>'.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def elsewhere() -> Iterator[ThreadingHTTPServer]:
-    site = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
-    thread = threading.Thread(target=site.serve_forever)
-    thread.start()
-    yield site
-    site.shutdown()
-    thread.join()
-    site.server_close()
+def elsewhere() -> Iterator[OtherSite]:
+    """A site with links in it, such as a chat."""
+    with other_site() as site:
+        yield site
 
 
 def test_a_link_in_a_chat_opens_with_the_token_given_once(
-    tabs: OpenTab, tmp_path: Path, elsewhere: ThreadingHTTPServer
+    tabs: OpenTab, tmp_path: Path, elsewhere: OtherSite
 ) -> None:
     two_rank_run(tmp_path / "job")
     with served(tmp_path, Settings(port=0, tokens=(Token(SECRET),))) as server:
-        Elsewhere.target = f"http://{server.address}/run/job/query?rank=1"
+        target = f"http://{server.address}/run/job/query?rank=1"
+        elsewhere.pages["/"] = f'<a href="{target}">look at rank 1</a>'
         tab = tabs(f"http://{server.address}")
         tab.problems.allow("401")
-        chat = f"http://localhost:{elsewhere.server_port}/"
+        chat = f"http://localhost:{elsewhere.port}/"
         tab.page.goto(chat)  # localhost and 127.0.0.1 are two sites
         tab.page.get_by_role("link").click()
         tab.page.get_by_label("Token").fill(SECRET)
         tab.page.get_by_role("button", name="Open").click()
         tab.page.wait_for_selector("#page:not(.loading)")
-        assert tab.page.url == Elsewhere.target  # without the token
+        assert tab.page.url == target  # without the token
         tab.wait_for("window.rankscope.live.connected")
         tab.settle()
         tab.page.goto(chat)
         tab.page.get_by_role("link").click()  # the strict cookie does not come along
         tab.page.wait_for_selector("#page:not(.loading)")
-        assert tab.page.url == Elsewhere.target
+        assert tab.page.url == target
         tab.go_away()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,21 @@ def live_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert running.stop() == 0, running.log.read_text()[-4000:]
 
 
+@contextmanager
+def two_ranks(server: Server, run: str, **more: Any) -> Iterator[list[Rank]]:
+    """Ranks of a running job, connected to the server."""
+    ranks = [Rank(f"127.0.0.1:{server.port}", rank, run, **more) for rank in range(2)]
+    try:
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.agent.stop()
+
+
 def test_a_watch_begun_on_the_page_brings_frames_and_shows_its_cost(
     live_server: Server, tabs: OpenTab
 ) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, WATCHED) for rank in range(2)]
-    try:
+    with two_ranks(live_server, WATCHED) as ranks:
         tab = tabs(live_server.url)
         tab.open(View(WATCHED, "model", model=(("view", "inspect"),)).url())
         tab.page.wait_for_selector(".model-controls:visible")
@@ -65,16 +76,12 @@ def test_a_watch_begun_on_the_page_brings_frames_and_shows_its_cost(
         tab.wait_for(f"{text}.includes('ranks 0-1: watching 0')")
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def _send(ranks: list[Rank], step: int) -> None:
     """Each rank's half of the heads, as its source hands them to the agent."""
     for layer in (1, 2):
         for head in range(NUM_HEADS):
-            numbers = stored(attention(step, layer, head), "uint8")
             rank = ranks[head // 3]
             rank.agent.offer(
                 Frame(
@@ -86,10 +93,7 @@ def _send(ranks: list[Rank], step: int) -> None:
                     name=f"layers.{layer}.attention",
                     shape=(NUM_TOKENS, NUM_TOKENS),
                     head=head,
-                    dtype=numbers.dtype,
-                    data=numbers.data,
-                    scale=numbers.scale,
-                    zero=numbers.zero,
+                    **stored(attention(step, layer, head), "uint8").columns(),
                     shard=f"tp={head // 3}",
                     sample=0,
                 )
@@ -99,22 +103,22 @@ def _send(ranks: list[Rank], step: int) -> None:
 def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
     live_server: Server, tabs: OpenTab
 ) -> None:
-    address = f"127.0.0.1:{live_server.port}"
-    ranks = [Rank(address, rank, PERTURBED, world_size=2) for rank in range(2)]
-    requests: list[dict[str, Any]] = []
+    with two_ranks(live_server, PERTURBED, world_size=2) as ranks:
+        requests: list[dict[str, Any]] = []
 
-    def perturb(value: dict[str, Any]) -> str:
-        requests.append(value)
-        return "taken"
+        def perturb(value: dict[str, Any]) -> str:
+            requests.append(value)
+            return "taken"
 
-    for one in ranks:
-        live = one.live
-        live.about["allow_perturbation"] = lambda: True
-        live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
-        live.beats["perturbations"] = lambda: [one for one in requests[-1:] if "end" not in one]
-        live.commands.register("perturb", perturb)
-        live.commands.register("capture_kernels", lambda value: f"captures {value['steps']} steps")
-    try:
+        for one in ranks:
+            live = one.live
+            live.about["allow_perturbation"] = lambda: True
+            live.about["what"] = lambda: {"layers": [0, 1], "heads": 4}
+            live.beats["perturbations"] = lambda: [one for one in requests[-1:] if "end" not in one]
+            live.commands.register("perturb", perturb)
+            live.commands.register(
+                "capture_kernels", lambda value: f"captures {value['steps']} steps"
+            )
         tab = tabs(live_server.url)
         tab.open(View(PERTURBED, "model", model=(("view", "perturb"), ("p_layer", "1"))).url())
         tab.page.wait_for_selector(".model-controls form:visible")
@@ -135,14 +139,10 @@ def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
         tab.wait_for(f"{captured}.includes('ranks 0-1: captures 3 steps')")
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def test_a_prompt_is_requested_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
-    ranks = [Rank(f"127.0.0.1:{live_server.port}", rank, PROMPTED) for rank in range(2)]
-    try:
+    with two_ranks(live_server, PROMPTED) as ranks:
         tab = tabs(live_server.url)
         tab.open(View(PROMPTED, "model", model=(("view", "prompt"),)).url())
         tab.page.wait_for_selector(".model-prompt form:visible")
@@ -163,9 +163,6 @@ def test_a_prompt_is_requested_and_its_tokens_appear(live_server: Server, tabs: 
         assert tab.page.locator(".prompt-tokens b").count() == 0
         tab.assert_sound()
         tab.page.goto("about:blank")
-    finally:
-        for rank in ranks:
-            rank.agent.stop()
 
 
 def _answer(ranks: list[Rank], texts: list[str]) -> None:
@@ -192,7 +189,6 @@ def _answer(ranks: list[Rank], texts: list[str]) -> None:
 
 
 def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) -> None:
-    numbers = stored(values.astype(np.float32))
     place = {"layer": -1, "name": "prompt", "step": 7, "watch": "prompt.p1", **more}
     rank.agent.offer(
         Frame(
@@ -200,10 +196,7 @@ def _offer(rank: Rank, what: str, number: int, values: np.ndarray, **more: Any) 
             what=what,
             sample=number,
             shape=values.shape,
-            dtype=numbers.dtype,
-            data=numbers.data,
-            scale=numbers.scale,
-            zero=numbers.zero,
+            **stored(values.astype(np.float32)).columns(),
             **place,
         )
     )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import html
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
@@ -14,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from app.settings import Settings, Token
 from app.web.metrics import METRICS
 from tests.app.server.served import Served, served
+from tests.browser.support.other_site import OtherSite, other_site
 from tests.runs_builder import two_rank_run
 
 SECRET = "correct-horse-battery"
@@ -32,32 +30,10 @@ PATHS = (
 TIMEOUT_MS = 30_000
 
 
-class Attacker(BaseHTTPRequestHandler):
-    """Serves the pages that a test has put here, by their path."""
-
-    pages: ClassVar[dict[str, str]] = {}
-
-    def do_GET(self) -> None:
-        body = self.pages.get(self.path, "").encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
-def attacker() -> Iterator[int]:
-    site = ThreadingHTTPServer(("127.0.0.1", 0), Attacker)
-    thread = threading.Thread(target=site.serve_forever)
-    thread.start()
-    yield site.server_port
-    site.shutdown()
-    thread.join()
-    site.server_close()
+def attacker() -> Iterator[OtherSite]:
+    with other_site() as site:
+        yield site
 
 
 @pytest.fixture(scope="module", params=["no tokens", "tokens"])
@@ -137,12 +113,12 @@ def embedding(origin: str) -> str:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_nothing_that_another_page_embeds_or_fetches_is_answered(
-    server: Served, visitor: BrowserContext, attacker: int, host: str
+    server: Served, visitor: BrowserContext, attacker: OtherSite, host: str
 ) -> None:
     before, sockets = answered(), METRICS.sockets
-    Attacker.pages["/embedding"] = embedding(f"http://{server.address}")
+    attacker.pages["/embedding"] = embedding(f"http://{server.address}")
     page = visitor.new_page()
-    page.goto(f"http://{host}:{attacker}/embedding")
+    page.goto(f"http://{host}:{attacker.port}/embedding")
     page.wait_for_load_state("networkidle")
     results = page.evaluate("window.ended")
     assert set(results) <= {"refused", "opaque"}  # opaque: sent, and not readable
@@ -150,12 +126,12 @@ def test_nothing_that_another_page_embeds_or_fetches_is_answered(
     assert METRICS.sockets <= sockets
 
 
-def navigate(page: Page, kind: str, url: str) -> None:
+def navigate(page: Page, attacker: OtherSite, kind: str, url: str) -> None:
     """Leave the attacker's page for the address, in one of the ways there are."""
     path, _, query = url.partition("?")
     name = query.partition("=")[0]
     field = f'<input name="{name}" value="x">' if name else ""
-    Attacker.pages["/leaving"] = {
+    attacker.pages["/leaving"] = {
         "link": f'<a id="go" href="{html.escape(url)}">look</a>',
         "window": f'<a id="go" onclick="location = \'{url}\'">look</a>',
         "get form": f'<form action="{path}">{field}<button id="go">look</button></form>',
@@ -170,24 +146,24 @@ def navigate(page: Page, kind: str, url: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_nothing_that_another_page_leads_to_runs(
-    server: Served, visitor: BrowserContext, attacker: int, host: str
+    server: Served, visitor: BrowserContext, attacker: OtherSite, host: str
 ) -> None:
     before = answered()
     page = visitor.new_page()
     for kind in ("link", "window", "get form", "post form", "refresh"):
         for path in PATHS[:2]:
-            page.goto(f"http://{host}:{attacker}/")
-            navigate(page, kind, f"http://{server.address}{path}")
+            page.goto(f"http://{host}:{attacker.port}/")
+            navigate(page, attacker, kind, f"http://{server.address}{path}")
             assert "from a page of another site" in page.content()
     assert answered() == before
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_a_link_to_a_page_opens_it_with_the_session_and_without_the_parameter(
-    server: Served, visitor: BrowserContext, attacker: int, host: str
+    server: Served, visitor: BrowserContext, attacker: OtherSite, host: str
 ) -> None:
     page = visitor.new_page()
-    page.goto(f"http://{host}:{attacker}/")
-    navigate(page, "link", f"http://{server.address}/run/job/overview?rank=1")
+    page.goto(f"http://{host}:{attacker.port}/")
+    navigate(page, attacker, "link", f"http://{server.address}/run/job/overview?rank=1")
     page.wait_for_selector("#page:not(.loading)")
     assert page.url == f"http://{server.address}/run/job/overview?rank=1"

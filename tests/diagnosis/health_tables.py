@@ -8,30 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.diagnosis.answer_schema import answer_schema
+
 NUM_LOOKS = 30
 EVERY = 10
 """Steps from one look to the next."""
 
-TENSORS = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("layer", pa.int32()),
-        ("tensor", pa.string()),
-        ("name", pa.string()),
-        ("rms", pa.float64()),
-        ("zero_ratio", pa.float64()),
-        ("update_ratio", pa.float64()),
-    ]
+TENSORS = answer_schema(
+    "step BIGINT, layer INTEGER, tensor VARCHAR, name VARCHAR, rms DOUBLE, zero_ratio DOUBLE, "
+    "update_ratio DOUBLE"
 )
-HEADS = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("layer", pa.int32()),
-        ("head", pa.int32()),
-        ("name", pa.string()),
-        ("max_logit", pa.float64()),
-        ("entropy", pa.float64()),
-    ]
+HEADS = answer_schema(
+    "step BIGINT, layer INTEGER, head INTEGER, name VARCHAR, max_logit DOUBLE, entropy DOUBLE"
 )
 
 

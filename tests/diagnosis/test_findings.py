@@ -50,6 +50,19 @@ def a_finding(**changes: Any) -> Finding:
     return Finding(**values | changes)
 
 
+def past_finding(rank: int, first_step: int) -> Finding:
+    """One that is over, of a slow rank."""
+    return a_finding(
+        culprits=(Place(rank),),
+        victims=(),
+        first_step=first_step,
+        last_step=99,
+        severity="past",
+        ongoing=False,
+        title=f"Rank {rank} was slow from {first_step}",
+    )
+
+
 def test_json_gives_the_same_finding_back() -> None:
     finding = a_finding()
     plain = json.loads(json.dumps(finding.to_json()))

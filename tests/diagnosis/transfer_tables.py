@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from tests.diagnosis.answer_schema import answer_schema
 from tests.diagnosis.work_tables import phase_tables
 from trace_hooks.layout import ParallelLayout
 
@@ -78,17 +79,8 @@ def transfer_tables(
     }
 
 
-_TRANSFERS = pa.schema(
-    [
-        ("group_id", pa.int64()),
-        ("rank", pa.int32()),
-        ("peer", pa.int32()),
-        ("step", pa.int64()),
-        ("num_instances", pa.int64()),
-        ("num_bytes", pa.int64()),
-        *((name, pa.float64()) for name in ("transfer_ms", "longest_ms", "wait_ms")),
-    ]
+_TRANSFERS = answer_schema(
+    "group_id BIGINT, rank INTEGER, peer INTEGER, step BIGINT, num_instances BIGINT, "
+    "num_bytes BIGINT, transfer_ms DOUBLE, longest_ms DOUBLE, wait_ms DOUBLE"
 )
-_GROUPS = pa.schema(
-    [("group_id", pa.int64()), ("axis", pa.string()), ("ranks", pa.list_(pa.int32()))]
-)
+_GROUPS = answer_schema("group_id BIGINT, axis VARCHAR, ranks INTEGER[]")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.diagnosis.answer_schema import answer_schema
 from trace_hooks.layout import ParallelLayout
 
 Compute = Callable[[int, int], float]
@@ -65,33 +66,16 @@ def tables(
     }
 
 
-_WORK = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("step", pa.int64()),
-        *(
-            (name, pa.float64())
-            for name in ("step_ms", "compute_ms", "cpu_ms", "wait_caused_ms", "wait_ms")
-        ),
-    ]
+_WORK = answer_schema(
+    "rank INTEGER, step BIGINT, step_ms DOUBLE, compute_ms DOUBLE, cpu_ms DOUBLE, "
+    "wait_caused_ms DOUBLE, wait_ms DOUBLE"
 )
-_PLACES = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("host", pa.string()),
-        ("device", pa.string()),
-        ("world_size", pa.int32()),
-        *((axis, pa.int32()) for axis in ("pp", "dp", "cp", "tp", "ep")),
-    ]
+_PLACES = answer_schema(
+    "rank INTEGER, host VARCHAR, device VARCHAR, world_size INTEGER, pp INTEGER, dp INTEGER, "
+    "cp INTEGER, tp INTEGER, ep INTEGER"
 )
-_GROUPS = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("group_id", pa.int64()),
-        ("axis", pa.string()),
-        ("ranks", pa.list_(pa.int32())),
-        ("wait_caused_ms", pa.float64()),
-    ]
+_GROUPS = answer_schema(
+    "rank INTEGER, group_id BIGINT, axis VARCHAR, ranks INTEGER[], wait_caused_ms DOUBLE"
 )
 
 
@@ -153,7 +137,7 @@ def phase_tables(
     }
 
 
-RETRIES = pa.schema([("rank", pa.int32()), ("step", pa.int64()), ("num_retries", pa.int64())])
+RETRIES = answer_schema("rank INTEGER, step BIGINT, num_retries BIGINT")
 _CELLS = pa.schema(
     [
         ("rank", pa.int32()),

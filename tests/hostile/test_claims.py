@@ -25,11 +25,6 @@ MOST_BYTES = 300 << 20
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
-@pytest.fixture
 def bounded() -> Iterator[None]:
     """The test must stay within what one file may cost."""
     begin_s = time.process_time()

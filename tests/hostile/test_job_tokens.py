@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ingest.errors import UserError
 from ingest.imports.preview import FOUND, UNFINISHED, Showing
 from ingest.index.snapshots import OwnerLock
 from sample_traces import RECORDED
+from tests.app.live.run_files import run_file
 from tests.app.server.ranks import (
     JOB_TOKEN,
     RUN_SECRET,
@@ -76,19 +77,6 @@ def rank_file(attempt: int, rank: int = 0, **more: Any) -> Parcel:
     return Parcel(f"ranks/{attempt:04d}-{rank:05d}.json", json.dumps({**content, **more}).encode())
 
 
-def run_file(run: str, **more: Any) -> Parcel:
-    content = {
-        "schema": SCHEMA_VERSION,
-        "run": run,
-        "created_ns": 1,
-        "clock": "absolute",
-        "source": "hooks",
-        "framework": "test",
-        "versions": {},
-    }
-    return Parcel("run.json", json.dumps({**content, **more}).encode())
-
-
 def steps_file(attempt: int = 0, rank: int = 0, number: int = 0, **more: Any) -> Parcel:
     rows = [
         {"attempt": attempt, "rank": rank, "step": step, "start_ns": step, "dur_ns": 1, **more}
@@ -103,6 +91,15 @@ def segment(
     data: bytes, attempt: int = 0, rank: int = 0, number: int = 0, name: str = "steps"
 ) -> Parcel:
     return Parcel(f"segments/{SegmentName(name, attempt, rank, number)}", data)
+
+
+@contextmanager
+def joined(server: Served, message: str) -> Iterator[ClientConnection]:
+    """The socket of a rank that has said `message` and was answered."""
+    with line(server) as opened:
+        opened.send(message)
+        opened.recv(WAIT_S)
+        yield opened
 
 
 def answers(opened: ClientConnection, *parcels: Parcel) -> list[dict[str, Any]]:
@@ -157,9 +154,7 @@ def test_a_hello_neither_hides_nor_changes_a_recorded_run(server: Served, runs: 
 def test_who_has_the_job_token_alone_writes_into_no_run_of_another_job(
     server: Served, runs: Path
 ) -> None:
-    with line(server) as own:
-        own.send(hello("night"))
-        own.recv(WAIT_S)
+    with joined(server, hello("night")) as own:
         answers(own, run_file("night"), rank_file(0), steps_file())
         before = files_below(runs / "night")
         for other in ({"start": "another-start"}, {}):
@@ -216,9 +211,7 @@ def test_a_connection_writes_what_it_has_claimed_and_nothing_else(
 
 
 def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) -> None:
-    with line(server) as opened:
-        opened.send(hello("night"))
-        opened.recv(WAIT_S)
+    with joined(server, hello("night")) as opened:
         answers(opened, run_file("night"), rank_file(0), steps_file())
         opened.send(json.dumps({"type": "bye", "complete": True}))
         refusal(opened)
@@ -227,9 +220,8 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
         for one in (server, later):
             code, reason = tried(one, hello("night"), steps_file(number=1))
             assert (code, "has ended attempt 0" in reason) == (agents.NOT_YOURS, True)
-        with line(later) as opened:  # what a later start sends of it is set aside
-            opened.send(hello("night", attempt=1, start="next-start"))
-            opened.recv(WAIT_S)
+        # what a later start sends of it is set aside
+        with joined(later, hello("night", attempt=1, start="next-start")) as opened:
             late, own = answers(opened, steps_file(number=1), steps_file(1))
     assert late["type"] == own["type"] == "stored"  # the rank goes on with its next file
     assert "arrived after rank 0 had ended attempt 0" in late["text"]
@@ -353,9 +345,7 @@ def test_an_invalid_secret_or_start_is_refused(
 def test_a_file_that_is_not_a_segment_becomes_a_problem_of_the_run(
     server: Served, runs: Path
 ) -> None:
-    with line(server) as opened:
-        opened.send(hello("night"))
-        opened.recv(WAIT_S)
+    with joined(server, hello("night")) as opened:
         good = [run_file("night"), rank_file(0), steps_file(number=1)]
         bad = [
             segment(b"PAR1 rows PAR1", number=3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 import trace_hooks.sources
-from tests.guide_examples import added_line, added_module, example
+from tests.guide_examples import added_entry, added_module, example
 from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.recording import guard
 from trace_hooks.settings import chosen_sources
@@ -25,8 +24,7 @@ GUIDE = "adding-a-source.md"
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The guide's module, and its line in SOURCES."""
     code = example(GUIDE, "class Fsync(Source)")
-    line = added_line(GUIDE, '"fsync": ')
-    monkeypatch.setitem(SOURCES, "fsync", ast.literal_eval(f"{{{line}}}")["fsync"])
+    monkeypatch.setitem(SOURCES, "fsync", added_entry(GUIDE, "fsync"))
     with added_module(trace_hooks.sources, "fsync", code, tmp_path / "sources"):
         yield
     for name in [name for name in guard.HOOKS if name.startswith("fsync.")]:

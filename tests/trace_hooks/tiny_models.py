@@ -20,6 +20,20 @@ from trace_hooks.sources.context import SourceContext, SourceOptions
 VOCABULARY = 17
 
 
+PARTS = [
+    "embedding",
+    "layers.0",
+    "layers.0.attention",
+    "layers.0.mlp",
+    "layers.1",
+    "layers.1.attention",
+    "layers.1.mlp",
+    "norm",
+    "head",
+]
+"""Names of TinyGPT's parts, in the order in which its forward pass enters them."""
+
+
 class Attention(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -162,18 +176,35 @@ def loss_of(model: Callable[[torch.Tensor], torch.Tensor], tokens: torch.Tensor)
     return functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
 
 
-def train(model: nn.Module, steps: int = 3, run: Callable | None = None) -> list[float]:
-    """Losses of a few steps of AdamW on fixed batches; `run` is called in place of `model`."""
+def train(
+    model: nn.Module,
+    steps: int = 3,
+    run: Callable | None = None,
+    begin: Callable[[int], None] = lambda _step: None,
+) -> list[float]:
+    """Losses of a few steps of AdamW on fixed batches; `run` is called in place of `model`, and
+    `begin` with the number of each step before it.
+    """
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     call = model if run is None else run
     for step in range(steps):
+        begin(step)
         loss = loss_of(call, batch(step))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
     return losses
+
+
+def idle_forwards(model: nn.Module) -> None:
+    """Forward passes that train nothing: in evaluation mode, and without gradients."""
+    model.eval()
+    model(batch(0))
+    model.train()
+    with torch.no_grad():
+        model(batch(0))
 
 
 def seeded(make: Callable[[], nn.Module]) -> nn.Module:

@@ -174,6 +174,10 @@ class Stored:
     zero: float
     data: bytes
 
+    def columns(self) -> dict[str, Any]:
+        """As a frame and the table `frames` name them."""
+        return dict(vars(self))
+
 
 def _halved(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
     return values.astype("<f2")

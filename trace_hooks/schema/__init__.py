@@ -42,6 +42,7 @@ from trace_hooks.schema.words import (
     KINDS,
     MODES,
     OTHER_KINDS,
+    SPAN_DEFAULTS,
     TENSORS,
     UNKNOWN,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "SCHEMA_MAJOR",
     "SCHEMA_MINOR",
     "SCHEMA_VERSION",
+    "SPAN_DEFAULTS",
     "TABLES",
     "TENSORS",
     "TEXT",

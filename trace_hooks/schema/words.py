@@ -36,3 +36,17 @@ MODES = ("eager", "compiled", "graphed", "imported")
 BEFORE_FIRST_STEP = -1
 UNKNOWN = -1
 """Value of micro-batch, chunk, peer, seq and num_bytes where a row has none."""
+
+SPAN_DEFAULTS: dict[str, bool | int | str] = {
+    "cpu_ns": UNKNOWN,
+    "depth": 0,
+    "microbatch": UNKNOWN,
+    "chunk": UNKNOWN,
+    "recompute": False,
+    "group_id": 0,
+    "coll_seq": UNKNOWN,
+    "peer": UNKNOWN,
+    "num_bytes": UNKNOWN,
+    "mode": "eager",
+}
+"""Columns of a span of which nothing is known, or nothing out of the ordinary."""

@@ -191,33 +191,32 @@ def recorded_layers(run: Run, wanted: Wanted, stop: Stop | None = None) -> list[
     """Layers with frames, ascending."""
     if wanted.layer is not None:
         return [wanted.layer]
-    attempt = _attempt(run, wanted)
-    values = {
-        "frames": _files(run, attempt, wanted.step),
-        "attempt": attempt,
-        "step": wanted.step,
-        "what": wanted.what,
-        "sample": wanted.sample,
-    }
-    layers = run.snapshot.execute(_LAYERS, values, TIME_LIMIT_S, stop)
+    layers = run.snapshot.execute(_LAYERS, _values(run, wanted), TIME_LIMIT_S, stop)
     return [int(layer) for layer in layers.column("layer").to_pylist()]
 
 
 def _rows(run: Run, wanted: Wanted, layer: int, stop: Stop | None) -> list[dict[str, Any]]:
     """Frames of one layer: all of a step at once might not fit into memory."""
-    attempt = _attempt(run, wanted)
-    values = {
-        "frames": _files(run, attempt, wanted.step),
-        "attempt": attempt,
-        "step": wanted.step,
-        "what": wanted.what,
+    narrower = {
         "layer": layer,
-        "sample": wanted.sample,
         "head": wanted.head,
         "name": wanted.name,
         "shard": wanted.shard,
     }
+    values = _values(run, wanted) | narrower
     return run.snapshot.execute(_FRAMES, values, TIME_LIMIT_S, stop).to_pylist()
+
+
+def _values(run: Run, wanted: Wanted) -> dict[str, Any]:
+    """Parameters of both queries."""
+    attempt = _attempt(run, wanted)
+    return {
+        "frames": _files(run, attempt, wanted.step),
+        "attempt": attempt,
+        "step": wanted.step,
+        "what": wanted.what,
+        "sample": wanted.sample,
+    }
 
 
 def _attempt(run: Run, wanted: Wanted) -> int:

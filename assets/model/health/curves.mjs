@@ -1,21 +1,21 @@
 /** The statistic of each layer over the steps as lines, smoothed on request; the chosen line is highlighted. */
-import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { blockOf, stepCount } from '../../lib/canvas/step_axis.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
 import { drawCursor, drawSteps, drawValues, plotOf } from '../shared/plot_axes.mjs';
 import { placeLines, xOfMiddle, xOfPlace, xOfStepMiddle } from '../shared/progress_axis.mjs';
 import { formatNumber } from '../shared/statistic_scale.mjs';
+import { HealthCanvas } from './health_canvas.mjs';
 import { drawnRowOf, rowsOf, rowText, smoothed, stepsOf } from './health_data.mjs';
 
 const HEIGHT = 250;
 const LEFT = 62;
 const NEAR_PX = 14;
 
-export class Curves extends CanvasView {
+export class Curves extends HealthCanvas {
   /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} handlers */
   constructor(element, handlers) {
-    super(element, { label: 'Curves by layer', className: 'curves' });
-    Object.assign(this, { handlers, data: null, cursor: null, row: null, weight: 0, comparison: null });
+    super(element, { label: 'Curves by layer', className: 'curves' }, handlers);
+    Object.assign(this, { weight: 0, comparison: null });
   }
 
   /** @param {import('./health_data.mjs').Health} data @param {import('../shared/statistic_scale.mjs').Scale} scale */
@@ -157,25 +157,7 @@ export class Curves extends CanvasView {
     return [`${rowText(rowsOf(data, row)[0])}; ${stepsText(stepsOf(data, column))}`, ...placeLines(data, column), `${data.statistic.title} ${formatNumber(value)}`, ...shown];
   }
 
-  moved(hit, key) {
-    const { data } = this;
-    if (!data?.width) return null;
-    if (!hit) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
-    return {
-      row: Math.min(data.height - 1, Math.max(0, hit.row + down)), column: Math.min(data.width - 1, Math.max(0, hit.column + right)),
-    };
-  }
-
   pointOf({ row, column }) {
     return { x: this.#x(column), y: this.#y(this.lines_RW[row][column]) || 0 };
-  }
-
-  choose({ row, column }) {
-    this.handlers.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
-  }
-
-  pointed(hit) {
-    this.handlers.pointed(hit ? this.data.firstStep[hit.column] : null);
   }
 }

@@ -1,21 +1,19 @@
 /** One statistic as a map of layers x steps. */
-import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { colourTable, paint } from '../../lib/canvas/colour.mjs';
 import { blockOf, stepCount, xOfColumn } from '../../lib/canvas/step_axis.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
 import { drawCursor, drawSteps, plotOf } from '../shared/plot_axes.mjs';
 import { isPooled, placeLines } from '../shared/progress_axis.mjs';
 import { codeOfValue, FAULT, formatNumber, levelText, passed, WARN } from '../shared/statistic_scale.mjs';
+import { HealthCanvas } from './health_canvas.mjs';
 import { drawnRowOf, rowLabel, rowsOf, rowText, stepsOf } from './health_data.mjs';
 
 const ROW_PX = { least: 3, most: 20 };
 const HEIGHT = { least: 110, most: 360 };
 
-export class StatMap extends CanvasView {
-  /** @param {{chosen: (key: string, step: number) => void, pointed: (step: ?number) => void}} handlers */
+export class StatMap extends HealthCanvas {
   constructor(element, handlers) {
-    super(element, { label: 'Statistic by layer and step', className: 'stat-map' });
-    Object.assign(this, { handlers, data: null, cursor: null, row: null });
+    super(element, { label: 'Statistic by layer and step', className: 'stat-map' }, handlers);
   }
 
   /** @param {import('./health_data.mjs').Health} data @param {import('../shared/statistic_scale.mjs').Scale} scale */
@@ -134,26 +132,8 @@ export class StatMap extends CanvasView {
       ...(level ? [levelText(level), level.source] : [])];
   }
 
-  moved(hit, key) {
-    const { data } = this;
-    if (!data?.width) return null;
-    if (!hit) return { row: Math.max(0, drawnRowOf(data, this.row)), column: data.width - 1 };
-    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[key];
-    return {
-      row: Math.min(data.height - 1, Math.max(0, hit.row + down)), column: Math.min(data.width - 1, Math.max(0, hit.column + right)),
-    };
-  }
-
   pointOf({ row, column }) {
     return { x: xOfColumn(this.data, this.geometry, this.data.columns[column]), y: this.#y(row) };
-  }
-
-  choose({ row, column }) {
-    this.handlers.chosen(rowsOf(this.data, row)[0].key, this.data.firstStep[column]);
-  }
-
-  pointed(hit) {
-    this.handlers.pointed(hit ? this.data.firstStep[hit.column] : null);
   }
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from diagnosis.findings import Cost, Evidence, Finding
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
+from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.peers import MIN_PEERS
 from diagnosis.statistics.phase_findings import URGENT_SHARE
 from diagnosis.statistics.phase_times import middle
@@ -59,7 +60,6 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
         f"{in_ms(worst.others_ms)}; a step is up to {in_ms(longer_ms)} longer "
         f"({100 * share:.0f} %).",
         culprits=tuple(place_of(transfers.ranks, row) for row in slowness.rows),
-        victims=(),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
@@ -95,16 +95,10 @@ def _evidence(transfers: Transfers, slowness: Slowness, attempt: int) -> tuple[E
     worst = slowness.worst
     span = slice(worst.episode.first, worst.episode.last + 1)
     first, last = int(transfers.step_S[span.start]), int(transfers.step_S[span.stop - 1])
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = question_params(first, last, attempt)
     channel = transfers.channels[worst.k]
     shown = channel.ranks[:_MOST_LANES]
-    link = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", int(shown[0])),
-        ("ranks", shown),
-        ("steps", (first, min(first + 1, last))),
-    )
+    link = timeline_view(attempt, int(shown[0]), shown, first_two(first, last))
     against = (
         f"the median of {worst.num_others} comparable ones is {in_ms(worst.others_ms)}"
         if worst.num_others

@@ -8,12 +8,16 @@ import numpy as np
 
 from diagnosis.findings import Evidence
 from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.evidence_links import (
+    Params,
+    View,
+    first_two,
+    pipeline_view,
+    question_params,
+)
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.rank_tables import Floats, Ints
-from diagnosis.statistics.shared_location import pipeline_ranks
 from diagnosis.statistics.units import in_ms, steps_text
-
-_Link = tuple[tuple[str, object], ...]
 
 _ROWS_SHOWN = 10
 """Rows that slowest_ranks and late_ranks give without a parameter `top`."""
@@ -72,17 +76,11 @@ def evidence_of(
     work: Work, suspect: Suspect, waits: Waits | None, attempt: int
 ) -> tuple[Evidence, ...]:
     """Its slowness, what was before, and who waits, in this order."""
-    episode, rank = suspect.episode, int(work.ranks.rank_R[suspect.row])
+    episode = suspect.episode
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
     steps = work.step_S[suspect.whole]
-    params = (("step_min", int(steps[0])), ("step_max", int(steps[-1])), ("attempt", attempt))
-    timeline = (
-        ("page", "timeline"),
-        ("attempt", attempt),
-        ("rank", rank),
-        ("ranks", pipeline_ranks(work.ranks, suspect.row)),
-        ("steps", (first, min(first + 1, last))),
-    )
+    params = question_params(int(steps[0]), int(steps[-1]), attempt)
+    timeline = pipeline_view(work.ranks, suspect.row, attempt, first_two(first, last))
     make = _own_past_evidence if suspect.whom == "own past" else _peers_evidence
     evidence = make(work, suspect, attempt, timeline)
     if waits is not None:
@@ -90,7 +88,7 @@ def evidence_of(
     return tuple(evidence)
 
 
-def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link) -> list[Evidence]:
+def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: View) -> list[Evidence]:
     """Numbers of slowest_ranks, which leaves no accused rank out of the medians."""
     episode = suspect.episode
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
@@ -133,7 +131,7 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: _Link)
 
 
 def _own_past_evidence(
-    work: Work, suspect: Suspect, attempt: int, timeline: _Link
+    work: Work, suspect: Suspect, attempt: int, timeline: View
 ) -> list[Evidence]:
     """Numbers that follow from the cells of rank_work: no question knows this rule."""
     episode = suspect.episode
@@ -183,13 +181,13 @@ def _medians(values_RS: Floats) -> Floats:
     return found_R
 
 
-def _asked(first: int, last: int, attempt: int, top: int = 0) -> tuple[tuple[str, int], ...]:
+def _asked(first: int, last: int, attempt: int, top: int = 0) -> Params:
     """Parameters of a question; `top`: rows needed, which is 10 by default."""
-    params = (("step_min", first), ("step_max", last), ("attempt", attempt))
+    params = question_params(first, last, attempt)
     return (*params, ("top", top)) if top > _ROWS_SHOWN else params
 
 
-def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _Link:
+def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> View:
     last = int(work.step_S[suspect.episode.last])
     return (
         ("page", "ranks"),
@@ -202,8 +200,8 @@ def _on_ranks_page(work: Work, suspect: Suspect, attempt: int, metric: str) -> _
 
 def _late_evidence(
     waits: Waits,
-    params: tuple[tuple[str, int], ...],
-    timeline: _Link,
+    params: Params,
+    timeline: View,
     has_roles: bool,
 ) -> list[Evidence]:
     if waits.place > _ROWS_SHOWN:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +40,9 @@ def model_tables(block: Block, health: ModelHealth) -> dict[str, pa.Table]:
             ended_S = block.of(block.whole.times.ended)[look_S, rank - block.rank[0]]
             where = {"step": look_S, "ts_ns": ended_S, "chunk": stage}
             for layer in range(stage * LAYERS_PER_STAGE, (stage + 1) * LAYERS_PER_STAGE):
-                _add_tensors(tensors, health, rank, layer, look_S, where)
-                _add_heads(heads, health, rank, layer, look_S, where)
+                samples = _Samples(health, rank, layer, look_S, where)
+                _add_tensors(tensors, samples)
+                _add_heads(heads, samples)
     return {"tensor_stats": tensors.to_arrow(), "attention_stats": heads.to_arrow()}
 
 
@@ -53,14 +54,18 @@ def _writers(block: Block) -> Iterator[tuple[int, int]]:
             yield stage, stage * per_stage
 
 
-def _add_tensors(
-    rows: Rows,
-    health: ModelHealth,
-    rank: int,
-    layer: int,
-    look_S: npt.NDArray[np.int64],
-    where: dict[str, Any],
-) -> None:
+class _Samples(NamedTuple):
+    """The samples of one layer, S steps."""
+
+    health: ModelHealth
+    rank: int  # that writes them
+    layer: int
+    look_S: npt.NDArray[np.int64]
+    where: dict[str, Any]  # columns of all its rows
+
+
+def _add_tensors(rows: Rows, samples: _Samples) -> None:
+    health, rank, layer, look_S, where = samples
     for tensor, path in OUTPUTS.items():
         rms_S = health.output_rms[tensor][layer, look_S]
         zero_S = health.output_zero[tensor][layer, look_S]
@@ -98,14 +103,8 @@ def _values(rms_S: Float, zero_S: Float) -> dict[str, Any]:
     }
 
 
-def _add_heads(
-    rows: Rows,
-    health: ModelHealth,
-    rank: int,
-    layer: int,
-    look_S: npt.NDArray[np.int64],
-    where: dict[str, Any],
-) -> None:
+def _add_heads(rows: Rows, samples: _Samples) -> None:
+    health, rank, layer, look_S, where = samples
     head_H1 = np.arange(NUM_HEADS)[:, None]
     rows.add(
         [rank],

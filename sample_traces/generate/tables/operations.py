@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -46,16 +48,7 @@ def phases(block: Block) -> Rows:
     for kind, total in sums.items():
         dur = block.of(total)
         cpu = (dur * compute).astype(np.int64) if kind in ("forward", "backward") else UNKNOWN
-        spans.add(
-            block.rank,
-            keep=dur > 0,
-            step=block.step_S1,
-            ts_ns=step,
-            dur_ns=dur,
-            cpu_ns=cpu,
-            kind=kind,
-            name=f"all {kind} of the step",
-        )
+        _span(block, spans, kind, f"all {kind} of the step", step, dur, cpu_ns=cpu, keep=dur > 0)
         step = step + dur
     _optimizer(block, spans)
     return spans
@@ -66,39 +59,16 @@ def _optimizer(block: Block, spans: Rows) -> None:
     times = block.whole.times
     begun, stepped = block.of(times.normed), block.of(times.stepped)
     saved = block.of(times.ended) - stepped
-    spans.add(
-        block.rank,
-        step=block.step_S1,
-        ts_ns=begun,
-        dur_ns=stepped - begun,
-        cpu_ns=stepped - begun,
-        kind="optimizer",
-        name="optimizer",
-    )
-    spans.add(
-        block.rank,
-        keep=saved > 0,
-        step=block.step_S1,
-        ts_ns=stepped,
-        dur_ns=saved,
-        cpu_ns=0,
-        kind="checkpoint",
-        name="torch.save",
-    )
+    took = stepped - begun
+    _span(block, spans, "optimizer", "optimizer", begun, took, cpu_ns=took)
+    _span(block, spans, "checkpoint", "torch.save", stepped, saved, cpu_ns=0, keep=saved > 0)
 
 
 def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
     """What frames the pipeline: data, parameters, gradients, norm, optimizer."""
     times, job = block.whole.times, block.job
     began, gather = block.of(times.began), block.of(times.gather)
-    spans.add(
-        block.rank,
-        step=block.step_S1,
-        ts_ns=began,
-        dur_ns=gather - began,
-        kind="data_wait",
-        name="next batch",
-    )
+    _span(block, spans, "data_wait", "next batch", began, gather - began)
     if job.dp > 1:
         for op, seq, begin, end in (
             ("all_gather", 0, times.gather, times.gathered),
@@ -132,6 +102,12 @@ def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
     _optimizer(block, spans)
 
 
+def _span(block: Block, spans: Rows, kind: str, name: str, begin: Ns, dur: Ns, **more: Any) -> None:
+    """A span of every rank and step of the block, or of those that `keep` has."""
+    where = {"step": block.step_S1, "ts_ns": begin, "dur_ns": dur}
+    spans.add(block.rank, kind=kind, name=name, **where, **more)
+
+
 def _passes(block: Block, spans: Rows, collectives: Rows) -> None:
     """Every forward and backward with its receive, all-reduce and send."""
     times = block.whole.times
@@ -148,35 +124,31 @@ def _pauses(block: Block, spans: Rows) -> None:
     """Collections, at the end of a forward's last module where modules are recorded."""
     forward, gc = block.whole.times.forward, block.gc_ns()
     begin = block.of(forward.reduced) - gc if block.job.has_ops else block.of(forward.begun)
-    spans.add(
-        block.rank,
-        keep=gc > 0,
-        step=block.step_S1,
-        ts_ns=begin,
-        dur_ns=gc,
-        cpu_ns=gc,
-        kind="gc",
-        name="gc generation 2",
-        depth=2 if block.job.has_ops else 1,
-    )
+    depth = 2 if block.job.has_ops else 1
+    _span(block, spans, "gc", "gc generation 2", begin, gc, cpu_ns=gc, keep=gc > 0, depth=depth)
 
 
 def _compute(block: Block, spans: Rows, kind: str, passes: Pass) -> None:
     begun, ended = block.of(passes.begun), block.of(passes.ended)
-    cpu = ((block.of(passes.reduced) - begun) * block.cpu_share(2)).astype(np.int64)
-    spans.add(
-        block.rank,
-        step=block.step_S1,
-        ts_ns=begun,
-        dur_ns=ended - begun,
-        cpu_ns=cpu,
-        kind=kind,
-        name=kind,
-        microbatch=block.microbatch(),
-        chunk=block.p,
-    )
+    _work(block, spans, kind, kind, begun, ended, block.of(passes.reduced) - begun)
     if block.job.has_ops:
         _modules(block, spans, kind, begun, block.of(passes.reduced))
+
+
+def _work(
+    block: Block,
+    spans: Rows,
+    kind: str,
+    name: str,
+    begin: Ns,
+    end: Ns,
+    computing: Ns,
+    depth: int = 0,
+) -> None:
+    """A span of which the rank computes so much."""
+    cpu = (computing * block.cpu_share(2)).astype(np.int64)
+    where = {"depth": depth, "microbatch": block.microbatch(), "chunk": block.p}
+    _span(block, spans, kind, name, begin, end - begin, cpu_ns=cpu, **where)
 
 
 def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> None:
@@ -188,19 +160,7 @@ def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> No
         ("layers.0.attention", begun, between),
         ("layers.0.mlp", between, reduced),
     ):
-        cpu = ((end - begin) * block.cpu_share(2)).astype(np.int64)
-        spans.add(
-            block.rank,
-            step=block.step_S1,
-            ts_ns=begin,
-            dur_ns=end - begin,
-            cpu_ns=cpu,
-            kind=kind,
-            name=name,
-            depth=1,
-            microbatch=block.microbatch(),
-            chunk=block.p,
-        )
+        _work(block, spans, kind, name, begin, end, end - begin, depth=1)
 
 
 def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:

@@ -9,22 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sample_traces.generate.durations import Ns
-from trace_hooks.schema import TABLES, TEXT, UNKNOWN
+from trace_hooks.schema import SPAN_DEFAULTS, TABLES, TEXT, UNKNOWN
 
 _DEFAULTS: dict[str, Any] = {
+    **SPAN_DEFAULTS,
     "step": UNKNOWN,
-    "cpu_ns": UNKNOWN,
     "track": "main",
-    "depth": 0,
-    "microbatch": UNKNOWN,
-    "chunk": UNKNOWN,
-    "recompute": False,
-    "group_id": 0,
-    "coll_seq": UNKNOWN,
-    "peer": UNKNOWN,
     "tag": UNKNOWN,
-    "num_bytes": UNKNOWN,
-    "mode": "eager",
     "dtype": "bfloat16",
     "state": "completed",
     "source": "wrapper",

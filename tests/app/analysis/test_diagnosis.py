@@ -27,6 +27,7 @@ from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Place, Verdict
 from sample_traces import RECORDED
 from tests.app.in_process import Client
 from tests.app.pages_in_process import call, having, plain_text, text_of
+from tests.diagnosis.test_findings import past_finding
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 
 VIEW = View("slow_rank")
@@ -103,19 +104,7 @@ def test_several_findings_are_counted_and_turned(diagnosis: Diagnosis) -> None:
 
 def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) -> None:
     first = diagnosis.findings[0]
-    third, later = (
-        replace(
-            first,
-            culprits=(Place(3),),
-            victims=(),
-            first_step=step,
-            last_step=99,
-            severity="past",
-            ongoing=False,
-            title=f"Rank 3 was slow from {step}",
-        )
-        for step in (9, 40)
-    )
+    third, later = past_finding(3, 9), past_finding(3, 40)
     diagnosed = Diagnosis((Verdict("a", (first, third, later)),))
     moved = banner(diagnosed, VIEW.to(finding="slow_worker-0-3-7"), "")
     assert "Rank 3 was slow from 9" in text_of(moved)

@@ -13,25 +13,13 @@ from app.analysis.finding_links import (
     stale_link_note,
 )
 from app.view_state import View
-from diagnosis.findings import Diagnosis, Evidence, Finding, Place, Verdict
-from tests.diagnosis.test_findings import EVIDENCE, a_finding
+from diagnosis.findings import Diagnosis, Evidence, Verdict
+from tests.diagnosis.test_findings import EVIDENCE, a_finding, past_finding
 
 VIEW = View("a_run")
 
 
-def past(rank: int, first_step: int) -> Finding:
-    return a_finding(
-        culprits=(Place(rank),),
-        victims=(),
-        first_step=first_step,
-        last_step=99,
-        severity="past",
-        ongoing=False,
-        title=f"Rank {rank} was slow from {first_step}",
-    )
-
-
-URGENT, EARLY, LATE = a_finding(), past(3, 9), past(3, 40)
+URGENT, EARLY, LATE = a_finding(), past_finding(3, 9), past_finding(3, 40)
 DIAGNOSIS = Diagnosis((Verdict("a", (EARLY, URGENT, LATE)),))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,35 +54,36 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: Exception, times: float) -> Non
     monkeypatch.setattr(Run, "ask", failing)
 
 
+@pytest.fixture
+def followed(
+    hub: Hub, job: subprocess.Popen[bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], list[str]]:
+    """Follows the job to its own end; the lines that were printed."""
+
+    def follow() -> list[str]:
+        demo_job.follow(hub, tmp_path / "job", job)
+        assert job.poll() == 0  # nobody ended it
+        return capsys.readouterr().out.splitlines()
+
+    return follow
+
+
 @pytest.mark.parametrize("error", [TOO_SLOW, duckdb.ConnectionException("closed"), OSError("gone")])
 def test_a_failed_query_is_tried_again(
-    error: Exception,
-    hub: Hub,
-    job: subprocess.Popen[bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, followed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, error, times=4)
-    demo_job.follow(hub, tmp_path / "job", job)
-    assert job.poll() == 0  # nobody ended it
-    lines = capsys.readouterr().out.splitlines()
+    lines = followed()
     steps = [int(line.split()[0]) for line in lines if line.lstrip()[:1].isdigit()]
     assert steps == list(range(14))
     assert not any("could not be printed" in line for line in lines)
 
 
 def test_queries_that_always_fail_print_a_sentence_and_the_job_goes_on(
-    hub: Hub,
-    job: subprocess.Popen[bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    followed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, TOO_SLOW, times=float("inf"))
-    demo_job.follow(hub, tmp_path / "job", job)
-    assert job.poll() == 0
-    _, *waiting, last = capsys.readouterr().out.splitlines()
+    _, *waiting, last = followed()
     assert 1 <= len(waiting) <= 6
     assert all(str(TOO_SLOW) in line and "the job continues" in line for line in waiting)
     assert last == f"the last steps could not be printed: {TOO_SLOW}"

@@ -14,6 +14,7 @@ import pytest
 from app.cli import VERBS, main
 from ingest.imports.importer import import_paths
 from ingest.imports.worker_command import HERE_VARIABLE
+from tests.app.commands.json_output import json_of
 from tests.folders import TRACES
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
@@ -42,11 +43,7 @@ TRACE = f'{{"schemaVersion": 1, "traceEvents": [{EVENT}], "baseTimeNanoseconds":
 
 
 def _info(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    assert main(["info", str(path), "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.count("\n") == 1
-    summary: dict[str, object] = json.loads(out)
+    summary = json_of(capsys, "info", path)
     assert list(summary) == KEYS
     return summary
 

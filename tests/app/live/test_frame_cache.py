@@ -14,8 +14,9 @@ from websockets.sync.client import ClientConnection
 from app.live.frame_cache import FrameCache, Key, Wanted
 from app.routes.live import watch as watching
 from app.settings import Settings, Token
-from tests.app.server.ranks import JOB_TOKEN, frame, ranks, state
+from tests.app.server.ranks import JOB_TOKEN, ranks, state
 from tests.app.server.served import WAIT_S, Served, served
+from tests.frame_runs import small_frame
 from tests.waiting import wait_until
 from trace_hooks.protocol.frames import Frame, decode
 
@@ -86,15 +87,15 @@ def next_state(opened: ClientConnection) -> dict[str, Any]:
 
 def test_a_browser_sees_what_the_ranks_send_and_who_sent_it(server: Served) -> None:
     with ranks(server, "seen") as job_ranks:
-        job_ranks[1].agent.offer(frame(3, head=7))
+        job_ranks[1].agent.offer(small_frame(3, head=7))
         wait_until(lambda: state(server, "seen")["frames"] == 1)
         with server.socket("/live/frames?run=seen", max_size=None) as opened:
             first = next_state(opened)
             assert (first["connected"], first["frames"]) == (2, 1)
             last = next_frame(opened)  # what came before it did
             assert (last.rank, last.attempt, last.step, last.head) == (1, 0, 3, 7)
-            assert last.data == frame(3).data
-            job_ranks[0].agent.offer(frame(4, head=2))
+            assert last.data == small_frame(3).data
+            job_ranks[0].agent.offer(small_frame(4, head=2))
             assert (next_frame(opened).step, next_state(opened)["frames"]) == (4, 2)
 
 
@@ -102,7 +103,7 @@ def test_a_browser_may_want_some_frames_only(server: Served) -> None:
     address = "/live/frames?run=some&watch=w1&what=attention&layer=1&head=2&head=3"
     with ranks(server, "some", 1) as job_ranks, server.socket(address) as opened:
         for head in range(5):
-            job_ranks[0].agent.offer(frame(head=head))
+            job_ranks[0].agent.offer(small_frame(head=head))
         assert {next_frame(opened).head, next_frame(opened).head} == {2, 3}
         next_state(opened)
         assert isinstance(opened.recv(WAIT_S), str)  # and no other
@@ -112,10 +113,10 @@ def test_a_page_is_sent_what_is_newest_once_it_has_drawn(server: Served) -> None
     address = "/live/frames?run=paced&tells=1"
     with ranks(server, "paced", 1) as job_ranks, server.socket(address) as opened:
         for step in (1, 2):
-            job_ranks[0].agent.offer(frame(step))
+            job_ranks[0].agent.offer(small_frame(step))
             assert next_frame(opened).step == step
         for step in (3, 4):
-            job_ranks[0].agent.offer(frame(step))
+            job_ranks[0].agent.offer(small_frame(step))
             wait_until(lambda number=step: state(server, "paced")["frames"] == number)
         opened.send("drawn 1")
         assert next_frame(opened).step == 4

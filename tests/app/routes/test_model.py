@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,9 @@ import pytest
 
 from app.components.topbar import topbar
 from app.pages import tabs
-from app.runs.hub import Hub
-from app.server import make_app
 from app.view_state import View
 from ingest.imports.importer import import_paths
-from tests.app.in_process import Client
-from tests.app.ranks_helpers import unpacked
+from tests.app.runs_site import RunsSite
 from tests.browser.support.runs_made import kineto_file
 from tests.health_runs import (
     EXPLODING,
@@ -32,7 +30,7 @@ from tests.health_runs import (
 from tests.runs_builder import two_rank_run
 
 
-class Site:
+class Site(RunsSite):
     """A server in process: a run with statistics, a live one without, an import."""
 
     def __init__(self, folder: Path) -> None:
@@ -41,28 +39,21 @@ class Site:
         health_run(runs / "health")
         two_rank_run(runs / "plain")
         self.imported = import_paths([kineto_file(folder / "rank0.json")], runs).name
-        self.hub = Hub(runs)
-        self.client = Client(make_app(self.hub))
+        super().__init__(runs)
 
     def recorded(self, run: str) -> Any:
         """What a run has."""
-        answer = self.client.get(f"/api/run/{run}/model/recorded")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return self.answer(f"{run}/model/recorded").json()
 
     def arrays(self, path: str, **params: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """A binary answer about the run with statistics."""
-        answer = self.client.get(f"/api/run/health/model/{path}", params=params)
-        assert answer.status_code == 200, answer.text
-        return unpacked(answer.content)
+        return self.unpacked(f"health/model/{path}", **params)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("model"))
-    yield made
-    made.client.close()
-    made.hub.close()
+    with closing(Site(tmp_path_factory.mktemp("model"))) as made:
+        yield made
 
 
 def test_what_was_recorded_stands_in_the_order_of_the_model(site: Site) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from app.runs.hub import Hub
 from app.runs.policies import REST, max_age, min_age
@@ -15,13 +13,6 @@ from tests.runs_builder import two_rank_run
 from tests.waiting import wait_until
 
 WAIT_S = 60.0
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
 
 
 def settled(hub: Hub) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,13 +20,6 @@ from tests.runs_builder import RunBuilder, two_rank_run
 
 WAIT_S = 60.0
 T = TypeVar("T")
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
 
 
 def next_version(hub: Hub, run: RunBuilder, step: int) -> int:
@@ -57,15 +49,17 @@ def many(hub: Hub, key: str, compute: Compute[T]) -> T:
     return prefetched(hub, key, compute)
 
 
-def settled(hub: Hub) -> None:
+def settled_run(hub: Hub, runs: Path) -> RunBuilder:
+    """A new run of three steps that the hub knows all of."""
+    run = two_rank_run(runs / "job", num_steps=3)
     hub.run("job")
     assert hub.catch_up("job", WAIT_S)
     time.sleep(0.3)  # the merge after the first pass
+    return run
 
 
 def test_an_answer_that_many_ask_for_is_there_when_the_news_are(hub: Hub, tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     threads: list[str] = []
 
     def compute(opened: Run, _stop: Stop | None) -> int:
@@ -83,8 +77,7 @@ def test_an_answer_that_many_ask_for_is_there_when_the_news_are(hub: Hub, tmp_pa
 
 
 def test_what_it_is_made_of_is_computed_again_as_well(hub: Hub, tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
 
     def compute(_run: Run, _stop: Stop | None) -> str:
         return f"step {hub.cache.get('job', 'inner', newest_step)}"
@@ -97,8 +90,7 @@ def test_what_it_is_made_of_is_computed_again_as_well(hub: Hub, tmp_path: Path) 
 def test_what_was_not_requested_lately_is_not_prefetched(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     monkeypatch.setattr(prefetch, "REQUESTED_WITHIN_S", 0.0)
     many(hub, "newest", newest_step)
     next_version(hub, run, 3)
@@ -109,8 +101,7 @@ def test_what_was_not_requested_lately_is_not_prefetched(
 def test_what_takes_long_delays_no_news(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     monkeypatch.setattr(prefetch, "MOST_EACH_S", 0.05)
 
     def slow(opened: Run, _stop: Stop | None) -> int:
@@ -125,8 +116,7 @@ def test_what_takes_long_delays_no_news(
 
 
 def test_one_that_fails_stops_neither_the_others_nor_the_news(hub: Hub, tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     fails = False
 
     def sometimes(opened: Run, _stop: Stop | None) -> int:
@@ -158,8 +148,7 @@ def test_the_answers_that_may_be_prefetched_are_bounded(monkeypatch: pytest.Monk
 
 
 def test_what_one_browser_asks_for_is_not_prefetched(hub: Hub, tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     prefetched(hub, "newest", newest_step)
     next_version(hub, run, 3)
     assert hub.cache.peek("job", "newest") is None
@@ -167,8 +156,7 @@ def test_what_one_browser_asks_for_is_not_prefetched(hub: Hub, tmp_path: Path) -
 
 
 def test_a_request_that_was_stopped_stops_no_prefetching(hub: Hub, tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job", num_steps=3)
-    settled(hub)
+    run = settled_run(hub, tmp_path)
     stop = Stop()
 
     def stoppable(opened: Run, stop: Stop | None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,15 +20,16 @@ from tests.waiting import wait_until
 WAIT_S = 60.0
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    opened = Hub(tmp_path)
-    yield opened
-    opened.close()
-
-
 def revalidated(hub: Hub, key: str, compute: Compute[int]) -> int:
     return hub.cache.get("job", key, compute, STALE_WHILE_REVALIDATE)
+
+
+def caught_up(hub: Hub, runs: Path) -> RunBuilder:
+    """A new run that the hub follows, and knows all of."""
+    run = two_rank_run(runs / "job")
+    hub.run("job")
+    assert hub.catch_up("job", WAIT_S)
+    return run
 
 
 def more(run: RunBuilder, hub: Hub, step: int) -> None:
@@ -46,9 +46,7 @@ def test_an_old_answer_is_served_until_it_has_rested_then_there_is_news(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(revalidation, "LEAST_REST_S", 3.0)
-    run = two_rank_run(tmp_path / "job")
-    hub.run("job")
-    assert hub.catch_up("job", WAIT_S)
+    run = caught_up(hub, tmp_path)
     assert revalidated(hub, "newest", newest_step) == 2
     version = hub.version("job")
     more(run, hub, 3)
@@ -82,9 +80,7 @@ def test_no_more_than_two_are_computed_in_the_background(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(revalidation, "LEAST_REST_S", 0.0)
-    run = two_rank_run(tmp_path / "job")
-    hub.run("job")
-    assert hub.catch_up("job", WAIT_S)
+    run = caught_up(hub, tmp_path)
     under_way: list[str] = []
     most: list[int] = []
     is_slow, end = threading.Event(), threading.Event()

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
@@ -17,7 +16,6 @@ from tests.waiting import wait_until
 from trace_hooks.agent.connection import Agent
 from trace_hooks.job.identity import Identity, Shared
 from trace_hooks.job.process_info import Place
-from trace_hooks.protocol.frames import Frame, stored
 from trace_hooks.protocol.job_claims import DIGEST_FILE, digest_of
 from trace_hooks.protocol.server_address import Address
 from trace_hooks.protocol.watches import Watch, watches_of
@@ -28,25 +26,6 @@ JOB_TOKEN = "a-secret-of-jobs"
 RUN_SECRET = "the-secret-that-the-ranks-of-one-run-share"
 START = "start-of-these-tests"
 BEARER = {"Authorization": f"Bearer {JOB_TOKEN}"}
-
-
-def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: Any) -> Frame:
-    kept = stored(np.full(num_bytes // 2, step, dtype=np.float32))
-    values: dict[str, Any] = {
-        "step": step,
-        "ts_ns": 1,
-        "watch": "w1",
-        "what": "attention",
-        "layer": 1,
-        "name": "a",
-        "shape": (num_bytes // 2,),
-        "dtype": kept.dtype,
-        "data": kept.data,
-        "scale": kept.scale,
-        "head": head,
-        "sample": 0,
-    }
-    return Frame(**{**values, **more})
 
 
 class Rank:

@@ -17,6 +17,7 @@ from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
+from tests.diagnosis.answer_schema import answer_schema
 from tests.diagnosis.work_tables import tables as work_tables
 from trace_hooks.layout import ParallelLayout
 
@@ -66,20 +67,11 @@ def judged(
     )
 
 
-_ENDS = pa.schema(
-    [
-        ("block", pa.int64()),
-        ("first_step", pa.int64()),
-        ("last_step", pa.int64()),
-        ("group_id", pa.int64()),
-        ("host", pa.string()),
-        ("late_ms", pa.float64()),
-        ("num_ends", pa.int64()),
-        ("transfer_ms", pa.float64()),
-        ("is_aligned", pa.bool_()),
-    ]
+_ENDS = answer_schema(
+    "block BIGINT, first_step BIGINT, last_step BIGINT, group_id BIGINT, host VARCHAR, "
+    "late_ms DOUBLE, num_ends BIGINT, transfer_ms DOUBLE, is_aligned BOOLEAN"
 )
-_CLOCKS = pa.schema([("rank", pa.int32()), ("host", pa.string()), ("err_us", pa.float64())])
+_CLOCKS = answer_schema("rank INTEGER, host VARCHAR, err_us DOUBLE")
 
 
 @pytest.mark.parametrize(

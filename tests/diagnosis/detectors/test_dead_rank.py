@@ -15,19 +15,13 @@ from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
+from tests.diagnosis.answer_schema import answer_schema
 from tests.diagnosis.work_tables import tables
 from trace_hooks.layout import ParallelLayout
 
-_SCHEMA = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("host", pa.string()),
-        ("last_ns", pa.int64()),
-        ("status", pa.string()),
-        ("error", pa.string()),
-        ("last_step", pa.int64()),
-        ("is_lost", pa.bool_()),
-    ]
+_SCHEMA = answer_schema(
+    "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
+    "last_step BIGINT, is_lost BOOLEAN"
 )
 
 

@@ -13,31 +13,20 @@ from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.monitor_overhead import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
+from tests.diagnosis.answer_schema import answer_schema
 from tests.diagnosis.work_tables import phase_tables
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
-_COLUMNS = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("self_ms", pa.float64()),
-        ("elapsed_ms", pa.float64()),
-        ("cost_ratio", pa.float64()),
-        ("self_ms_per_step", pa.float64()),
-        ("dropped", pa.int64()),
-        ("hook_errors", pa.int64()),
-    ]
+_COLUMNS = answer_schema(
+    "rank INTEGER, self_ms DOUBLE, elapsed_ms DOUBLE, cost_ratio DOUBLE, "
+    "self_ms_per_step DOUBLE, dropped BIGINT, hook_errors BIGINT"
 )
 
 
-_NOT_COUNTED = pa.schema(
-    [
-        ("rank", pa.int32()),
-        ("thread", pa.string()),
-        ("source", pa.string()),
-        ("share", pa.float64()),
-    ]
+_NOT_COUNTED = answer_schema(
+    "rank INTEGER, thread VARCHAR, source VARCHAR, share DOUBLE"
 ).empty_table()
 
 

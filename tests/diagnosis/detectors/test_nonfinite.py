@@ -12,19 +12,13 @@ from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors.nonfinite import detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
+from tests.diagnosis.answer_schema import answer_schema
 from tests.runs_builder import T0, RunBuilder
 
 STEPS = 30
-TENSORS = pa.schema(
-    {
-        "step": pa.int64(),
-        "rank": pa.int32(),
-        "stage": pa.int32(),
-        "layer": pa.int32(),
-        "tensor": pa.string(),
-        "name": pa.string(),
-        "nonfinite": pa.int64(),
-    }
+TENSORS = answer_schema(
+    "step BIGINT, rank INTEGER, stage INTEGER, layer INTEGER, tensor VARCHAR, name VARCHAR, "
+    "nonfinite BIGINT"
 )
 
 

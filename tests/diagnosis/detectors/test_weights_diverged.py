@@ -9,20 +9,12 @@ import pytest
 
 from diagnosis.detectors.weights_diverged import detect
 from diagnosis.findings import Finding, Verdict
+from tests.diagnosis.answer_schema import answer_schema
 
 LOOKS = 12
-CHECKSUMS = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("stage", pa.int32()),
-        ("layer", pa.int32()),
-        ("name", pa.string()),
-        ("shard", pa.string()),
-        ("place", pa.int32()),
-        ("num_ranks", pa.int64()),
-        ("num_values", pa.int64()),
-        ("odd_ranks", pa.list_(pa.int32())),
-    ]
+CHECKSUMS = answer_schema(
+    "step BIGINT, stage INTEGER, layer INTEGER, name VARCHAR, shard VARCHAR, place INTEGER, "
+    "num_ranks BIGINT, num_values BIGINT, odd_ranks INTEGER[]"
 )
 PLACES = pa.table(
     {

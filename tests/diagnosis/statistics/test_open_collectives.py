@@ -7,20 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from diagnosis.statistics.open_collectives import describe_open_collectives
+from tests.diagnosis.answer_schema import answer_schema
 
-_SCHEMA = pa.schema(
-    [
-        ("group_id", pa.int64()),
-        ("name", pa.string()),
-        ("axis", pa.string()),
-        ("num_open", pa.int64()),
-        ("seq", pa.int64()),
-        ("op", pa.string()),
-        ("behind", pa.list_(pa.int32())),
-        ("ahead", pa.list_(pa.int32())),
-        ("ahead_seq", pa.int64()),
-        ("absent", pa.list_(pa.int32())),
-    ]
+_SCHEMA = answer_schema(
+    "group_id BIGINT, name VARCHAR, axis VARCHAR, num_open BIGINT, seq BIGINT, op VARCHAR, "
+    "behind INTEGER[], ahead INTEGER[], ahead_seq BIGINT, absent INTEGER[]"
 )
 
 

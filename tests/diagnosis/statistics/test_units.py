@@ -1,10 +1,16 @@
-"""How sentences write times and steps."""
+"""How sentences write times, steps and ranks."""
 
 from __future__ import annotations
 
 import pytest
 
-from diagnosis.statistics.units import in_ms, steps_text, waits_of_each, when_text
+from diagnosis.statistics.units import (
+    in_ms,
+    named_ranks,
+    steps_text,
+    waits_of_each,
+    when_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,3 +43,9 @@ def test_one_step_is_no_range() -> None:
 )
 def test_when_something_was_wrong(first: int, last: int, ongoing: bool, text: str) -> None:
     assert when_text(first, last, ongoing) == text
+
+
+def test_ranks_are_named_in_their_order() -> None:
+    assert named_ranks([5]) == "rank 5"
+    assert named_ranks([7, 5]) == "ranks 7, 5"
+    assert named_ranks([]) == ""

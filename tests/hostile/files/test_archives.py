@@ -38,11 +38,6 @@ def trace(rank: int) -> bytes:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
-@pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Limits:
     """Limits a small file meets."""
     small = Limits(max_files=3, max_inflation=10, inflated_free_mib=2)

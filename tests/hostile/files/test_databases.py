@@ -20,11 +20,6 @@ COLUMNS = '"start", "end", deviceId, streamId, globalPid, shortName, demangledNa
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def made(path: Path, *statements: str) -> Path:
     connection = sqlite3.connect(path)
     connection.create_function("canary", 1, lambda _: 1, deterministic=True)

@@ -20,8 +20,8 @@ from app.web.assets import assets_version
 from app.web.page_cache import MOST, PageCache
 from ingest.run import Run
 from ingest.stopping import Stop
+from tests.app.one_run import hub_of_one_run
 from tests.app.server.asgi import Client
-from tests.runs_builder import two_rank_run
 
 WARM, NUM = 600, 500
 """Requests that fill what is bounded, then those that must add nothing to it."""
@@ -31,12 +31,8 @@ MOST_BYTES_EACH = 80
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    runs = tmp_path_factory.mktemp("runs")
-    two_rank_run(runs / "job")
-    opened = Hub(runs)
-    opened.run("job")
-    yield opened
-    opened.close()
+    with hub_of_one_run(tmp_path_factory.mktemp("runs")) as hub:
+        yield hub
 
 
 @pytest.fixture(scope="module")

@@ -54,11 +54,6 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def good(kind: str) -> tuple[str, bytes]:
     files = [f for f in seeds()[kind] if f[1].lstrip()[:1] in (b"{", b"[")]
     if not files:

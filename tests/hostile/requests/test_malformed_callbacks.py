@@ -13,10 +13,9 @@ from dash import Dash
 
 from app import view_state
 from app.dash_shell import make_dash
-from app.runs.hub import Hub
 from app.web.dash_requests import PATH, VALUES
+from tests.app.one_run import hub_of_one_run
 from tests.hostile.requests.malformed import BAD_TEXTS, mutants
-from tests.runs_builder import two_rank_run
 
 ADDRESS, SEARCH = "/run/job/overview", "?attempt=0"
 HONEST: dict[str, Any] = {
@@ -37,14 +36,10 @@ HONEST: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def dash(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dash]:
-    runs = tmp_path_factory.mktemp("runs")
-    two_rank_run(runs / "job")
-    hub = Hub(runs)
-    hub.run("job")
-    made = make_dash(hub, "")
-    made.server.test_client().get("/_dash-dependencies")
-    yield made
-    hub.close()
+    with hub_of_one_run(tmp_path_factory.mktemp("runs")) as hub:
+        made = make_dash(hub, "")
+        made.server.test_client().get("/_dash-dependencies")
+        yield made
 
 
 def honest(dash: Dash, **values: Any) -> Iterator[dict[str, Any]]:

@@ -13,12 +13,11 @@ from starlette.datastructures import QueryParams
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Message
 
-from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import _FIELDS
+from tests.app.one_run import hub_of_one_run
 from tests.app.server.asgi import Client
 from tests.hostile.requests.malformed import BAD_TEXTS, DIGITS, mutants
-from tests.runs_builder import two_rank_run
 
 VALID = {
     "ticket": "x",
@@ -101,12 +100,8 @@ TUS = {"tus-resumable": "1.0.0"}
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starlette]:
-    runs = tmp_path_factory.mktemp("runs")
-    two_rank_run(runs / "job")
-    hub = Hub(runs)
-    hub.run("job")
-    yield make_app(hub)
-    hub.close()
+    with hub_of_one_run(tmp_path_factory.mktemp("runs")) as hub:
+        yield make_app(hub)
 
 
 @pytest.fixture(scope="module")

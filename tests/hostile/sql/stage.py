@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from ingest.index import compaction
 from ingest.index.indexer import Indexer
 from tests.folders import REPO
+from tests.frame_runs import frame_row
 from tests.runs_builder import T0, RunBuilder, table
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import SegmentName, publish_table
@@ -31,21 +32,7 @@ SECRETS = {
 """What must appear in no answer, by where it lies."""
 VARIABLE = "RANKSCOPE_CANARY"
 _FRAME = {
-    "ts_ns": T0,
-    "watch": "w1",
-    "what": "mlp",
-    "layer": 0,
-    "head": -1,
-    "shard": "",
-    "sample": 0,
-    "row_begin": 0,
-    "row_every": 1,
-    "shape": [2],
-    "dtype": "uint8",
-    "scale": 1.0,
-    "zero": 0.0,
-    "data": SECRETS["content"].encode(),
-    "cost_ns": 5,
+    **frame_row(SECRETS["content"].encode()),
     "labels": f'["{SECRETS["content"]}"]',
 }
 

@@ -31,11 +31,6 @@ TRACE = (
 )
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def _file(tmp_path: Path, content: str | bytes, name: str = "rank-0.json") -> Path:
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -193,8 +193,9 @@ def test_steps_with_clocks_of_their_own(tmp_path):
     assert us(by_cell[1, 2], "window", "compute", "comm", "covered") == [100, 50, 30, 80]
 
 
-def test_no_bubble_without_aligned_clocks(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
+def two_hosts_in_a_collective(folder):
+    """Half of a step; how the clocks of the hosts differ is not known."""
+    builder = RunBuilder(folder, 2, hosts=["a", "b"])
     builder.rank_files()
     builder.group(7, [0, 1], "dp")
     for rank in range(2):
@@ -202,19 +203,17 @@ def test_no_bubble_without_aligned_clocks(tmp_path):
         builder.span(rank, 0, "dp_comm", 0, 50)
         builder.collective(rank, 0, 7, 0, 0, 50)
     builder.publish()
+    return builder
+
+
+def test_no_bubble_without_aligned_clocks(tmp_path):
+    builder = two_hosts_in_a_collective(tmp_path / "run")
     row = cells(builder.folder)[0, 0]
     assert us(row, "comm", "bubble") == [50, None]
 
 
 def test_clocks_that_become_known_later_count_for_earlier_steps(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
-    builder.rank_files()
-    builder.group(7, [0, 1], "dp")
-    for rank in range(2):
-        builder.step(rank, 0, 0, 100)
-        builder.span(rank, 0, "dp_comm", 0, 50)
-        builder.collective(rank, 0, 7, 0, 0, 50)
-    builder.publish()
+    builder = two_hosts_in_a_collective(tmp_path / "run")
     assert cells(builder.folder)[0, 0]["bubble_ns"] is None
     # rank 1's clock is 10 us behind: it was ready 10 us later than its own times say
     builder.add("clocks", 1, 0, ts_ns=0, offset_ns=10_000, err_ns=100)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.run import open_run
+from tests.ingest.query.built_run import answer, pipeline_layers
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
@@ -28,10 +28,7 @@ def add(run: RunBuilder, rank: int, **values: Any) -> None:
 
 
 def attention_health(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask("attention_health", **params).to_pylist()
+    return answer(run, "attention_health", **params).to_pylist()
 
 
 def test_replicas_give_the_greatest_logit_and_the_mean_entropy(tmp_path: Path) -> None:
@@ -60,10 +57,8 @@ def test_heads_of_tensor_parallel_ranks_stand_side_by_side(tmp_path: Path) -> No
 @pytest.mark.parametrize("local", [False, True])
 def test_layers_are_numbered_over_all_stages(tmp_path: Path, local: bool) -> None:
     run = RunBuilder(tmp_path / "run", 3, ParallelLayout.from_sizes(pp=3))
-    for stage in range(3):
-        for layer in range(2):
-            number = layer if local else 2 * stage + layer
-            add(run, stage, layer=number, chunk=stage, entropy=float(2 * stage + layer))
+    for stage, layer, number in pipeline_layers(local):
+        add(run, stage, layer=number, chunk=stage, entropy=float(layer))
     assert {row["layer"]: row["entropy"] for row in attention_health(run)} == {
         n: float(n) for n in range(6)
     }

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.run import open_run
+from tests.ingest.query.built_run import answer, pipeline_layers
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.sources.tensors.histograms import statistics
@@ -37,10 +38,7 @@ def add(run: RunBuilder, rank: int, values: Any, **where: Any) -> None:
 
 
 def tensor_health(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask("tensor_health", **params).to_pylist()
+    return answer(run, "tensor_health", **params).to_pylist()
 
 
 def expect_whole(row: dict[str, Any], values: Any) -> None:
@@ -86,10 +84,9 @@ def test_replicas_with_batches_of_their_own_are_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("local", [False, True])
 def test_layers_are_numbered_over_all_stages(tmp_path: Path, local: bool) -> None:
     run = RunBuilder(tmp_path / "run", 3, ParallelLayout.from_sizes(pp=3))
+    for stage, layer, number in pipeline_layers(local):
+        add(run, stage, [float(layer)] * 3, layer=number, chunk=stage)
     for stage in range(3):
-        for layer in range(2):
-            number = layer if local else 2 * stage + layer
-            add(run, stage, [float(2 * stage + layer)] * 3, layer=number, chunk=stage)
         add(run, stage, [9.0], layer=-1, name="norm", chunk=stage, tensor="output")
     rows = tensor_health(run)
     layers = {row["layer"]: row["mean"] for row in rows if row["layer"] >= 0}

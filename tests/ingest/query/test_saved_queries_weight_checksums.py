@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ingest.run import open_run
+from tests.ingest.query.built_run import answer
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
@@ -31,10 +32,7 @@ def add(run: RunBuilder, rank: int, checksum: int | None, **where: Any) -> None:
 
 
 def weight_checksums(run: RunBuilder, **params: Any) -> list[dict[str, Any]]:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask("weight_checksums", **params).to_pylist()
+    return answer(run, "weight_checksums", **params).to_pylist()
 
 
 def test_replicas_of_plain_weights_are_compared_within_their_tensor_index(tmp_path: Path) -> None:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from ingest.run import open_run
+from tests.ingest.query.built_run import answer
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
-
-
-def rows_of(run: RunBuilder, name: str, **params: Any) -> pa.Table:
-    run.rank_files()
-    run.publish()
-    with open_run(run.folder) as opened:
-        return opened.ask(name, **params)
 
 
 def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> None:
@@ -36,7 +29,7 @@ def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> No
                 "spans", 1, step, name=name, ts_ns=start_ns * 10**9, dur_ns=5 * 10**8, chunk=chunk
             )
     run.add("spans", 2, 3, name="something else", ts_ns=10**9, dur_ns=1)
-    rows = rows_of(run, "whatif_ops").to_pylist()
+    rows = answer(run, "whatif_ops").to_pylist()
     found = {
         (r["optype"], r["seq"]): (r["dp"], r["stage"], r["chunk"], r["start_s"], r["duration_s"])
         for r in rows
@@ -56,7 +49,7 @@ def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> No
 def test_times_are_float32_as_in_the_file(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(dp=1))
     run.add("spans", 0, 0, name="optimizer", ts_ns=46_649_176_025, dur_ns=42_361_999)
-    table = rows_of(run, "whatif_ops")
+    table = answer(run, "whatif_ops")
     assert table["start_s"].type == table["duration_s"].type == pa.float32()
     assert table["start_s"].to_pylist() == pytest.approx([46.649176025], rel=1e-7)
 
@@ -72,7 +65,7 @@ def test_ranks_of_a_cell_are_numbered_on_the_aligned_clock(tmp_path: Path) -> No
     run.collective(1, 1, 8, 0, 20, 22, op="send", peer=3, tag=0)
     run.collective(2, 1, 7, 5, 1, 22, op="recv", peer=0, tag=4)
     run.collective(2, 1, 7, 6, 30, -1, op="recv", peer=0, tag=4)
-    rows = rows_of(run, "whatif_spans").to_pylist()
+    rows = answer(run, "whatif_spans").to_pylist()
     places = {(row["rank"], row["stage"], row["dp"], row["member"]) for row in rows}
     assert places == {(0, 0, 0, 0), (1, 0, 0, 1), (2, 1, 0, 0), (3, 1, 0, 1)}
     second = {row["kind"]: row for row in rows if row["rank"] == 2}
@@ -97,7 +90,7 @@ def test_how_long_a_receiver_stood_still(tmp_path: Path) -> None:
         if waited_us is not None:
             span = {"group_id": 7, "coll_seq": seq, "peer": 0, "name": "recv"}
             run.span(1, 1, "pp_comm", 40 - waited_us, 40, **span)
-    rows = rows_of(run, "whatif_spans").to_pylist()
+    rows = answer(run, "whatif_spans").to_pylist()
     assert {row["seq"]: row["waited_ns"] for row in rows} == {0: 15 * US, 1: 30 * US, 2: -1}
 
 
@@ -105,7 +98,7 @@ def test_unknown_clocks_and_coordinates_are_marked(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
     for rank in range(2):
         run.span(rank, 0, "backward", 0, 10)
-    rows = rows_of(run, "whatif_spans").to_pylist()
+    rows = answer(run, "whatif_spans").to_pylist()
     assert len(rows) == 1  # nothing distinguishes the ranks: the first one stands for all
     assert (rows[0]["stage"], rows[0]["dp"], rows[0]["is_aligned"]) == (None, None, False)
 

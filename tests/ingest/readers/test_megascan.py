@@ -40,11 +40,6 @@ def write(folder: Path, dp: int, pp: int, tp: int, rows: list[Json]) -> Path:
     return path
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_iterations_are_steps_and_pairs_are_spans(tmp_path: Path, runs: Path) -> None:
     labels = {"microbatch": 3, "model_chunk": 1}
     rows = [

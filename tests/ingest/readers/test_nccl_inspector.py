@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ingest.readers.line_files import write_lines
 from tests.reader_results import Imported
 
 T0_US = 1752867229235059
@@ -60,19 +60,6 @@ def line(
     }
 
 
-def write(folder: Path, name: str, *lines: object) -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return path
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
@@ -83,7 +70,7 @@ def test_communicators_of_a_job(folder: Path, runs: Path) -> None:
         pair = f"{PAIR}{rank // 2}"
         calls = [line(7, rank, at=100 + rank), line(9, rank, at=300)]
         calls.append(line(3, rank % 2, pair, 2, at=200, coll="ReduceScatter"))
-        write(folder, f"node1-pid{100 + rank}.log", *calls)
+        write_lines(folder, f"node1-pid{100 + rank}.log", *calls)
     run = Imported(folder, into=runs)
     assert run.info["source"] == "nccl_inspector"
     assert run.problems == []
@@ -113,7 +100,7 @@ def test_communicators_of_a_job(folder: Path, runs: Path) -> None:
 
 
 def test_logs_without_event_traces(folder: Path, runs: Path) -> None:
-    run = Imported(write(folder, "a.log", line(1, 0, n_ranks=1, at=None)), into=runs)
+    run = Imported(write_lines(folder, "a.log", line(1, 0, n_ranks=1, at=None)), into=runs)
     end_ns = (T0_US + 9000) * 1000
     assert run.rows("collectives", "start_ns", "end_ns") == [(end_ns - 40_000, end_ns)]
     assert any("1 collectives give how long they took, not when" in guess for guess in run.guesses)
@@ -132,7 +119,7 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
     huge["coll_perf"]["event_trace_ts"] = {"coll_start_ts": 2**60, "kernel_events": 5}
     nothing = line(7, 2, at=None)
     del nothing["metadata"]
-    path = write(folder, "a.log", good, *bad, huge, nothing, no_kernel)
+    path = write_lines(folder, "a.log", good, *bad, huge, nothing, no_kernel)
     path.write_bytes(path.read_bytes() + b'{"header": {"id": "0x')
     run = Imported(path, into=runs)
     assert set(run.ranks) == {2}
@@ -149,10 +136,10 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
 
 
 def test_ranks_that_no_file_names(folder: Path, runs: Path) -> None:
-    write(folder, "a.log", line(1, 3))
-    write(folder, "b.log", line(1, 3))
-    write(folder, "c.log", line(1, 0, PAIR, 2))
-    write(folder, "d.log", line(1, 1), line(1, 2), line(5, 0, PAIR, 2))
+    write_lines(folder, "a.log", line(1, 3))
+    write_lines(folder, "b.log", line(1, 3))
+    write_lines(folder, "c.log", line(1, 0, PAIR, 2))
+    write_lines(folder, "d.log", line(1, 1), line(1, 2), line(5, 0, PAIR, 2))
     run = Imported(folder, into=runs)
     assert set(run.ranks) == {0, 1, 2, 3}
     problems = "\n".join(run.problems)

@@ -73,11 +73,6 @@ def nsys_tables() -> dict[str, tuple[str, list[tuple[Any, ...]]]]:
     }
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_a_report_without_a_column_and_without_names(tmp_path: Path, runs: Path) -> None:
     tables = nsys_tables()
     del tables["StringIds"]

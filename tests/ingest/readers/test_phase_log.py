@@ -10,6 +10,7 @@ import pytest
 
 from ingest.run import open_run
 from tests.folders import TRACES
+from tests.ingest.readers.line_files import write_lines
 from tests.reader_results import NO_TRACES, Imported
 
 T0_S = 1784913417
@@ -34,21 +35,8 @@ def line(step: int, rank: int | None = 0, **more: Any) -> Json:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def write(folder: Path, name: str, *lines: object) -> Path:
-    folder.mkdir(exist_ok=True)
-    path = folder / name
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in lines]
-    path.write_text("".join(f"{text}\n" for text in texts))
-    return path
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_phases_are_laid_end_to_end_inside_their_step(tmp_path: Path, runs: Path) -> None:
-    run = Imported(write(tmp_path / "in", "x.jsonl", line(0), line(1)), into=runs)
+    run = Imported(write_lines(tmp_path / "in", "x.jsonl", line(0), line(1)), into=runs)
     start = T0_S * 10**9 - 60_000_000
     assert run.rows("steps", "step", "start_ns", "dur_ns", "loss") == [
         (0, start, 60_000_000, 2.5),
@@ -79,7 +67,7 @@ def test_bad_lines_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
     ]
     good = '{"step": 2, "rank": 0, "ts": 1784913418.5, "data_ms": NaN, "compute_ms": "7", '
     good += '"step_ms": 8, "loss": Infinity, "lr": 1e-4}'
-    path = write(tmp_path / "in", "x.jsonl", line(0), *bad, good, line(0), "")
+    path = write_lines(tmp_path / "in", "x.jsonl", line(0), *bad, good, line(0), "")
     path.write_bytes(path.read_bytes() + b'{"step": 7, "data_ms": 1, "st')
     run = Imported(path, into=runs)
     assert run.rows("steps", "step", "dur_ns", "loss", "lr") == [
@@ -93,17 +81,17 @@ def test_bad_lines_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
 
 
 def test_a_log_without_times_is_relative_to_each_step(tmp_path: Path, runs: Path) -> None:
-    run = Imported(write(tmp_path / "in", "x.jsonl", line(0, ts=None), line(1)), into=runs)
+    run = Imported(write_lines(tmp_path / "in", "x.jsonl", line(0, ts=None), line(1)), into=runs)
     assert run.info["clock"] == "per_step_relative"
     assert run.rows("steps", "step", "start_ns") == [(0, 0), (1, 0)]
 
 
 def test_ranks(tmp_path: Path, runs: Path) -> None:
-    write(tmp_path / "in", "a.jsonl", line(0, rank=3))
-    write(tmp_path / "in", "rank_0002.jsonl", line(0, rank=None))
-    write(tmp_path / "in", "nobody.jsonl", line(0, rank=None))
-    write(tmp_path / "in", "again.jsonl", line(0, rank=3))
-    write(tmp_path / "in", "two.jsonl", line(0, rank=7), line(1, rank=8))
+    write_lines(tmp_path / "in", "a.jsonl", line(0, rank=3))
+    write_lines(tmp_path / "in", "rank_0002.jsonl", line(0, rank=None))
+    write_lines(tmp_path / "in", "nobody.jsonl", line(0, rank=None))
+    write_lines(tmp_path / "in", "again.jsonl", line(0, rank=3))
+    write_lines(tmp_path / "in", "two.jsonl", line(0, rank=7), line(1, rank=8))
     run = Imported(tmp_path / "in", into=runs)
     assert set(run.ranks) == {0, 2, 3}
     problems = "\n".join(run.problems)
@@ -119,7 +107,7 @@ def test_a_line_longer_than_allowed_ends_the_file(
     from ingest.readers.parsing import json_lines
 
     monkeypatch.setattr(json_lines, "limits", lambda: Limits(max_value_mib=1))
-    path = write(tmp_path / "in", "x.jsonl", line(0), "x" * (3 << 20), line(1))
+    path = write_lines(tmp_path / "in", "x.jsonl", line(0), "x" * (3 << 20), line(1))
     run = Imported(path, into=runs)
     assert run.rows("steps", "step") == [(0,)]
     assert "line 2 is longer than RANKSCOPE_MAX_VALUE_MIB=1; nothing behind it" in run.problems[0]

@@ -10,12 +10,6 @@ from tests.folders import TRACES
 from tests.ingest.readers.test_nsys import database
 from tests.reader_results import NO_TRACES, Imported
 
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 ROCPD = {
     "rocpd_string": (
         "id, string",

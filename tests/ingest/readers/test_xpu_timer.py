@@ -60,11 +60,6 @@ META = """7,xpu_timer_Gemm,weird
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()

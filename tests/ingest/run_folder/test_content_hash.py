@@ -12,27 +12,11 @@ from app.cli import main
 from ingest.errors import UserError
 from ingest.query.saved_queries import saved_queries
 from ingest.run import Run, open_run
-from tests.runs_builder import T0, RunBuilder, two_rank_run
+from tests.frame_runs import frame_row
+from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.schema import CONTENT_TABLES
 
-FRAME = {
-    "ts_ns": T0,
-    "watch": "w1",
-    "what": "mlp",
-    "layer": 0,
-    "head": -1,
-    "shard": "",
-    "sample": 0,
-    "row_begin": 0,
-    "row_every": 1,
-    "shape": [2],
-    "dtype": "uint8",
-    "scale": 1.0,
-    "zero": 0.0,
-    "data": b"\x01\x02",
-    "cost_ns": 5,
-    "labels": '["a secret", "of somebody"]',
-}
+FRAME = {**frame_row(b"\x01\x02"), "labels": '["a secret", "of somebody"]'}
 
 
 @pytest.fixture(scope="module")

@@ -51,3 +51,19 @@ test('news are asked for at most so often', async () => {
   fetcher.stop();
   assert.ok(counts.asked >= 2 && counts.asked <= 5, `${counts.asked}`);
 });
+
+test('what changes many times in a row is asked for once, after the last change', async () => {
+  const { counts, fetch } = slowServer(0);
+  const fetcher = makeFetcher(fetch, 5);
+  for (let i = 0; i < 5; i++) {
+    fetcher.soon();
+    await wait(10);
+  }
+  assert.equal(counts.asked, 0);
+  await wait(120);
+  assert.equal(counts.asked, 1);
+  fetcher.soon();
+  fetcher.stop();
+  await wait(120);
+  assert.equal(counts.asked, 1);
+});

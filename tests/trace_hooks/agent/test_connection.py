@@ -18,7 +18,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.trace_hooks.agent.test_frame_buffer import frame
+from tests.frame_runs import small_frame
 from tests.waiting import wait_until
 from trace_hooks.agent import connection as agent_module
 from trace_hooks.agent.connection import Agent
@@ -126,7 +126,7 @@ def test_what_changes_is_sent_again() -> None:
 
 def test_frames_arrive_as_they_were_offered() -> None:
     with listening() as server, running(server.port) as agent:
-        sent = [frame(step, head=step, num_bytes=64) for step in range(20)]
+        sent = [small_frame(step, head=step, num_bytes=64) for step in range(20)]
         for one in sent:
             agent.offer(one)
         arrived = [decode(server.next_frame()) for _ in sent]
@@ -148,10 +148,10 @@ def test_commands_are_answered() -> None:
 def test_it_keeps_to_the_rate_of_the_server_and_counts_what_it_leaves_out() -> None:
     welcome = WELCOME | {"messages_per_s": 5, "message_bytes": 2_000}
     with listening(welcome=welcome) as server, running(server.port) as agent:
-        agent.offer(frame(num_bytes=4_000))
+        agent.offer(small_frame(num_bytes=4_000))
         wait_until(lambda: agent.thinned == 1)
         for step in range(400):
-            agent.offer(frame(step))
+            agent.offer(small_frame(step))
             time.sleep(0.001)
         wait_until(lambda: agent.thinned + agent.sent == 401)
         assert agent.thinned > 200
@@ -173,7 +173,7 @@ def test_it_comes_back_when_the_server_does() -> None:
         server.close()
         wait_until(lambda: agent._connection is None)
         for step in range(3):
-            agent.offer(frame(step))
+            agent.offer(small_frame(step))
         with listening(port=server.port) as again:
             assert again.next("hello")["rank"] == 3
             assert decode(again.next_frame()).step == 2
@@ -222,7 +222,7 @@ def test_it_says_goodbye_and_sends_what_waits() -> None:
     with listening() as server:
         with running(server.port) as agent:
             wait_until(lambda: agent._rates is not None)  # it was welcomed
-            agent.offer(frame(5))
+            agent.offer(small_frame(5))
             agent.stop("failed")
         assert decode(server.next_frame()).step == 5
         assert server.next("bye")["status"] == "failed"
@@ -282,5 +282,5 @@ def test_a_forked_child_does_not_hold_the_connection() -> None:
             agent.abandon()
             os._exit(0 if connection.socket.fileno() == -1 else 1)
         assert os.waitpid(child, 0)[1] == 0
-        agent.offer(frame(1))
+        agent.offer(small_frame(1))
         assert decode(server.next_frame()).step == 1  # the parent's goes on

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
-
+from tests.frame_runs import small_frame
 from trace_hooks.agent.frame_buffer import Outbox
-from trace_hooks.protocol.frames import Frame, stored
-
-
-def frame(step: int = 0, head: int = 0, num_bytes: int = 8, **more: object) -> Frame:
-    kept = stored(np.full(num_bytes // 2, step, dtype=np.float32))
-    values = {
-        "step": step,
-        "ts_ns": 1,
-        "watch": "w1",
-        "what": "attention",
-        "layer": 1,
-        "name": "a",
-        "shape": (num_bytes // 2,),
-        "dtype": kept.dtype,
-        "data": kept.data,
-        "scale": kept.scale,
-        "head": head,
-        "sample": 0,
-    }
-    return Frame(**{**values, **more})  # type: ignore[arg-type]
+from trace_hooks.protocol.frames import Frame
 
 
 def test_newer_frames_take_the_place_of_older_ones_with_the_same_key() -> None:
     box = Outbox()
     for step in range(3):
         for head in (0, 1):
-            box.put(frame(step, head))
-    box.put(frame(0, 0, shard="tp=1"))
+            box.put(small_frame(step, head))
+    box.put(small_frame(0, 0, shard="tp=1"))
     taken = [box.take(0.0) for _ in range(4)]
     assert [(one.step, one.head, one.shard) if one else None for one in taken] == [
         (2, 0, ""),
@@ -49,9 +29,9 @@ def test_newer_frames_take_the_place_of_older_ones_with_the_same_key() -> None:
 def test_the_box_is_bounded_and_keeps_what_is_newest() -> None:
     box = Outbox(most_bytes=100)
     for head in range(50):
-        box.put(frame(0, head, num_bytes=40))
+        box.put(small_frame(0, head, num_bytes=40))
         assert box.num_bytes <= 100
-    box.put(frame(0, 99, num_bytes=102))
+    box.put(small_frame(0, 99, num_bytes=102))
     assert [one.head for one in iter(lambda: box.take(0.0), None)] == [48, 49]
     assert box.thinned == 49
 

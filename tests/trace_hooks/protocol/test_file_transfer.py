@@ -38,6 +38,14 @@ def test_a_file_and_back(
         "segments/secrets-0000-00000-00000000.parquet",
         "ranks/0-0.json",
         "job-secret",
+        "/etc/passwd",
+        "segments/../x",
+        "segments/x.parquet",
+        "segments/",
+        "ranks/a.json",
+        "ranks/0000-00000.json/..",
+        "index/manifest",
+        "segments/eval-0000-00003-1",
     ],
 )
 def test_no_other_file_has_a_name(name: str) -> None:

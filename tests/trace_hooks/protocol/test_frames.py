@@ -17,7 +17,6 @@ from trace_hooks.schema import TABLES
 
 def frame(values: Any = None, dtype: str = "float16", **more: Any) -> Frame:
     values = np.arange(6, dtype=np.float32).reshape(2, 3) if values is None else values
-    numbers = stored(values, dtype)
     known = {
         "step": 3,
         "ts_ns": 1_700_000_000_000_000_000,
@@ -29,14 +28,7 @@ def frame(values: Any = None, dtype: str = "float16", **more: Any) -> Frame:
         "shard": "tp=1",
         "sample": 0,
     }
-    return Frame(
-        **(known | more),
-        shape=values.shape,
-        dtype=numbers.dtype,
-        scale=numbers.scale,
-        zero=numbers.zero,
-        data=numbers.data,
-    )
+    return Frame(**(known | more), shape=values.shape, **stored(values, dtype).columns())
 
 
 def test_a_frame_has_the_columns_of_its_table():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.trace_hooks.processes import begin
+from tests.trace_hooks.watchdog.on_host import watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.watchdog.rank_side import meeting_folder
 
@@ -32,19 +33,7 @@ def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
         LOCAL_RANK="3",
         WORLD_SIZE="8",
     )
-    wait_until(lambda: _watchdogs_of(tmp_path))
+    wait_until(lambda: watchdogs_of(tmp_path))
     process.kill()
     process.communicate(timeout=90)
-    wait_until(lambda: not _watchdogs_of(tmp_path))
-
-
-def _watchdogs_of(folder: Path) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if "trace_hooks.watchdog" in line and str(folder) in line and str(os.getpid()) not in line:
-            found.append(line)
-    return found
+    wait_until(lambda: not watchdogs_of(tmp_path))

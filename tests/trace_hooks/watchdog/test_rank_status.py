@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.trace_hooks.watchdog.on_host import ring_in
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
-from trace_hooks.recording.flight_ring import Ring
 from trace_hooks.watchdog.rank_status import Member, Progress
-
-
-def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:
-    folder.mkdir(parents=True, exist_ok=True)
-    ring = Ring(folder / f"{pid_ticks}.ring", pid_ticks, 0)
-    ring.beat(now() - round(hours_old * 3600e9), 0, "step", "")
-    old_s = time.time() - hours_old * 3600
-    os.utime(folder, (old_s, old_s))
-    return ring
 
 
 def test_first_steps_and_pauses_made_before_are_no_stall() -> None:

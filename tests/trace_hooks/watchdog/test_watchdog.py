@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.trace_hooks.processes import begin, rank_files, rows, run
+from tests.trace_hooks.watchdog.on_host import ring_in, watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.job.process_info import start_ticks
-from trace_hooks.recording.clock import now
-from trace_hooks.recording.flight_ring import Ring
 from trace_hooks.watchdog.watchdog import Watchdog, claimed, remove_leftovers
 
 HOLD_GIL = """
@@ -99,16 +97,7 @@ def test_it_ends_with_its_ranks_and_leaves_nothing(tmp_path: Path) -> None:
     code, _, _ = run(tmp_path, "import os\nimport trace_hooks as th\nth.start()\nos._exit(9)\n")
     assert code == 9
     wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
-    wait_until(lambda: not _watchdogs_of(tmp_path))
-
-
-def ring_in(folder: Path, pid_ticks: int, hours_old: float) -> Ring:
-    folder.mkdir(parents=True, exist_ok=True)
-    ring = Ring(folder / f"{pid_ticks}.ring", pid_ticks, 0)
-    ring.beat(now() - round(hours_old * 3600e9), 0, "step", "")
-    old_s = time.time() - hours_old * 3600
-    os.utime(folder, (old_s, old_s))
-    return ring
+    wait_until(lambda: not watchdogs_of(tmp_path))
 
 
 def test_what_killed_jobs_left_on_node_local_memory_is_removed(tmp_path: Path) -> None:
@@ -141,15 +130,3 @@ def test_it_leaves_the_folder_to_later_ranks(tmp_path: Path) -> None:
     assert not watchdog._others_began()
     assert claimed(folder)  # by a rank that starts a watchdog of its own
     assert watchdog._others_began()
-
-
-def _watchdogs_of(folder: Path) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if "trace_hooks.watchdog" in line and str(folder) in line and str(os.getpid()) not in line:
-            found.append(line)
-    return found

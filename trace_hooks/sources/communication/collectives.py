@@ -17,18 +17,14 @@ from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source
+from trace_hooks.sources.communication.c10d_source import C10dSource
 from trace_hooks.sources.communication.collective_log import (
     NOTHING,
     P2P,
-    CollectiveLog,
     Instance,
-    Outstanding,
     Payload,
-    log_of,
     payload_of,
 )
-from trace_hooks.sources.patching import Patches
 
 
 class Method(NamedTuple):
@@ -68,21 +64,12 @@ METHODS = {
 """ProcessGroup methods by name; no torch version has all of them."""
 
 
-class Collectives(Source):
+class Collectives(C10dSource):
     """Wraps ProcessGroup and Work while installed."""
 
     name = "collectives"
 
-    def install(self) -> None:
-        """Wrap the methods this torch has; nothing where torch is built without distributed."""
-        from torch import distributed
-
-        self.active = False
-        self._patches = Patches()
-        if not distributed.is_available():
-            return
-        self.log: CollectiveLog = log_of(self.recorder)
-        self.works = Outstanding(self.log)
+    def _replace(self, distributed: Any) -> None:
         self.coalescing: dict[int, list[Instance]] = {}  # by group_id, between start and end
         group_type = distributed.ProcessGroup
         for name, method in METHODS.items():
@@ -90,14 +77,11 @@ class Collectives(Source):
         self._patches.replace(group_type, "_start_coalescing", partial(_start_coalescing, self))
         self._patches.replace(group_type, "_end_coalescing", partial(_end_coalescing, self))
         self._patches.replace(distributed.Work, "wait", partial(_wait, self))
-        self.active = True
 
     def uninstall(self) -> None:
         """Restore the methods; instances still in progress become rows without an end."""
-        self.active = False
-        self._patches.restore()
-        if hasattr(self, "works"):
-            self.works.end_all()
+        super().uninstall()
+        if hasattr(self, "log"):
             self.log.give_up_device_times()
 
     def step_begin(self) -> None:
@@ -162,7 +146,7 @@ def _issued(source: Collectives, instance: Instance, work: Any) -> None:
             log.span(instance, instance.mark)
         log.finish(instance, "completed", now())
     else:
-        source.works.add(id(work), work, [instance])
+        source.outstanding.add(id(work), work, [instance])
 
 
 @guarded("collectives.refused")
@@ -173,7 +157,7 @@ def _refused(source: Collectives, instance: Instance) -> None:
 @guarded("collectives.wait_begins")
 def _wait_begins(source: Collectives, work: Any) -> tuple[list[Instance], Mark] | None:
     """Begin the blocking span, unless the call that blocks has begun it already."""
-    instances = source.works.get(id(work))
+    instances = source.outstanding.get(id(work))
     if not instances or "collectives.wait_ends" in disabled:
         return None
     first = instances[0]
@@ -190,7 +174,7 @@ def _wait_ends(
             sender = instance.group.ranks[work._source_rank()]
             source.log.found_peer(instance, sender)
     source.log.span(instances[0], mark)
-    source.works.end(id(work), state)
+    source.outstanding.end(id(work), state)
 
 
 @guarded("collectives.coalesce")
@@ -203,7 +187,7 @@ def _coalesced(source: Collectives, pg: Any, work: Any) -> None:
     """A batch has been issued as one: its one Work ends all of it."""
     batch = source.coalescing.pop(source.log.groups.of(pg).group_id, [])
     if work is not None and batch:
-        source.works.add(id(work), work, batch)
+        source.outstanding.add(id(work), work, batch)
     else:
         for instance in batch:
             source.log.finish(instance, "completed", now())

@@ -15,17 +15,13 @@ from typing import Any, NamedTuple
 from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source
+from trace_hooks.sources.communication.c10d_source import C10dSource
 from trace_hooks.sources.communication.collective_log import (
     P2P,
     SEQUENCES,
-    CollectiveLog,
     Instance,
-    Outstanding,
-    log_of,
     payload_of,
 )
-from trace_hooks.sources.patching import Patches
 
 OPERATORS = {
     "all_reduce": "all_reduce",
@@ -49,24 +45,15 @@ OPERATORS = {
 NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd")
 
 
-class FunctionalCollectives(Source):
+class FunctionalCollectives(C10dSource):
     """Replaces what the packets of functional collectives call while installed."""
 
     name = "functional"
 
-    def install(self) -> None:
-        """Hook the operators this torch has; nothing where torch is built without distributed."""
+    def _replace(self, distributed: Any) -> None:
         import torch
-        from torch import distributed
-
-        self.active = False
-        self._patches = Patches()
-        if not distributed.is_available():
-            return
         from torch._C import _distributed_c10d as distributed_c10d
 
-        self.log: CollectiveLog = log_of(self.recorder)
-        self.results = Outstanding(self.log)
         self.plain, self.awaited = _eager_types()
         self.is_compiling = torch.compiler.is_compiling
         self.group_named = distributed_c10d._resolve_process_group
@@ -79,14 +66,6 @@ class FunctionalCollectives(Source):
                     )
         waiting = partial(Waiting, self, "wait_tensor")
         self._patches.replace(torch.ops._c10d_functional.wait_tensor, "_op", waiting)
-        self.active = True
-
-    def uninstall(self) -> None:
-        """Restore the packets; results that were never waited for become rows without an end."""
-        self.active = False
-        self._patches.restore()
-        if hasattr(self, "results"):
-            self.results.end_all()
 
 
 class _Operator:
@@ -186,7 +165,7 @@ def _issued(source: FunctionalCollectives, instance: Instance, result: Any) -> N
     """The last of a coalesced operator's results stands for all: one Work completes them."""
     source.log.issued(instance)
     awaited = result[-1] if isinstance(result, SEQUENCES) else result
-    source.results.add(_storage(awaited), awaited, [instance])
+    source.outstanding.add(_storage(awaited), awaited, [instance])
 
 
 @guarded("functional.refused")
@@ -199,11 +178,11 @@ def _wait_begins(source: FunctionalCollectives, args: Any) -> Waited | None:
     if not args or type(args[0]) not in source.awaited or "functional.wait_ends" in disabled:
         return None
     key = _storage(args[0])
-    instances = source.results.get(key)
+    instances = source.outstanding.get(key)
     return None if not instances else Waited(key, instances[0], source.recorder.open())
 
 
 @guarded("functional.wait_ends")
 def _wait_ends(source: FunctionalCollectives, waited: Waited, state: str) -> None:
     source.log.span(waited.instance, waited.mark)
-    source.results.end(waited.key, state)
+    source.outstanding.end(waited.key, state)

@@ -126,16 +126,12 @@ class Capture:
         if self.names and (texts.has_texts or self.names != "values"):
             labels = [texts.labels(ids.astype(int).ravel().tolist()) for ids in ids_NRC]
         for index, (differing, values) in enumerate(zip(self.each, values_NRC, strict=True)):
-            numbers = stored(values, self.dtype, _halved)
             yield Frame(
                 **self.common,
                 **differing,
                 ts_ns=unix_ns,
                 shape=values.shape,
-                dtype=numbers.dtype,
-                scale=numbers.scale,
-                zero=numbers.zero,
-                data=numbers.data,
+                **stored(values, self.dtype, _halved).columns(),
                 labels=None if labels is None else labels[index],
             )
 

@@ -88,7 +88,6 @@ class PromptFrames:
         give = self._context.live.on_frame
         if give is None:
             return
-        numbers = stored(np.ascontiguousarray(values))
         give(
             Frame(
                 step=self._context.rank_state.step,
@@ -98,10 +97,7 @@ class PromptFrames:
                 layer=layer,
                 name=name,
                 shape=values.shape,
-                dtype=numbers.dtype,
-                data=numbers.data,
-                scale=numbers.scale,
-                zero=numbers.zero,
+                **stored(np.ascontiguousarray(values)).columns(),
                 shard=shard,
                 sample=number,
                 row_begin=row_begin,

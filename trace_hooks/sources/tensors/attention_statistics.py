@@ -19,12 +19,12 @@ import numpy as np
 import torch
 
 from trace_hooks.recording.guard import guarded
-from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.attention import CALLS, AttentionCall, summary, summary_rows
 from trace_hooks.sources.tensors.global_indices import AttentionPlace, GlobalPlaces
+from trace_hooks.sources.tensors.sampled_source import SampledSource
 from trace_hooks.sources.tensors.tensor_names import Place
-from trace_hooks.sources.tensors.tensor_samples import POLL_S, Copies, Copy, DueStep, TensorSample
+from trace_hooks.sources.tensors.tensor_samples import Copy, DueStep, TensorSample
 
 MAX_ROWS = 64
 """Query rows of each head: with 8,192 keys 2 MB of logits a head."""
@@ -40,17 +40,14 @@ class HeadsSample(TensorSample):
     head_begin: int = 0
 
 
-class AttentionStatistics(Source):
+class AttentionStatistics(SampledSource):
     """Attention statistics, see the module's docstring."""
 
     name = "attention_statistics"
-    poll_s = POLL_S
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
         self._places = GlobalPlaces(context)
-        self._due: DueStep | None = None
-        self._copies = Copies(context.recorder)
 
     def install(self) -> None:
         """Listen to calls of attention, if statistics are on."""
@@ -60,8 +57,7 @@ class AttentionStatistics(Source):
     def uninstall(self) -> None:
         """Stop listening, and write what is there."""
         CALLS.unlisten(self._called)
-        self.step_end()
-        self._copies.wait_for_last(self.poll)
+        super().uninstall()
 
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
@@ -69,16 +65,6 @@ class AttentionStatistics(Source):
         every = self.context.options.statistics_every
         due = every > 0 and self.rank_state.step >= 0 and self.rank_state.step % every == 0
         self._due = DueStep(self.rank_state.step) if due else None
-
-    def step_end(self) -> None:
-        """Begin to copy the samples to the host."""
-        if self._due is not None:
-            self._copies.send(self._due)
-
-    def poll(self) -> None:
-        """Make rows of what has arrived (drain thread)."""
-        for copy in self._copies.arrived():
-            self._publish(copy)
 
     def _called(self, call: AttentionCall) -> None:
         if self._due is not None and torch.is_grad_enabled() and call.num_keys > 1:
@@ -106,13 +92,8 @@ class AttentionStatistics(Source):
                 self.recorder.add_row(
                     "attention_stats",
                     step=copy.step,
-                    ts_ns=sample.ts_ns,
-                    microbatch=sample.microbatch,
-                    chunk=sample.chunk,
-                    layer=sample.place.layer,
+                    **sample.columns(),
                     head=sample.head_begin + head,
-                    name=sample.place.name,
-                    shard=sample.shard,
                     rows=sample.count,
                     max_logit=float(logit) if np.isfinite(logit) else None,
                     entropy=float(entropy) if np.isfinite(entropy) else None,

@@ -29,13 +29,11 @@ from torch.optim.optimizer import (
 
 from trace_hooks.recording.guard import guarded
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.tensors.histograms import statistics
+from trace_hooks.sources.tensors.sampled_source import SampledSource
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, Place, output_place, parameter_place
 from trace_hooks.sources.tensors.tensor_samples import (
-    POLL_S,
-    Copies,
     Copy,
     DueStep,
     TensorSample,
@@ -54,16 +52,13 @@ MAX_TENSORS = 2_000
 is_compiling = torch.compiler.is_compiling
 
 
-class Statistics(Source):
+class Statistics(SampledSource):
     """Tensor statistics, see the module's docstring."""
 
     name = "statistics"
-    poll_s = POLL_S
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
-        self._due: DueStep | None = None
-        self._copies = Copies(context.recorder)
         self._chunks: dict[Any, int] = {}  # by layer, or by name outside of layers
         self._handles: list[Any] = []
 
@@ -81,8 +76,7 @@ class Statistics(Source):
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self.step_end()
-        self._copies.wait_for_last(self.poll)
+        super().uninstall()
 
     def step_begin(self) -> None:
         """Decide about the new step by its number: the same on all ranks."""
@@ -91,16 +85,6 @@ class Statistics(Source):
         due = every > 0 and self.rank_state.step % every == 0
         self._due = DueStep(self.rank_state.step) if due else None
         self.context.models.on_output = self._output if due else None
-
-    def step_end(self) -> None:
-        """Begin to copy the samples to the host; later ones of an optimizer hook follow."""
-        if self._due is not None:
-            self._copies.send(self._due)
-
-    def poll(self) -> None:
-        """Make rows of what has arrived (drain thread)."""
-        for copy in self._copies.arrived():
-            self._publish(copy)
 
     def _publish(self, copy: Copy) -> None:
         for sample, values, peak, checksum in copy.values():
@@ -112,13 +96,8 @@ class Statistics(Source):
             self.recorder.add_row(
                 "tensor_stats",
                 step=copy.step,
-                ts_ns=sample.ts_ns,
-                microbatch=sample.microbatch,
-                chunk=sample.chunk,
                 tensor=sample.tensor,
-                layer=sample.place.layer,
-                name=sample.place.name,
-                shard=sample.shard,
+                **sample.columns(),
                 checksum=checksum,
                 **columns,
             )

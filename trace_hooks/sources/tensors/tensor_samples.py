@@ -61,6 +61,17 @@ class TensorSample:
         if self.sample.is_cuda:
             self.stream = torch.cuda.current_stream(self.sample.device)
 
+    def columns(self) -> dict[str, Any]:
+        """When and where it was taken, as rows of statistics name it."""
+        return {
+            "ts_ns": self.ts_ns,
+            "microbatch": self.microbatch,
+            "chunk": self.chunk,
+            "layer": self.place.layer,
+            "name": self.place.name,
+            "shard": self.shard,
+        }
+
 
 @dataclass
 class DueStep:

@@ -24,7 +24,6 @@ from app.settings import Settings, Token
 from tests.app.server.ranks import (
     BEARER,
     JOB_TOKEN,
-    frame,
     hello,
     line,
     post,
@@ -33,6 +32,7 @@ from tests.app.server.ranks import (
     state,
 )
 from tests.app.server.served import WAIT_S, Served, served
+from tests.frame_runs import small_frame
 from tests.waiting import wait_until
 from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 
@@ -129,7 +129,7 @@ def test_a_rank_that_does_not_identify_itself_is_disconnected(
 
 def header(**more: Any) -> bytes:
     """A frame with other values in its header."""
-    encoded = frame().encode()
+    encoded = small_frame().encode()
     (size,) = struct.unpack_from("<I", encoded, 4)
     text = json.dumps(json.loads(encoded[8 : 8 + size]) | more).encode()
     return b"RSF1" + struct.pack("<I", len(text)) + text + encoded[8 + size :]
@@ -142,8 +142,8 @@ def header(**more: Any) -> bytes:
         b"RSF1",
         b"RSF1\xff\xff\xff\xff",
         b"x" * 100,
-        frame().encode()[:-1],
-        frame().encode() + b"x",
+        small_frame().encode()[:-1],
+        small_frame().encode() + b"x",
         header(what="eval"),
         header(shape=[10**9]),
         header(step="0"),
@@ -173,7 +173,7 @@ def test_a_flood_is_cut_off(
     server: Served, message: str | bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agents, "MESSAGES_PER_S", 100.0)  # any machine sends more
-    content = frame().encode() if message == b"x" else message
+    content = small_frame().encode() if message == b"x" else message
     with line(server) as opened:
         opened.send(hello("flood"))
         with suppress(ConnectionClosed):

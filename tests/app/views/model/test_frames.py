@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Role, Settings, Token
 from app.views.model.frames import tile
 from tests.app.in_process import Client
 from tests.app.ranks_helpers import unpacked
+from tests.app.runs_site import RunsSite
 from tests.frame_runs import (
     NUM_FEATURES,
     NUM_HEADS,
@@ -28,27 +29,22 @@ from tests.frame_runs import (
 from trace_hooks.protocol.frames import Frame, decode, stored
 
 
-class Site:
+class Site(RunsSite):
     """A server in process and one run that was watched."""
 
     def __init__(self, folder: Path) -> None:
         frame_run(folder / "runs" / "watched")
-        self.hub = Hub(folder / "runs")
-        self.client = Client(make_app(self.hub))
+        super().__init__(folder / "runs")
 
     def get(self, path: str, **params: Any) -> Any:
         """An answer that must be there."""
-        answer = self.client.get(f"/api/run/watched/model/{path}", params=params)
-        assert answer.status_code == 200, answer.text
-        return answer
+        return self.answer(f"watched/model/{path}", **params)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("frames"))
-    yield made
-    made.client.close()
-    made.hub.close()
+    with closing(Site(tmp_path_factory.mktemp("frames"))) as made:
+        yield made
 
 
 def test_the_index_lists_what_was_kept(site: Site) -> None:
@@ -91,20 +87,8 @@ def test_thumbnails_are_of_every_head_and_every_shard(site: Site) -> None:
 
 def test_a_thumbnail_is_the_mean_of_blocks_and_enlarges_what_is_small() -> None:
     def frame(values: np.ndarray, what: str) -> Frame:
-        numbers = stored(values.astype(np.float32))
-        return Frame(
-            0,
-            0,
-            "w",
-            what,
-            0,
-            "m",
-            values.shape,
-            numbers.dtype,
-            numbers.data,
-            numbers.scale,
-            numbers.zero,
-        )
+        numbers = stored(values.astype(np.float32)).columns()
+        return Frame(0, 0, "w", what, 0, "m", values.shape, **numbers)
 
     signed = frame(np.array([[1.0, 3.0, -2.0, -2.0]]), "mlp")
     assert tile(signed, 1, 2).tolist() == [[255, 1]]

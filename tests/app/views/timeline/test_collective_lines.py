@@ -66,15 +66,19 @@ def test_the_extent_is_that_of_the_collectives_and_leaves_room_for_what_is_open(
     assert default_window(run, 0, [0, 1, 2], have) == Window(have.begin_ns, have.end_ns)
 
 
+LINES = [
+    (0, 0, 10, 50, "tp_comm"),
+    (0, 0, 60, END, "tp_comm"),
+    (0, 1, 20, END, "dp_comm"),
+    (1, 0, 30, 50, "tp_comm"),
+    (1, 0, 70, 90, "tp_comm"),
+]
+"""Boxes of the whole run: rank, line, begin, end and kind."""
+
+
 def test_collectives_are_boxes_one_line_per_group_until_the_next(run):
     picture = made(run, Window(0, 100 * US))
-    assert boxes(picture, row=COMM) == [
-        (0, 0, 10, 50, "tp_comm"),
-        (0, 0, 60, END, "tp_comm"),
-        (0, 1, 20, END, "dp_comm"),
-        (1, 0, 30, 50, "tp_comm"),
-        (1, 0, 70, 90, "tp_comm"),
-    ]
+    assert boxes(picture, row=COMM) == LINES
     assert boxes(picture, row=COMPUTE) == boxes(picture, row=HOST) == []
     assert picture.arrays["step"].size == 0
 
@@ -106,13 +110,7 @@ def test_too_many_are_taken_together_by_the_pixel(run, monkeypatch):
     picture = made(run, Window(0, 100 * US), width_px=2)
     assert picture.meta["detail"] == "innermost"
     assert picture.meta["pixel_ns"] == 50 * US
-    assert boxes(picture, row=COMM) == [
-        (0, 0, 10, 50, "tp_comm"),
-        (0, 0, 60, END, "tp_comm"),
-        (0, 1, 20, END, "dp_comm"),
-        (1, 0, 30, 50, "tp_comm"),
-        (1, 0, 70, 90, "tp_comm"),
-    ]
+    assert boxes(picture, row=COMM) == LINES
 
 
 def test_a_part_of_the_window_counts_as_that_part(run, monkeypatch):

@@ -12,20 +12,13 @@ from app.views.timeline.query import LaneQuery, places_of
 from app.views.timeline.span_table import NO_STEP
 from app.views.timeline.window import Window, extent
 from ingest.run import Run, open_run
-from tests.runs_builder import T0, US, collectives_only_run, two_rank_run
-
-SHIFT_US = 30
+from tests.app.views.timeline.shifted_run import SHIFT_US, shifted_run
+from tests.runs_builder import US, collectives_only_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """two_rank_run, 3 steps of 100 us; rank 1 on another host with a clock SHIFT_US behind."""
-    builder = two_rank_run(tmp_path_factory.mktemp("query") / "run")
-    builder.hosts = ["h0", "h1"]
-    builder.rank_files()
-    builder.add("clocks", 1, 0, ts_ns=T0, offset_ns=SHIFT_US * US)
-    builder.publish()
-    with open_run(builder.folder) as opened:
+    with shifted_run(tmp_path_factory.mktemp("query") / "run") as opened:
         yield opened
 
 

@@ -16,21 +16,14 @@ from app.views.timeline.window import Window, default_window, extent, window_of_
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
-from tests.runs_builder import T0, US, RunBuilder, two_rank_run
+from tests.app.views.timeline.shifted_run import shifted_run
+from tests.runs_builder import US, RunBuilder
 from trace_hooks.layout import ParallelLayout
-
-SHIFT_US = 30
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """two_rank_run, 3 steps of 100 us; rank 1 on another host with a clock SHIFT_US behind."""
-    builder = two_rank_run(tmp_path_factory.mktemp("timeline") / "run")
-    builder.hosts = ["h0", "h1"]
-    builder.rank_files()
-    builder.add("clocks", 1, 0, ts_ns=T0, offset_ns=SHIFT_US * US)
-    builder.publish()
-    with open_run(builder.folder) as opened:
+    with shifted_run(tmp_path_factory.mktemp("timeline") / "run") as opened:
         yield opened
 
 

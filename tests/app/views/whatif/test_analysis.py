@@ -20,17 +20,14 @@ from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from sample_traces.generate.tables.write import generate
+from tests.app.commands.json_output import json_of
 from tests.runs_builder import RunBuilder
 from tests.whatif_traces import STRAGGLER_TRACES, TRIALS, check_against, expected, needs_traces
 from trace_hooks.layout import ParallelLayout
 
 
 def whatif(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert main(["whatif", str(path), "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert out.count("\n") == 1
-    answer: dict[str, Any] = json.loads(out)
+    answer = json_of(capsys, "whatif", path)
     assert tuple(answer) == KEYS
     return answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,6 @@ import yaml
 
 from app.components.topbar import topbar
 from app.pages import tabs
-from app.runs.hub import Hub
-from app.server import make_app
 from app.view_state import View
 from app.views.whatif.analysis import can_replay, stop_here, whatif_of
 from diagnosis.whatif.causes import causes
@@ -26,8 +25,7 @@ from sample_traces import RECORDED
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from sample_traces.generate.tables.write import generate
-from tests.app.in_process import Client
-from tests.app.ranks_helpers import unpacked
+from tests.app.runs_site import RunsSite
 
 SLOW = MegatronJob(pp=3, dp=4, tp=2, num_steps=6, slow=((1, 2, 1.6),))
 ONE_STAGE = MegatronJob(pp=1, dp=40, num_steps=3, slow=((0, 7, 1.5),))
@@ -41,7 +39,7 @@ def imported(job: MegatronJob, scratch: Path, runs: Path) -> str:
     return import_paths([scratch / "trace-X.parquet", scratch / "meta-X.yaml"], runs).name
 
 
-class Site:
+class Site(RunsSite):
     """A server in process, and its runs by what they are."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,28 +48,21 @@ class Site:
         generate(SyntheticJob(num_ranks=4, pp=2, num_steps=3, level="steps"), runs / "sums")
         self.slow = imported(SLOW, folder / "slow", runs)
         self.one_stage = imported(ONE_STAGE, folder / "one stage", runs)
-        self.hub = Hub(runs)
-        self.client = Client(make_app(self.hub))
+        super().__init__(runs)
 
     def get(self, run: str, path: str = "", **params: Any) -> Any:
         """A JSON answer that must be there."""
-        answer = self.client.get(f"/api/run/{run}/what-if{path}", params=params)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return self.answer(f"{run}/what-if{path}", **params).json()
 
     def replay(self, run: str, **params: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arrays and meta of a replayed step."""
-        answer = self.client.get(f"/api/run/{run}/what-if/replay", params=params)
-        assert answer.status_code == 200, answer.text
-        return unpacked(answer.content)
+        return self.unpacked(f"{run}/what-if/replay", **params)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("what-if"))
-    yield made
-    made.client.close()
-    made.hub.close()
+    with closing(Site(tmp_path_factory.mktemp("what-if"))) as made:
+        yield made
 
 
 def test_the_numbers_are_those_of_the_command_line(site: Site) -> None:

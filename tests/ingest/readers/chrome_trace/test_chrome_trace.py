@@ -30,11 +30,6 @@ def write(path: Path, events: list[Any], **header: Any) -> Path:
     return path
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_whole_events_pairs_and_what_is_no_span(tmp_path: Path, runs: Path) -> None:
     events = [
         x("outer", 10, 20.5),

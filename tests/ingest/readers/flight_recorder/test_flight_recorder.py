@@ -79,11 +79,6 @@ def write(folder: Path, rank: object, data: Json, as_json: bool = False) -> Path
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "in"
 

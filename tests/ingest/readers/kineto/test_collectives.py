@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.ingest.readers.kineto.test_kineto import (
-    Imported,
-    collective,
-    event,
-    write,
-)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import collective, event, write
+from tests.reader_results import Imported
 
 
 def _two_ranks(tmp_path: Path, delay: float) -> list[Path]:

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.ingest.readers.kineto.test_kineto import (
-    Imported,
-    collective,
-    event,
-    step,
-    write,
-)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import collective, event, step, write
+from tests.reader_results import Imported
 
 
 def test_kinds_tracks_and_depths(tmp_path: Path, runs: Path) -> None:

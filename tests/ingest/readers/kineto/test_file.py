@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.ingest.readers.kineto.test_kineto import BASE_NS, Imported, Json, collective, event, step
-from tests.reader_results import Imported as AnyImported
+from tests.ingest.readers.kineto.profiler_files import BASE_NS, Json, collective, event, step
+from tests.reader_results import Imported
 
 SEED = 20261121
 COLUMNS = (
@@ -31,11 +31,6 @@ COLUMNS = (
     "coll_seq",
     "num_bytes",
 )
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
 
 
 def profile() -> Json:
@@ -173,7 +168,7 @@ def test_the_same_profile_in_another_shape(
 ) -> None:
     path = tmp_path / "some.trace"
     path.write_bytes(VARIANTS[name])
-    run = AnyImported(path, into=runs)
+    run = Imported(path, into=runs)
     assert run.info["source"] == "kineto"
     assert sorted(run.rows("spans", *COLUMNS)) == expected
     assert run.rows("steps", "step", "dur_ns") == [(4, 500_000), (5, 500_000)]
@@ -184,7 +179,7 @@ def test_a_bare_list_has_no_base_and_no_rank(
     tmp_path: Path, runs: Path, expected: list[tuple[Any, ...]]
 ) -> None:
     (tmp_path / "x_rank_3_of_8.json").write_bytes(text_of(profile()["traceEvents"]))
-    run = AnyImported(tmp_path / "x_rank_3_of_8.json", into=runs)
+    run = Imported(tmp_path / "x_rank_3_of_8.json", into=runs)
     rows = sorted(run.rows("spans", "rank", "ts_ns", "dur_ns", "name"))
     base_ns = min(row[1] for row in rows) - min(row[2] for row in expected)
     assert rows == sorted((row[0], row[2] + base_ns, row[3], row[5]) for row in expected)
@@ -229,7 +224,7 @@ def test_the_same_profile_in_archives_of_other_systems(
     name: str, tmp_path: Path, runs: Path, expected: list[tuple[Any, ...]]
 ) -> None:
     (tmp_path / "job").write_bytes(ARCHIVES[name])
-    run = AnyImported(tmp_path / "job", into=runs)
+    run = Imported(tmp_path / "job", into=runs)
     assert sorted(run.rows("spans", *COLUMNS)) == expected
     assert run.problems == []
 
@@ -249,7 +244,7 @@ def test_a_folder_as_jobs_leave_it(
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    run = AnyImported(folder, into=runs)
+    run = Imported(folder, into=runs)
     assert sorted(run.rows("spans", *COLUMNS)) == expected
     assert len(run.problems) == 4
     assert all(problem.endswith("left out") for problem in run.problems)
@@ -271,7 +266,7 @@ def test_a_folder_as_jobs_leave_it(
 def test_ranks_in_names_that_tools_give(name: str, tmp_path: Path, runs: Path) -> None:
     content = PLAIN.replace(b'"rank": 3', b'"rank": null')
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    assert set(AnyImported(tmp_path / name, into=runs).ranks) == {3}
+    assert set(Imported(tmp_path / name, into=runs).ranks) == {3}
 
 
 @pytest.mark.parametrize("num_blocks", [0, -1])
@@ -289,10 +284,10 @@ def test_a_file_that_is_still_written_begins_with_the_others(
     files.mkdir()
     text = text_of(cut)
     (files / "rank-3.json").write_bytes(text[: text.index(b'], "traceName"')])
-    alone = AnyImported(files / "rank-3.json", into=runs)
+    alone = Imported(files / "rank-3.json", into=runs)
     assert alone.info["clock"] == "unknown"
     (files / "rank-4.json").write_bytes(text_of(other))
-    run = AnyImported(files, into=runs)
+    run = Imported(files, into=runs)
     assert run.info["clock"] == "absolute"
     assert "cut off at byte" in run.problems[0]
     assert any("rank-3.json: its base time was cut off" in guess for guess in run.guesses)
@@ -305,7 +300,7 @@ def test_operators_of_two_processes_are_no_rank(tmp_path: Path, runs: Path) -> N
     events = [event("aten::mm", at, 5, pid=pid) for at, pid in ((10, 77), (12, 1077))]
     path = tmp_path / "merged.json"
     path.write_bytes(text_of({**profile(), "traceEvents": events}))
-    (problem,) = AnyImported(path, into=runs).problems
+    (problem,) = Imported(path, into=runs).problems
     assert "holds operators of 2 processes" in problem
 
 
@@ -313,4 +308,4 @@ def test_operators_of_two_processes_are_no_rank(tmp_path: Path, runs: Path) -> N
 def test_kernels_of_other_devices(category: str, tmp_path: Path, runs: Path) -> None:
     path = tmp_path / "rank-3.json"
     path.write_bytes(text_of({**profile(), "traceEvents": [event("mm", 10, 5, category)]}))
-    assert AnyImported(path, into=runs).rows("spans", "kind") == [("kernel",)]
+    assert Imported(path, into=runs).rows("spans", "kind") == [("kernel",)]

@@ -5,20 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.ingest.readers.kineto.test_kineto import (
-    Imported,
-    collective,
-    event,
-    write,
-)
-from tests.ingest.readers.kineto.test_memory import GPU, flow
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import GPU, collective, event, flow, write
+from tests.reader_results import Imported
 
 
 def test_a_flow_dates_the_enqueue_of_a_collective(tmp_path: Path, runs: Path) -> None:

@@ -5,85 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from tests.folders import TRACES
-from trace_hooks.schema import TABLES, SegmentName
-
-BASE_NS = 1719853884000000000
-TS = 4212936054935.310  # us after BASE_NS
-
-Json = dict[str, Any]
-
-
-def event(name: str, ts: float, dur: float, cat: str = "cpu_op", **more: Any) -> Json:
-    """A complete event at TS + ts us."""
-    place = {"pid": 0, "tid": 7} if cat in ("kernel", "gpu_memcpy") else {"pid": 42, "tid": 42}
-    return {"ph": "X", "cat": cat, "name": name, "ts": TS + ts, "dur": dur, **place, **more}
-
-
-def step(number: int, ts: float, dur: float, cat: str = "user_annotation") -> Json:
-    return event(f"ProfilerStep#{number}", ts, dur, cat)
-
-
-def collective(op: str, **more: Any) -> Json:
-    """Arguments PyTorch writes about a collective of group "7" over ranks 0 and 1."""
-    return {
-        "Collective name": op,
-        "In msg nelems": 100,
-        "Out msg nelems": 50,
-        "dtype": "BFloat16",
-        "Group size": 2,
-        "Process Group Name": "7",
-        "Process Group Ranks": "[0, 1]",
-        **more,
-    }
-
-
-def write(path: Path, events: list[Json], rank: int | None = 0, **header: Any) -> Path:
-    """A profiler file; its times have three decimals, as PyTorch writes them."""
-    document = {"schemaVersion": 1, "deviceProperties": []}
-    if rank is not None:
-        document["distributedInfo"] = {"rank": rank, "world_size": 2, "backend": "nccl"}
-    document |= {"traceEvents": events, "baseTimeNanoseconds": BASE_NS, **header}
-    document = {key: value for key, value in document.items() if value is not None}
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_text(json.dumps(document))
-    return path
-
-
-class Imported:
-    """What an import wrote."""
-
-    def __init__(self, *paths: Path, into: Path) -> None:
-        self.folder = import_paths(paths, into)
-        self.info = json.loads((self.folder / "run.json").read_text())
-        ranks = [json.loads(path.read_text()) for path in (self.folder / "ranks").iterdir()]
-        self.ranks = {info["rank"]: info for info in ranks}
-
-    def table(self, name: str) -> pa.Table:
-        files = [
-            path
-            for path in sorted((self.folder / "segments").iterdir())
-            if (segment := SegmentName.parse(path.name)) and segment.table == name
-        ]
-        tables = [pq.read_table(path) for path in files] or [TABLES[name].schema.empty_table()]
-        return pa.concat_tables(tables)
-
-    def rows(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
-        table = self.table(name)
-        return list(zip(*(table[column].to_pylist() for column in columns), strict=True))
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import (
+    BASE_NS,
+    Json,
+    event,
+    step,
+    write,
+)
+from tests.reader_results import NO_TRACES, Imported
+from trace_hooks.schema import TABLES
 
 
 def test_times_are_exact_and_every_row_is_of_the_schema(tmp_path: Path, runs: Path) -> None:
@@ -187,7 +123,7 @@ def _facts() -> dict[str, list[Json] | None]:
 REAL = _facts()
 
 
-@pytest.mark.skipif(not REAL, reason="the shared real traces (../shared/traces) are not here")
+@pytest.mark.skipif(not REAL, reason=NO_TRACES)
 @pytest.mark.parametrize("name", REAL or ["none"])
 def test_real_files_against_counted_facts(name: str, runs: Path) -> None:
     facts = REAL[name]
@@ -216,7 +152,7 @@ def test_real_files_against_counted_facts(name: str, runs: Path) -> None:
     assert counted == (kernels if "resnet50" in name else len(on_gpu))
 
 
-@pytest.mark.skipif(not REAL, reason="the shared real traces (../shared/traces) are not here")
+@pytest.mark.skipif(not REAL, reason=NO_TRACES)
 @pytest.mark.parametrize(
     ("name", "last", "of"),
     [

@@ -8,22 +8,10 @@ from typing import Any
 import pytest
 
 from tests.folders import TRACES
-from tests.ingest.readers.kineto.test_kineto import (
-    BASE_NS,
-    Imported,
-    Json,
-    event,
-    step,
-    write,
-)
-from tests.reader_results import NO_TRACES
+from tests.ingest.readers.kineto.profiler_files import BASE_NS, Json, event, step, write
+from tests.reader_results import NO_TRACES, Imported
 
 T0_NS = BASE_NS + 4212936054935310
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
 
 
 def memory(ts: float, allocated: Any, reserved: Any = 0, device: int = 0, kind: int = 1) -> Json:
@@ -80,13 +68,6 @@ def test_memory_that_cannot_be_read_costs_only_itself(tmp_path: Path, runs: Path
     assert run.rows("marks", "ts_ns", "kind", "text") == [
         (T0_NS + 11_000, "error", "device memory ran out")
     ]
-
-
-def flow(phase: str, number: Any, ts: float, cat: str = "ac2g", **place: Any) -> Json:
-    return event("ac2g", ts, 0, cat, ph=phase, id=number, **place)
-
-
-GPU = {"pid": 0, "tid": 7}
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)

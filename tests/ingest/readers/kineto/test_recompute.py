@@ -8,19 +8,8 @@ import pytest
 
 from ingest.run import open_run
 from tests.folders import TRACES
-from tests.ingest.readers.kineto.test_kineto import (
-    Imported,
-    Json,
-    event,
-    write,
-)
-from tests.ingest.readers.kineto.test_memory import GPU, flow
-from tests.reader_results import NO_TRACES
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import GPU, Json, event, flow, write
+from tests.reader_results import NO_TRACES, Imported
 
 
 def again(ts: float, dur: float, style: str) -> Json:

@@ -20,11 +20,6 @@ from tests.ingest.readers.test_nsys import (
 from tests.reader_results import Imported
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_a_database_cut_off_keeps_what_was_before(tmp_path: Path, runs: Path) -> None:
     tables = nsys_tables()
     rows = [(START_NS + i, START_NS + i + 1, 0, 7, PROCESS, 1, 1) for i in range(20_000)]

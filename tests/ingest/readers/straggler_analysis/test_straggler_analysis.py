@@ -74,11 +74,6 @@ class Imported:
         return [row for path in files for row in pq.read_table(path).to_pylist()]
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
-
-
 def test_operations_become_spans(tmp_path: Path, runs: Path) -> None:
     run = Imported(_write(tmp_path / "in"), runs)
     assert run.info["source"] == "straggler_analysis"

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.ingest.readers.kineto.test_kineto import (
-    Imported,
-    Json,
-    collective,
-    event,
-    write,
-)
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "runs"
+from tests.ingest.readers.kineto.profiler_files import Json, collective, event, write
+from tests.reader_results import Imported
 
 
 def test_axes_and_layout_where_the_groups_name_them(tmp_path: Path, runs: Path) -> None:

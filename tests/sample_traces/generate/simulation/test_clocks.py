@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sample_traces.generate.tables.write import CREATED_NS
-from tests.sample_traces.generate.tables.test_write import made, per_rank, rows
+from tests.sample_traces.generate.generated import made, per_rank, rows
 
 
 def test_unaligned_clocks_are_off_and_say_so(tmp_path: Path) -> None:

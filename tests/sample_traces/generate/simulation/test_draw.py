@@ -3,22 +3,15 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
-from tests.sample_traces.generate.tables.test_write import (
+from tests.sample_traces.generate.generated import (
     NUM_MICROBATCHES,
     NUM_STEPS,
     compute_per_rank,
-    made,
     rows,
 )
-
-
-@pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("healthy") / "run")
 
 
 def test_another_seed_gives_other_times(tmp_path: Path, healthy: Path) -> None:

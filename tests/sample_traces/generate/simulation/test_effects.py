@@ -7,11 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.sample_traces.generate.tables.test_write import (
-    compute_per_rank,
-    made,
-    rows,
-)
+from tests.sample_traces.generate.generated import compute_per_rank, made, rows
 
 
 def faulty_steps(tmp_path: Path, fault: str) -> Sequence[float]:

@@ -2,14 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.sample_traces.generate.tables.test_write import NUM_MICROBATCHES, NUM_STEPS, made, rows
-
-
-@pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("healthy") / "run")
+from tests.sample_traces.generate.generated import NUM_MICROBATCHES, NUM_STEPS, made, rows
 
 
 def test_counts_follow_the_schedule(healthy: Path) -> None:

@@ -2,50 +2,17 @@
 
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from app.cli import main
 from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
-
-NUM_STEPS, NUM_MICROBATCHES = 6, 4
-
-
-def made(folder: Path, *faults: str, num_ranks: int = 16, level: str = "spans") -> Path:
-    job = SyntheticJob(
-        num_ranks,
-        pp=2,
-        tp=2,
-        num_steps=NUM_STEPS,
-        num_microbatches=NUM_MICROBATCHES,
-        level=level,
-        faults=tuple(SyntheticFault.parse(fault) for fault in faults),
-    )
-    generate(job, folder)
-    return folder
-
-
-def rows(run: Path, table: str) -> pa.Table:
-    return pa.concat_tables(
-        pq.read_table(path) for path in sorted((run / "compacted").glob(f"{table}-*.parquet"))
-    )
-
-
-def per_rank(run: Path, table: str, column: str) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for row in rows(run, table).select(["rank", column]).to_pylist():
-        found.setdefault(row["rank"], []).append(row[column])
-    return found
-
-
-@pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("healthy") / "run")
+from tests.sample_traces.generate.generated import (
+    made,
+    per_rank,
+    rows,
+)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,16 +26,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_equal_seeds_give_equal_bytes(tmp_path: Path, healthy: Path) -> None:
     again = made(tmp_path / "run")
     assert contents(again) == contents(healthy)
-
-
-def compute_per_rank(run: Path, column: str = "cpu_ns", since: int = 0) -> np.ndarray:
-    spans = rows(run, "spans")
-    wanted = pc.and_(
-        pc.is_in(spans["kind"].cast(pa.string()), pa.array(["forward", "backward"])),
-        pc.greater_equal(spans["step"], since),
-    )
-    sums = spans.filter(wanted).group_by("rank").aggregate([(column, "sum")]).sort_by("rank")
-    return sums[f"{column}_sum"].to_numpy().astype(float)
 
 
 def test_a_dead_rank_falls_silent_and_its_peers_wait(tmp_path: Path) -> None:

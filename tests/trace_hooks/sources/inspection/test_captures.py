@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
-import torch
 from torch.nn import functional
 
-from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, train
+from tests.trace_hooks.tiny_models import TinyGPT, batch, idle_forwards, loss_of, seeded, train
 from tests.trace_hooks.watched_models import forward_backward, frames, step, watching
 from trace_hooks.sources.inspection import captures
 
@@ -20,16 +21,7 @@ def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool 
     model = seeded(lambda: TinyGPT(reentrant=reentrant))
     whats = ("attention", "qkv", "mlp", "residual", "logits", "gradients", "weights")
     with watching(model, *({"what": what} for what in whats)) as (traced, _):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-        losses = []
-        for number in range(6):
-            step(traced, number)
-            loss = loss_of(model, batch(number))
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-        assert losses == plain
+        assert train(model, 6, begin=partial(step, traced)) == plain
         for number in range(6):
             assert len(frames(traced, step=number, what="attention")) == 2
             assert len(frames(traced, step=number, what="residual")) == 2
@@ -41,11 +33,7 @@ def test_only_due_steps_until_the_last_and_only_training_forwards():
     with watching(model, watch) as (traced, source):
         for number in range(1, 9):
             step(traced, number)
-            model.eval()
-            model(batch(0))
-            model.train()
-            with torch.no_grad():
-                model(batch(0))
+            idle_forwards(model)
             for _ in range(3):
                 loss_of(model, batch(number)).backward()
         assert [one.step for one in frames(traced)] == [2, 4]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
-import torch
 from torch import nn
 
-from tests.trace_hooks.tiny_models import Tracing, batch, loss_of, tracing
+from tests.trace_hooks.tiny_models import TinyGPT, Tracing, seeded, tracing, train
 from trace_hooks.sources.base import Source
 
 
 @contextmanager
 def watching(
-    model: nn.Module, kind: type[Source], every: int = 1, errors: bool = False
+    model: nn.Module, *, kind: type[Source], every: int = 1, errors: bool = False
 ) -> Iterator[Tracing]:
     """Modules and statistics of `model` recorded; steps are begun by `step`."""
     with tracing("modules", errors=errors, statistics_every=every) as traced:
@@ -33,16 +33,19 @@ def step(traced: Tracing, number: int) -> None:
 
 def trained(traced: Tracing, model: nn.Module, steps: int = 3) -> list[float]:
     """tiny_models.train whose steps a test begins."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    losses = []
-    for number in range(steps):
-        step(traced, number)
-        loss = loss_of(model, batch(number))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
+    return train(model, steps, begin=partial(step, traced))
+
+
+@contextmanager
+def trained_as_without(
+    watching: Callable[[nn.Module], AbstractContextManager[Tracing]], reentrant: bool | None
+) -> Iterator[Tracing]:
+    """Ten steps of a model that is watched; losses are bitwise those of one that is not."""
+    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
+    model = seeded(lambda: TinyGPT(reentrant=reentrant))
+    with watching(model) as traced:
+        assert trained(traced, model, 10) == plain
+        yield traced
 
 
 def rows_of(traced: Tracing, table: str, **wanted) -> list[dict]:

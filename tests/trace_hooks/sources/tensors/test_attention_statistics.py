@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from functools import partial
 
 import pytest
 import torch
@@ -10,8 +10,13 @@ from torch import nn
 from torch.nn import functional
 
 from tests.trace_hooks.sources.tensors import explicit_steps
-from tests.trace_hooks.sources.tensors.explicit_steps import rows_of, step, trained
-from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
+from tests.trace_hooks.sources.tensors.explicit_steps import (
+    rows_of,
+    step,
+    trained,
+    trained_as_without,
+)
+from tests.trace_hooks.tiny_models import TinyGPT, batch, idle_forwards, loss_of, seeded, train
 from trace_hooks.recording import guard
 from trace_hooks.sources.tensors.attention import CALLS
 from trace_hooks.sources.tensors.attention_statistics import AttentionStatistics
@@ -46,14 +51,8 @@ def with_heads() -> TinyGPT:
     return model
 
 
-def watching(
-    model: nn.Module, every: int = 1, errors: bool = False
-) -> AbstractContextManager[Tracing]:
-    return explicit_steps.watching(model, AttentionStatistics, every, errors)
-
-
-def rows(traced: Tracing, **wanted) -> list[dict]:
-    return rows_of(traced, "attention_stats", **wanted)
+watching = partial(explicit_steps.watching, kind=AttentionStatistics)
+rows = partial(rows_of, table="attention_stats")
 
 
 def eager(query, key):
@@ -85,10 +84,7 @@ def test_numbers_are_those_of_eager_attention_for_every_head_and_layer():
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
-    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
-    model = seeded(lambda: TinyGPT(reentrant=reentrant))
-    with watching(model) as traced:
-        assert trained(traced, model, 10) == plain
+    with trained_as_without(watching, reentrant) as traced:
         assert sorted(row["layer"] for row in rows(traced, step=0)) == [0, 1]
 
 
@@ -97,11 +93,7 @@ def test_only_the_first_training_forward_of_a_due_step_is_looked_at():
     with watching(model, every=2) as traced:
         for number in range(4):
             step(traced, number)
-            model.eval()
-            model(batch(0))
-            model.train()
-            with torch.no_grad():
-                model(batch(0))
+            idle_forwards(model)
             for microbatch in range(3):
                 traced.rank_state.microbatch = microbatch
                 loss_of(model, batch(microbatch)).backward()

@@ -1,4 +1,4 @@
-"""Statistics of sampled values, and where names say that a tensor belongs."""
+"""Statistics of sampled values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from trace_hooks.schema import TENSORS
 from trace_hooks.sources.tensors.histograms import (
     LOWEST_EXPONENT,
     MAX_VALUES,
@@ -15,7 +14,6 @@ from trace_hooks.sources.tensors.histograms import (
     sample_stride,
     statistics,
 )
-from trace_hooks.sources.tensors.tensor_names import Place, output_place, parameter_place
 
 
 def test_statistics_of_all_values_are_numpys():
@@ -65,41 +63,3 @@ def test_a_stride_takes_few_values_and_meets_every_feature(width: int):
 def test_a_small_tensor_is_looked_at_whole():
     assert sample_stride(MAX_VALUES, [64]) == 1
     assert sample_stride(0, []) == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "class_name", "place"),
-    [
-        ("blocks.2", "Block", Place(2, "blocks.2", "residual")),
-        ("model.layers.31.self_attn", "X", Place(31, "model.layers.31.self_attn", "attention")),
-        ("h.0.mixer", "MambaAttention", Place(0, "h.0.mixer", "attention")),
-        ("module.layers.4.mlp", "MLP", Place(4, "layers.4.mlp", "mlp")),
-        ("layers.3._orig_mod", "Block", Place(3, "layers.3", "residual")),
-        ("embedding", "Embedding", Place(-1, "embedding", "output")),
-        (
-            "model.layers.5.input_layernorm",
-            "Norm",
-            Place(5, "model.layers.5.input_layernorm", "output"),
-        ),
-    ],
-)
-def test_the_place_of_an_output(path: str, class_name: str, place: Place):
-    assert output_place(path, class_name) == place
-    assert place.tensor in TENSORS
-
-
-@pytest.mark.parametrize(
-    ("path", "layer", "name"),
-    [
-        ("blocks.2.attention.qkv.weight", 2, "blocks.2.attention"),
-        ("module.blocks.2.attention_norm.weight", 2, "blocks.2"),
-        ("layers.7.mlp.experts.3.w1.weight", 7, "layers.7.mlp"),
-        ("transformer.h.0.attn.c_attn.bias", 0, "transformer.h.0.attn"),
-        ("head.weight", -1, "head"),
-        ("_orig_mod.embedding.weight", -1, "embedding"),
-        ("scale", -1, "scale"),
-    ],
-)
-def test_parameters_are_grouped_by_layer_and_role(path: str, layer: int, name: str):
-    place = parameter_place(path)
-    assert (place.layer, place.name) == (layer, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,21 +11,19 @@ import torch
 from torch import nn
 
 from tests.trace_hooks.sources.tensors import explicit_steps
-from tests.trace_hooks.sources.tensors.explicit_steps import rows_of, step, trained
-from tests.trace_hooks.tiny_models import TinyGPT, Tracing, batch, loss_of, seeded, train
+from tests.trace_hooks.sources.tensors.explicit_steps import (
+    rows_of,
+    step,
+    trained,
+    trained_as_without,
+)
+from tests.trace_hooks.tiny_models import PARTS, TinyGPT, batch, loss_of, seeded, train
 from trace_hooks.recording import guard
 from trace_hooks.sources.tensors.statistics import Statistics
 from trace_hooks.sources.tensors.tensor_samples import MAX_COPIES
 
-
-def watching(
-    model: nn.Module, every: int = 1, errors: bool = False
-) -> AbstractContextManager[Tracing]:
-    return explicit_steps.watching(model, Statistics, every, errors)
-
-
-def rows(traced: Tracing, **wanted) -> list[dict]:
-    return rows_of(traced, "tensor_stats", **wanted)
+watching = partial(explicit_steps.watching, kind=Statistics)
+rows = partial(rows_of, table="tensor_stats")
 
 
 def names(found: list[dict]) -> list[str]:
@@ -38,17 +36,6 @@ OUTPUTS = {
     "mlp": ["layers.0.mlp", "layers.1.mlp"],
     "residual": ["layers.0", "layers.1"],
 }
-GROUPS = [
-    "embedding",
-    "layers.0",
-    "layers.0.attention",
-    "layers.0.mlp",
-    "layers.1",
-    "layers.1.attention",
-    "layers.1.mlp",
-    "norm",
-    "head",
-]
 
 
 def test_every_output_and_every_group_of_parameters_has_a_row_a_step():
@@ -59,7 +46,7 @@ def test_every_output_and_every_group_of_parameters_has_a_row_a_step():
             for tensor, expected in OUTPUTS.items():
                 assert names(rows(traced, step=number, tensor=tensor)) == expected
             for tensor in ("weight", "gradient", "update"):
-                assert sorted(names(rows(traced, step=number, tensor=tensor))) == sorted(GROUPS)
+                assert sorted(names(rows(traced, step=number, tensor=tensor))) == sorted(PARTS)
 
 
 def test_numbers_are_those_of_the_tensors():
@@ -112,10 +99,7 @@ def test_the_checksum_of_weights_sees_every_bit_and_is_equal_on_copies():
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
-    plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 10)
-    model = seeded(lambda: TinyGPT(reentrant=reentrant))
-    with watching(model) as traced:
-        assert trained(traced, model, 10) == plain
+    with trained_as_without(watching, reentrant) as traced:
         assert sorted(names(rows(traced, step=0, tensor="residual"))) == OUTPUTS["residual"]
 
 
@@ -143,7 +127,7 @@ def test_a_forward_outside_of_micro_batches_gives_way_to_one_inside():
         traced.rank_state.microbatch = 1
         model(batch(1))
         assert {row["microbatch"] for row in rows(traced)} == {1}
-        assert len(rows(traced)) == len(GROUPS)
+        assert len(rows(traced)) == len(PARTS)
 
 
 def test_between_due_steps_nothing_listens():
@@ -211,7 +195,7 @@ def test_compiled_models_have_their_output_and_all_their_parameters():
             step(traced, number)
             loss_of(compiled, batch(number)).backward()
             optimizer.step()
-        assert sorted(names(rows(traced, tensor="update", step=1))) == sorted(GROUPS)
+        assert sorted(names(rows(traced, tensor="update", step=1))) == sorted(PARTS)
         assert len(rows(traced, tensor="output", step=1)) == 1
     torch._dynamo.reset()
 
@@ -226,7 +210,7 @@ def test_two_optimizers_and_one_that_steps_twice():
         first.step()
         first.step()
         second.step()
-        expected = [name for name in GROUPS if name.startswith("layers")]
+        expected = [name for name in PARTS if name.startswith("layers")]
         assert sorted(names(rows(traced, tensor="update"))) == sorted(expected)
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.trace_hooks.sources.training.test_modules import FORWARD, hooks_on, names
-from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, tracing, train
+from tests.trace_hooks.sources.training.test_modules import hooks_on, names
+from tests.trace_hooks.tiny_models import PARTS, TinyGPT, batch, loss_of, tracing, train
 from trace_hooks.sources.training.model_discovery import Discovery, live_modules, outermost
 
 
@@ -69,7 +69,7 @@ def test_models_are_found_when_an_optimizer_takes_their_parameters():
         model = TinyGPT()
         twin = copy.deepcopy(model)
         train(model, 1)
-        assert names(traced.spans("forward")) == FORWARD
+        assert names(traced.spans("forward")) == PARTS
         assert hooks_on(teacher) == hooks_on(twin) == 0
 
 
@@ -81,7 +81,7 @@ def test_models_are_found_whose_optimizer_is_older_than_the_hooks():
         assert not traced.spans()
         optimizer.step()
         loss_of(model, batch(1)).backward()
-        assert names(traced.spans("forward")) == FORWARD
+        assert names(traced.spans("forward")) == PARTS
 
 
 def test_both_models_of_a_gan_are_found():

@@ -8,19 +8,16 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, seeded, tracing, train
+from tests.trace_hooks.tiny_models import (
+    PARTS,
+    TinyGPT,
+    batch,
+    loss_of,
+    seeded,
+    tracing,
+    train,
+)
 
-FORWARD = [
-    "embedding",
-    "layers.0",
-    "layers.0.attention",
-    "layers.0.mlp",
-    "layers.1",
-    "layers.1.attention",
-    "layers.1.mlp",
-    "norm",
-    "head",
-]
 BACKWARD = [
     "head",
     "norm",
@@ -59,7 +56,7 @@ def test_forward_and_backward_of_every_part_in_order_and_nested():
         model = TinyGPT()
         traced.watch(model)
         loss_of(model, batch(0)).backward()
-        assert names(traced.spans("forward")) == FORWARD
+        assert names(traced.spans("forward")) == PARTS
         assert names(traced.spans("backward")) == BACKWARD
         assert_nested(traced.spans())
         assert all(span.row.cpu_ns >= 0 and span.mode == "eager" for span in traced.spans())
@@ -93,8 +90,8 @@ def test_the_repeated_forward_of_checkpointing_is_marked(reentrant: bool):
         loss_of(model, batch(0)).backward()
         first = [span for span in traced.spans("forward") if not span.row.recompute]
         again = [span for span in traced.spans("forward") if span.row.recompute]
-        assert names(first) == FORWARD
-        assert sorted(names(again)) == sorted(name for name in FORWARD if "layers" in name)
+        assert names(first) == PARTS
+        assert sorted(names(again)) == sorted(name for name in PARTS if "layers" in name)
         assert sorted(names(traced.spans("backward"))) == sorted(BACKWARD)
         assert_nested(traced.spans())
 
@@ -113,7 +110,7 @@ def test_evaluation_without_gradients_is_forward_only():
         traced.watch(model)
         with torch.no_grad():
             model(batch(0))
-        assert names(traced.spans()) == FORWARD
+        assert names(traced.spans()) == PARTS
 
 
 def test_an_exception_in_a_forward_passes_and_leaves_order():
