@@ -64,7 +64,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it costs per step: GPU-ms that others wait, and their share of the job's time.
+    """What it costs per step: rank-ms that others wait, and their share of the job's time.
 
     `ms_per_step`: by how much a step is longer for it, on average over the ranks; None unknown.
     """
@@ -76,7 +76,7 @@ class Cost:
     def __post_init__(self) -> None:
         if not (self.wait_caused_ms >= 0 and 0 <= self.share <= 1):
             raise ValueError(
-                f"cost is {self.wait_caused_ms} GPU-ms, share {self.share}; give no negative "
+                f"cost is {self.wait_caused_ms} rank-ms, share {self.share}; give no negative "
                 "time and a share from 0 to 1"
             )
 

@@ -110,7 +110,7 @@ def _print_list(questions: dict[str, SavedQuery], as_json: bool) -> None:
         return
     for question in questions.values():
         takes = [
-            f"{p.name}=..." if p.required else f"[{p.name}={p.default}]"
+            f"{p.name}=..." if p.required else f"[{p.name}={p.shown_default}]"
             for p in question.parameters
         ]
         print(f"{question.name} {' '.join(takes)}".rstrip())

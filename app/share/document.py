@@ -31,7 +31,7 @@ _COLUMNS = (
     ("Data wait", "data_wait_ms", "ms", 1),
     ("Bubble", "bubble_ms", "ms", 1),
     ("Waits", "wait_ms", "ms", 1),
-    ("Makes wait", "wait_caused_ms", "GPU-ms", 1),
+    ("Makes wait", "wait_caused_ms", "rank-ms", 1),
 )
 
 

@@ -47,7 +47,7 @@ class _Counted:
     row: int
     num_last: int
     num_instances: int
-    caused_ms: float  # GPU-ms over all steps
+    caused_ms: float  # rank-ms over all steps
     of_all: float  # of all waiting caused
     share: float  # of all ranks' time
     by_chance: float

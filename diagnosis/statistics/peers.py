@@ -45,7 +45,7 @@ class Work:
     step_S: Ints
     work_RS: Floats  # ms, in `measure`
     step_ms_RS: Floats
-    wait_caused_RS: Floats  # GPU-ms
+    wait_caused_RS: Floats  # rank-ms
     measure: str  # cpu or wall
 
 

@@ -32,6 +32,8 @@ _PARAMETER = re.compile(r"(\w+) (int|float|text) (?:(required)|= (\S+))(?:\s+(.*
 _USED = re.compile(r"\$(\w+)")
 
 NEWEST = "newest"
+_NO_LIMIT = 2**31 - 1
+"""Defaults of at least this size stand for no limit."""
 _LONGEST = 60
 
 
@@ -44,6 +46,12 @@ class Parameter:
     required: bool
     default: str
     doc: str
+
+    @property
+    def shown_default(self) -> str:
+        """The default in documentation."""
+        digits = self.default.lstrip("-")
+        return "no limit" if digits.isdecimal() and int(digits) >= _NO_LIMIT else self.default
 
     def value(self, given: object) -> int | float | str:
         """`given`, perhaps text from a command line, in this parameter's type; UserError."""

@@ -15,7 +15,7 @@
 -- column: bubble_ms  mean bubble, ms; NULL where unknown
 -- column: not_visible_ratio  share of the step windows nothing recorded
 -- column: wait_caused_ms  what it made others wait in any group, also by the pipeline's schedule,
---   summed over the steps, GPU-ms; NULL unknown
+--   summed over the steps, rank-ms; NULL unknown
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished
 WITH cells AS (

@@ -8,7 +8,7 @@
 -- column: num_instances  collectives with all members recorded on aligned clocks; no sends or receives
 -- column: num_last  of these it came last to
 -- column: chance  how often one of the members comes last by chance: mean of 1 / members
--- column: wait_caused_ms  for the last arriver: (start - second latest start) x (members - 1), GPU-ms
+-- column: wait_caused_ms  for the last arriver: (start - second latest start) x (members - 1), rank-ms
 -- column: wait_ms  what it waited for later members itself, ms
 -- empty: no such collective, or its members' clocks are not aligned
 WITH rows AS (

@@ -4,7 +4,7 @@
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank
 -- column: wait_ms  what it waited for later members, mean per step, ms; NULL unknown
--- column: wait_caused_ms  what the others waited because it came last, mean per step, GPU-ms; NULL
+-- column: wait_caused_ms  what the others waited because it came last, mean per step, rank-ms; NULL
 --   unknown
 -- column: num_steps  steps with collectives
 -- empty: no collective of a group within one pipeline stage was recorded in this range

@@ -1,4 +1,4 @@
--- The work of every rank in every finished step: what ranks are judged against their peers by.
+-- The work of every rank in every finished step, by which ranks are compared with their peers.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: pp int = null ranks of this pipeline stage only
@@ -8,7 +8,7 @@
 -- column: step_ms  end of the step - end of the previous one, ms
 -- column: compute_ms  union of forward, backward, wgrad and optimizer (or of kernels), ms
 -- column: cpu_ms  CPU time of compute, ms; NULL where not recorded
--- column: wait_caused_ms  what it made others wait in groups within one pipeline stage, GPU-ms; NULL
+-- column: wait_caused_ms  what it made others wait in groups within one pipeline stage, rank-ms; NULL
 --   without aligned clocks
 -- column: wait_ms  what it waited there itself, ms; NULL without aligned clocks
 -- empty: no step in this range is finished

@@ -216,7 +216,7 @@ def _late_evidence(
             f"{in_ms(waits.per_step_ms)} per step, {worst}; "
             f"the median rank {in_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3),
-            "GPU-ms per step",
+            "rank-ms per step",
             "late_ranks",
             params,
             timeline,

@@ -107,3 +107,9 @@ def test_every_value_in_the_sql_is_declared():
         declared = {parameter.name for parameter in asked.parameters} | set(asked.reads)
         assert asked.used <= declared | GIVEN_BY_RUN, asked.name
         assert {parameter.name for parameter in asked.parameters} <= asked.used, asked.name
+
+
+def test_documentation_shows_defaults_without_a_limit_in_words():
+    shown = {p.name: p.shown_default for p in saved_queries()["window_spans"].parameters}
+    assert (shown["end_ns"], shown["from_ns"], shown["rank_max"]) == ("no limit",) * 3
+    assert (shown["rank_min"], shown["step"], shown["attempt"]) == ("0", "null", "newest")
