@@ -172,9 +172,8 @@ def saved_queries() -> dict[str, SavedQuery]:
 
 
 def saved_query(name: str) -> SavedQuery:
-    """The saved query of a name; raises UserError with the names there are."""
+    """The saved query of a name; raises UserError."""
     query = saved_queries().get(name)
     if query is None:
-        names = ", ".join(saved_queries())
-        raise UserError(f"there is no saved query {name!r}; choose one of {names}")
+        raise UserError(f"there is no saved query {name!r}; `rankscope query --list` lists them")
     return query

@@ -71,7 +71,7 @@ def test_a_run_without_data_has_empty_answers(empty_run, name):
 @pytest.mark.parametrize(
     ("name", "values", "says"),
     [
-        ("nonsense", {}, "no saved query 'nonsense'; choose one of"),
+        ("nonsense", {}, "no saved query 'nonsense'; `rankscope query --list` lists them"),
         ("rank_timeline", {}, "needs rank"),
         ("rank_timeline", {"rank": "one"}, "rank is 'one'; give one int"),
         ("rank_timeline", {"rank": True}, "give one int"),
