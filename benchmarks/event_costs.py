@@ -189,7 +189,7 @@ def flight_recorder_costs() -> dict[str, float]:
         "flight recorder: dump, ms": cpu_ns(flight_dump.dump, 3) / 1e6,
         "flight recorder: parse all, ms": cpu_ns(lambda: flight_dump.entries_from(data, 0), 3)
         / 1e6,
-        "flight recorder: look for gaps, ns": look_ns,
+        "flight recorder: check for gaps, ns": look_ns,
     }
 
 

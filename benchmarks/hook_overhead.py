@@ -65,14 +65,14 @@ def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) 
         print(f"{name}: {value}")
     print(
         f"\n{'a training step':34}{'thread ms':>10}{'ratio':>8}{'quartiles':>16}"
-        f"{'process':>9}{'own account ms':>16}"
+        f"{'process':>9}{'self-reported ms':>18}"
     )
     for name, cost in steps.items():
         low, high = cost.thread_ratio_quartiles
         print(
             f"{name:34}{cost.thread_ms:10.1f}{cost.thread_ratio:8.3f}"
             f"{f'{low:.3f}-{high:.3f}':>16}{cost.process_ratio:9.3f}"
-            f"{cost.own_account_ms:16.2f}"
+            f"{cost.own_account_ms:18.2f}"
         )
     print("\none event")
     for name, value in events.items():

@@ -51,7 +51,7 @@ def questions() -> Iterator[str]:
     for query in saved_queries().values():
         yield f"\n### `{query.name}`\n\n{query.doc}\n\n"
         for parameter in query.parameters:
-            given = "required" if parameter.required else f"default {parameter.default}"
+            given = "required" if parameter.required else f"default {parameter.shown_default}"
             about = f": {parameter.doc}" if parameter.doc else ""
             yield f"- parameter `{parameter.name}` ({parameter.type}, {given}){about}\n"
         columns = "; ".join(f"`{name}` {doc}" for name, doc in query.columns)

@@ -58,11 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = f"plant a fault, such as slow-rank=5,x=1.6,from=8; known: {', '.join(KINDS)}"
     add("--fault", action="append", default=[], metavar="KIND=RANK,...", help=what)
-    add("--steps", type=int, default=40, help="optimizer steps (%(default)s)")
-    add("--schedule", choices=NAMES, default=NAMES[0], help="pipeline schedule (%(default)s)")
-    add("--runs", type=Path, default=Path("runs"), help="folder of the run (%(default)s)")
+    add("--steps", type=int, default=40, help="optimizer steps (default: %(default)s)")
+    what = "pipeline schedule (default: %(default)s)"
+    add("--schedule", choices=NAMES, default=NAMES[0], help=what)
+    what = "folder of runs to write into (default: %(default)s)"
+    add("--runs", type=Path, default=Path("runs"), help=what)
     add("--replay", action="store_true", help="open a recorded run instead; needs no torch")
-    add("--port", type=int, help=f"port of the dashboard, 0: any ({DEFAULT_PORT} or the next free)")
+    what = f"port of the dashboard, 0: any free one (default: {DEFAULT_PORT} or the next free one)"
+    add("--port", type=int, help=what)
     add("--no-browser", action="store_true", help="do not open the browser")
     add("--keep", action="store_true", help="keep serving after the job, as on a terminal")
 
@@ -107,7 +110,10 @@ def _checked(arguments: argparse.Namespace) -> list[Fault]:
         raise UserError(str(error)) from error
     for fault in faults:
         if fault.rank is not None and fault.rank >= NUM_RANKS:
-            raise UserError(f"fault {fault.kind} names rank {fault.rank} of {NUM_RANKS}")
+            raise UserError(
+                f"fault {fault.kind} names rank {fault.rank} of {NUM_RANKS}; give a rank from 0 to "
+                f"{NUM_RANKS - 1}"
+            )
         if fault.first_step >= arguments.steps:
             raise UserError(
                 f"fault {fault.kind} begins in step {fault.first_step} and the last step is "

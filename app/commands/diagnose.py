@@ -25,7 +25,9 @@ EXIT_NOT_ENOUGH = 4
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope diagnose`."""
     add_run_arguments(parser, "RUN")
-    parser.add_argument("--attempt", type=int, help="start of the job (default: the newest)")
+    parser.add_argument(
+        "--attempt", type=int, help="start of the job to diagnose, from 0 (default: the newest)"
+    )
     good = "a good run of the same job, to detect what is equally slow on all ranks"
     parser.add_argument("--baseline", type=Path, metavar="RUN", help=good)
 
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         lines = as_lines(diagnosis)
         lines += [
-            f"not seen    {cause['kind']}: {cause['why']} {cause['remedy']}"
+            f"cannot show {cause['kind']}: {cause['why']} {cause['remedy']}"
             for cause in whole["not_identifiable"]
         ]
         print("\n".join(map(printable, lines)))
@@ -92,5 +94,5 @@ def _finding_lines(finding: Finding) -> list[str]:
         f"  confidence  {finding.confidence}",
     ]
     lines += [f"  evidence    {evidence.sentence}" for evidence in finding.evidence]
-    lines += [f"  or          {sentence}" for sentence in finding.alternatives]
-    return [*lines, f"  try         {finding.next_step}", f"  id          {finding.id}", ""]
+    lines += [f"  or perhaps  {sentence}" for sentence in finding.alternatives]
+    return [*lines, f"  next step   {finding.next_step}", f"  id          {finding.id}", ""]

@@ -34,10 +34,14 @@ _RUN_IN_LINK = re.compile(r"^(?P<base>.*?)/run/[^/]+/")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope export`."""
     parser.add_argument("export_run", type=Path, metavar="RUN", help="a run folder, or trace files")
-    parser.add_argument("view", nargs="?", default="", metavar="VIEW", help="a link or its end")
-    parser.add_argument("--format", choices=FORMATS, default="html", help="(%(default)s)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the file (named after the run)")
-    parser.add_argument("--table", choices=tuple(TABLES), default="spans", help="(%(default)s)")
+    what = "a link of the dashboard, or the part of it after the run's name"
+    parser.add_argument("view", nargs="?", default="", metavar="VIEW", help=what)
+    what = "kind of file (default: %(default)s)"
+    parser.add_argument("--format", choices=FORMATS, default="html", help=what)
+    what = "file to write (default: named after the run)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=what)
+    what = "table whose rows parquet and csv write (default: %(default)s)"
+    parser.add_argument("--table", choices=tuple(TABLES), default="spans", help=what)
     parser.add_argument("--ranks", metavar="0-3,8", help="these ranks instead of the view's")
     parser.add_argument("--steps", metavar="10..20", help="these steps instead of the view's")
 

@@ -19,20 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope generate`."""
     add = parser.add_argument
     add("out", type=Path, metavar="OUT", help="run folder to write; must be new or empty")
-    add("--ranks", type=int, default=8, help="ranks of the job (%(default)s)")
-    add("--pp", type=int, default=2, help="pipeline stages (%(default)s)")
-    add("--tp", type=int, default=2, help="tensor-parallel size (%(default)s); dp is the rest")
-    add("--steps", type=int, default=20, help="optimizer steps (%(default)s)")
-    add("--microbatches", type=int, default=8, help="micro-batches a step (%(default)s)")
-    add("--level", choices=LEVELS, default="spans", help="record sums per step, or every operation")
-    add("--seed", type=int, default=1, help="equal seeds give equal runs (%(default)s)")
-    add(
-        "--statistics",
-        type=int,
-        default=0,
-        metavar="N",
-        help="statistics of the model every N steps",
-    )
+    add("--ranks", type=int, default=8, help="ranks of the job (default: %(default)s)")
+    add("--pp", type=int, default=2, help="pipeline stages (default: %(default)s)")
+    what = "tensor-parallel size (default: %(default)s); dp is what remains of the ranks"
+    add("--tp", type=int, default=2, help=what)
+    add("--steps", type=int, default=20, help="optimizer steps (default: %(default)s)")
+    what = "micro-batches per step (default: %(default)s)"
+    add("--microbatches", type=int, default=8, help=what)
+    what = "record sums per step, or every operation (default: %(default)s)"
+    add("--level", choices=LEVELS, default="spans", help=what)
+    add("--seed", type=int, default=1, help="equal seeds give equal runs (default: %(default)s)")
+    what = "record statistics of the model every N steps (default: never)"
+    add("--statistics", type=int, default=0, metavar="N", help=what)
     known = ", ".join(KINDS)
     what = f"plant a fault, such as slow_worker=5,x=1.3,from=8 (several allowed); known: {known}"
     add("--fault", action="append", default=[], metavar="KIND=WHERE,...", help=what)
@@ -64,7 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     except OSError as error:
-        raise UserError(f"{arguments.out} cannot be written ({error.strerror})") from error
+        raise UserError(
+            f"{arguments.out} cannot be written ({error.strerror}); give a new or an empty folder"
+        ) from error
     print(
         f"{arguments.out}: {job.num_ranks} ranks ({job.layout}), {job.steps_completed} steps, "
         f"{num_spans} spans; inspect it with: rankscope info {arguments.out}"

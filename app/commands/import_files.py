@@ -17,8 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope import`."""
     add = parser.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="trace files of one job, or folders")
-    add("--into", type=Path, default=Path("runs"), metavar="RUNS", help="folder of runs (runs)")
-    add("--name", help="name of the run; a hash of the content is added (the first file's name)")
+    what = "folder of runs to write into (default: %(default)s)"
+    add("--into", type=Path, default=Path("runs"), metavar="RUNS", help=what)
+    what = "name of the run (default: name of the first file); a hash of the content is added"
+    add("--name", help=what)
     add("--json", action="store_true", help="print one JSON object, for machines")
 
 
@@ -45,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     print(printable(str(folder)))
     if is_known:
-        print("these files were imported before, as this run")
+        print("these files had already been imported; this is their run")
     for kind, texts in (("problem", problems), ("guess", guesses)):
         for text in texts:
             print(printable(f"{kind}: {text}"))

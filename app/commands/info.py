@@ -33,9 +33,10 @@ def as_text(summary: RunSummary) -> str:
     clock = summary["clock"]
     error_ns = clock["max_err_ns"]
     error = "error unknown" if error_ns is None else f"error at most {error_ns / 1000:.1f} µs"
+    size = "(size of the job unknown)" if world is None else f"of {world}"
     lines = [
         f"run       {summary['run']} ({summary['format']})",
-        f"ranks     {summary['num_ranks']} of {'unknown' if world is None else world}",
+        f"ranks     {summary['num_ranks']} {size}",
         f"layout    {_layout_text(layout, summary['layout_from'])}",
         f"attempts  {summary['attempts']}",
         f"steps     {_steps_text(summary['steps'])}",
@@ -53,7 +54,7 @@ def _from_text(provenance: list[str]) -> list[str]:
     shown = [*provenance[:_FILES_SHOWN], *provenance[_FILES_SHOWN:][-1:]]
     num_more = len(provenance) - len(shown)
     if num_more:
-        shown.insert(-1, f"and {num_more} more files")
+        shown.insert(-1, f"and {num_more} more file{'s' * (num_more > 1)}")
     return [f"from      {text}" for text in shown]
 
 

@@ -19,12 +19,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, metavar="RUN", help="run folder")
     for axis in (*AXES, *EXPERT_AXES):
         name = f"--{axis.replace('_', '-')}"
-        parser.add_argument(name, dest=axis, type=int, metavar="N", help=f"size of {axis} (1)")
-    parser.add_argument(
-        "--order",
-        default=layout_correction.ORDER,
-        help=f"axes slowest first ({layout_correction.ORDER}); Megatron's order is the reverse",
+        what = f"size of the axis {axis} (default: 1)"
+        parser.add_argument(name, dest=axis, type=int, metavar="N", help=what)
+    what = (
+        "order of the axes, the one that varies slowest with the rank number first (default: "
+        "%(default)s); Megatron writes the reverse"
     )
+    parser.add_argument("--order", default=layout_correction.ORDER, help=what)
     parser.add_argument("--as-imported", action="store_true", help="undo the correction")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
 

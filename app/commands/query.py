@@ -37,14 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "query_run", nargs="?", type=Path, metavar="RUN", help="a run folder, or trace files"
     )
     parser.add_argument(
-        "question", nargs="?", metavar="SQL|NAME", help="a SELECT or a query's name"
+        "question", nargs="?", metavar="SQL|NAME", help="a SELECT, or the name of a saved query"
     )
     parser.add_argument(
         "values", nargs="*", metavar="KEY=VALUE", help="parameters of a saved query"
     )
     parser.add_argument("--list", action="store_true", help="list the saved queries")
     parser.add_argument(
-        "--limit-s", type=_seconds, default=TIME_LIMIT_S, help="time limit (%(default)s)"
+        "--limit-s",
+        type=_seconds,
+        default=TIME_LIMIT_S,
+        help="time limit, s (default: %(default)s)",
     )
     what = "let SQL also read recorded model content: the table frames"
     parser.add_argument("--content", action="store_true", help=what)
@@ -54,9 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0 < value <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 0 to {_LONGEST_S:.0f} s")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds above 0 and up to {_LONGEST_S:.0f}"
+        )
     return value
 
 
@@ -110,7 +118,7 @@ def _print_list(questions: dict[str, SavedQuery], as_json: bool) -> None:
         return
     for question in questions.values():
         takes = [
-            f"{p.name}=..." if p.required else f"[{p.name}={p.default}]"
+            f"{p.name}=..." if p.required else f"[{p.name}={p.shown_default}]"
             for p in question.parameters
         ]
         print(f"{question.name} {' '.join(takes)}".rstrip())

@@ -13,10 +13,11 @@ KEEP_VARIABLE = "RANKSCOPE_KEEP_CONTENT"
 
 def add_keep_argument(parser: argparse.ArgumentParser) -> None:
     """Add --keep-content."""
-    what = "delete recorded model content that is too old or too large: 30d, 20GB, 30d,20GB"
-    parser.add_argument(
-        "--keep-content", metavar="AGE,SIZE", help=f"{what} ({FOREVER}); also {KEEP_VARIABLE}"
+    what = (
+        "delete recorded model content that is too old or too large: 30d, 20GB, 30d,20GB "
+        f"(default: {FOREVER}); also {KEEP_VARIABLE}"
     )
+    parser.add_argument("--keep-content", metavar="AGE,SIZE", help=what)
 
 
 def keep_of(arguments: argparse.Namespace) -> Keep:

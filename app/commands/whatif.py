@@ -99,11 +99,11 @@ def as_text(answer: Answer) -> str:
         named, num_more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
         named += f" and {num_more} more" if num_more > 0 else ""
         recovered = f"{100 * metrics.M_W:.1f} % of the lost time is recovered"
-        lines.append(f"M_W        {recovered} without rank {named}")
+        who = f"rank {named} keeps" if len(worst) == 1 else f"ranks {named} keep"
+        lines.append(f"M_W        {recovered} if {who} pace")
     if metrics.M_S is not None:
-        lines.append(
-            f"M_S        {100 * metrics.M_S:.1f} % of it is recovered without the last stage"
-        )
+        recovered = f"{100 * metrics.M_S:.1f} % of it is recovered"
+        lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [
         f"cause      {cause.kind}: {printable(cause.text)}; {1000 * cause.cost_s:.3g} ms a step"
         for cause in causes(answer.prepared)
@@ -116,4 +116,4 @@ def _ranked(values: dict[Any, float]) -> str:
     worst = sorted(values.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {value:.4f}" for name, value in worst[:_WORKERS_SHOWN])
     num_more = len(worst) - _WORKERS_SHOWN
-    return f"{shown}, {num_more} lower" if num_more > 0 else shown
+    return f"{shown}, and {num_more} with less" if num_more > 0 else shown

@@ -57,7 +57,11 @@ def _arguments() -> argparse.Namespace:
     add("--minutes", type=float, default=60.0, help="stop after so long (%(default)s)")
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
-    add("--schema", choices=(NATIVE, TRACE), help="our tables or StragglerAnalysis (both)")
+    add(
+        "--schema",
+        choices=(NATIVE, TRACE),
+        help="tables of the hooks, or StragglerAnalysis files (default: both)",
+    )
     add("--write", type=Path, help="put the tables into this page, behind its mark")
     add("--case", help="one job again, by its name")
     add("--keep", type=Path, help="with --case: write its run below this new folder")
@@ -84,23 +88,23 @@ def _report(outcomes: Sequence[Outcome], rivals: int) -> Iterator[str]:
     traces = [o for o in outcomes if o.case.schema == TRACE]
     others = chosen_for_others(outcomes, rivals) if rivals else []
     for title, lines in (
-        ("Our tables, loud and quiet", tables.by_kind(native, tables.AUDIBLE)),
-        ("Our tables, masked", tables.by_kind(native, ("masked",))),
-        ("StragglerAnalysis schema, loud and quiet", tables.by_kind(traces, tables.AUDIBLE)),
-        ("StragglerAnalysis schema, masked", tables.by_kind(traces, ("masked",))),
+        ("Tables of the hooks, loud and quiet", tables.by_kind(native, tables.AUDIBLE)),
+        ("Tables of the hooks, masked", tables.by_kind(native, ("masked",))),
+        ("StragglerAnalysis files, loud and quiet", tables.by_kind(traces, tables.AUDIBLE)),
+        ("StragglerAnalysis files, masked", tables.by_kind(traces, ("masked",))),
         (
-            "What `rankscope whatif` says of these traces, loud and quiet",
+            "What `rankscope whatif` finds in these files, loud and quiet",
             tables.by_kind(traces, tables.AUDIBLE, "causes"),
         ),
         (
-            "Published what-if rules on these traces, loud and quiet",
+            "What the published what-if rules find in these files, loud and quiet",
             tables.by_kind(traces, tables.AUDIBLE, "rules"),
         ),
-        ("Other tools: who is named, loud and quiet", compared(others) if others else []),
-        ("Healthy jobs, our tables", tables.healthy(native)),
-        ("Healthy jobs, StragglerAnalysis schema", tables.healthy(traces)),
+        ("Other tools: which ranks they name, loud and quiet", compared(others) if others else []),
+        ("Healthy jobs, tables of the hooks", tables.healthy(native)),
+        ("Healthy jobs, StragglerAnalysis files", tables.healthy(traces)),
         ("Error of S", tables.slowdown_errors(outcomes)),
-        ("Not identifiable, by the generator's own account", tables.excluded(outcomes)),
+        ("Not identifiable, according to the generator", tables.excluded(outcomes)),
     ):
         if lines:
             yield from (f"## {title}", "", *lines, "")

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.accuracy.cases import HEALTHY
+from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.score import Scored, score
 
 ONSET_STEPS = 2
+FEWEST_HOURS = 100
+"""With fewer rank-hours, a rate of false alarms says nothing."""
 AUDIBLE = ("loud", "quiet", "any")
+DATA = {NATIVE: "hooks", TRACE: "StragglerAnalysis"}
 
 
 @dataclass
@@ -116,10 +119,12 @@ def healthy(outcomes: Sequence[Outcome]) -> list[str]:
     hours = sum(o.rank_hours for o in chosen)
     alarms = sum(len(o.findings) for o in chosen)
     steps = sum(o.rank_steps for o in chosen)
-    rate = f"{1000 * alarms / hours:.2f}" if hours else "-"
+    rate = " (too few hours for a rate)"
+    if hours >= FEWEST_HOURS:
+        rate = f", {1000 * alarms / hours:.2f} per 1,000 rank-hours"
     return [
         f"{len(chosen)} healthy jobs, {hours:,.0f} rank-hours, {steps:,} rank-steps: "
-        f"{alarms} false alarms, {rate} per 1,000 rank-hours."
+        f"{alarms} false alarms{rate}."
     ]
 
 
@@ -131,9 +136,9 @@ def slowdown_errors(outcomes: Sequence[Outcome]) -> list[str]:
             both = (abs(o.whatif_S / o.true_S - 1), abs(o.whatif_S / o.slowdown - 1))
             for kind in (o.case.kind, "**all**"):
                 errors[o.case.schema, kind].append(both)
-    head = ["| schema | kind | jobs | S, median | S, p90 | slowdown, median | slowdown, p90 |"]
+    head = ["| data | kind | jobs | S, median | S, p90 | slowdown, median | slowdown, p90 |"]
     rows = [
-        f"| {schema} | {kind} | {len(found)} | {_percents(found)} |"
+        f"| {DATA[schema]} | {kind} | {len(found)} | {_percents(found)} |"
         for (schema, kind), found in sorted(errors.items())
     ]
     return [*head, "|---" * 7 + "|", *rows]

@@ -44,8 +44,7 @@ def parts() -> str:
 def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
     """Markdown: for each machine how each part ended, then its figures."""
     if not machines:
-        rows = [f"| ({part.letter}) {part.shows} | not run |" for part in PARTS]
-        return "\n| part | |\n|---|---|\n" + "\n".join(rows) + "\n\n"
+        return "\nNo part has been run on a GPU yet.\n\n"
     return "\n" + "\n".join(_of_machine(*machine) for machine in machines) + "\n"
 
 

@@ -29,8 +29,8 @@ MOST_SUSPECTS = 40
 """The farthest from their peers; each costs one replay."""
 
 NOT_IDENTIFIABLE = (
-    "Compute, links or networks that are equally slow everywhere are not seen within one run; "
-    "compare with a baseline run."
+    "If compute, links or networks are equally slow everywhere, one run cannot show it: compare "
+    "with a good run (rankscope diagnose RUN --baseline GOOD_RUN)."
 )
 
 

@@ -203,6 +203,6 @@ def _in_order(nodes: list[Node], waits_O: tuple[tuple[int, ...], ...]) -> tuple[
     if len(order) < len(nodes):
         raise NotAnswerable(
             f"{len(nodes) - len(order)} of {len(nodes)} operations wait for each other in a "
-            "circle; the order of the first step is not one a job can run in"
+            "cycle: no job can run in the order of the first step, so its times must be wrong"
         )
     return tuple(order)

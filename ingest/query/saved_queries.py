@@ -33,6 +33,8 @@ _IN_WORDS = {"int": "a whole number", "float": "a number", "text": "a text"}
 _USED = re.compile(r"\$(\w+)")
 
 NEWEST = "newest"
+_NO_LIMIT = 2**31 - 1
+"""Defaults of at least this size stand for no limit."""
 _LONGEST = 60
 
 
@@ -45,6 +47,12 @@ class Parameter:
     required: bool
     default: str
     doc: str
+
+    @property
+    def shown_default(self) -> str:
+        """The default in documentation."""
+        digits = self.default.lstrip("-")
+        return "no limit" if digits.isdecimal() and int(digits) >= _NO_LIMIT else self.default
 
     def value(self, given: object) -> int | float | str:
         """`given`, perhaps text from a command line, in this parameter's type; UserError."""
@@ -165,9 +173,8 @@ def saved_queries() -> dict[str, SavedQuery]:
 
 
 def saved_query(name: str) -> SavedQuery:
-    """The saved query of a name; raises UserError with the names there are."""
+    """The saved query of a name; raises UserError."""
     query = saved_queries().get(name)
     if query is None:
-        names = ", ".join(saved_queries())
-        raise UserError(f"there is no saved query {name!r}; choose one of {names}")
+        raise UserError(f"there is no saved query {name!r}; `rankscope query --list` lists them")
     return query

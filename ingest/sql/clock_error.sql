@@ -1,5 +1,5 @@
--- How well each rank's clock is known against rank 0's. Without alignment on more than one host no
--- rank is named from timing across ranks.
+-- How each rank's clock differs from rank 0's, and how well that is known. If the clocks of several
+-- hosts are not aligned, no finding blames a rank on the basis of their times.
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: host  where it runs

@@ -1,5 +1,5 @@
--- Collectives, sends and receives of some ranks, those that begin within the same stretch of time
--- taken together: for pictures of more of them than can be looked at one by one.
+-- Collectives, sends and receives of some ranks, summed over stretches of time: for pictures of more
+-- of them than can be drawn one by one.
 -- reads: collectives
 -- param: ranks text required  global ranks, comma-separated
 -- param: begin_ns int required  begin of the window, aligned Unix ns

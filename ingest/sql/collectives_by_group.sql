@@ -4,7 +4,7 @@
 -- param: attempt int = null newest attempt of each step
 -- column: group_id  identity of the group
 -- column: name  the framework's name for it
--- column: axis  parallel axis; unknown where it is not
+-- column: axis  parallel axis, or unknown
 -- column: num_members  ranks in it; NULL where the group was not described
 -- column: num_instances  instances seen by at least one member, counted once per member
 -- column: num_open  of these not complete or with members missing

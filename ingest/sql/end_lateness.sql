@@ -1,6 +1,6 @@
 -- How much later the ranks of each host see the ends of collectives than the first member of their
--- group does, by blocks of steps: no member can leave before all have come, so on equal clocks all see
--- the end at nearly the same moment. On the aligned clock, on the ranks' own where they are unknown.
+-- group does, by blocks of steps: no member can leave before all have arrived, so on equal clocks all
+-- see the end at nearly the same moment. On the aligned clock; on the ranks' own where that is unknown.
 -- Only groups that span hosts; nothing where times start again in every step.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -11,9 +11,9 @@
 -- column: last_step  its last step
 -- column: group_id  identity of the group
 -- column: host  where the members run; `rank N` where that is unknown
--- column: late_ms  median over the steps of what the host's members see ends later, ms
+-- column: late_ms  by how much later the host's members see the ends, median over the steps, ms
 -- column: num_ends  ends they saw
--- column: transfer_ms  mean transfer of an instance, by which ends can lie apart, ms; NULL unknown
+-- column: transfer_ms  mean transfer of an instance, ms: ends can differ by this much; NULL unknown
 -- column: is_aligned  whether the clocks of the whole group are known
 -- empty: no group spans hosts, or none of its collectives was recorded whole
 WITH rank_hosts AS (

@@ -1,5 +1,5 @@
--- How many spans each step of some ranks has, and from when to when it lasts: by this an export is cut
--- in parts.
+-- How many spans each step of some ranks has, and from when to when it lasts: exports divide
+-- themselves into parts by this.
 -- reads: spans
 -- param: ranks text = null global ranks, comma-separated; null: all
 -- param: rank_min int = 0 least of the ranks: only files with such ranks are opened

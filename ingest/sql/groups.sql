@@ -1,7 +1,7 @@
 -- The groups of ranks that communicate.
 -- param: attempt int = newest
 -- column: group_id  identity of the group
--- column: axis  parallel axis; unknown where it is not
+-- column: axis  parallel axis, or unknown
 -- column: ranks  its members, global ranks
 -- empty: no group was described
 SELECT group_id, coalesce(axis, 'unknown') AS axis, ranks

@@ -1,4 +1,4 @@
--- What the hooks themselves cost each rank: their own time against the job's, from the heartbeats.
+-- What the hooks themselves cost each rank: their own time and the job's, from the heartbeats.
 -- reads: heartbeats
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

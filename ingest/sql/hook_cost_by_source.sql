@@ -1,4 +1,4 @@
--- What each source of the hooks cost each thread of each rank: which part of hook_cost is whose.
+-- What each source of the hooks cost each thread of each rank: the parts of hook_cost.
 -- reads: hook_costs
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

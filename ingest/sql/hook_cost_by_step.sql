@@ -1,4 +1,4 @@
--- What the hooks cost while each step ran: their own time against the job's, between heartbeats.
+-- What the hooks cost while each step ran: their own time and the job's, between heartbeats.
 -- reads: heartbeats
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

@@ -1,4 +1,4 @@
--- The last that each rank's hooks sent: whether one fell silent while the others continued.
+-- When each rank last reported: whether one fell silent while the others continued.
 -- reads: heartbeats, marks
 -- param: attempt int = newest
 -- column: rank  global rank

@@ -1,8 +1,8 @@
 -- Who made others wait: for the last arriver of each collective (start - second latest start) x
 -- (members - 1), summed over some steps, worst first. Late arrival names the culprit, not long calls.
 -- By default only groups within one pipeline stage count: in those that cross stages (a pipeline's
--- sends and receives, the norm over all ranks) a rank also comes last where the schedule wants it so,
--- and whole stages would be named. A rank that is late only there is not found this way.
+-- sends and receives, the norm over all ranks) the schedule also makes ranks come last, and whole
+-- stages would be blamed. A rank that is late only there is not found this way.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 10 how many ranks
@@ -11,12 +11,14 @@
 -- param: attempt int = null newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
--- column: wait_caused_ms  what would be saved had it come with the second last, rank-ms
--- column: share  of all waiting caused in these steps, 0 to 1
+-- column: wait_caused_ms  what the others would not have waited if it had arrived together with the
+--   second last member, rank-ms
+-- column: share  its share of all waiting caused in these steps, 0 to 1
 -- column: wait_ms  what it waited itself, ms
 -- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished
 -- column: num_instances  collectives it took part in
--- column: num_unknown  of these without a verdict: members missing or a clock not aligned
+-- column: num_unknown  of these, those in which the last one is unknown: members missing or a clock not
+--   aligned
 -- empty: no such collective with aligned clocks on all members, so no rank can be named; or no rank waited
 WITH per_rank AS (
     SELECT rank, sum(wait_caused_ns) AS caused_ns, sum(wait_ns) AS wait_ns,

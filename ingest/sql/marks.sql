@@ -5,7 +5,8 @@
 -- column: step  optimizer step
 -- column: rank  global rank
 -- column: ts_ns  when, Unix ns on the rank's clock
--- column: kind  fault, restart, error, hook_error, silent, lost, perturbation, kernel_capture, prompt or note
+-- column: kind  fault, restart, error, hook_error, stalled, silent, lost, perturbation, kernel_capture,
+--   prompt or note
 -- column: text  one sentence
 -- column: args  JSON; NULL none
 -- empty: nothing was marked

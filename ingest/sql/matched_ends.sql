@@ -1,8 +1,8 @@
--- When members saw the end of collectives that none can leave before all have come: what clocks of
--- ranks are compared by. An instance counts where all members recorded it, or at least three and half
--- of them: all its members share the end, and with three the one that is numbered wrongly
--- shows against the others. Two of many never count: nothing would prove that they saw the same end.
--- Broadcasts, reduces to one rank, scatters, sends and receives do not: a sender may be through early.
+-- When members saw the end of collectives that none can leave before all have arrived: the clocks of
+-- ranks are compared with these. An instance counts if all members recorded it, or at least three and
+-- half of them: among three, a member that numbers its collectives differently can be recognised. Two
+-- of many do not count, because nothing proves that they saw the same end. Broadcasts, reduces to one
+-- rank, scatters, sends and receives do not count either: a sender may leave early.
 -- reads: collectives
 -- param: most_instances int = 1000 at most this many of each group, spread evenly over their numbers
 -- param: attempt int = newest

@@ -1,19 +1,21 @@
--- Groups of an attempt and the oldest of their collectives that no member saw completed: where a job
--- that hangs stands. Sends and receives are counted, but have no number that all members share.
+-- Groups of an attempt and the oldest of their collectives that no member saw completed: where a
+-- hanging job stopped. Sends and receives are counted, but have no number that all members share.
 -- reads: collectives
 -- param: attempt int = newest
 -- column: group_id  identity of the group
 -- column: name  the framework's name for it
--- column: axis  parallel axis; unknown where it is not
+-- column: axis  parallel axis, or unknown
 -- column: num_members  ranks in it; NULL where the group was not described
 -- column: num_recorded  collectives, sends and receives, counted once per member
 -- column: num_open  of these not completed
 -- column: seq  number of the oldest collective that is not completed; NULL none
 -- column: op  its operation
--- column: behind  members whose oldest open one it is, the least 64; NULL none
--- column: ahead  members that are further, the least 64; NULL none
--- column: ahead_seq  number of the oldest open one of the furthest of these; NULL none
--- column: absent  members with no open collective in the group, the least 64; NULL none or unknown
+-- column: behind  members for which this is the oldest collective that is not completed, the lowest 64
+--   ranks; NULL none
+-- column: ahead  members that are further, the lowest 64 ranks; NULL none
+-- column: ahead_seq  number of the oldest open collective of the furthest of these; NULL none
+-- column: absent  members with no open collective in the group, the lowest 64 ranks; NULL none or
+--   unknown
 -- empty: no collectives were recorded
 WITH recorded AS (
     SELECT rank, group_id, seq, op, end_ns < 0 AND state <> 'completed' AS is_open,

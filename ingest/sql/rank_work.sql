@@ -1,4 +1,4 @@
--- The work of every rank in every finished step: what ranks are judged against their peers by.
+-- The work of every rank in every finished step, by which ranks are compared with their peers.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: pp int = null ranks of this pipeline stage only

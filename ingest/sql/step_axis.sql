@@ -1,5 +1,5 @@
--- Where each step stands in the course of training: when it began, and the tokens of it. Of steps
--- before the attempt's first those of the attempts before are taken, as far as they are here.
+-- When each step of training began, and how many tokens it had. Steps before the attempt's first one
+-- are taken from earlier attempts, if the run has them.
 -- param: attempt int = newest
 -- column: step  optimizer step
 -- column: attempt  the attempt that it is taken from: the newest that is not after the given one

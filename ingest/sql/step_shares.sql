@@ -1,9 +1,9 @@
--- What some ranks spent their steps on, by kind; steps side by side can be taken together. For
--- pictures of more time than can be looked at span by span.
+-- What some ranks spent their steps on, by kind, summed over one or several steps: for pictures of more
+-- time than can be drawn span by span.
 -- param: ranks text required  global ranks, comma-separated
 -- param: from_ns int = -9223372036854775807 steps that end after this, Unix ns on the rank's clock
 -- param: to_ns int = 9223372036854775807 and begin before this
--- param: pool int = 1 how many step numbers are taken together
+-- param: pool int = 1 over how many step numbers to sum
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: step  first step of the pool

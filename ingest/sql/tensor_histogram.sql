@@ -8,7 +8,8 @@
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
 -- column: step  optimizer step
--- column: exponent  values with 2^exponent <= size < 2^(exponent + 1); -40 and 23 have open ends
+-- column: exponent  values with 2^exponent <= absolute value < 2^(exponent + 1); -40 and 23 have open
+--   ends
 -- column: share  of all values of the tensor, 0 to 1; zeros and what is not finite make up the rest
 -- empty: this tensor has no statistics in these steps, or none but zeros
 WITH parts AS (

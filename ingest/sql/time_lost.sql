@@ -1,7 +1,8 @@
--- Share of each step lost to stragglers: wait_caused summed over ranks / (ranks x step time). This is
--- the measured figure; where a replay is possible, its (T - T_ideal) / T is the better one. By default
--- only groups within one pipeline stage count: waits across stages belong to the schedule, too, and
--- a healthy pipeline would seem to lose time. What stages lose by waiting for a late one is not in it.
+-- Share of each step lost to stragglers: wait_caused summed over ranks / (ranks x step time). This
+-- figure is measured; if a replay is possible, (T - T_ideal) / T of the what-if analysis is better. By
+-- default only groups within one pipeline stage count: waits across stages are partly due to the
+-- schedule, and a healthy pipeline would seem to lose time. So time that stages lose by waiting for a
+-- late stage is missing.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: all within one
@@ -9,7 +10,7 @@
 -- param: attempt int = null newest attempt of each step
 -- column: step  optimizer step
 -- column: wait_caused_ms  over all ranks, rank-ms; NULL without aligned collectives
--- column: lost_ratio  of the step's time, 0 to 1; NULL unknown
+-- column: lost_ratio  share of the step's time, 0 to 1; NULL unknown
 -- column: worst_rank  rank that caused most of it; NULL none
 -- column: num_ranks  ranks that finished the step
 -- empty: no step in this range is finished

@@ -1,11 +1,11 @@
 -- What each rank made the other members of each of its groups wait, within one pipeline stage: who
--- waits for whom. Sums over some steps, without members that caused nothing.
+-- waits for whom. Sums over some steps; members that caused no wait are left out.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: group_id  identity of the group
--- column: axis  parallel axis; unknown where it is not
+-- column: axis  parallel axis, or unknown
 -- column: ranks  members of the group; NULL where it was not described
 -- column: wait_caused_ms  what the other members waited for it, rank-ms
 -- empty: no such collective with aligned clocks on all members, or no rank waited

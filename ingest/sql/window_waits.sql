@@ -1,6 +1,6 @@
 -- Collective instances that some ranks took part in during a window of time, on the aligned clock:
--- from when to when each of them waited, for whom, and when data moved. Members outside the window
--- and other ranks are looked at, too: who came last is judged over the whole instance.
+-- from when to when each of them waited, for whom, and when data moved. Which member came last is
+-- decided over the whole instance, including members outside the window and other ranks.
 -- reads: collectives
 -- param: ranks text required  global ranks, comma-separated
 -- param: begin_ns int = -9223372036854775807 begin of the window, aligned Unix ns

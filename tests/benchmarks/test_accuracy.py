@@ -123,6 +123,8 @@ def test_false_alarms_are_counted_by_time() -> None:
     assert line == (
         "2 healthy jobs, 500 rank-hours, 200 rank-steps: 1 false alarms, 2.00 per 1,000 rank-hours."
     )
+    (line,) = tables.healthy([Outcome(Case(NATIVE, HEALTHY, ANY_DOSE, 0, 1), rank_hours=3.0)])
+    assert line.endswith(": 0 false alarms (too few hours for a rate).")
 
 
 def test_cases_have_names_that_give_them_again() -> None:

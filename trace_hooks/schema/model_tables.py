@@ -24,24 +24,31 @@ MODEL_TABLES: tuple[Table, ...] = (
         "statistics of one tensor of the model, or of one rank's part of it",
         TS,
         *PART_OF_STEP,
-        text("tensor", "one of TENSORS"),
+        text("tensor", "residual, attention, mlp, output, gradient, weight or update"),
         Column("layer", pa.int32(), "layer as its name counts it, from 0; -1 not in a layer"),
         text("name", "module whose output it is, or which the parameters belong to"),
         text("shard", "such as dp=0,tp=1: part of the whole tensor; whole; empty unknown"),
         integer("count", "values of this part"),
-        integer("sampled", "values looked at, evenly spread; absmax and nonfinite see all"),
+        integer(
+            "sampled",
+            "values looked at, evenly spread; except for updates, absmax and whether any value "
+            "is not finite come from all values",
+        ),
         optional_float("mean", "of the finite values"),
         optional_float("std", "of the finite values"),
         optional_float("rms", "of the finite values"),
-        optional_float("absmax", "greatest finite size"),
+        optional_float("absmax", "greatest finite absolute value"),
         Column("zero_ratio", pa.float64(), "share of values that are 0"),
         integer(
-            "nonfinite", "values that are NaN or infinite; exact where 0 or nothing was left out"
+            "nonfinite",
+            "values that are NaN or infinite, estimated from those looked at; at least 1 where "
+            "any value is not finite",
         ),
         Column(
             "log2_counts",
             pa.list_(pa.int32()),
-            "values looked at with 2^i <= size < 2^(i+1), i from -40 to 23, ends open; no zeros",
+            "values looked at with 2^i <= absolute value < 2^(i+1), i from -40 to 23, ends open; "
+            "no zeros",
         ),
         optional_float("update_ratio", "rms of an update / rms of its weights before it"),
         Column(
@@ -70,14 +77,20 @@ MODEL_TABLES: tuple[Table, ...] = (
         TS,
         *PART_OF_STEP,
         text("watch", "id of the watch that requested it"),
-        text("what", "one of FRAME_KINDS"),
+        text(
+            "what",
+            "attention, query, key, value, mlp, residual, logits, probabilities, gradients, "
+            "weights, tokens, token_loss or vocabulary_part",
+        ),
         LAYER,
         Column("head", pa.int32(), "head, counted over all TP ranks, from 0; -1 none"),
         text("name", "module, or parameter"),
         text("shard", "such as tp=1: this rank's part; whole; empty unknown"),
         Column("sample", pa.int32(), "sequence of the batch; -1 mean over the batch, or no batch"),
-        integer("row_begin", "first row: token; of gradients and weights counted in this part"),
-        Column("row_every", pa.int32(), "rows from one that is in the frame to the next"),
+        integer(
+            "row_begin", "its first row: a token; of gradients and weights in this rank's part"
+        ),
+        Column("row_every", pa.int32(), "1: it has every row; 2: every second one; ..."),
         Column("shape", pa.list_(pa.int32()), "of the values, row by row"),
         text("dtype", "of the stored numbers: float16, uint8, or float32 (ids and losses)"),
         Column("scale", pa.float64(), "value = zero + scale * stored number"),

@@ -23,7 +23,7 @@ RUN_TABLES: tuple[Table, ...] = (
         TS,
         integer("dur_ns", "wall time"),
         integer("cpu_ns", "CPU time of the thread in between; -1 unknown"),
-        text("kind", "one of KINDS"),
+        text("kind", "forward, tp_comm, gc, ...; all are listed below the tables"),
         text("name", "what ran"),
         text("track", "thread or stream"),
         Column("depth", pa.int16(), "nesting on the track, 0 outermost"),
@@ -33,8 +33,8 @@ RUN_TABLES: tuple[Table, ...] = (
         integer("coll_seq", "collectives.seq of a communication span; -1 none"),
         Column("peer", pa.int32(), "other global rank of a point-to-point span; -1 none"),
         integer("num_bytes", "bytes moved or sent; -1 unknown"),
-        text("mode", "one of MODES"),
-        optional_text("args", "JSON, rare"),
+        text("mode", "eager, compiled, graphed or imported; see below the tables"),
+        optional_text("args", "more about the span, as JSON; mostly NULL"),
     ),
     table(
         "collectives",
@@ -55,7 +55,7 @@ RUN_TABLES: tuple[Table, ...] = (
     table(
         "groups",
         "a process group; identical on all members",
-        integer("group_id", "hash of the ordered ranks and the ordinal of that rank list"),
+        integer("group_id", "hash of the ranks in order, and of how many such groups came before"),
         text("name", "name the framework gave it"),
         text("desc", "its description, such as mesh_tp"),
         text("axis", "tp, pp, dp, cp, ep, world, mixed or unknown"),
@@ -69,7 +69,7 @@ RUN_TABLES: tuple[Table, ...] = (
         optional_float("loss", "as logged by the job"),
         optional_float("grad_norm", "as logged by the job"),
         optional_float("tokens", "tokens this rank processed"),
-        optional_float("flops", "model FLOPs of the step"),
+        optional_float("flops", "model FLOPs of the whole step, over all ranks"),
         optional_float("lr", "learning rate"),
     ),
     table(
@@ -78,7 +78,7 @@ RUN_TABLES: tuple[Table, ...] = (
         TS,
         integer("allocated", "bytes; -1 unknown"),
         integer("reserved", "bytes; -1 unknown"),
-        integer("peak", "bytes allocated at most since the start; -1 unknown"),
+        integer("peak", "most bytes allocated at one time since the start; -1 unknown"),
         integer("retries", "allocator retries so far; -1 unknown"),
         integer("rss", "resident bytes of the process"),
     ),
@@ -88,7 +88,7 @@ RUN_TABLES: tuple[Table, ...] = (
         TS,
         integer("offset_ns", "add to this rank's times to get rank 0's"),
         integer("err_ns", "uncertainty of offset_ns; -1 unknown"),
-        integer("drift_ppb", "offset grows by this per second, in 1e-9"),
+        integer("drift_ppb", "by how much the offset grows, in 1e-9 (ns per second)"),
         text("method", "store_ping_pong, matched_collectives, same_host, none, imported"),
     ),
     table(
@@ -115,8 +115,8 @@ RUN_TABLES: tuple[Table, ...] = (
         TS,
         text(
             "kind",
-            "fault, restart, error, hook_error, silent, lost, perturbation, kernel_capture, "
-            "prompt, note",
+            "fault, restart, error, hook_error, stalled, silent, lost, perturbation, "
+            "kernel_capture, prompt, note",
         ),
         text("text", "one sentence"),
         optional_text("args", "JSON"),

@@ -73,8 +73,8 @@ def compared(outcomes: Sequence[Outcome]) -> list[str]:
         }
     ours = {o.case.name: {"ranks": _ours(o)} for o in outcomes}
     head = (
-        "| tool | culprit exactly | among others | others only | nobody | innocents where no rank "
-        "is at fault | alarms on healthy jobs | errors |"
+        "| tool | culprit exactly | culprit and others | others only | nobody | any rank where "
+        "none is at fault | alarms on healthy jobs | errors |"
     )
     rows = [_row("rankscope", ours, outcomes)]
     rows += [_row(tool, answers, outcomes) for tool, answers in answers_by_tool.items()]

@@ -1,16 +1,16 @@
-"""(g) Kernel capture on demand: two captures of a few steps each, while training goes on.
+"""(g) Kernel capture on demand: two captures of a few steps each, while training continues.
 
-The small model trains under the hooks at their default level. A capture is asked for as the
-dashboard's command asks for it. The file that it leaves in kernels/ of the run folder must have,
-for each step that was asked for, the kernels that this step launched, about as many as
-torch.profiler sees in a step of the same model without hooks. The timeline (spans of kind kernel)
-must have all of the file's. Losses must be bitwise those of a job without hooks.
+The small model trains under the hooks at their default level. The part requests a capture with the
+dashboard's command. For each requested step, the file in kernels/ of the run folder must have the
+kernels that this step launched, about as many as torch.profiler sees in a step of the same model
+without hooks. The timeline (spans of kind kernel) must have all kernels of the file. Losses must be
+bitwise those of a job without hooks.
 
 Costs. `a step ... against before`: wall and CPU time of training's thread, medians of blocks before
 the first capture, after it and after the second (the profiler of CUDA may stay attached to a
-process that used it once); the blocks before are cut in two halves, whose difference is the noise.
-What a captured step costs is the hooks' own mark about it: no step is captured unless it is asked
-for. The first capture also starts the profiler's library, which takes a second or more.
+process that used it once); the blocks before are divided into two halves, whose difference is the
+noise. The hooks' own mark says what a captured step costs: no step is captured without a request.
+The first capture also starts the profiler's library, which takes a second or more.
 """
 
 from __future__ import annotations

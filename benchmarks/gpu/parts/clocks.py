@@ -1,24 +1,24 @@
 """(a) Times of CUDA events against the kernel times of torch.profiler, and what the hooks wait for.
 
-Waits. Some steps run under torch.profiler without hooks, then under each way of recording. What
-counts is what its trace has of calls that wait for the device (cudaStreamSynchronize,
+Waits. Some steps run under torch.profiler without hooks, then under each way of recording. In the
+profiler's trace, the part counts the calls that wait for the device (cudaStreamSynchronize,
 cudaEventSynchronize, cudaDeviceSynchronize, cudaMemcpy without Async, copies from or to memory that
-is not pinned), of copies and of kernels. The levels may add none of the three. A logged loss adds
-one copy of 4 bytes a step, statistics and watches add copies and kernels of their own: none of them
-may add a wait. `cudaEventQuery` asks and returns at once; the drain thread calls it.
+is not pinned), the copies and the kernels. No level may add any of these. A logged loss adds one
+copy of 4 bytes a step; statistics and watches add copies and kernels of their own; none of them may
+add a wait. `cudaEventQuery`, which the drain thread calls, returns at once and is not a wait.
 
 Times. Steps run under the hooks and torch.profiler together. Each span of the hooks is compared
 with the kernels that the host launched between its begin and its end: from the begin of the first
-one to the end of the last one. `beyond its kernels` is what the span has more: the events
-themselves (a few us), and all the time in which the device had nothing to do because the host had
-not launched anything yet. Where the host is far ahead of the device, as in the model of a billion
-parameters, only the former is left; in the small model most of it is the latter, and is time that
-the span did take. No span may be shorter than its kernels by more than 5 us. `later by our clock`
-compares the ends of spans with the ends of their last kernels in absolute time: how far the host's
-time that the hooks give an event is from the one that the profiler gives a kernel.
+kernel to the end of the last one. `beyond its kernels` is by how much the span is longer than that:
+the events themselves take a few us, and the device may be idle because the host has not launched
+anything yet. In the model of a billion parameters the host is far ahead of the device, so only the
+events are left; in the small model most of it is idle time, which the span did take. No span may be
+shorter than its kernels by more than 5 us. `later by our clock` compares the ends of spans with the
+ends of their last kernels in absolute time: by how much the hooks and the profiler differ when they
+convert a time of the device to a time of the host.
 
-The same with two streams at once (a second forward next to the training step), with forward and
-backward captured in a CUDA graph (the span around its replay), and with torch.compile.
+The same is measured with two streams at once (a second forward next to the training step), with
+forward and backward captured in a CUDA graph (the span around its replay), and with torch.compile.
 """
 
 from __future__ import annotations

@@ -2,17 +2,18 @@
 
 A small GPT trains under a watch of each kind while the job keeps copies of its own tensors. Then
 each frame that the hooks wrote is compared with the copy: attention weights, which fused kernels
-never make, with a softmax of Q and K in float64; all else with the tensor itself. Frames hold
-float16 with a scale, so a value may be off by 2^-11 of itself; bfloat16 fits into that whole, and
+do not store, with a softmax of Q and K in float64; everything else with the tensor itself. Frames
+hold float16 with a scale, so a value may be off by 2^-11 of itself; bfloat16 fits in completely, so
 the count of values that differ in any bit should be 0. Each backend of scaled_dot_product_attention
-is forced in turn; the note says which operator torch ran. With TF32 allowed for float32 products
-the logits, and so the weights, would be less exact; it is off here, as torch leaves it.
+is forced in turn; the note says which operator torch ran. With TF32 for float32 products the
+logits, and so the weights, would be less exact; it is off here, as is torch's default.
 
 fp8: an MLP whose product runs in float8 (torch._scaled_mm) and returns bfloat16, as fp8 training
 does. Tensors of 8 bits themselves are not captured (docs/hooks.md).
 
-Last, the calls that wait for the device, and copies to memory of the host that is not pinned, in
-the profiler's trace of steps with all watches, less those of the same steps without hooks.
+Last, the part counts the calls that wait for the device, and copies to memory of the host that is
+not pinned, in the profiler's trace of steps with all watches; those of the same steps without hooks
+are subtracted.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """(b) What recording costs a step: GPU time, wall time and CPU time.
 
-Blocks of steps take turns: without hooks, one way, without hooks, the next way, ... Each block is
-compared with the mean of the two without hooks around it; the figure is the median over its
-blocks, with quartiles. `nothing (null)` is one more block without hooks: what it differs by is what
-the measurement cannot tell apart, and no way costs less than that can be known. GPU time lies
-between two CUDA events of the benchmark's own around the whole block, wall time ends when the
-device is at rest.
+Blocks of steps alternate: without hooks, one way of recording, without hooks, the next way, ...
+Each block is compared with the mean of the two blocks without hooks around it; the figure is the
+median over its blocks, with quartiles. `nothing (null)` is one more block without hooks: its
+difference from the others is the resolution of the measurement, and smaller costs cannot be
+determined. GPU time is the time between two CUDA events of the benchmark's own around the whole
+block; wall time ends when the device is idle.
 
 The large model keeps the device busy, so what the host does for the hooks is hidden as long as it
 stays ahead: its GPU and wall time are what training loses. The aim there is 0.15 % at the default
-level (layers). The small one waits for the host, so every microsecond of the host is one of the
-step. CPU time is that of all threads of the process; in the large model the host spins while the
-device's queue is full, so CPU time of the hooks does not show there: `own account` is what the
-hooks say of themselves, on all threads.
+level (layers). The small model waits for the host, so every microsecond of the host makes the step
+longer. CPU time is that of all threads of the process. In the large model the host spins while the
+device's queue is full, which hides the CPU time of the hooks; a note therefore has the CPU time
+that the hooks report themselves, on all threads.
 
 torch.profiler and a capture of kernels come last and have a null of their own: CUPTI may stay
 attached to the process once they have run; `after torch.profiler` says what that costs steps
-without anything. A capture is counted with its start and its stop, torch.profiler without. nsys can
-watch a process from its start only: two processes without it stand around one under it.
+without any recording. A capture includes its start and its stop, torch.profiler does not. nsys can
+only watch a process from its start: two processes without it run before and after one under it.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _say(place: Place, name: str, turns: Turns, way: str, num_steps: int, more: 
             f"{title}: CPU time",
             cpu.median,
             "ms a step more",
-            note=f"{cpu.in_words('ms', blocks)}; own account {account_ms:.3f} ms",
+            note=f"{cpu.in_words('ms', blocks)}; reported by the hooks {account_ms:.3f} ms",
         )
     )
 

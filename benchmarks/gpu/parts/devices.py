@@ -1,13 +1,13 @@
 """(i) Which device a rank says it has: UUIDs under every way to choose devices, and MIG.
 
 A small job starts the hooks, then uses its last visible device, under CUDA_VISIBLE_DEVICES by
-index, by UUID, in reverse order, and empty. Its rank file must have the UUID that torch gives that
-device, nvidia-smi must know it, and the hooks must not have initialised CUDA before the job did:
-a job that forks afterwards would fail. A job without a device must end well and be one on a CPU.
+index, by UUID, in reverse order, and empty. Its rank file must have the UUID that torch reports for
+that device, nvidia-smi must know it, and the hooks must not have initialised CUDA before the job
+did, because then a job that forks would fail. A job without a device must end well as one on a CPU.
 torch leaves out the prefix GPU- or MIG- that nvidia-smi writes.
 
-MIG is looked at where it is enabled, and never switched: no setting of the device is changed. Where
-a scheduler has set CUDA_VISIBLE_DEVICES itself, only what it names is used.
+MIG is examined where it is enabled, and never switched: no setting of the device is changed. If a
+scheduler has set CUDA_VISIBLE_DEVICES itself, only the devices in it are used.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""(h) Jobs to which something happens: with hooks they go the way they go without.
+"""(h) Jobs in which something goes wrong: hooks do not change how they end.
 
 Each job runs in a process of its own, without hooks, without hooks again (the noise), with hooks
 at their default level, and with statistics and all watches in every step.
 
-oom: a batch that does not fit, in the middle of the job, which catches torch.cuda.OutOfMemoryError
-and goes on. graph: forward and backward under torch.cuda.graph in its default mode, in which any
-thread's query of an event ends the capture with an error; the capture is kept open for longer than
-the hooks' thread pauses. Both must end well, with bitwise the same losses.
+oom: a batch in the middle of the job does not fit; the job catches torch.cuda.OutOfMemoryError and
+continues. graph: forward and backward under torch.cuda.graph in its default mode, in which a query
+of an event by any thread ends the capture with an error; the capture stays open for longer than the
+hooks' thread pauses. Both must end well, with bitwise the same losses.
 
-assert: an index outside of a tensor on the device, after which every call to it fails. The job must
-fail with the same exception and the same exit code, and its run folder must have the error. Hooks
-may take some seconds longer to end: they give the last rows time to be written. A job that has not
-ended after its limit is killed and does not hold.
+assert: an index outside of a tensor on the device, after which every call to the device fails. The
+job must fail with the same exception and the same exit code, and its run folder must have the
+error. With hooks it may take some seconds longer to end, because they write the last rows. A job
+that has not ended within its limit is killed and counts as failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """(e) Losses are bitwise the same with hooks on and off, with statistics, and with a watch.
 
-Both models train 20 steps, the same way each time: twice without hooks, then under each way of
-recording, with kernels that give the same bits each time where torch has them. Where the two runs
-without hooks differ nevertheless, the rest says nothing.
+Both models train 20 steps, in the same way each time: twice without hooks, then under each way of
+recording, with kernels that give the same bits each time where torch has them. If the two runs
+without hooks differ from each other, the comparison says nothing.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """(c) Memory that the hooks take on the device and on the host, and how it grows.
 
 Each way of recording trains in a process of its own, as does training without hooks, twice: the
-second one is the null. `most on the device` is the peak of what torch's allocator was asked for
-while the steps ran, after warming up: at the default level the hooks keep nothing on the device, so
-it must be that of training alone; 1 MiB more is allowed. `taken of the device` is what the driver
-says is not free, so it also has CUDA events and pinned memory's bookkeeping; other processes on the
-device would disturb it. `growth` is the slope of a line through the samples after the first quarter
-of the steps, per 1,000 steps; only the small model trains for long enough. On the host the resident
-memory of the process counts, with what the hooks' modules take when they are imported; `pinned` is
-what torch holds for copies from the device (torch 2.7 and later count it).
+second one is the null. `most on the device` is the peak of what was requested from torch's
+allocator while the steps ran, after warming up. At the default level the hooks keep nothing on the
+device, so it must be that of training alone; 1 MiB more is allowed. `taken of the device` is the
+memory that is not free according to the driver; it also contains CUDA events and the bookkeeping of
+pinned memory, and other processes on the device would disturb it. `growth` is the slope of a line
+through the samples after the first quarter of the steps, per 1,000 steps; only the small model
+trains for long enough. On the host the resident memory of the process counts, including the hooks'
+modules; `pinned` is what torch holds for copies from the device (torch 2.7 and later report it).
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""(d) Collectives over NCCL, one process for each GPU there is: what the hooks record of them.
+"""(d) What the hooks record of collectives over NCCL, with one process for each GPU.
 
-With one GPU the group has one rank: calls, ring, Flight Recorder and costs are real, but NCCL runs
-a kernel only for a mean, and none for DDP's sums; those figures want two GPUs.
+With one GPU the group has one rank: calls, ring, Flight Recorder and costs are real, but NCCL
+launches a kernel for averages only, and none for the sums that DDP uses; figures about kernels of
+sums need two GPUs.
 
 How to read it. The ring must have every call before NCCL gets it, and a call's enqueue time must
 lie before its kernel begins (both in Unix ns; the profiler's clock is tied to the host's within
 some microseconds, hence the tolerance). `start` and `end` of a row are CUDA events around the
-call on the job's stream: how far they lie outside the kernel is what they add to its length. The
-Flight Recorder's durations exist with TORCH_NCCL_ENABLE_TIMING only; its times of completion are
-when torch's watchdog looked, some 100 ms later at worst, which is why rows of DDP, which nothing
-but the Flight Recorder sees, have no end. The cost is CPU time of the thread that calls, with the
-same loop twice without hooks for its noise.
+call on the job's stream; the part measures how much longer they make it than its kernel. The Flight
+Recorder has durations with TORCH_NCCL_ENABLE_TIMING only, and its times of completion are those at
+which torch's watchdog checked, up to some 100 ms late. So rows of DDP, which come from the Flight
+Recorder alone, have no end. The cost is CPU time of the calling thread; the same loop runs twice
+without hooks, to measure the noise.
 """
 
 from __future__ import annotations

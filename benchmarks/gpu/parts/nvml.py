@@ -1,11 +1,11 @@
 """(j) Reading NVML once a second: what a reading costs, and whether it slows a step.
 
-Needs nvidia-ml-py. One reading asks for temperature, power, clocks, utilisation, reasons for lower
-clocks, errors of memory (ECC) and of each NVLink that is there; what a device does not support is
-named in a note. Each query has a figure, wall and CPU time: some wait for the driver for
-milliseconds, and while one does, it may hold up the job's own calls to it. Whether it does is
-measured last: blocks of steps without readings, without them again (the noise), and with one a
-second from another thread, in turns, for a small model that waits for launches and a large one.
+Needs nvidia-ml-py. One reading queries temperature, power, clocks, utilisation, reasons for lower
+clocks, errors of memory (ECC) and of each NVLink; a note lists what the device does not support.
+Each query has a figure, wall and CPU time: some wait for the driver for milliseconds, and may
+delay the job's own calls to it meanwhile. Whether they do is measured last: blocks of steps without
+readings, without them again (the noise), and with one a second from another thread, alternating,
+for a small model that waits for launches and a large one.
 """
 
 from __future__ import annotations

@@ -46,13 +46,14 @@ class Spans:
             raise NotAnswerable("no finished step has compute, so there is nothing to replay")
         if spans["dp"].null_count or spans["stage"].null_count:
             raise NotAnswerable(
-                "the layout of the job is unknown, so nobody knows which ranks are stages of one "
-                "pipeline and which are replicas"
+                "the layout of the job is unknown, so it is not known which ranks are stages of "
+                "one pipeline and which are replicas; start the job with TRACE_HOOKS_LAYOUT, or "
+                "correct the layout of an import with `rankscope layout`"
             )
         if not _ints(spans, "is_aligned").all():
             raise NotAnswerable(
                 "the clocks of the ranks are not aligned, so waiting cannot be distinguished from "
-                "transferring"
+                "transferring; import the files of all ranks together"
             )
         step_S, step_N = np.unique(_ints(spans, "step"), return_inverse=True)
         stage_N, dp_N = _ints(spans, "stage"), _ints(spans, "dp")

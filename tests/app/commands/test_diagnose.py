@@ -25,7 +25,7 @@ def test_findings_exit_3_and_name_the_rank(run: Path, capsys: pytest.CaptureFixt
     output = capsys.readouterr().out
     assert "URGENT  Rank 5 is slow. Its compute takes 1." in output
     assert "evidence" in output
-    assert "try " in output
+    assert "next step " in output
 
 
 def test_json_holds_findings_that_can_be_read_back(

@@ -28,4 +28,4 @@ def test_import_prints_the_run_and_its_guesses(
     assert (again["folder"], again["format"]) == (str(folder), "kineto")
     assert again["known"]
     assert main(arguments) == 0
-    assert "these files were imported before" in capsys.readouterr().out
+    assert "these files had already been imported" in capsys.readouterr().out

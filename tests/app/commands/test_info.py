@@ -119,7 +119,7 @@ def test_the_summary_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "rank-4.json").write_text(TRACE)
     assert main(["info", str(tmp_path / "rank-4.json")]) == 0
     out = capsys.readouterr().out
-    assert "ranks     1 of unknown\n" in out
+    assert "ranks     1 (size of the job unknown)\n" in out
     assert "spans     1\n" in out
     assert "rank-4.json: rank 4 is taken from its name" in out
 

@@ -182,7 +182,7 @@ def test_the_first_backward_transfer_waits_for_the_compute_two_before() -> None:
                 else (optype, stage, begin, end)
                 for optype, stage, begin, end in PIPELINE
             ],
-            "wait for each other in a circle",
+            "wait for each other in a cycle",
         ),
     ],
 )

@@ -71,10 +71,10 @@ def test_a_run_without_data_has_empty_answers(empty_run, name):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("nonsense", {}, "no saved query 'nonsense'; choose one of"),
+        ("nonsense", {}, "no saved query 'nonsense'; `rankscope query --list` lists them"),
         ("rank_timeline", {}, "needs rank"),
-        ("rank_timeline", {"rank": "one"}, "rank is 'one'; give one int"),
-        ("rank_timeline", {"rank": True}, "give one int"),
+        ("rank_timeline", {"rank": "one"}, "rank is 'one'; give a whole number"),
+        ("rank_timeline", {"rank": True}, "give a whole number"),
         ("steps", {"colour": 1}, "takes no 'colour'; it takes attempt, step_max, step_min"),
     ],
 )
@@ -107,3 +107,9 @@ def test_every_value_in_the_sql_is_declared():
         declared = {parameter.name for parameter in query.parameters} | set(query.reads)
         assert query.used <= declared | GIVEN_BY_RUN, query.name
         assert {parameter.name for parameter in query.parameters} <= query.used, query.name
+
+
+def test_documentation_shows_defaults_without_a_limit_in_words():
+    shown = {p.name: p.shown_default for p in saved_queries()["window_spans"].parameters}
+    assert (shown["end_ns"], shown["from_ns"], shown["rank_max"]) == ("no limit",) * 3
+    assert (shown["rank_min"], shown["step"], shown["attempt"]) == ("0", "null", "newest")

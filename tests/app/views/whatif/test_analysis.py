@@ -118,8 +118,8 @@ def test_a_slow_rank_of_a_recorded_job(tmp_path: Path, capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert "by rank    11 " in text
     assert "cause      slow_worker: rank 11 computes 1.4" in text  # 1.5 less the shared all-reduces
-    assert "compare with a baseline run" in text
-    assert "recovered without rank 11" in text
+    assert "compare with a good run (rankscope diagnose RUN --baseline GOOD_RUN)" in text
+    assert "recovered if rank 11 keeps pace" in text
     assert "The first step (0) is left out" in text
 
 
