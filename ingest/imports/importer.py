@@ -25,7 +25,7 @@ from ingest.imports.preview import FOUND, UNFINISHED, ImportProgress, Showing, r
 from ingest.imports.time_zero import Starts, start_of
 from ingest.imports.worker_command import reads_here
 from ingest.index.snapshots import OwnerLock
-from ingest.readers import FORMATS
+from ingest.readers import FORMATS, format_facts
 from ingest.readers.parsing.sources import cut_to_limit, files_of
 from ingest.run_folder import native
 from ingest.run_folder.content_hash import content_hash, digests_of
@@ -77,7 +77,10 @@ def import_paths(
     runs = Path(runs_folder)
     for path in given:
         if is_run_folder(path):
-            raise UserError(f"{path} is a run folder already; open it as it is")
+            raise UserError(
+                f"{path} is a run folder already and needs no import; open it with: rankscope "
+                f"serve {path}"
+            )
     own = _Import(given, progress, on_file, on_shown)
     digest = content_hash(own.digests())
     same = sorted(path.parent for path in runs.glob(f"*-{digest}/run.json"))
@@ -232,7 +235,8 @@ class _Import:
 
 
 def _nothing_readable(given: list[Path], problems: list[str]) -> str:
-    formats = f"rankscope reads run folders and {', '.join(FORMATS)} traces"
+    titles = ", ".join(format_facts(name).title for name in FORMATS)
+    formats = f"rankscope reads run folders and these formats: {titles}"
     first = problems[0] if problems else f"{given[0]} is empty"
     more = f" (and {len(problems) - 1} more like it)" if len(problems) > 1 else ""
     return f"no trace could be read: {first.removesuffix(LEFT_OUT)}{more}; {formats}"
