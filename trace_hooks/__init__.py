@@ -1,4 +1,4 @@
-"""Lightweight hooks that write what a training job does to Parquet.
+"""Lightweight hooks that record in Parquet files what a training job does.
 
 >>> import trace_hooks as th
 >>> tracer = th.start("runs")                         # doctest: +SKIP

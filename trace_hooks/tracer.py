@@ -122,8 +122,9 @@ class Tracer:
     def log(self, **values: Any) -> None:
         """Record numbers of the running (or just ended) step: loss, grad_norm, tokens, flops, lr.
 
-        Tokens are those this rank processed, flops the model FLOPs of the step. A tensor on an
-        accelerator is copied after the work that makes it; nothing waits for the device.
+        Tokens are those that this rank processed, flops the model FLOPs of the whole step over all
+        ranks. A tensor on an accelerator is copied after the work that makes it; nothing waits for
+        the device.
         """
         _log(self.steps, values)
 

@@ -224,7 +224,7 @@ def test_another_rank_waits_and_at_the_end_guesses_and_says_so(tmp_path: Path) -
     found = finder.poll(last_call=True)
     assert found is not None
     assert (found.shared.run, found.shared.attempt, found.place.rank) == ("night", 0, 2)
-    assert "never saw a process group" in found.guesses[0]
+    assert "the job made no process group" in found.guesses[0]
 
 
 def test_runs_have_names_of_their_own(tmp_path: Path) -> None:
