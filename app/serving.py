@@ -134,7 +134,7 @@ def _wait_for_start(server: uvicorn.Server, thread: threading.Thread) -> None:
     deadline_s = time.monotonic() + START_S
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline_s:
-            raise UserError("the server did not start; see its output")
+            raise UserError("the server did not start; the messages above say why")
         time.sleep(0.01)
 
 

@@ -22,7 +22,9 @@ class DiskFull(UserError):
 def disk_error(where: str, error: OSError) -> UserError:
     """One sentence for an error of the disk where something cannot be written."""
     kind = DiskFull if is_full(error) else UserError
-    remedy = "make room there" if kind is DiskFull else "check its rights, or name another folder"
+    remedy = (
+        "make room there" if kind is DiskFull else "check its permissions, or give another folder"
+    )
     return kind(f"{where} cannot be written ({error.strerror or error}); {remedy}")
 
 

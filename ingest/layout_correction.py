@@ -30,12 +30,16 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
     """
     for name, size in sizes.items():
         if name not in (*AXES, *EXPERT_AXES):
-            raise UserError(f"{name} is no parallel axis; known: {', '.join(AXES + EXPERT_AXES)}")
+            raise UserError(
+                f"{name} is not a parallel axis; known: {', '.join(AXES + EXPERT_AXES)}"
+            )
         if not 1 <= size <= _MOST_RANKS:
             raise UserError(f"axis {name} has size {size}; give a whole number from 1")
     for name in order.split("-"):
         if name not in AXES:
-            raise UserError(f"{name!r} in the order {order!r} is no axis; known: {', '.join(AXES)}")
+            raise UserError(
+                f"{name!r} in the order {order!r} is not an axis; known: {', '.join(AXES)}"
+            )
     if "dp" in sizes and {"dp_replicate", "dp_shard"} & set(sizes):
         raise UserError("give either dp or dp_replicate x dp_shard, not both")
     larger = {name: size for name, size in sizes.items() if size > 1}
@@ -43,7 +47,7 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
         # all of size 1: one rank, whose layout cannot be empty
         layout = ParallelLayout.from_sizes(order, **(larger or {"dp": 1}))
     except ValueError as error:
-        raise UserError(f"this is no layout: {error}") from None
+        raise UserError(f"this is not a layout: {error}") from None
     outside = layout.size("ep") * layout.size("etp")
     if layout.world_size // layout.size("pp") % outside:
         raise UserError(

@@ -65,7 +65,7 @@ def limits() -> Limits:
             continue
         if not text.isdecimal() or len(text) > 18:
             raise UserError(
-                f"{variable(bound.name)}={text} is no whole number; give one or unset it"
+                f"{variable(bound.name)}={text} is not a whole number; give one or unset it"
             )
         given[bound.name] = int(text)
     try:

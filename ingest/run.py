@@ -347,7 +347,7 @@ class RunStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = existing(folder)
         if not self.folder.is_dir():
-            raise UserError(f"{self.folder} is no folder; give a run folder or a folder of runs")
+            raise UserError(f"{self.folder} is not a folder; give a run folder or a folder of runs")
 
     def folders(self) -> list[Path]:
         """Run folders, newest run.json first."""

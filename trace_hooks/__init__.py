@@ -1,4 +1,4 @@
-"""Lightweight hooks that record what a training job does, in Parquet files.
+"""Lightweight hooks that record in Parquet files what a training job does.
 
 >>> import trace_hooks as th
 >>> tracer = th.start("runs")                         # doctest: +SKIP

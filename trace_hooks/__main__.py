@@ -26,15 +26,23 @@ import trace_hooks
 def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and the script's part of the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m trace_hooks", usage="%(prog)s [options] (script.py | -m module) [args ...]"
+        prog="python -m trace_hooks",
+        usage="%(prog)s [options] (script.py | -m module) [args ...]",
+        epilog="Every setting is also an environment variable TRACE_HOOKS_*; see docs/hooks.md.",
     )
-    parser.add_argument("--folder", help="folder of runs (default TRACE_HOOKS_FOLDER, else runs)")
-    parser.add_argument("--run", help="name of the run")
-    parser.add_argument("--layout", help="sizes of the axes, slowest first: pp=2,dp=2,tp=2")
-    parser.add_argument("--level", help="steps, blocks or layers")
-    parser.add_argument("--sources", help="comma-separated, -NAME leaves one out")
-    parser.add_argument("-m", dest="module", action="store_true", help="run a module by its name")
-    parser.add_argument("script", nargs=argparse.REMAINDER)
+    add = parser.add_argument
+    add("--folder", help="folder of runs (default: TRACE_HOOKS_FOLDER, else runs)")
+    add("--run", help="id of the run, which is also the name of its folder")
+    what = "sizes of the axes, the one that varies slowest with the rank first: pp=2,dp=2,tp=2"
+    add("--layout", help=what)
+    what = (
+        "how much of the model is recorded: steps (nothing), blocks (transformer layers) or layers "
+        "(also attention and MLP, the default)"
+    )
+    add("--level", help=what)
+    add("--sources", help="sources to use, comma-separated; -NAME leaves one out (default: all)")
+    add("-m", dest="module", action="store_true", help="run a module by its name")
+    add("script", nargs=argparse.REMAINDER)
     arguments = parser.parse_args(argv)
     if not arguments.script:
         parser.error("name the script to trace")

@@ -44,7 +44,11 @@ class Settings:
         if self.ships and self.server is None:
             raise ValueError("TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER, where the files are sent")
         if self.level not in LEVELS:
-            raise ValueError(f"unknown level {self.level!r}; use one of {', '.join(LEVELS)}")
+            known = ", ".join(LEVELS)
+            raise ValueError(
+                f"unknown level {self.level!r} (argument level or TRACE_HOOKS_LEVEL); use one of "
+                f"{known}"
+            )
         if self.run is not None and not _RUN_NAME.fullmatch(self.run):
             raise ValueError(
                 f"run name {self.run!r} cannot name a folder; use up to 120 letters, digits "
@@ -101,7 +105,8 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isdecimal() or len(text) > 9:
         raise ValueError(
-            f"statistics every {value!r} steps; give a number of steps, or 0 for no statistics"
+            f"statistics (TRACE_HOOKS_STATISTICS) is {value!r}; give a number of steps, or 0 for "
+            "no statistics"
         )
     return int(text)
 
@@ -109,7 +114,9 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
 def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
     """A switch that is off by default; raises ValueError for anything but on and off."""
     if given is not None and not isinstance(given, bool):
-        raise ValueError(f"{name.removeprefix('TRACE_HOOKS_').lower()} is {given!r}; give a bool")
+        raise ValueError(
+            f"{name.removeprefix('TRACE_HOOKS_').lower()} is {given!r}; give True or False"
+        )
     text = environ.get(name, "").strip().lower()
     if text not in ("", "0", "1", "off", "on", "false", "true", "no", "yes"):
         raise ValueError(f"{name} is {text!r}; give 1 or 0")
@@ -155,7 +162,10 @@ def chosen_sources(names: Sequence[str]) -> tuple[str, ...]:
     """
     for name in names:
         if name.removeprefix("-") not in SOURCES:
-            raise ValueError(f"unknown source {name!r}; known: {', '.join(SOURCES)}")
+            raise ValueError(
+                f"unknown source {name!r} (argument sources or TRACE_HOOKS_SOURCES); known: "
+                f"{', '.join(SOURCES)}"
+            )
     left_out = {name.removeprefix("-") for name in names if name.startswith("-")}
     taken = {name for name in names if not name.startswith("-")} or set(SOURCES)
     return tuple(name for name in SOURCES if name in taken - left_out)

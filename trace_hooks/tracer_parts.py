@@ -95,7 +95,11 @@ class Recording:
         self._drain.at_end = self._find_all
         self._drain.after_end = lambda: self._write_end(status, error)
         if not self._drain.stop(STOP_TIMEOUT_S):
-            log.warning("the last rows could not be written within %s s", STOP_TIMEOUT_S)
+            log.warning(
+                "trace_hooks: the last rows could not be written within %s s and are lost; is the "
+                "disk slow or full?",
+                STOP_TIMEOUT_S,
+            )
         if self._agent is not None:
             self._agent.stop(status, self._drain.finished.is_set)
         self._exits.uninstall()

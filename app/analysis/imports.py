@@ -61,7 +61,7 @@ def align_clocks(writer: RunWriter, format_name: str) -> None:
     alignment = _alignment(writer)
     writer.remove_rows("clocks")
     if not alignment.clocks and _on_one_host(writer):
-        writer.add_guess("the ranks ran on one host: their clocks are taken as one")
+        writer.add_guess("the ranks ran on one host, so they are assumed to have the same clock")
         return
     for rank in sorted(writer.ranks):
         clock = alignment.clocks.get(rank)
@@ -105,15 +105,17 @@ def _note(alignment: Alignment, writer: RunWriter) -> None:
         writer.add_guess(_aligned(alignment))
     if alignment.unaligned:
         writer.add_problem(
-            f"the clocks of {_named(alignment.unaligned)} are not aligned: no collective that all "
-            "members of its group recorded (or three, and half of them), with ends that fit, "
-            f"connects them to the other ranks{_unproven(alignment)}; no rank is named from their "
-            "timing against others"
+            f"the clocks of {_named(alignment.unaligned)} could not be compared with those of the "
+            "others: no group recorded enough of the same collectives (all of its members, or at "
+            f"least three and half of them) with ends that agree{_unproven(alignment)}; no finding "
+            "blames a rank on the basis of their times. Import the files of all ranks together, "
+            "recorded at the same time"
         )
     for misfit in alignment.misfits:
         writer.add_problem(
-            f"collectives of group {misfit.group}: the ends of rank {misfit.rank} do not fit the "
-            f"other members' (by {misfit.residual_ns / 1e6:.1f} ms); left out of the alignment"
+            f"group {misfit.group}: rank {misfit.rank} saw its collectives end at other times than "
+            f"the other members (by {misfit.residual_ns / 1e6:.1f} ms), so these ends were not "
+            "used to compare clocks"
         )
 
 
@@ -128,9 +130,9 @@ def _aligned(alignment: Alignment) -> str:
         ppm, err_ppm = widest.drift_ppb / 1e3, widest.drift_err_ppb / 1e3
         drift = f"; rank {widest.rank} drifts most, by {ppm:.2f} ppm (error {err_ppm:.2f})"
     return (
-        f"the clocks of {len(clocks)} ranks are aligned to rank {alignment.reference} by the ends "
-        f"of their collectives: off by up to {offset_ms:.3f} ms, known within {err_us:.1f} µs"
-        f"{drift}{_of_some(alignment)}"
+        f"the clocks of {len(clocks)} ranks were compared with that of rank {alignment.reference} "
+        f"by the ends of their collectives: they differ by up to {offset_ms:.3f} ms, which is "
+        f"known to within {err_us:.1f} µs{drift}{_of_some(alignment)}"
     )
 
 
@@ -139,8 +141,8 @@ def _of_some(alignment: Alignment) -> str:
     if not alignment.incomplete:
         return ""
     return (
-        f"; members of {_counted(alignment.incomplete, 'group')} are missing, and the ends of the "
-        "others fit each other only as they are numbered"
+        f"; members of {_counted(alignment.incomplete, 'group')} are missing, but the ends of the "
+        "others agree only with the numbers they have, so they are used"
     )
 
 

@@ -31,15 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope serve`."""
     add = parser.add_argument
     add("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
-    add("--host", default=DEFAULT_HOST, help="address to listen on (%(default)s)")
-    add("--port", type=int, default=DEFAULT_PORT, help="port, 0: any free one (%(default)s)")
-    add("--public-url", default="", metavar="URL", help="URL that people see behind a proxy")
-    add("--base-path", default="", metavar="/PATH", help="prefix of a proxy, kept or stripped")
-    what = "secret that opens the dashboard; ROLE: viewer, uploader, operator (operator); also "
+    add("--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s)")
+    what = "port, 0: any free one (default: %(default)s)"
+    add("--port", type=int, default=DEFAULT_PORT, help=what)
+    what = "address under which people reach the dashboard, if there is a proxy in front of it"
+    add("--public-url", default="", metavar="URL", help=what)
+    what = "path below which a proxy shows the dashboard; the proxy may remove it or not"
+    add("--base-path", default="", metavar="/PATH", help=what)
+    what = (
+        "secret that opens the dashboard for a role: viewer, uploader or operator (default); also "
+    )
     add("--token", action="append", default=[], metavar="[ROLE=]SECRET", help=what + TOKEN_VARIABLE)
-    what = "secret with which ranks of jobs connect (generated if missing); also "
+    what = "secret with which ranks of jobs connect (default: a generated one); also "
     add("--job-token", default="", metavar="SECRET", help=what + JOB_TOKEN_VARIABLE)
-    what = "proxy whose X-Forwarded-For the server believes when it counts wrong tokens by address"
+    what = "proxy whose X-Forwarded-For the server trusts when it counts wrong tokens by address"
     add("--trusted-proxy", action="append", default=[], metavar="ADDRESS", help=what)
     add("--certfile", default="", metavar="FILE", help="certificate (PEM): the server speaks TLS")
     add(
@@ -81,15 +86,15 @@ def run(arguments: argparse.Namespace) -> int:
             )
         if missing := missing_layers():
             print(
-                f"SQL queries run without {' and '.join(missing)}, which this machine does not "
-                "have; the other layers of docs/security.md protect them",
+                f"this machine lacks {' and '.join(missing)}, which would confine SQL queries "
+                "further; the other protections (docs/security.md) are in force",
                 file=sys.stderr,
                 flush=True,
             )
         freeze_loaded()
         while not stop.wait(_LOOK_EVERY_S):
             if not server.is_alive():
-                raise UserError("the server has ended unexpectedly; see its output")
+                raise UserError("the server has ended unexpectedly; the messages above say why")
     return 0
 
 
@@ -129,8 +134,8 @@ def access_files_of(settings: Settings) -> AccessFiles | None:
         files.make()
     except OSError as error:
         print(
-            f"sessions end with this server, and `rankscope token` does not know it ({error}); "
-            "set XDG_STATE_HOME to a writable folder",
+            f"the folder for sessions cannot be written ({error}): sessions end with this server, "
+            "and `rankscope token` does not list it; set XDG_STATE_HOME to a writable folder",
             file=sys.stderr,
         )
         return None

@@ -106,7 +106,7 @@ def _integer(request: Request, name: str, bound: int = SAFEST) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"-?[0-9]{1,19}", text):
-        raise UserError(f"{name}={text[:40]!r} is no whole number")
+        raise UserError(f"{name}={text[:40]!r} is not a whole number")
     if abs(int(text)) >= bound:
         raise UserError(f"{name}={text} is too great; give a number between -{bound} and {bound}")
     return int(text)

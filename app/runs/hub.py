@@ -149,7 +149,7 @@ class Hub:
         if not opened.follower.wait_ready(wait_s):
             raise Indexing(
                 f"{name} is being indexed for the first time, which takes minutes where there are "
-                "thousands of ranks; this page opens by itself"
+                "thousands of ranks; this page opens automatically"
             )
         if opened.follower.problem and not opened.follower.has_snapshot:
             raise UserError(f"{name} cannot be indexed: {opened.follower.problem}")

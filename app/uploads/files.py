@@ -52,9 +52,9 @@ def check_room(folder: Path, num_bytes: int) -> None:
         raise no_room(error) from None
     if free - num_bytes < RESERVED_BYTES:
         raise NoRoom(
-            f"the disk of the server has {free / 1e6:,.0f} MB free, too little for "
-            f"{num_bytes / 1e6:,.0f} MB more and {RESERVED_BYTES / 1e6:,.0f} MB to spare; "
-            "make room there and continue"
+            f"the disk of the server has {free / 1e6:,.0f} MB free; this upload needs "
+            f"{num_bytes / 1e6:,.0f} MB, and {RESERVED_BYTES / 1e6:,.0f} MB must stay free; make "
+            "room there and continue"
         )
 
 
@@ -90,7 +90,10 @@ def parse_list(entries: object, limit: int) -> list[FileHead]:
             'the list of files is malformed; give {"files": [{"name", "size"}]}'
         ) from None
     if not heads or len(heads) > _MAX_FILES:
-        raise UserError(f"an upload has 1 to {_MAX_FILES} files, this one {len(heads)}")
+        raise UserError(
+            f"an upload has 1 to {_MAX_FILES} files, this one {len(heads)}; put the files into an "
+            "archive (tar, zip)"
+        )
     for head in heads:
         is_whole = isinstance(head.num_bytes, int) and not isinstance(head.num_bytes, bool)
         if not is_whole or not 0 <= head.num_bytes < _GREATEST:

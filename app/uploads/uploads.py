@@ -89,7 +89,8 @@ class Upload:
                 raise Busy("another connection is sending these files; wait until it has ended")
             if offset != self.offset:
                 raise WrongOffset(
-                    f"{self.offset} bytes have arrived, these begin at {offset}; continue there"
+                    f"{self.offset} bytes have arrived, but these begin at {offset}; continue at "
+                    f"byte {self.offset}"
                 )
             if num_bytes is not None and offset + num_bytes > self.storage.files.num_bytes:
                 raise TooBig("the upload is longer than its list of files says; send it again")
@@ -148,11 +149,15 @@ class Uploads:
                 raise Stopping("the server is stopping; send it again later")
             unfinished = [other for other in self._uploads.values() if other.state == "receiving"]
             if len(unfinished) >= MOST_UNFINISHED:
-                raise TooMany(f"{MOST_UNFINISHED} uploads are unfinished; wait for one of them")
+                raise TooMany(
+                    f"{MOST_UNFINISHED} uploads are in progress, which is the limit; wait until "
+                    "one has finished"
+                )
             num_own = sum(other.storage.token == token for other in unfinished)
             if token and num_own >= MOST_OF_ONE_TOKEN:
                 raise TooMany(
-                    f"{MOST_OF_ONE_TOKEN} uploads with your token are unfinished; wait for one"
+                    f"{MOST_OF_ONE_TOKEN} uploads with your token are in progress, which is the "
+                    "limit; wait until one has finished"
                 )
             missing = sum(other.storage.files.num_bytes - other.offset for other in unfinished)
             check_room(self.runs, missing + sum(head.num_bytes for head in heads))

@@ -70,8 +70,8 @@ def write_perfetto(run: Run, window: Window, out: Path) -> Written:
         file.write(b"\n]}\n")
         if not written.num_spans:
             raise UserError(
-                f"{run.folder.name} has no spans there to show; take more of it, or export its "
-                "tables with --format parquet"
+                f"{run.folder.name} has no spans in this part; choose more ranks or steps, or "
+                "export its tables with --format parquet"
             )
     return written
 

@@ -68,6 +68,6 @@ def published(out: Path) -> Iterator[BinaryIO]:
             yield file
         temporary.replace(out)
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error.strerror}; name another") from None
+        raise UserError(f"{out} cannot be written: {error.strerror}; give another file") from None
     finally:
         temporary.unlink(missing_ok=True)

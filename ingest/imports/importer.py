@@ -77,7 +77,10 @@ def import_paths(
     runs = Path(runs_folder)
     for path in given:
         if is_run_folder(path):
-            raise UserError(f"{path} is a run folder already; open it as it is")
+            raise UserError(
+                f"{path} is a run folder already and needs no import; open it with: rankscope "
+                f"serve {path}"
+            )
     own = _Import(given, progress, on_file, on_shown)
     digest = content_hash(own.digests())
     same = sorted(path.parent for path in runs.glob(f"*-{digest}/run.json"))
@@ -233,7 +236,7 @@ class _Import:
 
 def _nothing_readable(given: list[Path], problems: list[str]) -> str:
     titles = ", ".join(format_facts(name).title for name in FORMATS)
-    formats = f"rankscope reads run folders and files of these formats: {titles}"
+    formats = f"rankscope reads run folders and these formats: {titles}"
     first = problems[0] if problems else f"{given[0]} is empty"
     more = f" (and {len(problems) - 1} more like it)" if len(problems) > 1 else ""
     return f"no trace could be read: {first.removesuffix(LEFT_OUT)}{more}; {formats}"

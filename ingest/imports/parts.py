@@ -59,7 +59,7 @@ def parts_of(
 def _part_of(source: Source, staged: StagedRows) -> Part:
     part = Part(source.name, "", staged)
     reader = None
-    with _failures_as_problems(f"{source.name}: the search for its reader", staged):
+    with _failures_as_problems(f"{source.name}: recognising its format", staged):
         reader = reader_of(source)
         if reader is None:
             _refuse(source, staged)
@@ -133,8 +133,8 @@ def _failures_as_problems(what: str, sink: Sink) -> Iterator[None]:
     except UserError:
         raise
     except MemoryError:
-        bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
-        sink.add_problem(f"{what} needed more than {bound}")
+        bound = f"{limits().max_reader_mib:,} MiB of memory"
+        sink.add_problem(f"{what} needed more than {bound}; raise {variable('max_reader_mib')}")
     except Exception as error:
         if isinstance(error, OSError) and is_full(error):
             raise disk_error("the import", error) from error

@@ -214,7 +214,9 @@ class Pool:
         """A process has ended, which it never does by itself."""
         ending, job = process.ending(), process.job
         if not process.is_ready:
-            raise UserError(f"no process to read with could be started: {process.last_words()}")
+            raise UserError(
+                f"the process that reads the files could not be started: {process.last_words()}"
+            )
         self._part_with(process)
         if job is None:
             return
@@ -233,7 +235,7 @@ class Pool:
         if job.is_read or (process.source is None and not is_end):
             return  # it ended after the last thing it read, so nothing is missing
         number, name = process.source or (_BEHIND_ALL - job.num_lost, job.order["read"])
-        rest = f"; nothing behind it in {job.order['read']} was read"
+        rest = f"; nothing after it in {job.order['read']} was read"
         staged = StagedRows(self._folder)
         staged.add_problem(f"{name}: {ending}{rest if is_end and job.is_archive else ''}")
         with KeptParts(Path(job.order["into"])) as kept:

@@ -98,14 +98,14 @@ class Process:
         status = self._process.wait()
         if self.is_too_late or status == -signal.SIGXCPU:
             allowed = self.job.seconds if self.job else 0
-            return f"the reader was stopped after {allowed} s ({variable('max_file_seconds')})"
+            return f"the reader was stopped after {allowed} s; raise {variable('max_file_seconds')}"
         if status == OUT_OF_MEMORY:
-            bound = f"{limits().max_reader_mib:,} MiB of memory ({variable('max_reader_mib')})"
-            return f"the reader needed more than {bound}"
+            bound = f"{limits().max_reader_mib:,} MiB of memory"
+            return f"the reader needed more than {bound}; raise {variable('max_reader_mib')}"
         if status >= 0:
             return f"the reader ended with status {status}"
         name = signal.Signals(-status).name
-        why = ", perhaps for want of memory" if -status == signal.SIGKILL else ""
+        why = ", perhaps because the machine ran out of memory" if -status == signal.SIGKILL else ""
         return f"the reader ended with signal {-status} ({name}{why})"
 
     def last_words(self) -> str:

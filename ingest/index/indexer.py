@@ -137,7 +137,7 @@ class Indexer:
     def _failure(self, error: Exception) -> UserError:
         return UserError(
             f"the index of {self.folder} cannot be brought up to date: {error}; check "
-            "the disk's free space and the folder's rights"
+            "the disk's free space and the folder's permissions"
         )
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:

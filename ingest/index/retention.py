@@ -46,8 +46,8 @@ class Keep:
             name = "seconds" if match and match[2] in _SECONDS else "num_bytes"
             if match is None or name in bounds:
                 raise ValueError(
-                    f"content is to be kept {text[:40]!r}; give an age such as 30d, a size of each "
-                    f"run such as 20GB, both with a comma, or {FOREVER}"
+                    f"--keep-content is {text[:40]!r}; give an age such as 30d, a size per run "
+                    f"such as 20GB, both as 30d,20GB, or {FOREVER}"
                 )
             bounds[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
         return cls(**bounds)

@@ -32,6 +32,14 @@ class Format:
     """spans are whole operations of micro-batches, as the what-if analysis needs them"""
 
 
+def same_rank(name: str, rank: int, earlier: str) -> str:
+    """The problem that a file has the rank of an earlier one, and is therefore left out."""
+    return (
+        f"{name}: says it is rank {rank}, as {earlier} does; left out (another run? import its "
+        "folder by itself)"
+    )
+
+
 class Sink(Protocol):
     """Where a reader puts what it finds; every method may be called many times, in any order."""
 

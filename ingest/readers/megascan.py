@@ -211,7 +211,7 @@ class _OwnFile:
         name = self._rank.name
         if self._num_twice:
             self.problems.append(
-                f"{name}: {self._num_twice:,} iterations stand in it twice; once is read"
+                f"{name}: contains {self._num_twice:,} iterations twice; each is read once"
             )
         if self._num_bad or self._rank.spans.num_refused:
             lost = self._num_bad + self._rank.spans.num_refused
@@ -275,7 +275,7 @@ class _AggregatedFile:
             never += track.num_never_ended
         if num_twice:
             self.problems.append(
-                f"{self._name}: {num_twice:,} rows stand in it twice; once is read"
+                f"{self._name}: contains {num_twice:,} rows twice; each is read once"
             )
         if self._num_bad:
             self.problems.append(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
@@ -80,7 +80,7 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
             lines.refuse()
     problems = [*source.damages(), *lines.problems]
     if num_others:
-        problems.append(f"{num_others:,} lines that are no collective left out")
+        problems.append(f"{num_others:,} lines left out because they are not collectives")
     if not log.calls:
         problems.append("no collective could be read")
     for problem in problems:
@@ -122,8 +122,8 @@ class Import:
         from_dump = sum(log.num_of_dump for log in self._logs)
         if from_dump:
             self._sink.add_guess(
-                f"{from_dump:,} collectives give how long they took, not when: they are shown as "
-                "over when their line was written (NCCL_INSPECTOR_DUMP_VERBOSE=1 logs the times)"
+                f"{from_dump:,} collectives say how long they took but not when; each is shown as "
+                "ending when its line was written (NCCL_INSPECTOR_DUMP_VERBOSE=1 logs the times)"
             )
         for rank, (log, calls) in sorted(of_rank.items()):
             self._write(rank, log, calls, world.num_ranks, members)
@@ -143,7 +143,8 @@ class Import:
         for log in waiting:
             rank = next(r for r in range(len(by_rank) + 1) if r not in by_rank)
             self._sink.add_guess(
-                f"{log.name} has nothing of the largest communicator: shown as rank {rank}"
+                f"{log.name} has no collective of the largest communicator, which gives the "
+                f"ranks: shown as rank {rank}"
             )
             by_rank[rank] = (log, log.calls)
         return by_rank
@@ -153,9 +154,7 @@ class Import:
     ) -> None:
         if rank in by_rank:
             earlier = by_rank[rank][0].name
-            self._sink.add_problem(
-                f"{log.name}: says it is rank {rank}, as {earlier} does; left out"
-            )
+            self._sink.add_problem(same_rank(log.name, rank, earlier))
         else:
             by_rank[rank] = (log, calls)
 
@@ -169,8 +168,8 @@ class Import:
             self._place(by_rank, rank, log, own)
         if others:
             self._sink.add_problem(
-                f"{log.name}: is of {len(ranks)} ranks; {others:,} collectives of smaller "
-                "communicators, which could be of any of them, left out"
+                f"{log.name}: holds {len(ranks)} ranks; {others:,} collectives of smaller "
+                "communicators left out, because they could belong to any of these ranks"
             )
 
     def _write(
@@ -256,7 +255,8 @@ def _take(log: _Log, line: Line) -> bool:
     if times is None:
         return False
     if len(log.calls) >= limits().max_rows:
-        raise ValueError(f"has more collectives than {variable('max_rows')}={limits().max_rows}")
+        most = f"{variable('max_rows')}={limits().max_rows}"
+        raise ValueError(f"has more collectives than {most}; raise the limit to read it")
     log.num_of_dump += own_times is None
     op = op_name(name) or name[:64].lower()
     log.calls.append(

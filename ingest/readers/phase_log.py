@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.limits import limits, variable
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info, rows
@@ -69,11 +69,11 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
     problems = [*source.damages(), *lines.problems]
     if len(ranks) > 1:
         named = f"{min(ranks)} and {max(ranks)}"
-        problems.append(f"its lines are of several ranks ({named}); give one file per rank")
+        problems.append(f"its lines belong to several ranks ({named}); give one file per rank")
     elif not log.steps:
         problems.append("no step could be read")
     if log.num_again:
-        problems.append(f"{log.num_again:,} lines of a step that stands there already left out")
+        problems.append(f"{log.num_again:,} lines left out whose step had a line already")
     for problem in problems:
         staged.add_problem(f"{source.name}: {problem}")
     if len(ranks) > 1 or not log.steps:
@@ -100,10 +100,7 @@ class Import:
     def _place(self, log: _Log, rank: int) -> None:
         if rank in self._logs:
             earlier = self._logs[rank].name
-            self._sink.add_problem(
-                f"{log.name}: says it is rank {rank}, as {earlier} does; left out "
-                "(another run? import its folder by itself)"
-            )
+            self._sink.add_problem(same_rank(log.name, rank, earlier))
         else:
             self._logs[rank] = log
 
@@ -171,7 +168,8 @@ def _take(log: _Log, line: Line, ranks: set[int]) -> bool:
     if rank is not None and (type(rank) is not int or not 0 <= rank < limits().max_ranks):
         return False
     if len(log.steps) >= limits().max_rows:
-        raise ValueError(f"has more steps than {variable('max_rows')}={limits().max_rows}")
+        most = f"{variable('max_rows')}={limits().max_rows}"
+        raise ValueError(f"has more steps than {most}; raise the limit to read it")
     if rank is not None:
         ranks.add(rank)
     if step in log.steps:

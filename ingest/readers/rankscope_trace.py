@@ -152,7 +152,7 @@ def read(source: Source, staged: StagedRows) -> _Found | None:
         file = _File(staged, about)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())[:_LONGEST_REASON]
-        staged.add_problem(f"{source.name}: its otherData.rankscope is of no use ({reason})")
+        staged.add_problem(f"{source.name}: its otherData.rankscope cannot be used ({reason})")
         return None
     stream = EventStream(source.read, _MANY.decode, _ONE.decode)
     for batch in stream:
@@ -195,7 +195,7 @@ def _about_of(source: Source) -> _About:
     about = msgspec.convert(value, _About)
     check_version(about.schema, "it")
     if abs(about.t0_ns) >= MAX_NS:
-        raise ValueError(f"its t0_ns {about.t0_ns} is no time")
+        raise ValueError(f"its t0_ns {about.t0_ns} is not a time")
     return about
 
 

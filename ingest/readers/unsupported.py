@@ -30,11 +30,11 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"PAR1", "a Parquet file with other columns than a trace has"),
     (b"PK\x03\x04", "a zip archive inside another file (unpack it first)"),
     (b"\x1f\x8b", "a gzip inside another gzip (unpack it first)"),
-    (b"\xfd7zXZ", "packed by xz (unpack it first)"),
-    (b"BZh", "packed by bzip2 (unpack it first)"),
-    (b"\x28\xb5\x2f\xfd", "packed by zstd (unpack it first)"),
-    (b"7z\xbc\xaf", "packed by 7-Zip (unpack it first)"),
-    (b"NVR\x00", "a report of Nsight Compute, which looks at single kernels"),
+    (b"\xfd7zXZ", "compressed with xz (decompress it first)"),
+    (b"BZh", "compressed with bzip2 (decompress it first)"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd (decompress it first)"),
+    (b"7z\xbc\xaf", "compressed with 7-Zip (decompress it first)"),
+    (b"NVR\x00", "a report of Nsight Compute, which describes single kernels only"),
     (b"PERFILE2", "a recording of Linux perf, which holds samples and no operations"),
     (b"\x93NUMPY", "a NumPy array"),
     (b"\x89HDF\r\n", "an HDF5 file"),
@@ -48,10 +48,10 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     ),
 )
 _ENDINGS = {
-    ".nsys-rep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
-    "what is read)",
-    ".qdrep": "a report of Nsight Systems by its name (`nsys export --type sqlite` makes of it "
-    "what is read)",
+    ".nsys-rep": "a report of Nsight Systems, judging by its name (convert it with `nsys export "
+    "--type sqlite`)",
+    ".qdrep": "a report of Nsight Systems, judging by its name (convert it with `nsys export "
+    "--type sqlite`)",
 }
 """Formats that cannot be recognised by their first bytes: their names are better than nothing."""
 
@@ -113,14 +113,20 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         "a database of rocprofv3, whose tables are not those of rocmProfileData",
         lambda head: _is_sqlite(head) and b"rocpd_info_" in head,
     ),
-    ("a SQLite database", _is_sqlite),
     (
-        "a PyTorch memory snapshot (what was allocated, no operations in time)",
+        "a SQLite database, but neither an export of Nsight Systems nor rocmProfileData",
+        _is_sqlite,
+    ),
+    (
+        "a PyTorch memory snapshot, which says what was allocated but not when operations ran",
         lambda head: b"device_traces" in head and b"segments" in head,
     ),
-    ("a Python pickle, which could run code", _is_pickle),
     (
-        "a PyTorch execution trace (operators without GPU times), no profiler trace",
+        "a Python pickle, which could run code and is not opened",
+        _is_pickle,
+    ),
+    (
+        "a PyTorch execution trace (operators without GPU times), not a profiler trace",
         lambda head: bool(_EXECUTION_TRACE.match(head)) and b'"nodes"' in head,
     ),
     (
@@ -137,19 +143,19 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ),
     ("a speedscope profile", lambda head: _is_json(head) and b"www.speedscope.app" in head[:4096]),
     ("a file of JSON lines", lambda head: bool(_JSON_LINES.match(head))),
-    ("JSON, but no trace", _is_json),
+    ("JSON, but not a trace", _is_json),
     ("a tar archive inside another file (unpack it first)", is_tar),
     ("an HTML page, perhaps a login page", lambda head: bool(_HTML.match(head))),
     (
-        "a Chakra execution trace (operators without GPU times), no profiler trace",
+        "a Chakra execution trace (operators without GPU times), not a profiler trace",
         lambda head: bool(_CHAKRA.match(head)),
     ),
-    ("a file of TensorBoard events, no trace", lambda head: b"brain.Event:" in head[:64]),
+    ("a file of TensorBoard events, not a trace", lambda head: b"brain.Event:" in head[:64]),
     (
         "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read",
         _is_xplane,
     ),
-    ("a native Perfetto trace; export it as JSON (traceconv json)", _is_perfetto),
+    ("a native Perfetto trace (convert it with `traceconv json FILE`)", _is_perfetto),
     ("a pprof profile, which holds samples and no operations", _is_pprof),
     ("plain text", _is_text),
 )
@@ -163,4 +169,6 @@ def what_it_is(source: Source) -> str:
     for name, applies in _LOOKALIKES:
         if applies(source.head):
             return name
-    return _ENDINGS.get(PurePath(source.name).suffix.lower(), "of no format known here")
+    return _ENDINGS.get(
+        PurePath(source.name).suffix.lower(), "in a format that rankscope does not know"
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ingest.limits import limits
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.parsing.protobuf import Damaged, fields
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
@@ -146,14 +146,14 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
                 timeline.pid = value
     except Damaged as damage:
         is_cut = True
-        sink.add_problem(f"{name}: cut off or {damage}; what is before was read")
+        sink.add_problem(f"{name}: cut off or {damage}; what comes before was read")
     bad = timeline.num_bad + timeline.spans.num_refused
     if bad:
         sink.add_problem(f"{name}: {bad:,} damaged kernels left out")
     match = _FILE_NAME.search(PurePath(name).name)
     if own_rank is None and match and (is_cut or int(match[1])):
         own_rank = int(match[1])
-        sink.add_guess(f"{name}: rank {own_rank} is taken from its name")
+        sink.add_guess(f"{name}: rank {own_rank} is taken from the name of the file")
     timeline.rank = own_rank or 0  # protobuf leaves a 0 out
     if match and timeline.rank < int(match[2]) <= limits().max_ranks:
         timeline.world_size = int(match[2])
@@ -179,9 +179,7 @@ class Import:
             self._names.setdefault(file.name, file.names)
         if file.rank in self._timelines:
             earlier = self._timelines[file.rank].name
-            self._sink.add_problem(
-                f"{file.name}: says it is rank {file.rank}, as {earlier} does; left out"
-            )
+            self._sink.add_problem(same_rank(file.name, file.rank, earlier))
         else:
             self._timelines[file.rank] = file
 

@@ -22,5 +22,7 @@ def runs_at(path: Path) -> list[Path]:
     try:
         children = sorted(path.iterdir())
     except OSError as error:
-        raise UserError(f"{path} cannot be listed: {error.strerror}; check its rights") from None
+        raise UserError(
+            f"{path} cannot be listed: {error.strerror}; check its permissions"
+        ) from None
     return [child for child in children if is_run_folder(child) and not child.name.startswith(".")]

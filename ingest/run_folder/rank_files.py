@@ -141,5 +141,7 @@ def rank_file_stamps(run_folder: Path) -> dict[str, _Stamp]:
             stamps[file.name] = (state.st_mtime_ns, state.st_ino, state.st_size)
     except OSError as error:
         where = run_folder / "ranks"
-        raise UserError(f"{where} cannot be listed: {error.strerror}; check its rights") from None
+        raise UserError(
+            f"{where} cannot be listed: {error.strerror}; check its permissions"
+        ) from None
     return stamps

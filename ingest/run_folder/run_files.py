@@ -129,7 +129,7 @@ def _checked(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
         content = read_plain_file(path, MAX_FILE_BYTES)
         schema = _decoded(content, _VERSION_DECODER)["schema"]
     except Linked as error:
-        raise UserError(f"{path} cannot be read: {error}; put the file itself there") from error
+        raise UserError(f"{path} cannot be read: {error}; replace it by a regular file") from error
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, error) from error
     try:
@@ -143,7 +143,9 @@ def _checked(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
 
 
 def _damaged(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path} cannot be read as JSON ({error}); it is damaged or no file of a run")
+    return UserError(
+        f"{path} cannot be read as JSON ({error}); it is damaged or not a file of a run"
+    )
 
 
 def _decoded(content: bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
@@ -160,9 +162,9 @@ def read_run_info(folder: Path) -> RunInfo:
     """run.json of a run folder; raises UserError when it is missing, damaged or too new."""
     path = folder / RUN_FILE
     if not existing(folder).is_dir():
-        raise UserError(f"{folder} is no folder; give the folder of a run")
+        raise UserError(f"{folder} is not a folder; give the folder of a run")
     if not is_run_folder(folder) and not path.is_symlink():
-        raise UserError(f"{folder} holds no {RUN_FILE}, so it is no run folder; give one that does")
+        raise UserError(f"{folder} has no {RUN_FILE}, so it is not a run folder; give one that has")
     info = cast(RunInfo, _checked(path, _RUN_DECODER))
     info.setdefault("framework", "")
     info.setdefault("versions", {})
@@ -190,7 +192,9 @@ def read_correction(folder: Path) -> Correction | None:
     try:
         return Correction(ParallelLayout.from_json(info["layout"]), info["corrected_ns"])
     except ValueError as error:
-        raise UserError(f"{path} is no layout ({error}); correct it again or delete it") from None
+        raise UserError(
+            f"{path} is not a layout ({error}); correct it again or delete it"
+        ) from None
 
 
 def read_rank_info(path: Path) -> RankInfo:

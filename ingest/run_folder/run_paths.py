@@ -88,7 +88,7 @@ def readable(path: str) -> str:
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error}; put the file itself there") from error
+        raise UserError(f"{path} cannot be read: {error}; replace it by a regular file") from error
     return path
 
 

@@ -10,7 +10,7 @@
 -- column: stage  virtual stage, else pipeline stage; 0 where neither is known
 -- column: layer  layer as its stage counts it; -1 in no layer
 -- column: name  what the parameters belong to
--- column: shard  such as tp=1: part of the whole tensor; whole; empty unknown
+-- column: shard  part of the whole tensor, such as tp=1; or whole; empty: unknown
 -- column: place  tensor-parallel index of plain tensors, which do not name their part; -1 none
 -- column: num_ranks  ranks that hold it
 -- column: num_values  different checksums among them, 1 where all are equal

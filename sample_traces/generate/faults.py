@@ -138,7 +138,7 @@ class SyntheticFault:
         if kind not in KINDS:
             raise ValueError(f"unknown fault {kind!r}; known: {', '.join(KINDS)}")
         if target and not target.isdecimal():
-            raise ValueError(f"fault {text!r} hits no number; write {_example(kind)}")
+            raise ValueError(f"fault {text!r} needs a number after the =; write {_example(kind)}")
         known = {"from", "to", KINDS[kind].dose} - {""}
         values: dict[str, float] = {}
         for option in options:

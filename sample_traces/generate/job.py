@@ -52,9 +52,11 @@ class SyntheticJob:
         for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1")
-        spreads = (self.noise, self.device_spread, self.ragged, self.save_ms, self.statistics)
-        if self.pace <= 0 or min(spreads) < 0:
-            raise ValueError(f"{self} has a negative pace, spread or time; give positive numbers")
+        if self.pace <= 0:
+            raise ValueError(f"pace is {self.pace}; give a number above 0")
+        for name in ("noise", "device_spread", "ragged", "save_ms", "statistics"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; give 0 or more")
         if self.num_ranks > MAX_RANKS:
             raise ValueError(f"{self.num_ranks} ranks are too many; give at most {MAX_RANKS}")
         if self.num_ranks % (self.pp * self.tp):
@@ -72,7 +74,7 @@ class SyntheticJob:
         room = {"rank": self.num_ranks, "stage": self.pp, "host": self.num_hosts}.get(target)
         if room is not None and (fault.where is None or fault.where >= room):
             raise ValueError(
-                f"fault {fault.kind} hits {target} {fault.where} of {room}; they count from 0"
+                f"fault {fault.kind} hits {target} {fault.where} of {room}; give 0 to {room - 1}"
             )
         if fault.first_step >= self.num_steps:
             raise ValueError(

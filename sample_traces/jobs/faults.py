@@ -89,8 +89,8 @@ class Fault:
         who = "every rank" if self.rank is None else f"rank {self.rank}"
         return {
             "slow-rank": f"{who} computes {self.x:g} times as long",
-            "slow-loader": f"the data loader of {who} takes {self.ms:g} ms more a step",
-            "gc": f"the garbage collector looks through {self.objects} objects more",
+            "slow-loader": f"the data loader of {who} takes {self.ms:g} ms longer per step",
+            "gc": f"the garbage collector looks through {self.objects:,} more objects per step",
             "late-rank": f"{who} comes {self.ms:g} ms late to the all-reduces of its blocks",
             "hang": f"{who} stops in a sleep",
             "hold-gil": f"{who} stops in a C call that holds the GIL",

@@ -192,7 +192,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for fault in options.fault:
         if fault.rank is not None and fault.rank >= world:
             parser.error(
-                f"fault {fault.kind} names rank {fault.rank} of {world}; they count from 0"
+                f"fault {fault.kind} names rank {fault.rank} of {world}; give 0 to {world - 1}"
             )
     return options
 

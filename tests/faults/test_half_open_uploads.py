@@ -76,7 +76,7 @@ def test_a_thousand_half_open_uploads_are_refused_in_time_and_leave_nothing(
                 ids.append(answer["id"])
             else:
                 assert status == 429
-                assert "wait for one of them" in answer["error"]
+                assert "wait until one has finished" in answer["error"]
         assert statuses[429] > NUM / 2
         bound = num_files(runs)
         for first in range(0, NUM, AT_ONCE):

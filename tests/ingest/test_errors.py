@@ -20,7 +20,7 @@ def test_a_sentence_holds_no_control_characters() -> None:
     [
         (errno.ENOSPC, DiskFull, "make room there"),
         (errno.EDQUOT, DiskFull, "make room there"),
-        (errno.EACCES, UserError, "check its rights, or name another folder"),
+        (errno.EACCES, UserError, "check its permissions, or give another folder"),
     ],
 )
 def test_an_error_of_the_disk_has_its_remedy(code: int, kind: type, remedy: str) -> None:

@@ -42,10 +42,10 @@ def test_scheduler_job_id_names_the_run() -> None:
         ({"run": "../elsewhere"}, "../elsewhere"),
         ({"layout": "pp=two"}, "pp=two"),
         ({"layout": 3}, "int"),
-        ({"statistics": -1}, "every -1 steps"),
-        ({"statistics": "often"}, "every 'often' steps"),
-        ({"statistics": True}, "every True steps"),
-        ({"allow_content": "yes"}, "allow_content is 'yes'; give a bool"),
+        ({"statistics": -1}, "is -1; give a number of steps"),
+        ({"statistics": "often"}, "is 'often'; give a number of steps"),
+        ({"statistics": True}, "is True; give a number of steps"),
+        ({"allow_content": "yes"}, "allow_content is 'yes'; give True or False"),
     ],
 )
 def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str) -> None:
@@ -63,7 +63,7 @@ def test_statistics_are_off_by_default() -> None:
     assert read_settings({}).statistics_every == 0
     assert read_settings(environ).statistics_every == 100
     assert read_settings(environ, statistics=0).statistics_every == 0
-    with pytest.raises(ValueError, match="every '1e3' steps; give a number of steps"):
+    with pytest.raises(ValueError, match="is '1e3'; give a number of steps"):
         read_settings({"TRACE_HOOKS_STATISTICS": "1e3"})
 
 

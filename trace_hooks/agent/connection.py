@@ -86,7 +86,7 @@ class Agent:
         self._largest = 0  # bytes of the largest message that the server accepts
         self._rates: tuple[Rate, Rate] | None = None  # messages, bytes
         self._away_warnings = FewWarnings(
-            f"the dashboard at {address.server} is not reached; training goes on, and the rank "
+            f"the dashboard at {address.server} cannot be reached; training goes on, and the rank "
             "tries again"
         )
         self._server_warnings = FewWarnings(f"the dashboard at {address.server} says")

@@ -166,8 +166,8 @@ class IdentityFinder:
     def _without_group(self, place: Place) -> Identity:
         """Identity of a rank whose job never initialised its group: guessed from the folder."""
         guess = (
-            f"rank {place.rank} of {place.world_size} never saw a process group; its attempt is a "
-            "guess by the run folder"
+            f"rank {place.rank} of {place.world_size}: the job made no process group, so its "
+            "attempt (start of the job) was guessed from the run folder"
         )
         run = self._settings.run or self._run_of_agent()
         if run is None:

@@ -78,7 +78,9 @@ class Perturbation:
         if self.bit is not None and self.kind != "bit_flip":
             raise ValueError(f"a perturbation of kind {self.kind} has no bit; only bit_flip has")
         if self.target == "residual" and self.module is not None:
-            raise ValueError("between layers there is no module; leave it out for target residual")
+            raise ValueError(
+                "target residual lies between layers and has no module; leave module out"
+            )
         if self.head is not None and (self.target != "activations" or self.module != "attention"):
             raise ValueError(
                 "a perturbation of a head needs target activations and module attention"

@@ -91,7 +91,7 @@ def read_ids(text: str) -> list[int]:
     """Token ids written as numbers, for jobs that name no tokenizer. Raises ValueError."""
     words = text.replace(",", " ").split()
     if not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
-        raise ValueError("this job names no tokenizer, so a prompt is numbers of tokens: 5 17 42")
+        raise ValueError("this job has given no tokenizer; type token ids, such as 5 17 42")
     return [int(word) for word in words]
 
 
@@ -99,7 +99,7 @@ def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("the prompt is empty; type something")
     if len(value) > MAX_TEXT:
-        raise ValueError(f"the prompt has {len(value)} characters; {MAX_TEXT} are possible")
+        raise ValueError(f"the prompt has {len(value)} characters; at most {MAX_TEXT} are allowed")
     return value
 
 

@@ -135,7 +135,10 @@ class Exits:
             if self._terminating:
                 return
             time.sleep(0.02)
-        log.warning("SIGTERM while the main thread is busy in C: ending")
+        log.warning(
+            "trace_hooks: SIGTERM arrived while the main thread was busy in C code; the process "
+            "ends now"
+        )
         self._stop("stopped", "SIGTERM")
         libc = ctypes.CDLL(None)  # signal.signal would refuse outside the main thread
         libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)

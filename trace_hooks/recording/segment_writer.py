@@ -83,7 +83,10 @@ class SegmentWriter:
     def _failed(self, num_rows: int, error: Exception) -> None:
         if self._pause_s == FIRST_PAUSE_S:
             log.warning(
-                "trace_hooks cannot write to %s, rows are dropped for now: %s", self.folder, error
+                "trace_hooks: cannot write to %s (%s); rows are dropped until it works again, "
+                "training goes on",
+                self.folder,
+                error,
             )
         self.dropped += num_rows
         self._closed_until_s = self._seconds() + self._pause_s

@@ -27,7 +27,7 @@ MODEL_TABLES: tuple[Table, ...] = (
         text("tensor", "residual, attention, mlp, output, gradient, weight or update"),
         Column("layer", pa.int32(), "layer as its name counts it, from 0; -1 not in a layer"),
         text("name", "module whose output it is, or which the parameters belong to"),
-        text("shard", "such as dp=0,tp=1: part of the whole tensor; whole; empty unknown"),
+        text("shard", "part of the whole tensor, such as dp=0,tp=1; or whole; empty: unknown"),
         integer("count", "values of this part"),
         integer(
             "sampled",
@@ -66,7 +66,7 @@ MODEL_TABLES: tuple[Table, ...] = (
         LAYER,
         Column("head", pa.int32(), "query head, counted over all TP ranks, from 0"),
         text("name", "attention module"),
-        text("shard", "such as tp=1: this rank's heads; whole; empty unknown"),
+        text("shard", "this rank's heads, such as tp=1; or whole; empty: unknown"),
         optional_float("max_logit", "greatest scaled logit of the positions not masked"),
         optional_float("entropy", "of the attention weights, mean over the rows, nats"),
         integer("rows", "query rows looked at"),
@@ -85,7 +85,7 @@ MODEL_TABLES: tuple[Table, ...] = (
         LAYER,
         Column("head", pa.int32(), "head, counted over all TP ranks, from 0; -1 none"),
         text("name", "module, or parameter"),
-        text("shard", "such as tp=1: this rank's part; whole; empty unknown"),
+        text("shard", "this rank's part, such as tp=1; or whole; empty: unknown"),
         Column("sample", pa.int32(), "sequence of the batch; -1 mean over the batch, or no batch"),
         integer(
             "row_begin", "its first row: a token; of gradients and weights in this rank's part"

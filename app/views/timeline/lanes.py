@@ -52,7 +52,9 @@ def choose(places: Mapping[int, Place], choice: str, rank: int | None) -> list[i
     job, else the first. Where the layout is unknown every choice is all.
     """
     if choice not in CHOICES:
-        raise UserError(f"lanes={choice!r} is no choice of lanes; take one of {', '.join(CHOICES)}")
+        raise UserError(
+            f"lanes={choice!r} is not a choice of lanes; give one of {', '.join(CHOICES)}"
+        )
     if not places:
         raise UserError("this attempt has no ranks (yet); take the attempt out of the link")
     if rank is None and choice != "all":

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.chrome_trace.file import ChromeFile, read_file
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info
@@ -69,12 +69,12 @@ class Import:
             self._write(file, rank, list(file.pids), is_named=False)
         if self._dropped:
             dropped = ", ".join(f"{n:,} {what}" for what, n in sorted(self._dropped.items()))
-            self._sink.add_guess(f"not read: {dropped}, which are no spans")
+            self._sink.add_guess(f"not read: {dropped}, which are not spans")
 
     def _take(self, file: ChromeFile, ranks: dict[Any, int] | None) -> None:
         rank = named_rank(file.name)
         if ranks is None and rank is not None:
-            self._sink.add_guess(f"{file.name}: rank {rank} is taken from its name")
+            self._sink.add_guess(f"{file.name}: rank {rank} is taken from the name of the file")
             self._write(file, rank, list(file.pids))
             return
         pids_of: dict[int, list[Any]] = defaultdict(list)
@@ -91,9 +91,7 @@ class Import:
 
     def _write(self, file: ChromeFile, rank: int, pids: list[Any], is_named: bool = True) -> None:
         if rank in self._names:
-            self._sink.add_problem(
-                f"{file.name}: says it is rank {rank}, as {self._names[rank]} does; left out"
-            )
+            self._sink.add_problem(same_rank(file.name, rank, self._names[rank]))
             return
         spans = file.spans.part(lambda track: track[0] in pids)
         windows = file.windows(pids)

@@ -133,7 +133,8 @@ class Import:
         layouts = {written.layout for written in self._written.values()}
         if layouts == {""} and len(self._written) > 1:
             self._sink.add_guess(
-                "the parallel layout is unknown: the groups' descriptions do not spell it out"
+                "the parallel layout is unknown, because the groups' descriptions do not spell it "
+                "out; `rankscope layout` can set it"
             )
         newest_ns = max((written.newest_ns for written in self._written.values()), default=0)
         for rank, written in self._written.items():

@@ -85,7 +85,7 @@ def _pickled(source: Source) -> _FileContent:
     except TooLarge as error:
         return _FileContent(None, [], [str(error)])
     except NotPlain as error:
-        refusal = f"{error}, which a dump of plain data never does; refused, nothing of it was run"
+        refusal = f"{error}, which a genuine dump never does; refused, and nothing in it was run"
         return _FileContent(None, [], [refusal])
     except CutShort as error:
         data = error.value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.kineto.events import Window
 from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
 from ingest.readers.parsing.sources import Source
@@ -104,9 +104,11 @@ class Import:
             return True
         is_new = _apart(self._windows[rank], windows)
         if is_new:
-            self._sink.add_guess(f"{name}: other steps of the same rank {rank} as {earlier}")
+            self._sink.add_guess(
+                f"{name}: has other steps of the same rank {rank} as {earlier}; both are used"
+            )
         else:
-            self._sink.add_problem(f"{name}: says it is rank {rank}, as {earlier} does; left out")
+            self._sink.add_problem(same_rank(name, rank, earlier))
         return is_new
 
     def finish(self) -> None:
@@ -123,8 +125,8 @@ class Import:
         base_ns, started_ns = self._other.base_ns, self._other.started_ns
         num_blocks = round((started_ns - base_ns - begin_ns) / BLOCK_NS)
         self._sink.add_guess(
-            f"{trace.name}: its base time was cut off; it is taken to have begun as "
-            f"{self._other.name} did"
+            f"{trace.name}: its base time was cut off with the end of the file; it is assumed to "
+            f"have begun when {self._other.name} did"
         )
         return replace(trace, base_ns=base_ns + num_blocks * BLOCK_NS)
 
@@ -143,15 +145,14 @@ class Import:
     def _note_assumptions(self) -> None:
         if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:
             self._sink.add_guess(
-                "the parallel layout is unknown: the files' process groups do not name their axes"
+                "the parallel layout is unknown, because the files' process groups do not name "
+                "their axes; `rankscope layout` can set it"
             )
         elif len(self._layouts) > 1:
             self._sink.add_problem("the files disagree about the parallel layout")
         for ranks in sorted(self._assumed):
-            who = f"of {len(ranks)} ranks" if len(ranks) > 1 else "for each rank alone"
-            self._sink.add_guess(
-                f"some communication names no process group: taken as one group {who}"
-            )
+            who = f"one group of {len(ranks)} ranks" if len(ranks) > 1 else "a group of each rank"
+            self._sink.add_guess(f"some communication names no process group; it is shown as {who}")
 
     def _learn(self, written: Written) -> None:
         self._names.setdefault(written.rank, written.name)

@@ -89,16 +89,16 @@ def read_file(source: Source, sink: Sink) -> FileTrace | None:
     problems = [*source.damages(), *stream.problems]
     if columns.memory.num_without_totals:
         sink.add_guess(
-            f"{source.name}: {columns.memory.num_without_totals:,} memory events hold what "
-            "changed, not what was allocated: left out"
+            f"{source.name}: {columns.memory.num_without_totals:,} memory events left out, which "
+            "say by how much memory changed but not how much was allocated"
         )
     if columns.num_without_time:
         problems.append(f"{columns.num_without_time:,} events without a readable time left out")
     num_processes = len(columns.processes())
     if num_processes > 1:
         problems.append(
-            f"holds operators of {num_processes} processes, as files merged from those of several "
-            "ranks do; shown as one rank, import the files of the ranks instead"
+            f"holds operators of {num_processes} processes, so it was probably merged from files "
+            "of several ranks; it is shown as one rank: import the original files instead"
         )
     if not stream.num_elements - stream.num_bad:
         problems.append("no event could be read")
@@ -115,7 +115,7 @@ def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink
     base_ns = header.get("baseTimeNanoseconds")
     rank = info.rank if info.rank is not None else _rank_in_name(name)
     if info.rank is None and rank is not None:
-        sink.add_guess(f"{name}: rank {rank} is taken from its name")
+        sink.add_guess(f"{name}: rank {rank} is taken from the name of the file")
     return FileTrace(
         name=name,
         columns=columns,

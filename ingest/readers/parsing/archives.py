@@ -97,7 +97,7 @@ def _tar_member(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Member | None:
     if info.isdir() or _is_hidden(info.name):
         return None
     if not info.isfile() or info.issparse():
-        what = "a link" if info.islnk() or info.issym() else "no plain file"
+        what = "a link" if info.islnk() or info.issym() else "not a regular file"
         return Member(info.name, damage=Damage(f"is {what} inside an archive, left out"))
     content = tar.extractfile(info)
     if content is None:
@@ -215,7 +215,7 @@ def _refusal(is_encrypted: bool, method: int) -> str:
     if is_encrypted:
         return "is encrypted inside its archive, left out"
     if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "is packed in a way that is not read (only stored and deflated are), left out"
+        return "is compressed with a method that rankscope does not read, left out"
     return ""
 
 

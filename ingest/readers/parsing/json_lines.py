@@ -59,7 +59,7 @@ class JsonLines:
                 name = variable("max_value_mib")
                 self.problems.append(
                     f"line {self.num_lines + 1:,} is longer than {name}={limits().max_value_mib}; "
-                    "nothing behind it was read"
+                    "nothing after it was read; raise the limit to read the file"
                 )
                 return
         if rest:

@@ -77,7 +77,12 @@ def cut_to_limit(files: list[Path]) -> str:
     most = limits().max_files
     rest = files[most:]
     del files[most:]
-    return f"{rest[0]} is beyond {variable('max_files')}={most}: not read on" if rest else ""
+    return f"{rest[0]} and what follows were not read: {_too_many(most)}" if rest else ""
+
+
+def _too_many(most: int) -> str:
+    name = variable("max_files")
+    return f"there are more files than {name}={most}; raise it to read them"
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -98,7 +103,9 @@ def sources(files: Sequence[Path], on_bytes: Callable[[int], None]) -> Iterator[
     most = limits().max_files
     for number, source in enumerate(_all_sources(files, on_bytes)):
         if number == most:
-            yield _unreadable(source.name, f"is beyond {variable('max_files')}={most}: not read on")
+            yield _unreadable(
+                source.name, f"this and what follows were not read: {_too_many(most)}"
+            )
             return
         yield source
 

@@ -105,11 +105,14 @@ class Import:
         if len(self._traces) > 1:
             listed = ", ".join(trace.name for trace in self._traces)
             raise UserError(
-                f"these are {len(self._traces)} traces of their own, open one: {listed}"
+                f"these files are {len(self._traces)} separate traces; import one of them: {listed}"
             )
         if not self._traces:
             for name in self._sizes:
-                self._sink.add_problem(f"{name} holds the sizes of a trace that is not here")
+                self._sink.add_problem(
+                    f"{name} holds the sizes of a trace that was not given; import its Parquet "
+                    "file as well"
+                )
             return
         trace = self._traces[0]
         if not trace.table:
@@ -133,11 +136,13 @@ class Import:
         timed = with_times(all_rows)
         placed = with_indices(timed)
         for lost, of in (
-            (all_rows.num_rows - timed.num_rows, "time"),
-            (timed.num_rows - placed.num_rows, "rank, step or stage of any job"),
+            (all_rows.num_rows - timed.num_rows, "no time"),
+            (timed.num_rows - placed.num_rows, "an impossible rank, step or stage"),
         ):
             if lost:
-                self._sink.add_problem(f"{name}: {lost:,} operations without a {of} left out")
+                self._sink.add_problem(
+                    f"{name}: {lost:,} operations left out because they have {of}"
+                )
         return Operations(placed)
 
     def _own_sizes(self, trace: _Trace) -> Mapping[str, int]:
@@ -152,7 +157,10 @@ class Import:
             used = next(iter(candidates))
             self._sink.add_guess(f"{name}: sizes are taken from {used}, whose name differs")
             return candidates[used]
-        self._sink.add_guess(f"{name}: no yaml with its sizes was found: the layout is unknown")
+        self._sink.add_guess(
+            f"{name}: no yaml with its sizes was found, so the layout is unknown; `rankscope "
+            "layout` can set it"
+        )
         return {}
 
     def _layout(self, sizes: Mapping[str, int], operations: Operations) -> ParallelLayout | None:
@@ -165,12 +173,12 @@ class Import:
             layout = ParallelLayout((*axes, ("tp", sizes["tp_size"])))
             fits = operations.fits(layout)
         except ValueError as error:
-            self._sink.add_problem(f"the sizes make no layout: {error}")
+            self._sink.add_problem(f"the sizes do not give a layout: {error}")
             return None
         if not fits or layout.world_size != sizes.get("world_size", layout.world_size):
             self._sink.add_problem(
                 f"the sizes ({layout}, world {sizes.get('world_size')}) do not fit the ranks of "
-                "the trace: the layout is unknown"
+                "the trace, so the layout is unknown; `rankscope layout` can set it"
             )
             return None
         return layout

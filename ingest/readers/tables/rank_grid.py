@@ -33,7 +33,10 @@ class Grid:
                 f"the layout {self.layout} is taken from the coordinates of the ranks that are here"
             )
         elif len(coords) > 1:
-            self.guesses.append("the parallel layout is unknown: the ranks here fill no whole grid")
+            self.guesses.append(
+                "the parallel layout is unknown, because the ranks that were given do not fill a "
+                "complete grid; `rankscope layout` can set it"
+            )
 
 
 def _position(coords: Mapping[str, int], sizes: Mapping[str, int]) -> int:

@@ -95,7 +95,8 @@ class SpanList:
             self.num_refused += 1
             return
         if len(self) >= self._most:
-            raise TooMany(f"has more spans than {variable('max_rows')}={self._most}")
+            most = f"{variable('max_rows')}={self._most}"
+            raise TooMany(f"has more spans than {most}; raise the limit to read them all")
         values = (
             ts_ns,
             max(dur_ns, 0),

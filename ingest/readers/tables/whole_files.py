@@ -31,7 +31,10 @@ def all_of(source: Source) -> bytes:
         size += len(piece)
         if size > most:
             name = variable("max_whole_mib")
-            raise TooLarge(f"is larger than {name}={limits().max_whole_mib}, left out")
+            raise TooLarge(
+                f"is larger than {name}={limits().max_whole_mib}, left out; raise the limit to "
+                "read it"
+            )
     return b"".join(pieces)
 
 

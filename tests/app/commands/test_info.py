@@ -121,7 +121,7 @@ def test_the_summary_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     assert "ranks     1 (size of the job unknown)\n" in out
     assert "spans     1\n" in out
-    assert "rank-4.json: rank 4 is taken from its name" in out
+    assert "rank-4.json: rank 4 is taken from the name of the file" in out
 
 
 def _text(folder: Path) -> None:

@@ -112,7 +112,7 @@ def test_lanes_and_search(client):
         ({"rank": 99}, "there is no rank 99"),
         ({"ranks": "a"}, "field ranks of the link was left out"),
         ({"from_": 5, "to": 5}, "ends before it begins"),
-        ({"from_": "x", "to": 5}, "from='x' is no whole number"),
+        ({"from_": "x", "to": 5}, "from='x' is not a whole number"),
         ({"from_": "-9999999999999999999", "to": 9}, "from=-9999999999999999999 is too great"),
         ({"from_": 0, "to": 2**53}, "to=9007199254740992 is too great"),
         ({"attempt": 10**18}, "field attempt of the link was left out"),
@@ -128,10 +128,10 @@ def test_what_is_not_there_is_a_sentence(client, params, sentence):
 @pytest.mark.parametrize(
     ("route", "params", "sentence"),
     [
-        ("timeline/collective", {"group": "1;drop", "seq": 1}, "is no whole number"),
+        ("timeline/collective", {"group": "1;drop", "seq": 1}, "is not a whole number"),
         ("timeline/collective", {"group": 1}, "needs group=... and seq=..."),
         ("timeline/search", {"name": ""}, "is empty"),
-        ("timeline/lanes", {"lanes": "odd"}, "is no choice of lanes"),
+        ("timeline/lanes", {"lanes": "odd"}, "is not a choice of lanes"),
     ],
 )
 def test_hostile_questions_are_sentences(client, route, params, sentence):

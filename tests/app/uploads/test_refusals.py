@@ -143,6 +143,6 @@ def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
     uploads = Uploads(runs)
     for _ in range(2):
         uploads.create([FileHead("a", 10)])
-    with pytest.raises(UserError, match="2 uploads are unfinished"):
+    with pytest.raises(UserError, match="2 uploads are in progress"):
         uploads.create([FileHead("a", 10)])
     uploads.close()

@@ -166,7 +166,7 @@ def test_uploads_count_for_their_token_after_a_restart(runs):
         first.create(heads, "digest")
     first.close()
     second = Uploads(runs)
-    with pytest.raises(UserError, match="with your token are unfinished"):
+    with pytest.raises(UserError, match="with your token are in progress"):
         second.create(heads, "digest")
     second.create(heads, "another")
     second.close()

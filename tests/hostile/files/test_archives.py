@@ -147,8 +147,8 @@ def test_links_devices_and_sparse_files_are_reported_not_followed(
     assert problems == [
         "soft: is a link inside an archive, left out",
         "hard: is a link inside an archive, left out",
-        "fifo: is no plain file inside an archive, left out",
-        "device: is no plain file inside an archive, left out",
+        "fifo: is not a regular file inside an archive, left out",
+        "device: is not a regular file inside an archive, left out",
         "soft: is a link inside an archive, left out",
     ]
 
@@ -196,7 +196,7 @@ def test_a_zip_that_names_one_member_many_times(tmp_path: Path, runs: Path, few:
     path.write_bytes(data[:first] + body + end[:8] + sizes + end[20:])
     run = Imported(path, into=runs)
     assert set(run.ranks) == {0}
-    assert any("is beyond RANKSCOPE_MAX_FILES=3" in problem for problem in run.problems)
+    assert any("more files than RANKSCOPE_MAX_FILES=3" in problem for problem in run.problems)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar", "folder"])
@@ -280,7 +280,7 @@ def test_damaged_zips_keep_what_is_good(tmp_path: Path, runs: Path) -> None:
 
 def test_zips_that_cannot_be_read(tmp_path: Path, runs: Path) -> None:
     path = zipped(tmp_path / "a.zip", {"rank-0.json": trace(0)}, zipfile.ZIP_BZIP2)
-    with pytest.raises(UserError, match="packed in a way that is not read"):
+    with pytest.raises(UserError, match="compressed with a method that rankscope does not read"):
         import_paths([path], runs)
     data = bytearray(zipped(path, {"rank-0.json": trace(0)}).read_bytes())
     data[data.rfind(b"PK\x01\x02") + 8] |= 1

@@ -50,7 +50,7 @@ def test_a_pickle_that_calls_something_is_refused_unread(
     }[place]
     path = tmp_path / "_dump_0"
     path.write_bytes(pickle.dumps(data, protocol))
-    with pytest.raises(UserError, match=r"asks for (posix|nt)\.system .*nothing of it was run"):
+    with pytest.raises(UserError, match=r"asks for (posix|nt)\.system .*nothing in it was run"):
         import_paths([path], tmp_path / "runs")
     assert not canary.exists()
     pickle.loads(path.read_bytes())  # the canary sings where pickle itself reads it

@@ -123,7 +123,7 @@ def test_uploads_of_one_token_leave_room_for_the_others(server: Flooded) -> None
 
     answers = [create(OTHERS) for _ in range(MOST_UNFINISHED)]
     assert [status for status, _ in answers].count(201) == MOST_OF_ONE_TOKEN
-    assert b"with your token are unfinished" in answers[-1][1]
+    assert b"with your token are in progress" in answers[-1][1]
     assert create(BEARER)[0] == 201
 
 

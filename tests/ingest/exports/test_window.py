@@ -54,6 +54,9 @@ def test_a_window_of_time_is_on_the_aligned_clock_in_tables_too(tmp_path: Path) 
 
 def test_a_window_without_spans_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "run")
-    with open_run(tmp_path / "run") as run, pytest.raises(UserError, match="no spans there"):
+    with (
+        open_run(tmp_path / "run") as run,
+        pytest.raises(UserError, match="has no spans in this part"),
+    ):
         write_perfetto(run, Window(steps=(50, 60)), tmp_path / "out.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]

@@ -113,7 +113,7 @@ def test_a_run_with_hostile_files_answers_and_lists_them(folder):
 def test_a_hostile_run_file_is_one_sentence(tmp_path, change):
     path = RunBuilder(tmp_path / "run").folder / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(UserError, match="damaged or no file of a run") as caught:
+    with pytest.raises(UserError, match="damaged or not a file of a run") as caught:
         read_run_info(path.parent)
     assert str(caught.value).isprintable()
 

@@ -126,13 +126,13 @@ def _zip_of(content: bytes) -> bytes:
 
 LOOKALIKES = {
     "an empty file": b" \n",
-    "a Python pickle, which could run code": b"\x80\x04\x95\x10cos\nsystem",
+    "a Python pickle, which could run code and is not opened": b"\x80\x04\x95\x10cos\nsystem",
     "a zip archive inside another file (unpack it first)": gzip.compress(b"PK\x03\x04...."),
     "a gzip inside another gzip (unpack it first)": gzip.compress(gzip.compress(b"{}")),
-    "packed by xz (unpack it first)": b"\xfd7zXZ\0\0",
-    "a report of Nsight Compute, which looks at single kernels": b"NVR\0\x08\0\0\0",
+    "compressed with xz (decompress it first)": b"\xfd7zXZ\0\0",
+    "a report of Nsight Compute, which describes single kernels only": b"NVR\0\x08\0\0\0",
     "a recording of Linux perf, which holds samples and no operations": b"PERFILE2h\0\0\0",
-    "a PyTorch execution trace (operators without GPU times), no profiler trace": (
+    "a PyTorch execution trace (operators without GPU times), not a profiler trace": (
         b'{\n "schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [{"id": 2}]}'
     ),
     "a PyTorch memory timeline, which holds no operations": b"[[-1, 1, 37888, 7], [-1, 1, 5, 7]]",
@@ -140,7 +140,7 @@ LOOKALIKES = {
         b'{"x": [{"name": "x", "ph": "B", "ts": 1}]}'
     ),
     "a file of JSON lines": b'{"step": 1}\n{"step": 2}\n',
-    "JSON, but no trace": b'{"a": 1}',
+    "JSON, but not a trace": b'{"a": 1}',
     "a speedscope profile": (
         b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": []}'
     ),
@@ -152,13 +152,13 @@ LOOKALIKES = {
     "a log of NCCL, without times of operations": (
         b"[2026-11-22 06:00:00] n1:77:80 [0] NCCL INFO Bootstrap: eth0\n"
     ),
-    "a Chakra execution trace (operators without GPU times), no profiler trace": (
+    "a Chakra execution trace (operators without GPU times), not a profiler trace": (
         b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"
     ),
-    "a file of TensorBoard events, no trace": (
+    "a file of TensorBoard events, not a trace": (
         b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
     ),
-    "a native Perfetto trace; export it as JSON (traceconv json)": b"\x0a\x04\x32\x02ab" * 5,
+    "a native Perfetto trace (convert it with `traceconv json FILE`)": b"\x0a\x04\x32\x02ab" * 5,
     "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read": (
         b"\x0a\x14\x08\x01\x12\x10/device:TPU:0\0\0\0"
     ),
@@ -166,7 +166,7 @@ LOOKALIKES = {
         b"\x0a\x04\x08\x01\x10\x02\x12\x04\x0a\x02\x01\x02"
     ),
     "plain text": b"[rank0]: the run was slow",
-    "of no format known here": b"\x00\x00\x00\x01",
+    "in a format that rankscope does not know": b"\x00\x00\x00\x01",
 }
 
 
@@ -271,9 +271,9 @@ def test_a_reader_that_fails_costs_one_file(
     problems = json.loads((folder / "run.json").read_text())["problems"]
     problem = f"failed on it ({type(error).__name__}"
     if isinstance(error, MemoryError):
-        problem = "needed more than 4,096 MiB of memory (RANKSCOPE_MAX_READER_MIB)"
+        problem = "needed more than 4,096 MiB of memory; raise RANKSCOPE_MAX_READER_MIB"
     assert f"{tmp_path}/in-b: the boom reader {problem}" in problems[0]
-    assert f"{tmp_path}/in-d: the search for its reader {problem}" in problems[1]
+    assert f"{tmp_path}/in-d: recognising its format {problem}" in problems[1]
     assert len(problems) == 2 + at_the_end
     assert all(problem.isprintable() for problem in problems)
 
@@ -328,7 +328,9 @@ def test_ranks_no_job_has_are_refused(
     assert "rank 9000000 of -1 is beyond RANKSCOPE_MAX_RANKS=131072" in info["problems"][0]
 
 
-@pytest.mark.parametrize(("text", "message"), [("many", "is no whole number"), ("0", "1 or more")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("many", "is not a whole number"), ("0", "1 or more")]
+)
 def test_limits_are_settings(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
     monkeypatch.setenv("RANKSCOPE_MAX_RANKS", "7")
     assert limits.__wrapped__().max_ranks == 7

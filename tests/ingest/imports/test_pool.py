@@ -124,8 +124,8 @@ def test_processes_find_the_same_in_real_traces(
     [
         ("crash", "the reader ended with signal 6 (SIGABRT)"),
         ("leave", "the reader ended with status 5"),
-        ("hang", "the reader was stopped after 3 s (RANKSCOPE_MAX_FILE_SECONDS)"),
-        ("spin", "the reader was stopped after 3 s (RANKSCOPE_MAX_FILE_SECONDS)"),
+        ("hang", "the reader was stopped after 3 s; raise RANKSCOPE_MAX_FILE_SECONDS"),
+        ("spin", "the reader was stopped after 3 s; raise RANKSCOPE_MAX_FILE_SECONDS"),
         ("eat", "the planted reader needed more than 1,024 MiB of memory"),
         ("write", "the planted reader failed on it (OSError: [Errno 27] File too large)"),
     ],
@@ -181,7 +181,7 @@ def test_an_archive_that_ends_one_process_after_the_other_is_given_up(
     assert len(problems) == 3
     assert problems[-1] == (
         f"{archive}/job/3.txt: the reader ended with signal 6 (SIGABRT); "
-        f"nothing behind it in {archive} was read"
+        f"nothing after it in {archive} was read"
     )
 
 
@@ -237,7 +237,7 @@ def test_a_process_that_does_not_start_is_an_error(
 ) -> None:
     command = [sys.executable, "-c", "raise SystemExit('it is broken')"]
     monkeypatch.setattr(pool, "worker_command", lambda: command)
-    with pytest.raises(UserError, match=r"could be started: it is broken$"):
+    with pytest.raises(UserError, match=r"could not be started: it is broken$"):
         import_paths([_planted(tmp_path / "in", "fine")], tmp_path / "runs")
 
 

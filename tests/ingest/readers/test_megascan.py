@@ -86,7 +86,7 @@ def test_iterations_written_twice_count_once(tmp_path: Path, runs: Path) -> None
     path = write(tmp_path / "in", 0, 0, 0, [*first, *first, *second, *second])
     run = Imported(path, into=runs)
     assert run.rows("spans", "step", "dur_ns") == [(0, 1), (1, 2)]
-    assert "2 iterations stand in it twice; once is read" in run.problems[0]
+    assert "contains 2 iterations twice; each is read once" in run.problems[0]
 
 
 def test_ranks_by_coordinates_and_a_grid_with_gaps(tmp_path: Path, runs: Path) -> None:
@@ -98,7 +98,7 @@ def test_ranks_by_coordinates_and_a_grid_with_gaps(tmp_path: Path, runs: Path) -
     run = Imported(tmp_path / "gaps", into=runs)
     assert set(run.ranks) == {0, 1, 2}
     assert {info["world_size"] for info in run.ranks.values()} == {-1}
-    assert any("fill no whole grid" in guess for guess in run.guesses)
+    assert any("do not fill a complete grid" in guess for guess in run.guesses)
     known = tmp_path / "known"
     for rank in (4, 5):
         row = {"name": "x", "ph": "i", "rel_ts": 1, "g_rk": rank, "dp_rk": 0, "pp_rk": 1}
@@ -163,7 +163,7 @@ def test_an_aggregated_file_in_any_order(tmp_path: Path, runs: Path) -> None:
         (1, 7, 300_000, 5_000, -1, -1),
     ]
     assert run.ranks[1]["layout"]["axes"] == {"pp": 2, "dp": 1, "tp": 1}
-    assert "1 rows stand in it twice; once is read" in run.problems[0]
+    assert "contains 1 rows twice; each is read once" in run.problems[0]
     assert "1 rows without a usable time, name or rank" in run.problems[1]
 
 

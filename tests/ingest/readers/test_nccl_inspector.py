@@ -103,7 +103,9 @@ def test_logs_without_event_traces(folder: Path, runs: Path) -> None:
     run = Imported(write_lines(folder, "a.log", line(1, 0, n_ranks=1, at=None)), into=runs)
     end_ns = (T0_US + 9000) * 1000
     assert run.rows("collectives", "start_ns", "end_ns") == [(end_ns - 40_000, end_ns)]
-    assert any("1 collectives give how long they took, not when" in guess for guess in run.guesses)
+    assert any(
+        "1 collectives say how long they took but not when" in guess for guess in run.guesses
+    )
 
 
 def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
@@ -131,7 +133,7 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
     ]
     problems = "\n".join(run.problems)
     assert "bad lines left out (line 2, 3, 4, ...)" in problems
-    assert "1 lines that are no collective left out" in problems
+    assert "1 lines left out because they are not collectives" in problems
     assert run.rows("groups", "ranks") == [([],)]  # 1 of 4 ranks is here
 
 
@@ -144,7 +146,5 @@ def test_ranks_that_no_file_names(folder: Path, runs: Path) -> None:
     assert set(run.ranks) == {0, 1, 2, 3}
     problems = "\n".join(run.problems)
     assert "b.log: says it is rank 3, as" in problems
-    assert "d.log: is of 2 ranks; 1 collectives of smaller communicators" in problems
-    assert any(
-        "c.log has nothing of the largest communicator: shown as rank 0" in g for g in run.guesses
-    )
+    assert "d.log: holds 2 ranks; 1 collectives of smaller communicators left out" in problems
+    assert any("which gives the ranks: shown as rank 0" in guess for guess in run.guesses)

@@ -77,7 +77,7 @@ def test_bad_lines_cost_only_themselves(tmp_path: Path, runs: Path) -> None:
     assert {step for (step,) in run.rows("spans", "step")} == {0}
     problems = "\n".join(run.problems)
     assert "7 bad lines left out (line 2, 3, 4, ...)" in problems
-    assert "1 lines of a step that stands there already left out" in problems
+    assert "1 lines left out whose step had a line already" in problems
 
 
 def test_a_log_without_times_is_relative_to_each_step(tmp_path: Path, runs: Path) -> None:
@@ -96,7 +96,7 @@ def test_ranks(tmp_path: Path, runs: Path) -> None:
     assert set(run.ranks) == {0, 2, 3}
     problems = "\n".join(run.problems)
     assert "says it is rank 3, as" in problems
-    assert "its lines are of several ranks (7 and 8)" in problems
+    assert "its lines belong to several ranks (7 and 8)" in problems
     assert any("nobody.jsonl names no rank: shown as rank 0" in guess for guess in run.guesses)
 
 
@@ -110,7 +110,7 @@ def test_a_line_longer_than_allowed_ends_the_file(
     path = write_lines(tmp_path / "in", "x.jsonl", line(0), "x" * (3 << 20), line(1))
     run = Imported(path, into=runs)
     assert run.rows("steps", "step") == [(0,)]
-    assert "line 2 is longer than RANKSCOPE_MAX_VALUE_MIB=1; nothing behind it" in run.problems[0]
+    assert "line 2 is longer than RANKSCOPE_MAX_VALUE_MIB=1; nothing after it" in run.problems[0]
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)

@@ -81,7 +81,7 @@ def test_a_second_file_of_a_rank_is_left_out_and_reported(tmp_path: Path) -> Non
     ("change", "message"),
     [
         (b'"axes":{"tp":922337203685477580}', "a layout of 922337203685477580 ranks"),
-        (b'"axes":{"tp":0}', "is of no use"),
+        (b'"axes":{"tp":0}', "cannot be used"),
     ],
 )
 def test_a_head_that_claims_too_much_is_refused(

@@ -14,13 +14,16 @@ from ingest.readers.unsupported import what_it_is
     ("content", "what"),
     [
         (b"PAR1xxxx", "a Parquet file with other columns than a trace has"),
-        (b"BZh91AY", "packed by bzip2 (unpack it first)"),
-        (b"SQLite format 3\0", "a SQLite database"),
+        (b"BZh91AY", "compressed with bzip2 (decompress it first)"),
+        (
+            b"SQLite format 3\0",
+            "a SQLite database, but neither an export of Nsight Systems nor rocmProfileData",
+        ),
         (b"<!DOCTYPE html><html>", "an HTML page, perhaps a login page"),
-        (b'{"nothing": 1}', "JSON, but no trace"),
+        (b'{"nothing": 1}', "JSON, but not a trace"),
         (b"hello\n", "plain text"),
         (b"node7:1:2 [0] NCCL INFO x\n", "a log of NCCL, without times of operations"),
-        (b"\x00\x01\x02", "of no format known here"),
+        (b"\x00\x01\x02", "in a format that rankscope does not know"),
     ],
 )
 def test_what_a_file_is(tmp_path: Path, content: bytes, what: str) -> None:

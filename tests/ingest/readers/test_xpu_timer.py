@@ -146,7 +146,7 @@ def test_what_is_cut_keeps_what_was_before(folder: Path, runs: Path) -> None:
     assert 45 < run.table("spans").num_rows < 55
     assert set(run.ranks) == {5}
     assert any("cut off or damaged at byte" in problem for problem in run.problems)
-    assert any("rank 5 is taken from its name" in guess for guess in run.guesses)
+    assert any("rank 5 is taken from the name of the file" in guess for guess in run.guesses)
 
 
 def test_damaged_kernels_cost_only_themselves(folder: Path, runs: Path) -> None:

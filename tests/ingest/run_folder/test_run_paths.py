@@ -29,7 +29,7 @@ def link(tmp_path: Path) -> Path:
 def test_a_link_is_not_read(link: Path) -> None:
     with pytest.raises(OSError, match="it is a link"):
         read_plain_file(link, 10)
-    with pytest.raises(UserError, match="put the file itself there"):
+    with pytest.raises(UserError, match="replace it by a regular file"):
         readable(str(link))
 
 

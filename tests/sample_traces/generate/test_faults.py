@@ -41,7 +41,7 @@ def test_every_kind_has_a_default_dose(kind: str) -> None:
         ("gc_pauses=4", "takes no number; write gc_pauses,ms=30"),
         ("slow_worker=1,ms=4", "no option 'ms'; it has: from, to, x"),
         ("slow_worker=1,x=0.9", "give a factor of at least 1"),
-        ("slow_worker=a", "hits no number"),
+        ("slow_worker=a", "needs a number after the ="),
         ("slow_worker=1,from=5,to=2", "acts from step 5 to 2"),
     ],
 )

@@ -13,7 +13,7 @@ from sample_traces.generate.job import MAX_RANKS, SyntheticJob
         ({"num_ranks": 6, "pp": 4}, "give a multiple of 4"),
         ({"num_ranks": 0}, "num_ranks is 0; give a whole number from 1"),
         ({"num_ranks": 2 * MAX_RANKS}, f"give at most {MAX_RANKS}"),
-        ({"num_ranks": 8, "pace": -1.0}, "give positive numbers"),
+        ({"num_ranks": 8, "pace": -1.0}, "give a number above 0"),
     ],
 )
 def test_a_wrong_size_has_its_remedy(sizes: dict[str, float], message: str) -> None:

@@ -228,7 +228,7 @@ def test_another_rank_waits_and_at_the_end_guesses_with_a_warning(tmp_path: Path
     identity = finder.poll(last_call=True)
     assert identity is not None
     assert (identity.shared.run, identity.shared.attempt, identity.place.rank) == ("night", 0, 2)
-    assert "never saw a process group" in identity.guesses[0]
+    assert "the job made no process group" in identity.guesses[0]
 
 
 def test_runs_have_names_of_their_own(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_is_no_object_is_refused(value: Any):
         ({"strength": None}, "gaussian needs strength"),
         ({"bit": 3}, "has no bit"),
         ({"head": 2}, "needs target activations and module attention"),
-        ({"target": "residual", "module": "mlp"}, "between layers there is no module"),
+        ({"target": "residual", "module": "mlp"}, "lies between layers and has no module"),
         ({"kind": "flat_attention", "strength": None}, "flat_attention needs a head"),
     ],
 )

@@ -67,7 +67,7 @@ def test_what_is_no_message_to_a_rank_is_refused(value: Any) -> None:
 def test_prompts_without_a_tokenizer_are_numbers() -> None:
     assert read_ids("5, 17\n42") == [5, 17, 42]
     for text in ("eval('1')", "-3", "1.5", "9" * 40, "\N{ARABIC-INDIC DIGIT FIVE}"):
-        with pytest.raises(ValueError, match="names no tokenizer"):
+        with pytest.raises(ValueError, match="has given no tokenizer"):
             read_ids(text)
 
 

@@ -164,8 +164,9 @@ def charged(due: Sequence[ActiveWatch]) -> Iterator[None]:
 
 
 NOTHING_SEEN = (
-    "this rank has captured nothing of it: attention inside compiled regions or without a fused "
-    "kernel is not visible, and of copies only one rank captures"
+    "this rank has captured nothing of it: attention in compiled regions, or computed without a "
+    "fused kernel, is not visible; and where several ranks hold the same tensor, only one of them "
+    "captures it"
 )
 
 

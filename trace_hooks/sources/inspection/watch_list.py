@@ -104,9 +104,9 @@ class WatchList:
         drain_ms = active.drain_ns / 1e6 / max(1, active.steps)
         text = (
             f"watch {active.watch.id} ended after {active.steps} steps with {active.frames} frames "
-            f"of {active.num_bytes} bytes, {ms:.3g} ms of the training thread a step "
-            f"and {drain_ms:.3g} of the drain thread; "
-            f"{active.thinned} steps and {active.left_out} frames were left out to keep its limits"
+            f"of {active.num_bytes} bytes, {ms:.3g} ms per step of the training thread and "
+            f"{drain_ms:.3g} ms of the thread that writes; {active.thinned} steps and "
+            f"{active.left_out} frames were left out because of its limits"
         )
         self._recorder.add_row("marks", ts_ns=now(), kind="note", text=text)
 

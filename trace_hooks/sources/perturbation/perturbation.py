@@ -138,7 +138,8 @@ class Perturbing(Source):
             else:
                 self._end(
                     active,
-                    "no torch optimizer has stepped yet, so nothing would restore the weights",
+                    "no torch optimizer has stepped yet, so nothing would restore the weights; "
+                    "begin after the first step",
                 )
 
     @torch.no_grad()
@@ -189,10 +190,10 @@ class Perturbing(Source):
             handle.remove()
         self._outputs.listen()
         self._requested.forget(active.request)
-        met = f"{active.tensors} times a tensor" if active.tensors else "nothing"
+        met = f"tensors {active.tensors} times" if active.tensors else "nothing"
         self._mark(
             active.request,
-            f"ended, {why}: in {active.steps} steps it changed {met}",
+            f"ended, {why}: it changed {met} in {active.steps} steps",
             event="end",
             why=why,
             num_steps=active.steps,

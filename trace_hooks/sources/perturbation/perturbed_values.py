@@ -76,7 +76,10 @@ def extent_of(tensor: Tensor, extent: int | None, draw: Draw) -> Tensor:
     order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
     dense = tensor.permute(order)
     if not dense.is_contiguous():
-        raise ValueError("some values of a tensor with gaps cannot be chosen; leave extent out")
+        raise ValueError(
+            "extent needs a tensor that is contiguous in memory, which this one is not; leave "
+            "extent out"
+        )
     every = tensor.numel() // extent
     return dense.view(-1)[draw.random.randrange(every) :: every][:extent]
 

@@ -60,7 +60,7 @@ class PromptedModel:
         if not ids or not all(isinstance(token, int) and token >= 0 for token in ids):
             raise ValueError("encode did not return a list of token ids for this prompt")
         if len(ids) > MAX_PROMPT:
-            raise ValueError(f"the prompt has {len(ids)} tokens; {MAX_PROMPT} are possible")
+            raise ValueError(f"the prompt has {len(ids)} tokens; at most {MAX_PROMPT} are allowed")
         self.check(ids, more)
         return [int(token) for token in ids]
 

@@ -152,7 +152,9 @@ class Pipeline(Source):
     def _wrap(self, owner: Any, methods: dict[str, Callable[..., Action | None]]) -> None:
         for name, action_of in methods.items():
             if not self._patches.replace(owner, name, partial(_recorded, self.recorder, action_of)):
-                log.warning("this torch has no pipelining method %s; it is not recorded", name)
+                log.warning(
+                    "trace_hooks: this torch has no pipelining method %s; it is not recorded", name
+                )
 
 
 def _recorded(

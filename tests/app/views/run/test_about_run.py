@@ -299,7 +299,7 @@ def test_viewers_and_foreign_pages_change_nothing(served: tuple[Hub, Client, str
         (b'{"sizes": {"tp": 8}, "mesh": [0]}', "not a layout"),
         (b'{"sizes": {"tp": 99999999999999999999999}}', "not a layout|whole number"),
         (b'{"sizes": {"tp": 4}}', "must multiply to 8"),
-        (b'{"sizes": {"tp": 8}, "order": "<b>"}', "is no axis"),
+        (b'{"sizes": {"tp": 8}, "order": "<b>"}', "is not an axis"),
         (b'{"sizes": {"tp": 8}, "order": "' + b"x" * 5000 + b'"}', "no more than 4096 bytes"),
     ],
 )

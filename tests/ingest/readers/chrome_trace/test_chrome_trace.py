@@ -60,7 +60,7 @@ def test_whole_events_pairs_and_what_is_no_span(tmp_path: Path, runs: Path) -> N
     ]
     assert run.info["clock"] == "unknown"
     assert run.info["events_per_rank"] == {"3": len(events)}
-    assert "not read: 1 counters, 1 flows, 1 instants, which are no spans" in run.guesses
+    assert "not read: 1 counters, 1 flows, 1 instants, which are not spans" in run.guesses
 
 
 def test_a_process_per_rank_with_steps_is_read_back(tmp_path: Path, runs: Path) -> None:

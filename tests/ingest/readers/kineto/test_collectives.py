@@ -73,7 +73,7 @@ def test_communication_without_a_group(tmp_path: Path, runs: Path) -> None:
     (enqueue_ns, start_ns) = run.rows("collectives", "enqueue_ns", "start_ns")[0]
     assert start_ns - enqueue_ns == 4000
     assert run.rows("groups", "ranks") == [([0, 1],)]
-    assert any("taken as one group of 2 ranks" in guess for guess in run.info["guesses"])
+    assert any("it is shown as one group of 2 ranks" in guess for guess in run.info["guesses"])
 
 
 def test_calls_without_kernels_are_enqueued_only(tmp_path: Path, runs: Path) -> None:

@@ -73,7 +73,7 @@ def test_ranks_from_names_folders_and_what_is_left(tmp_path: Path, runs: Path) -
     run = Imported(tmp_path / "in", into=runs)
     assert sorted(run.rows("spans", "rank", "name")) == [(0, "d"), (2, "c"), (3, "a"), (5, "b")]
     guesses = " ".join(run.info["guesses"])
-    assert "rank-3.host.json: rank 3 is taken from its name" in guesses
+    assert "rank-3.host.json: rank 3 is taken from the name of the file" in guesses
     assert "unnamed.json names no rank" in guesses
 
 

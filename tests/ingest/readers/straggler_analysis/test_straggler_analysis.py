@@ -125,7 +125,7 @@ def test_sizes_from_the_parquet_metadata(tmp_path: Path, runs: Path) -> None:
         (None, "no yaml with its sizes was found"),
         ({**SIZES, "tp_size": 2, "world_size": 8}, "do not fit the ranks"),
         ({**SIZES, "world_size": 99}, "do not fit the ranks"),
-        ({**SIZES, "pp_size": 0}, "make no layout"),
+        ({**SIZES, "pp_size": 0}, "the sizes do not give a layout"),
     ],
 )
 def test_no_layout_is_invented(
@@ -156,13 +156,13 @@ def test_operations_without_a_time_are_left_out(tmp_path: Path, runs: Path) -> N
     pq.write_table(table.set_column(at, "start_ts", pa.array(starts, pa.float32())), path)
     run = Imported(path, runs)
     assert len(run.rows("spans")) == table.num_rows - 2
-    assert "2 operations without a time left out" in run.info["problems"][0]
+    assert "2 operations left out because they have no time" in run.info["problems"][0]
 
 
 def test_two_traces_in_a_folder_are_two_runs(tmp_path: Path, runs: Path) -> None:
     _write(tmp_path / "in", name="trace-X")
     _write(tmp_path / "in", name="trace-Y")
-    with pytest.raises(UserError, match="2 traces of their own, open one"):
+    with pytest.raises(UserError, match="2 separate traces; import one of them"):
         import_paths([tmp_path / "in"], runs)
 
 
@@ -202,7 +202,7 @@ def test_the_real_traces(
 
 def test_sizes_alone_are_no_trace(tmp_path: Path, runs: Path) -> None:
     (tmp_path / "meta-X.yaml").write_text(yaml.safe_dump(SIZES))
-    with pytest.raises(UserError, match="holds the sizes of a trace that is not here"):
+    with pytest.raises(UserError, match="holds the sizes of a trace that was not given"):
         import_paths([tmp_path / "meta-X.yaml"], runs)
 
 
@@ -219,4 +219,7 @@ def test_numbers_no_job_has_cost_their_operation(
     pq.write_table(table.set_column(at, column, pa.array(numbers, pa.int64())), path)
     run = Imported(path, runs)
     assert len(run.rows("spans")) == table.num_rows - 1
-    assert any("1 operations without a rank, step or stage" in p for p in run.info["problems"])
+    assert any(
+        "1 operations left out because they have an impossible rank, step" in p
+        for p in run.info["problems"]
+    )

@@ -18,7 +18,10 @@ def test_ranks_that_the_files_name_are_kept() -> None:
     grid = Grid(WHOLE, [3, 2, 1, 0])
     assert grid.ranks == [3, 2, 1, 0]
     assert grid.layout is None  # they do not fit the order of coordinates
-    assert grid.guesses == ["the parallel layout is unknown: the ranks here fill no whole grid"]
+    assert grid.guesses == [
+        "the parallel layout is unknown, because the ranks that were given do not fill a complete "
+        "grid; `rankscope layout` can set it"
+    ]
 
 
 def test_a_grid_with_holes_has_no_layout() -> None:

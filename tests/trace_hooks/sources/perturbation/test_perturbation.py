@@ -163,7 +163,7 @@ def test_begin_and_end_are_marks():
     assert begin["text"] == (
         "perturbation w begins (gaussian 0.5 on weights of layer 1, mlp, steps 2 to 3)"
     )
-    assert "its steps are over: in 2 steps it changed 8 times a tensor" in end["text"]
+    assert "its steps are over: it changed tensors 8 times in 2 steps" in end["text"]
     args = json.loads(begin["args"]), json.loads(end["args"])
     assert [one["event"] for one in args] == ["begin", "end"]
     assert (args[1]["why"], args[1]["num_steps"]) == ("its steps are over", 2)

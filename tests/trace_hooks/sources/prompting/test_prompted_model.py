@@ -24,11 +24,11 @@ def test_ids_of_a_text(encode: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text", "words"),
     [
-        ({}, "hello", "names no tokenizer"),
+        ({}, "hello", "has given no tokenizer"),
         ({}, f"{VOCABULARY}", f"token {VOCABULARY} is not among the {VOCABULARY}"),
         ({"longest": 3}, "1 2 3", "more than the 3 that the model reads"),
         ({"encode": lambda text: []}, "a", "encode did not return a list of token ids"),
-        ({"encode": lambda text: [1] * 600}, "a", "600 tokens; 512 are possible"),
+        ({"encode": lambda text: [1] * 600}, "a", "600 tokens; at most 512 are allowed"),
     ],
 )
 def test_what_the_model_cannot_read_is_refused(

@@ -178,7 +178,7 @@ def plain_losses() -> list[float]:
 @pytest.mark.parametrize(
     ("how", "text", "words"),
     [
-        ({}, "eval('1')", "names no tokenizer"),
+        ({}, "eval('1')", "has given no tokenizer"),
         ({}, f"3 {VOCABULARY}", "token 17 is not among"),
         ({}, "1 " * 513, "the prompt has 513 tokens"),
         ({"longest": 8}, "1 1 1 1 1", "5 tokens and 4 new ones are more than the 8"),

@@ -152,7 +152,7 @@ def test_a_torch_without_a_name_is_logged_once_and_left_alone(monkeypatch, caplo
     with tracing("pipeline"):
         assert not hasattr(stage._PipelineStageBase, "perform_reduce_grad")
     assert [r.getMessage() for r in caplog.records if "pipelining" in r.getMessage()] == [
-        "this torch has no pipelining method perform_reduce_grad; it is not recorded"
+        "trace_hooks: this torch has no pipelining method perform_reduce_grad; it is not recorded"
     ]
 
 
