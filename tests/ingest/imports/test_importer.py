@@ -185,7 +185,7 @@ def test_what_can_be_read_is_listed_in_words(tmp_path: Path, runs: Path) -> None
     path = _file(tmp_path, b"[rank0]: the run was slow", "rank-0.json")
     with pytest.raises(UserError) as caught:
         import_paths([path], runs)
-    _, _, listed = str(caught.value).partition("rankscope reads run folders and files of these ")
+    _, _, listed = str(caught.value).partition("rankscope reads run folders and these ")
     titles = ", ".join(reader.FORMAT.title for reader in readers())
     assert listed == f"formats: {titles}"
     assert "PyTorch Flight Recorder" in titles
