@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.analysis.run_board import RunBoard
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
@@ -48,3 +49,9 @@ def server(job: RunBuilder) -> Iterator[Served]:
     """A server on a free port of this machine for that run."""
     with served(job.folder.parent, Settings(port=0)) as running:
         yield running
+
+
+@pytest.fixture
+def board_that_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting the findings of the runs takes most of the time of a board."""
+    monkeypatch.setattr(RunBoard, "_judge", lambda self, folder: None)
