@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.analysis.run_board import RunBoard
+from app.analysis import run_board
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
@@ -52,6 +52,7 @@ def server(job: RunBuilder) -> Iterator[Served]:
 
 
 @pytest.fixture
-def board_that_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting the findings of the runs takes most of the time of a board."""
-    monkeypatch.setattr(RunBoard, "_judge", lambda self, folder: None)
+def quick_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boards look often and judge nothing, which takes most of their time."""
+    monkeypatch.setattr(run_board, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(run_board.RunBoard, "_judge", lambda self, folder: None)

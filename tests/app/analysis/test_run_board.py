@@ -25,7 +25,7 @@ def judging_hub(tmp_path):
 
 
 @pytest.fixture
-def hub(judging_hub, board_that_judges_nothing):
+def hub(judging_hub, quick_board):
     return judging_hub
 
 
@@ -128,7 +128,7 @@ def test_a_board_that_nobody_asks_ends_its_thread(hub, tmp_path, monkeypatch):
     board.close()
 
 
-def test_a_link_out_of_the_folder_is_neither_listed_nor_indexed(tmp_path):
+def test_a_link_out_of_the_folder_is_neither_listed_nor_indexed(tmp_path, quick_board):
     outside = two_rank_run(tmp_path / "elsewhere" / "secret").folder
     two_rank_run(tmp_path / "runs" / "job")
     (tmp_path / "runs" / "link").symlink_to(outside)

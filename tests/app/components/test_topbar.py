@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.live_status import live_status
 from app.components.topbar import findings_button, topbar
@@ -48,8 +50,9 @@ def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:
         hub.close()
 
 
-def test_the_top_bar_follows_a_restart(tmp_path: Path) -> None:
+def test_the_top_bar_follows_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link made after it must not name the attempt before."""
+    monkeypatch.setattr("app.runs.index_follower.PASS_GAP_S", 0.05)
     builder = restarted_run(tmp_path / "again")
     hub = Hub(tmp_path)
     try:

@@ -19,7 +19,7 @@ NS = 10**9
 
 
 @pytest.fixture
-def hub(tmp_path, board_that_judges_nothing):
+def hub(tmp_path, quick_board):
     with hub_with_board(tmp_path) as hub:
         yield hub
 
