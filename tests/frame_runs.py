@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.runs_builder import T0, RunBuilder
+from ingest.run import Run
+from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.protocol.frames import Frame, stored
 
 NUM_LAYERS, NUM_HEADS, NUM_TOKENS, NUM_FEATURES = 4, 6, 24, 96
 STEPS = (10, 20, 30)
 TOKENS = [f"t{at}" for at in range(NUM_TOKENS - 1)] + ["<b>"]
+DAY_NS = 86_400 * 10**9
+AGES = (40, 20, 1)
+"""Days since the frames of a content_run's files were captured."""
 Matrix = np.ndarray
 
 
@@ -163,3 +168,20 @@ def frame_row(data: bytes, ts_ns: int = T0) -> dict[str, Any]:
     )
     row = {**frame.header(), "data": data}
     return {name: value for name, value in row.items() if name not in ("attempt", "rank", "step")}
+
+
+def content_run(folder: Path) -> RunBuilder:
+    """A run with three files of frames, each with one frame, whose bytes are its age."""
+    run = two_rank_run(folder)
+    for days in AGES:
+        run.add(
+            "frames", 0, days, **frame_row(bytes([days]) * 1000, time.time_ns() - days * DAY_NS)
+        )
+        run.publish()
+    return run
+
+
+def kept(run: Run) -> list[int]:
+    """Ages of the frames that can be read."""
+    rows = run.sql("SELECT step FROM frames ORDER BY ts_ns", with_content=True).to_pylist()
+    return [row["step"] for row in rows]

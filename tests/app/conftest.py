@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from app.analysis import run_board
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
@@ -48,3 +49,10 @@ def server(job: RunBuilder) -> Iterator[Served]:
     """A server on a free port of this machine for that run."""
     with served(job.folder.parent, Settings(port=0)) as running:
         yield running
+
+
+@pytest.fixture
+def quick_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boards look often and judge nothing, which takes most of their time."""
+    monkeypatch.setattr(run_board, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(run_board.RunBoard, "_judge", lambda self, folder: None)

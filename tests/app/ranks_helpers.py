@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from app.views.ranks.metric_matrix import Cells
 from app.views.ranks.rank_places import Places
 from app.views.ranks.scales import METRICS
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 
 def places_of(num_ranks: int, per_host: int = 8, pp: int = 1, tp: int = 1) -> Places:
@@ -49,6 +52,19 @@ def cells_of(deviation_RS: np.ndarray, spread: float = 0.01, **places: int) -> C
         np.zeros(num_steps, dtype=int),
         {0: np.zeros(num_ranks, dtype=int)},
     )
+
+
+def slow_in_one_step(folder: Path, slow: int) -> None:
+    """A run that has steps with gaps; rank `slow` is slow in the last."""
+    builder = RunBuilder(folder, 4, ParallelLayout.from_sizes(dp=4))
+    for number, step in enumerate([0, 1, 2, 3, 5, 30_000_000]):
+        for rank in range(4):
+            begin = number * 100
+            builder.step(rank, step, begin, begin + 100)
+            length = 80 if rank == slow and step == 30_000_000 else 50
+            builder.span(rank, step, "forward", begin, begin + length)
+    builder.rank_files()
+    builder.publish()
 
 
 def unpacked(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -1,23 +1,19 @@
-"""The overview without a browser: numbers and baselines, tiles, breakdown, callbacks."""
+"""The overview without a browser: numbers and baselines, pictures, callbacks."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.kpis import scope_of
-from app.components.breakdown import breakdown
-from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
+from app.components.kpi_tiles import tiles
 from app.dash_shell import make_dash
-from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
 from app.pages import overview
 from app.runs.hub import Hub
 from app.share.collected_view import DETAILS, collect
@@ -30,21 +26,15 @@ from app.views.run.kpis import (
 )
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
-from sample_traces import RECORDED
 from tests.app.pages_in_process import call, having, plain_text, text_of
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.app.recorded_runs import hub_of_recorded_runs
+from tests.runs_builder import two_rank_run
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    runs = tmp_path_factory.mktemp("overview")
-    for name in ("slow_rank", "healthy"):
-        shutil.copytree(RECORDED / name, runs / name)
-    two_rank_run(runs / "two", num_steps=12)
-    RunBuilder(runs / "begun").rank_files()
-    opened = Hub(runs)
-    yield opened
-    opened.close()
+    with hub_of_recorded_runs(tmp_path_factory.mktemp("overview")) as hub:
+        yield hub
 
 
 def at(address: dict[str, str]) -> dict[str, Any]:
@@ -126,32 +116,6 @@ def test_chosen_steps_are_what_is_shown(hub: Hub) -> None:
     assert first.detail == "too few steps to compare"
 
 
-def test_a_sparkline_keeps_the_spike_and_cuts_the_first_step() -> None:
-    assert pooled([1.0, 9.0, 2.0, 3.0], 2) == [9.0, 3.0]
-    points = line_svg([5000.0] + [100.0] * 40 + [150.0], 100.0).split("points='")[1].split("'")[0]
-    heights = [float(point.split(",")[1]) for point in points.split()]
-    assert heights[0] == min(heights)  # cut at the top
-    assert heights[1] > heights[0] + 10  # and the rest is not flat against the bottom
-
-
-def test_what_hardly_changes_is_a_line_in_the_middle() -> None:
-    points = line_svg([100.0, 100.4, 100.2] * 9, None).split("points='")[1].split("'")[0]
-    heights = [float(point.split(",")[1]) for point in points.split()]
-    assert min(heights) > 8
-    assert max(heights) < 18
-    assert max(heights) - min(heights) < 2
-
-
-def test_a_sparkline_is_described() -> None:
-    kpi = Kpi("x", "Step <b>time", "1", "ms", "", "", series=((3, 1.0), (4, 2.0)), baseline=1.5)
-    line = sparkline(kpi)
-    assert line is not None
-    attributes = line.to_plotly_json()["props"]
-    assert attributes["aria-label"].startswith("Step <b>time from step 3 to 4: 1 to 2")
-    assert "<b>" not in unquote(attributes["style"]["maskImage"])
-    assert sparkline(Kpi("x", "y", "1", "", "", "")) is None
-
-
 def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:
     page = overview.render(hub, View("slow_rank"))
     (timeline,) = having(page, data_view="finding-timeline")
@@ -182,33 +146,6 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
     assert "overview-timeline" not in again  # the same finding: the picture is left alone
     elsewhere = {"path": "/run/slow_rank/ranks", "search": ""}
     assert call(server, ask, "pulse.data", **at(elsewhere)) == {}
-
-
-def test_the_breakdown_adds_up_and_has_a_table(hub: Hub) -> None:
-    tree, caption = breakdown(hub, View("slow_rank"), "light")
-    assert caption == "mean of steps 0 to 13"
-    assert breakdown(hub, View("slow_rank", steps=(7, 7)), "light")[1] == "mean of step 7"
-    (graph,) = [part for part in having(tree) if type(part).__name__ == "Graph"]
-    names = {bar.name for bar in graph.figure.data}
-    assert {"compute", "TP communication", "waiting for a late rank"} <= names
-    assert "rank 5" in text_of(tree)
-    nothing, caption = breakdown(hub, View("begun"), "dark")
-    assert (text_of(nothing), caption) == ("No step is finished yet.", "")
-
-
-def test_many_ranks_become_stages() -> None:
-    rows = [
-        {"rank": rank, "pp": rank % 3, **dict.fromkeys(PARTS, 0.0), "compute_ms": 10.0 * (rank % 3)}
-        for rank in range(MOST_RANKS + 2)
-    ]
-    table = frame_of(rows)
-    assert list(table.index) == ["stage 0", "stage 1", "stage 2"]
-    assert list(table["compute_ms"]) == [0.0, 10.0, 20.0]
-    unknown = frame_of([{**row, "pp": None} for row in rows])
-    assert list(unknown.index) == ["all ranks"]
-    assert len(figure(table, "dark").data) == 1  # parts without time are left out
-    assert figure(frame_of([]), "dark").data == ()
-    assert set(COLOURS["dark"]) == set(COLOURS["light"])
 
 
 def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.analysis import metric_maps
 from app.pages import ranks as page
 from app.runs.hub import Hub
 from app.server import make_app
 from app.view_state import View
 from app.views.ranks.empty_reason import NO_STEP_TIMES
 from app.views.ranks.scales import IN_NOISE, METRICS
-from ingest.stopping import Interrupted, Stop
 from sample_traces import RECORDED
 from tests.app.in_process import Client
-from tests.app.ranks_helpers import unpacked
+from tests.app.ranks_helpers import slow_in_one_step, unpacked
 from tests.runs_builder import RunBuilder, collectives_only_run, remove_run, two_rank_run
-from trace_hooks.layout import ParallelLayout
 
 SLOW = 5
 
@@ -133,18 +129,6 @@ def test_the_page_mounts_its_views():
         assert f"'data-view': '{name}'" in text or f"data-view='{name}'" in text, text
 
 
-def slow_in_one_step(folder: Path, slow: int) -> None:
-    builder = RunBuilder(folder, 4, ParallelLayout.from_sizes(dp=4))
-    for number, step in enumerate([0, 1, 2, 3, 5, 30_000_000]):
-        for rank in range(4):
-            begin = number * 100
-            builder.step(rank, step, begin, begin + 100)
-            length = 80 if rank == slow and step == 30_000_000 else 50
-            builder.span(rank, step, "forward", begin, begin + length)
-    builder.rank_files()
-    builder.publish()
-
-
 @pytest.fixture
 def made(tmp_path):
     """A hub of one run that has steps with gaps; rank 1 is slow in the last."""
@@ -224,28 +208,6 @@ def test_of_a_map_too_large_the_newest_or_the_requested_steps_are_shown(made, mo
     assert got(client, "worst", run="re", near="1..2").json()["cells"] == []
     answer = got(client, "grid", run="re", steps="0..30000000")
     assert (answer.status_code, "choose 2 steps or fewer" in answer.json()["error"]) == (400, True)
-
-
-def test_who_leaves_while_a_whole_map_is_read_stops_it_and_the_next_has_it(made, monkeypatch):
-    hub, _ = made
-    read, given = metric_maps.cells, []
-
-    def reading(run, metric, attempt, steps, stop, step_ms):
-        given.append(stop)
-        if stop.called:
-            raise Interrupted("left")
-        return read(run, metric, attempt, steps, stop, step_ms)
-
-    monkeypatch.setattr(metric_maps, "cells", reading)
-    maps, left, stays = metric_maps.Maps(hub), Stop(), Stop()
-    left()
-    with pytest.raises(Interrupted):
-        maps.whole("re", METRICS["slowdown"], None, stop=left)
-    whole, is_cut = maps.whole("re", METRICS["slowdown"], None, stop=stays)
-    assert maps.whole("re", METRICS["slowdown"], None, stop=stays)[0] is whole
-    assert (given, is_cut) == ([left, stays], False)
-    assert maps.some("re", METRICS["slowdown"], None, (2, 5)).value_RS.base is not None
-    assert len(given) == 2, "cut out of what is kept"
 
 
 def test_a_run_without_steps_shows_its_ranks_and_why_there_is_no_more(tmp_path):

@@ -1,14 +1,12 @@
-"""The whole app in process: health, metrics, headers, files, errors, queries that are given up."""
+"""The whole app in process: paths, SQL, queries that are given up."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.types import ASGIApp
@@ -24,13 +22,6 @@ from tests.runs_builder import two_rank_run
 PAGE = {"x_rankscope": "1"}
 SELECT = b'{"sql": "SELECT 1"}'
 ENDLESS = "SELECT count(*) FROM range(10000000) a, range(10000000) b"
-
-
-def test_an_unknown_route_of_data_is_no_page(client: Client) -> None:
-    for method in ("GET", "POST", "DELETE"):
-        answer = client.request(method, "/api/run/job/nothing")
-        assert answer.status == 404
-        assert "There is no /api/run/job/nothing" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("name", ["..", "%2e%2e", "..%2f..", "%2fetc", "job%2f..%2f..", "job%00"])
@@ -92,42 +83,6 @@ def test_only_a_select_over_the_run_is_answered(client: Client, sql: str) -> Non
         assert answer.status == 400, answer.text
         assert answer.json()["error"]
         assert "root:" not in answer.text
-
-
-def test_the_page_is_the_same_below_a_prefix(hub: Hub) -> None:
-    tried = Client(make_app(hub, settings=Settings(base="/user/x/proxy/8050")))
-    kept = tried.get("/user/x/proxy/8050/run/job/overview")
-    stripped = tried.get("/run/job/overview")
-    assert kept.status == stripped.status == 200
-    by_chance = re.compile(r'"end_id":"[^"]*"')
-    assert by_chance.sub("", kept.text) == by_chance.sub("", stripped.text)
-    links = re.findall(r'(?:src|href)="([^"]+)"', kept.text)
-    assert links
-    assert all(link.startswith("/user/x/proxy/8050/") for link in links)
-    for link in links:
-        assert tried.get(link).status == 200, link
-        assert tried.get(link.removeprefix("/user/x/proxy/8050")).status == 200, link
-
-
-def test_a_bug_is_a_sentence_too(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    def buggy() -> list[str]:
-        raise RuntimeError("dictionary changed size")
-
-    monkeypatch.setattr(hub, "problems", buggy)
-    sent: list[dict[str, Any]] = []
-    scope = Client(None).scope("http", "/healthz", {}) | {"method": "GET"}  # type: ignore[arg-type]
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b""}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    with pytest.raises(RuntimeError, match="dictionary"):  # for the server's log
-        asyncio.run(make_app(hub, settings=Settings())(scope, receive, send))
-    assert sent[0]["status"] == 500
-    assert b"dictionary" not in sent[1]["body"]
-    assert b'{"error":"' in sent[1]["body"]
 
 
 async def exchanged(

@@ -28,11 +28,3 @@ def test_files_come_from_assets_alone(client: Client, path: str) -> None:
     answer = client.get(f"/assets/{assets_version()}/{path}")
     assert answer.status == 404
     assert b"import" not in answer.body
-
-
-def test_assets_are_kept_for_ever_under_their_version(client: Client) -> None:
-    answer = client.get(f"/assets/{assets_version()}/main.mjs")
-    assert answer.headers["content-type"].startswith("text/javascript")
-    assert "immutable" in answer.headers["cache-control"]
-    other = client.get("/assets/0123456789ab/main.mjs")
-    assert (other.status, other.headers["cache-control"]) == (200, "no-cache")

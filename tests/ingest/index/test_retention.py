@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from app.cli import main
-from app.runs import retention_thread
-from app.runs.hub import Hub
 from ingest.index.indexer import Indexer
 from ingest.index.retention import FOREVER, KEEP_ALL, Keep, content_files
-from ingest.run import Run, open_run
-from tests.frame_runs import frame_row
-from tests.runs_builder import RunBuilder, two_rank_run
-
-DAY_NS = 86_400 * 10**9
-AGES = (40, 20, 1)
-"""Days since the frames of the run's files were captured."""
-
-
-def content_run(folder: Path) -> RunBuilder:
-    """A run with three files of frames, each with one frame, whose bytes are its age."""
-    run = two_rank_run(folder)
-    for days in AGES:
-        run.add(
-            "frames", 0, days, **frame_row(bytes([days]) * 1000, time.time_ns() - days * DAY_NS)
-        )
-        run.publish()
-    return run
-
-
-def kept(run: Run) -> list[int]:
-    """Ages of the frames that can be read."""
-    rows = run.sql("SELECT step FROM frames ORDER BY ts_ns", with_content=True).to_pylist()
-    return [row["step"] for row in rows]
+from ingest.run import open_run
+from tests.frame_runs import content_run, kept
 
 
 @pytest.mark.parametrize(
@@ -85,27 +59,6 @@ def test_others_who_open_a_run_delete_nothing(tmp_path: Path) -> None:
         indexer.refresh()
         indexer.refresh()
     assert len(content_files(folder)) == 3
-
-
-def test_a_server_looks_after_runs_that_nobody_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = content_run(tmp_path / "runs" / "job").folder
-    two_rank_run(tmp_path / "runs" / "plain")
-    monkeypatch.setattr(retention_thread, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("ingest.index.compaction.GRACE_S", 0.0)
-    hub = Hub(tmp_path / "runs", keep=Keep.parse("30d"))
-    try:
-        with retention_thread.content_kept(hub):
-            deadline_s = time.monotonic() + 60
-            while len(content_files(folder)) > 2 and time.monotonic() < deadline_s:
-                Event().wait(0.02)
-        assert len(content_files(folder)) == 2
-        assert hub.num_open == 0
-        assert not (tmp_path / "runs" / "plain" / "index").exists()
-        assert kept(hub.run("job")) == [20, 1]
-    finally:
-        hub.close()
 
 
 @pytest.mark.parametrize("text", ["", "30", "30 years", "1d,2d", "-1d", "nan", "1e9GB", "30d;rm"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from app.components.outstanding import outstanding
 from app.pages import overview
 from app.runs.hub import Hub
 from app.share.collected_view import DETAILS, collect
@@ -77,14 +76,6 @@ def test_a_job_that_has_only_begun_waits_for_its_first_step(hub):
     page = overview.render(hub, View("begun"))
     assert "No step is finished yet" in text_of(page)
     assert having(page, data_view="heat")
-
-
-def test_where_all_stand_together_nothing_is_apart():
-    front = Front("g", "tp", 2, 2, 4, "all_gather", (0, 1), (), None, ())
-    text = text_of(outstanding(Recorded(0, 4, 2, (front,)), View("x")))
-    assert "0 of 1 groups" in text
-    assert "all_gather 4" in text
-    assert outstanding(Recorded(0, 4, 2, ()), View("x")) is None
 
 
 def test_ranks_in_few_words():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from app.views.timeline import tile as timeline
-from app.views.timeline.area_sums import area, found
-from app.views.timeline.lanes import Place
+from app.views.timeline.area_sums import found
 from app.views.timeline.tile import tile
 from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
 from app.views.timeline.window import Window, default_window, extent
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
+from tests.app.views.timeline.shifted_run import places
 from tests.folders import TRACES
 from tests.runs_builder import US, collectives_only_run, two_rank_run
 
@@ -26,10 +26,6 @@ def run(tmp_path_factory):
     builder = collectives_only_run(tmp_path_factory.mktemp("only") / "run")
     with open_run(builder.folder) as opened:
         yield opened
-
-
-def places(run):
-    return [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
 
 
 def made(run, window=None, width_px=1000):
@@ -117,21 +113,6 @@ def test_a_part_of_the_window_counts_as_that_part(run, monkeypatch):
     monkeypatch.setattr(timeline, "MOST_SPANS", 3)
     assert len(boxes(made(run, Window(65 * US, 75 * US)), row=COMM)) == 3
     assert made(run, Window(65 * US, 75 * US)).arrays["span_open"].sum() == 2
-
-
-def test_sums_and_search_look_at_the_collectives(run):
-    have = extent(run, 0, [0, 1, 2])
-    sums = area(run, 0, places(run), Window(10 * US, 50 * US), have)
-    time = {kind: [row[k] // US for row in sums["time_ns"]] for k, kind in enumerate(sums["kinds"])}
-    assert time["tp_comm"] == [40, 20, 0]
-    assert time["dp_comm"] == [30, 0, 0]
-    hits = found(run, 0, [0, 1, 2], "ALL_", have)
-    assert hits["num_found"] == 3
-    assert [(hit["rank"], hit["begin"]) for hit in hits["spans"]] == [
-        (0, 10 * US),
-        (1, 30 * US),
-        (0, 60 * US),
-    ]
 
 
 def test_a_rank_with_spans_is_drawn_as_ever(tmp_path):

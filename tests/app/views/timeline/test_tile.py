@@ -8,33 +8,20 @@ import numpy as np
 import pytest
 
 from app.views.timeline import tile as timeline
-from app.views.timeline.area_sums import area, found, members
-from app.views.timeline.lanes import Place, choose, known
 from app.views.timeline.tile import tile
 from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
 from app.views.timeline.window import Window, default_window, extent, window_of_steps
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
-from tests.app.views.timeline.shifted_run import shifted_run
+from tests.app.views.timeline.shifted_run import made, places, shifted_run
 from tests.runs_builder import US, RunBuilder
-from trace_hooks.layout import ParallelLayout
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     with shifted_run(tmp_path_factory.mktemp("timeline") / "run") as opened:
         yield opened
-
-
-def places(run):
-    return [Place(**row) for row in run.ask("clock_shifts").to_pylist()]
-
-
-def made(run, window, width_px=1000, lanes=None):
-    lanes = places(run) if lanes is None else lanes
-    have = extent(run, 0, [place.rank for place in lanes])
-    return tile(run, 0, lanes, window, width_px, have)
 
 
 def of(found, **wanted):
@@ -84,19 +71,6 @@ def test_waiting_names_the_rank_and_stands_in_both_rows(run):
     assert picture.arrays["wait_rank"][refs].tolist() == [1]
     assert picture.meta["wait_groups"] == ["7"]
     assert picture.arrays["wait_latest"][refs] / US == 70
-
-
-def test_references_lead_to_the_spans(run):
-    picture = made(run, Window(0, 100 * US))
-    arrays = picture.arrays
-    (i,) = np.flatnonzero((arrays["lane"] == 0) & (arrays["row"] == COMM))
-    span = arrays["ref"][i]
-    assert arrays["span_start"][span] == 20 * US
-    assert arrays["span_seq"][span] == 0
-    assert picture.meta["groups"][arrays["span_group"][span]] == "7"
-    assert arrays["span_cpu"][span] == 1000
-    marks = [(arrays["span_lane"][s], arrays["span_microbatch"][s]) for s in arrays["frame"]]
-    assert sorted(marks) == [(0, 0), (0, 0), (1, 0), (1, 0)]
 
 
 def test_a_window_without_data_is_empty_not_an_error(run):
@@ -174,62 +148,6 @@ def test_many_steps_are_taken_together(run, monkeypatch):
     picture = made(run, Window(0, 330 * US), width_px=6)
     assert (picture.meta["detail"], picture.meta["pool"]) == ("steps", 2)
     assert picture.arrays["step"].tolist() == [0, 2, 0, 2]
-
-
-def test_area_sums_by_kind_are_unions_inside_the_window(run):
-    sums = area(run, 0, places(run), Window(15 * US, 60 * US), extent(run, 0, [0, 1]))
-    time = {kind: [row[k] // US for row in sums["time_ns"]] for k, kind in enumerate(sums["kinds"])}
-    assert time["forward"] == [5, 20]
-    assert time["tp_comm"] == [30, 0]
-    assert time["backward"] == [10, 0]
-    assert time["data_wait"] == [0, 10]
-    assert time["waiting"] == [30, 0]
-    assert sums["waited_for"] == [{"rank": 1, "time_ns": 30 * US}]
-    count = {kind: [row[k] for row in sums["count"]] for k, kind in enumerate(sums["kinds"])}
-    assert count["forward"] == [0, 1]
-
-
-def test_members_and_search(run):
-    first, last = members(run, 0, 7, 0, None, None)["members"]
-    assert (first["rank"], last["rank"], last["is_last"]) == (0, 1, True)
-    assert last["aligned_start_ns"] == 70 * US
-    have = extent(run, 0, [0])
-    assert found(run, 0, [0], "x", have)["num_found"] == 15
-    with pytest.raises(UserError, match="name to search for is empty"):
-        found(run, 0, [0], " ", have)
-
-
-def place(rank, pp=None, dp=None, tp=None):
-    return Place(rank, "h", pp, dp, None, tp, 0, 0, 0)
-
-
-def test_choices_of_lanes():
-    layout = ParallelLayout.from_sizes(pp=2, dp=2, tp=2)
-    of_layout = {
-        rank: place(rank, *(layout.coords(rank)[axis] for axis in ("pp", "dp", "tp")))
-        for rank in range(8)
-    }
-    assert choose(of_layout, "pipeline", 5) == [1, 5]
-    assert choose(of_layout, "tp", 5) == [4, 5]
-    assert choose(of_layout, "dp", 5) == [5, 7]
-    assert choose(of_layout, "default", 5) == [1, 4, 5]
-    assert choose(of_layout, "default", None) == list(range(8))
-    assert choose(of_layout, "all", None) == list(range(8))
-    assert of_layout[5].label == "r5 pp1 dp0 tp1"
-
-
-def test_an_unknown_layout_shows_all_and_unknown_ranks_are_explained():
-    unknown = {rank: place(rank) for rank in range(100)}
-    assert choose(unknown, "pipeline", 3) == list(range(64))
-    assert known(unknown, [3, 200, 1]) == [3, 1]
-    with pytest.raises(UserError, match="no rank 200 in this attempt; it has ranks 0 to 99"):
-        known(unknown, [200])
-    with pytest.raises(UserError, match="no rank 200"):
-        choose(unknown, "default", 200)
-    with pytest.raises(UserError, match="needs a rank"):
-        choose(unknown, "dp", None)
-    with pytest.raises(UserError, match="is not a choice"):
-        choose(unknown, "diagonal", 1)
 
 
 def test_overlapping_kernels_of_an_imported_stream_are_all_drawn_each_on_its_own(tmp_path):

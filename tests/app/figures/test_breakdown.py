@@ -1,0 +1,33 @@
+"""The chart of where a step's time goes: one bar per rank or stage."""
+
+from __future__ import annotations
+
+from app.figures.breakdown import COLOURS, MOST_RANKS, PARTS, figure, frame_of
+
+
+def test_many_ranks_become_stages() -> None:
+    rows = [
+        {"rank": rank, "pp": rank % 3, **dict.fromkeys(PARTS, 0.0), "compute_ms": 10.0 * (rank % 3)}
+        for rank in range(MOST_RANKS + 2)
+    ]
+    table = frame_of(rows)
+    assert list(table.index) == ["stage 0", "stage 1", "stage 2"]
+    assert list(table["compute_ms"]) == [0.0, 10.0, 20.0]
+    unknown = frame_of([{**row, "pp": None} for row in rows])
+    assert list(unknown.index) == ["all ranks"]
+    assert len(figure(table, "dark").data) == 1  # parts without time are left out
+    assert figure(frame_of([]), "dark").data == ()
+    assert set(COLOURS["dark"]) == set(COLOURS["light"])
+
+
+def test_a_bar_has_the_time_of_each_part_that_takes_any() -> None:
+    some = {"compute_ms": 30.0, "waiting_ms": 20.0, "data_wait_ms": 0.01}
+    table = frame_of([{"rank": 4, "pp": 1, **dict.fromkeys(PARTS, 0.0), **some}])
+    assert list(table.index) == ["rank 4"]
+    chart = figure(table, "light")
+    shown = {bar.name: (list(bar.y), list(bar.x), bar.marker.color) for bar in chart.data}
+    assert shown == {
+        "compute": (["rank 4"], [30.0], COLOURS["light"]["backward"]),
+        "waiting for a late rank": (["rank 4"], [20.0], COLOURS["light"]["fault"]),
+    }
+    assert figure(table, "none such").data[0].marker.color == COLOURS["dark"]["backward"]
