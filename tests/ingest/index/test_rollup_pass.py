@@ -81,11 +81,13 @@ def test_pieces_give_what_the_whole_gives(tmp_path: Path, monkeypatch: pytest.Mo
         if limit is not None:
             monkeypatch.setattr(rollup_pass, limit, 5)
         builder = two_rank_run(tmp_path / str(limit), num_steps=6)
-        builder.span(0, 1, "checkpoint", 150, 420, track="saver")
+        builder.step(0, 6, 600, 700)
+        builder.publish()
+        builder.span(0, 1, "checkpoint", 150, 650, track="saver")
         builder.publish()
         found.append(cells(builder.folder))
     assert found[0] == found[1] == found[2]
-    assert us(found[0][0, 3], "window", "compute") == [100, 60]
+    assert us(found[0][0, 6], "window", "other") == [100, 50]
 
 
 def test_a_step_finished_later_replaces_the_unfinished_one(tmp_path: Path) -> None:
