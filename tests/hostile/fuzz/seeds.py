@@ -23,7 +23,7 @@ from tests.ingest.readers import test_nccl_inspector as nccl
 from tests.ingest.readers import test_nsys as nsys
 from tests.ingest.readers import test_rocpd as rocpd
 from tests.ingest.readers import test_xpu_timer as xpu
-from tests.ingest.readers.flight_recorder import test_flight_recorder as flight
+from tests.ingest.readers.flight_recorder import dumps as flight
 from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
 from tests.runs_builder import two_rank_run
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ingest.run import Run
+from ingest.stopping import Stop
 
 HOLDER = "ingest.free_sql.holder"
+SOON_S = 20.0
+"""Far less than the minute that a process gets to open a snapshot."""
 
 
 def command_of(pid: int) -> str:
@@ -45,3 +51,26 @@ def until_gone(pids: list[int]) -> None:
     while any(command_of(pid) for pid in pids):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
+
+
+def num_rows(run: Run, limit_s: float | None = None, stop: Stop | None = None) -> int:
+    """Number of rows of steps, read by a process."""
+    with run.sql_reading("FROM steps", limit_s, stop) as rows:
+        return rows.read_all().num_rows
+
+
+def _first_free_descriptor(pid: int) -> int:
+    listed = list((Path("/proc") / str(pid) / "fd").iterdir())
+    taken = {int(path.name) for path in listed if path.is_symlink()}  # less that of the folder
+    return min(set(range(len(taken) + 1)) - taken)
+
+
+@contextmanager
+def no_descriptor_left(pid: int) -> Iterator[None]:
+    """While the process can open no other file."""
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (_first_free_descriptor(pid), before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)

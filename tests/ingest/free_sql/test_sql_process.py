@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import UserError
-from ingest.free_sql import kernel
 from ingest.free_sql.sql_process import SqlProcess
 from ingest.run import Run, open_run
 from ingest.stopping import Stop
@@ -32,10 +31,6 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def num_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_no_layer_but_landlock_is_missing() -> None:
-    assert kernel.missing_layers() == ([] if kernel.landlock_version() else ["Landlock"])
 
 
 def test_a_statement_has_a_process_of_its_own_that_ends_with_it(run: Run) -> None:

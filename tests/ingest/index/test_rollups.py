@@ -5,18 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ingest.run import open_run
+from tests.ingest.index.rollup_cells import cells, us
 from tests.runs_builder import RunBuilder, two_rank_run
-from trace_hooks.layout import ParallelLayout
-
-
-def cells(folder, where="true"):
-    with open_run(folder) as run:
-        rows = run.sql(f"SELECT * FROM step_rollup WHERE {where} ORDER BY rank, step").to_pylist()
-    return {(row["rank"], row["step"]): row for row in rows}
-
-
-def us(row, *names):
-    return [None if row[f"{name}_ns"] is None else row[f"{name}_ns"] / 1e3 for name in names]
 
 
 @pytest.fixture
@@ -169,17 +159,6 @@ def test_an_unfinished_step_has_what_was_seen_so_far(run):
     assert us(by_cell[0, -1], "window", "other") == [50, 50]
 
 
-def test_a_step_finished_later_replaces_the_unfinished_one(run):
-    run.span(0, 0, "forward", 0, 40)
-    run.publish()
-    assert not cells(run.folder)[0, 0]["finished"]
-    run.step(0, 0, 0, 100)
-    run.publish()
-    row = cells(run.folder)[0, 0]
-    assert row["finished"]
-    assert us(row, "window", "compute") == [100, 40]
-
-
 def test_steps_with_clocks_of_their_own(tmp_path):
     run = RunBuilder(tmp_path / "run", 2, clock="per_step_relative", source="straggler_analysis")
     for rank in range(2):
@@ -221,19 +200,6 @@ def test_clocks_that_become_known_later_count_for_earlier_steps(tmp_path):
     assert us(cells(builder.folder)[0, 0], "bubble", "bubble_late") == [10, 10]
 
 
-def test_bands_of_ranks_and_a_rank_that_is_not_the_first(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 70, ParallelLayout.from_sizes(dp=70))
-    for rank in (3, 69):
-        builder.step(rank, 0, 0, 100)
-        builder.span(rank, 0, "forward", 0, 10 + rank)
-    builder.publish()
-    by_cell = cells(builder.folder)
-    assert {key: row["compute_ns"] for key, row in by_cell.items()} == {
-        (3, 0): 13_000,
-        (69, 0): 79_000,
-    }
-
-
 def test_a_row_with_an_absurd_time_stops_nothing(run):
     run.step(0, 0, 0, 100)
     run.span(0, 0, "forward", 0, 40)
@@ -241,15 +207,3 @@ def test_a_row_with_an_absurd_time_stops_nothing(run):
     run.add("spans", 0, 0, kind="gc", ts_ns=5, dur_ns=1 << 60)
     run.publish()
     assert us(cells(run.folder)[0, 0], "window", "compute") == [100, 40]
-
-
-def test_steps_centuries_apart_are_a_problem_not_an_end(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 4)
-    for rank in range(4):
-        builder.step(rank, 0, 0, 100)
-        builder.span(rank, 0, "forward", 0, 40)
-    builder.add("steps", 0, 1, start_ns=1 << 62, dur_ns=100)
-    builder.publish()
-    with open_run(builder.folder) as run:
-        assert run.ask("run_summary").num_rows == 1
-        assert len(run.problems) == 1

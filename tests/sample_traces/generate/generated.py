@@ -9,6 +9,10 @@ import pyarrow.parquet as pq
 
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.simulation.clocks import draw_clocks
+from sample_traces.generate.simulation.draw import draw
+from sample_traces.generate.simulation.replay import replay
+from sample_traces.generate.tables.blocks import Synthetic
 from sample_traces.generate.tables.write import generate
 
 NUM_STEPS, NUM_MICROBATCHES = 6, 4
@@ -26,6 +30,12 @@ def made(folder: Path, *faults: str, num_ranks: int = 16, level: str = "spans") 
     )
     generate(job, folder)
     return folder
+
+
+def synthetic(job: SyntheticJob) -> Synthetic:
+    """A job before it is written; it began at 1 s."""
+    durations = draw(job)
+    return Synthetic(job, durations, replay(job, durations, 10**9), draw_clocks(job), 10**9)
 
 
 def rows(run: Path, table: str) -> pa.Table:

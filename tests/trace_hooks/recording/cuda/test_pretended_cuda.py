@@ -7,11 +7,9 @@ of the answers. What a GPU does with them is shown by `make gpu`.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
-import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +18,13 @@ import pytest
 import torch
 
 import trace_hooks as th
+from tests.trace_hooks.recording.cuda.pretended_cuda import (
+    PretendedCuda,
+    fails,
+    pretended_copy,
+)
 from tests.waiting import wait_until
 from trace_hooks.recording import guard
-from trace_hooks.recording.cuda import cuda_clock
-from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
 from trace_hooks.recording.logged_values import OnDevice, logged_value
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.recorder import Recorder
@@ -38,81 +39,6 @@ from trace_hooks.sources.profiling.kernel_capture import KernelCapture
 from trace_hooks.sources.tensors import tensor_samples
 from trace_hooks.sources.tensors.tensor_names import Place
 from trace_hooks.sources.tensors.tensor_samples import Copies, DueStep, TensorSample, is_captured
-
-
-class PretendedEvents:
-    """Events that are reached at once."""
-
-    def __init__(self, device: int) -> None:
-        self.device = device
-
-    def record(self, event: Any | None) -> Any:
-        return object()
-
-    def reached(self, event: Any) -> bool:
-        return True
-
-    def elapsed_ms(self, first: Any, second: Any) -> float:
-        return 0.0
-
-    def stream(self) -> int | None:
-        return 1
-
-
-class PretendedCuda:
-    """Four devices; as in CUDA, each thread has a device of its own, at first number 0."""
-
-    def __init__(self) -> None:
-        self.is_in_use = True
-        self.is_broken = False
-        self.is_capturing = False
-        self.modes: dict[str, int] = {}  # capture mode by thread
-        self.devices: dict[str, int] = {}  # chosen by each thread
-
-    def current_device(self) -> int:
-        return self.devices.get(threading.current_thread().name, 0)
-
-    def set_device(self, device: int) -> None:
-        self.devices[threading.current_thread().name] = device
-
-    def get_device_properties(self, device: int) -> Any:
-        if self.is_broken:
-            raise RuntimeError("CUDA error: device-side assert triggered")
-        return SimpleNamespace(name="Pretended", uuid=f"uuid-of-{device}")
-
-    def library(self, name: str) -> Any:
-        assert name == "libcuda.so.1"
-
-        def exchange(mode: Any) -> int:
-            self.modes[threading.current_thread().name] = mode._obj.value
-            return 0
-
-        return SimpleNamespace(cuThreadExchangeStreamCaptureMode=exchange)
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PretendedCuda]:
-    pretended = PretendedCuda()
-    monkeypatch.setenv("TRACE_HOOKS_RING_DIR", str(tmp_path / "rings"))
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: pretended.is_in_use)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: pretended.is_capturing)
-    for name in ("current_device", "set_device", "get_device_properties"):
-        monkeypatch.setattr(torch.cuda, name, getattr(pretended, name))
-    monkeypatch.setattr(cuda_clock, "CudaEvents", PretendedEvents)
-    monkeypatch.setattr(ctypes, "CDLL", pretended.library)
-    yield pretended
-    guard.disabled.clear()
-
-
-def pretended_copy(values: torch.Tensor, query: Callable[[], bool]) -> PinnedCopy:
-    """A copy in progress, whose event answers by `query`."""
-    copy = PinnedCopy.__new__(PinnedCopy)
-    copy.values, copy.is_lost, copy._done = values, False, SimpleNamespace(query=query)
-    return copy
-
-
-def fails() -> bool:
-    raise RuntimeError("CUDA error: device-side assert triggered")
 
 
 def rank_file(folder: Path) -> dict[str, Any]:
@@ -187,18 +113,6 @@ def test_a_number_of_a_graph_that_is_captured_is_not_logged(cuda: PretendedCuda)
         logged_value(on_device)
 
 
-def test_a_thread_that_captures_a_graph_does_not_ask_for_a_copy(cuda: PretendedCuda) -> None:
-    """The question would end the capture; a step that begins in it asks what can be written."""
-    queries: list[int] = []
-    copy = pretended_copy(torch.ones(()), lambda: not queries.append(1))
-    cuda.is_capturing = True
-    assert not copy.is_ready()
-    assert not queries
-    cuda.is_capturing = False
-    assert copy.is_ready()
-    assert OnDevice(copy).number() == 1.0
-
-
 def sample(stream: Any = None) -> TensorSample:
     where = Place(0, "block", "output")
     return TensorSample("output", where, "", 0, 0, 2, torch.ones(2), None, stream=stream)
@@ -219,18 +133,6 @@ def test_what_a_failed_device_was_to_send_is_dropped_and_never_freed(cuda: Prete
     assert recorder.dropped == 3
     assert not recorder.rows
     assert all(one() is not None for one in memory)
-
-
-def test_a_copy_that_nobody_asks_for_is_not_freed_after_a_failure(cuda: PretendedCuda) -> None:
-    """Such as a number logged in a step that is dropped, or one that had arrived before."""
-    copy = pretended_copy(torch.ones(1), fails)
-    memory = weakref.ref(copy.values)
-    del copy
-    assert memory() is not None
-    copy = pretended_copy(torch.ones(1), lambda: True)
-    memory = weakref.ref(copy.values)
-    del copy
-    assert memory() is None
 
 
 def test_nothing_is_copied_into_a_graph_that_is_captured(
