@@ -66,11 +66,11 @@ def test_an_answer_in_pieces_is_one() -> None:
         ("kill -ABRT $$", "the reader ended with signal 6 (SIGABRT)"),
         (
             "kill -KILL $$",
-            "the reader ended with signal 9 (SIGKILL, perhaps for want of memory)",
+            "the reader ended with signal 9 (SIGKILL, perhaps because the machine ran out of memory)",
         ),
         (
             "kill -XCPU $$",
-            "the reader was stopped after 7 s (RANKSCOPE_MAX_FILE_SECONDS)",
+            "the reader was stopped after 7 s; raise RANKSCOPE_MAX_FILE_SECONDS",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_how_it_ended(script: str, ending: str) -> None:
 
 def test_too_little_memory_names_the_limit() -> None:
     with process(f"exit {OUT_OF_MEMORY}") as running:
-        bound = f"{limits().max_reader_mib:,} MiB of memory (RANKSCOPE_MAX_READER_MIB)"
+        bound = f"{limits().max_reader_mib:,} MiB of memory; raise RANKSCOPE_MAX_READER_MIB"
         assert running.ending() == f"the reader needed more than {bound}"
 
 
@@ -95,7 +95,7 @@ def test_it_is_ended_when_its_time_is_over() -> None:
         running.take(job(seconds=0))
         running.look_at_clock()
         assert running.is_too_late
-        assert running.ending() == "the reader was stopped after 0 s (RANKSCOPE_MAX_FILE_SECONDS)"
+        assert running.ending() == "the reader was stopped after 0 s; raise RANKSCOPE_MAX_FILE_SECONDS"
 
 
 def test_its_last_words_are_one_printable_line() -> None:

@@ -38,7 +38,7 @@ def test_an_unknown_layout_shows_all_and_unknown_ranks_are_explained():
         choose(unknown, "default", 200)
     with pytest.raises(UserError, match="needs a rank"):
         choose(unknown, "dp", None)
-    with pytest.raises(UserError, match="is no choice"):
+    with pytest.raises(UserError, match="is not a choice"):
         choose(unknown, "diagonal", 1)
 
 

@@ -67,7 +67,7 @@ def test_ranks_of_names_with_hosts_in_them(tmp_path: Path, name: str, rank: int 
         (json.dumps(dump(version="1.5")).encode(), "is a dump of version '1.5'"),
         (pickle.dumps({"weights": [1]}, 2), "holds no dump"),
         (pickle.dumps([1, 2], 4), "holds no dump"),
-        (pickle.dumps(Path("a"), 2), "refused, nothing of it was run"),
+        (pickle.dumps(Path("a"), 2), "refused, and nothing in it was run"),
         (b'{"weights": [1]}', "holds no dump"),
     ],
 )
