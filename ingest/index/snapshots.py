@@ -157,11 +157,18 @@ def look(run_folder: Path) -> dict[str, int]:
 
 
 def remember_look(folder: Path, seen: dict[str, int]) -> None:
-    """Note that all there was at that look is in the published snapshot."""
+    """Note that all there was at that look is in the published snapshot.
+
+    A look that may miss a change is not kept, nor is the one before it: the folder can look again
+    as it did then, as after layout.json was written and deleted.
+    """
     path = folder / _LOOKED
-    settled = time.time_ns() - max(seen.values(), default=0) > _SETTLED_NS
-    if settled and seen != _remembered(folder):
+    if seen == _remembered(folder):
+        return
+    if time.time_ns() - max(seen.values(), default=0) > _SETTLED_NS:
         publish_json(seen, path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def is_up_to_date(folder: Path, run_folder: Path) -> bool:

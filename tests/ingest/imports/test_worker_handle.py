@@ -66,7 +66,8 @@ def test_an_answer_in_pieces_is_one() -> None:
         ("kill -ABRT $$", "the reader ended with signal 6 (SIGABRT)"),
         (
             "kill -KILL $$",
-            "the reader ended with signal 9 (SIGKILL, perhaps because the machine ran out of memory)",
+            "the reader ended with signal 9"
+            " (SIGKILL, perhaps because the machine ran out of memory)",
         ),
         (
             "kill -XCPU $$",
@@ -95,7 +96,8 @@ def test_it_is_ended_when_its_time_is_over() -> None:
         running.take(job(seconds=0))
         running.look_at_clock()
         assert running.is_too_late
-        assert running.ending() == "the reader was stopped after 0 s; raise RANKSCOPE_MAX_FILE_SECONDS"
+        stopped = "the reader was stopped after 0 s; raise RANKSCOPE_MAX_FILE_SECONDS"
+        assert running.ending() == stopped
 
 
 def test_its_last_words_are_one_printable_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,14 @@ def test_they_follow_the_correction_and_return(folder: Path) -> None:
         assert _axes(run) == {1: "dp", 2: "pp"}
         undo(run)
         assert _axes(run) == {1: "unknown", 2: "unknown"}
+
+
+def test_they_return_at_once_in_a_run_that_had_not_changed_for_long(folder: Path) -> None:
+    for name in ("segments", "ranks", "run.json"):
+        os.utime(folder / name, (1, 1))
+    with open_run(folder) as run:
+        before = _axes(run)
+        correct(run, layout_of({"pp": 2, "dp": 2}, "pp-dp"))
+        assert _axes(run) != before
+        undo(run)
+        assert _axes(run) == before
