@@ -66,7 +66,7 @@ test-faults: $(VENV)/.ready
 
 # 1,000 mutated files of each format; SEED=n repeats a run; POOL=1 reads many at once, as imports do
 fuzz: $(VENV)/.ready
-	$(BIN)/python -m tests.hostile.fuzz.campaign $(if $(SEED),--seed $(SEED)) $(if $(POOL),--pool)
+	$(BIN)/python -m tests.hostile.fuzz $(if $(SEED),--seed $(SEED)) $(if $(POOL),--pool)
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

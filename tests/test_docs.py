@@ -73,6 +73,25 @@ def test_every_file_named_is_there() -> None:
     assert not {name for name in missing if "NAME" not in name}
 
 
+def test_every_module_that_a_command_names_runs_something() -> None:
+    """`python -m MODULE` of a module without `__main__` ends well, having done nothing."""
+    files = [*PAGES, REPO / "Makefile", *(REPO / "tests").rglob("*.py")]
+    files += (REPO / "benchmarks").rglob("*.py")
+    commands = {
+        Path(*name.split("."))
+        for file in files
+        for name in re.findall(r"python -m ([\w.]*\w)", file.read_text())
+        if (REPO / name.split(".")[0]).is_dir() and "NAME" not in name
+    }
+    assert len(commands) > 15
+    assert not {path for path in commands if "__main__" not in _run_as_main(REPO / path)}
+
+
+def _run_as_main(module: Path) -> str:
+    path = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")
+    return path.read_text()
+
+
 def test_every_test_named_is_there() -> None:
     named = {
         (page.name, *found)

@@ -1,4 +1,4 @@
-"""Mutated files through the processes of an import: `python -m tests.hostile.fuzz.campaign --pool`.
+"""Mutated files through the processes of an import: `python -m tests.hostile.fuzz --pool`.
 
 Batches of files of one format are read by several processes at once, as users' imports are, with
 10 s for each file; the processes end themselves where they write, start or reach out (see
