@@ -35,7 +35,7 @@ def about_panel(about: AboutRun, opened: Sequence[str] | None = None) -> Compone
     if opened is None:
         opened = ["run"] if needs_a_look(about) else []
     body = html.Div(
-        [_facts(about), html.Div([_guesses(about), _problems(about)], className="said")],
+        [_facts(about), html.Div([_guesses(about), _problems(about)], className="notes")],
         className="about-body",
     )
     parts = [html.Summary(_line(about)), body, _layout(about, opened), _clocks(about, opened)]

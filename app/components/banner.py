@@ -20,7 +20,7 @@ def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
     calm = headline(diagnosis)
     sentence = [html.Strong(f"{calm.title}."), " ", calm.text, " ", note]
     return html.Div(
-        html.P(sentence, className="said"), className=f"banner {calm.tone}", role="status"
+        html.P(sentence, className="message"), className=f"banner {calm.tone}", role="status"
     )
 
 
@@ -32,7 +32,7 @@ def _finding_line(
         sentence += [" ", html.Em(note)]
     return html.Div(
         [
-            html.P(sentence, className="said"),
+            html.P(sentence, className="message"),
             html.Div([*_position(diagnosis, finding), *buttons], className="tools"),
         ],
         className=f"banner {finding.severity}",

@@ -96,7 +96,7 @@ def register(dash: Dash, hub: Hub) -> None:
 
     @dash.callback(
         Output("breakdown", "children"),
-        Output("breakdown-said", "children"),
+        Output("breakdown-note", "children"),
         Output("breakdown", "className"),
         Input("breakdown-seen", "data"),
         Input("pulse", "data"),
@@ -157,7 +157,7 @@ def _breakdown_place() -> Component:
             html.Header(
                 [
                     html.H2("Where a step's time goes"),
-                    html.Span("mean of the steps, ms", id="breakdown-said", className="quiet"),
+                    html.Span("mean of the steps, ms", id="breakdown-note", className="quiet"),
                 ]
             ),
             html.Div(id="breakdown", className="loading"),

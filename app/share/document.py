@@ -204,7 +204,7 @@ def _pictures(collected: CollectedView) -> Markup:
         tag(
             "header",
             tag("h2", f"{collected.metric}, rank \u00d7 step"),
-            tag("span", id="heat-said", class_="quiet", role="status"),
+            tag("span", id="heat-note", class_="quiet", role="status"),
         ),
         tag("div", id="shared-heat"),
         class_="panel",

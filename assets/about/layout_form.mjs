@@ -60,7 +60,7 @@ class LayoutForm {
     this.use = make('button', { type: 'submit', class: 'primary', text: 'Use this layout', disabled: true });
     this.undo = make('button', { type: 'button', text: 'Restore imported layout', hidden: true });
     this.undo.addEventListener('click', () => this.#send('DELETE'));
-    this.message = make('p', { class: 'said', role: 'status', 'aria-live': 'polite' });
+    this.message = make('p', { class: 'message', role: 'status', 'aria-live': 'polite' });
     this.preview = make('div', { class: 'preview' });
     const about = make('p', { class: 'quiet', text: 'The imported data does not change. Every page follows at once, '
       + 'and you can undo it. Experts (EP) are spread over the same ranks as the other axes.' });

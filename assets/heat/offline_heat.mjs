@@ -44,7 +44,7 @@ export function mountHeat(container, app, { heat, culprits, victims }) {
     role: 'img', 'aria-label': `Heat map of ${data.rank.length} ranks over ${data.width} columns of steps; the table has the means`,
   });
   const scale = make('div', { class: 'shared-scale' });
-  const caption = document.getElementById('heat-said');
+  const caption = document.getElementById('heat-note');
   canvas.style.height = `${height}px`;
   container.replaceChildren(canvas, scale);
   const context = canvas.getContext('2d', { willReadFrequently: true });

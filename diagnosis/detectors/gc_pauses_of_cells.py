@@ -103,7 +103,7 @@ _WORDS = Words(
     "garbage collector does, and the others wait.",
     (
         "Anything else that stops a host now and then: the trace does not name collections, so the "
-        "place of the pauses is all that tells.",
+        "place of the pauses is the only sign of them.",
     ),
     "Freeze what lives long (gc.freeze after setting up), turn automatic collections off and "
     "collect on all ranks in the same step every few hundred steps.",

@@ -183,7 +183,7 @@ def _words(times: PhaseTimes, saves: _Saves, rows: tuple[int, ...]) -> Words:
         f"The job stands still while a checkpoint is saved{who}.",
         (
             "Slow storage, a slow network to it, a full page cache, or collecting the tensors "
-            "before they are written: one span does not tell them apart.",
+            "before they are written: one span does not show which.",
             "Saves that are as long as ever, and too frequent.",
         ),
         "Time a write of the same size on that host; save asynchronously (torch.distributed."

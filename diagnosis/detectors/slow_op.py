@@ -128,7 +128,7 @@ def _words(name: str) -> Words:
         "slow_op",
         f"Operation {name} takes longer on all ranks than before",
         f"to operation {name}, which all ranks have become slower at",
-        f"One operation, {name}, takes longer than before on all ranks alike; the others do not.",
+        f"One operation, {name}, takes longer than before on all ranks; the others do not.",
         (
             "More of this operation on purpose: longer sequences, larger batches.",
             "What it holds inside and has no span of its own.",

@@ -4,10 +4,10 @@ The paper's rules know op types, stages and a fixed share of the workers; they n
 collections, place no link, and produce false positives on large jobs. Here ranks
 outside their peers' noise are found first, and the replay only measures what that costs.
 
-Assumptions: stages have about equal work and parameters, links of a job are alike. Known false
-positives: a stage that holds more layers or parameters on purpose, or alone recomputes. Not seen:
-what costs nothing, such as a slow network of a stage that waits for another one anyway, and slow
-collectives between the members of a cell. Shape suffixes: see the package.
+Assumptions: stages have about equal work and parameters, links of a job are equally fast. Known
+false positives: a stage that holds more layers or parameters on purpose, or alone recomputes. Not
+seen: what costs nothing, such as a slow network of a stage that waits for another one anyway, and
+slow collectives between the members of a cell. Shape suffixes: see the package.
 """
 
 from __future__ import annotations

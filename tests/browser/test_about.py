@@ -47,7 +47,7 @@ def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
     assert "layout unknown" in other.page.locator(".about-run summary").first.inner_text()
     tab = tabs(server.url)
     open_form(tab, eight)
-    page, note = tab.page, tab.page.locator(".layout-form .said")
+    page, note = tab.page, tab.page.locator(".layout-form .message")
     assert page.locator(".layout-form .sum").inner_text() == "1 of 8 ranks"
     assert page.locator(".layout-form .primary").is_disabled()
     page.locator(".layout-form [name=tp]").fill("2")

@@ -217,7 +217,7 @@ def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -
     tab.assert_sound()
     if page == "overview":
         banner = tab.page.locator(".banner")
-        text = banner.locator(".said").bounding_box()
+        text = banner.locator(".message").bounding_box()
         assert text is not None
         assert text["width"] > 250  # not squeezed by its buttons
 

@@ -77,11 +77,11 @@ def two_findings(server: Server) -> str:
 def test_j_and_k_go_through_the_findings(tab: Tab, two_findings: str) -> None:
     tab.open(View(two_findings, "overview").url())
     tab.settle()
-    banner = tab.page.locator(".banner .said")
+    banner = tab.page.locator(".banner .message")
     first = banner.inner_text()
     tab.page.keyboard.press("j")
-    tab.wait_for(f"document.querySelector('.banner .said').innerText !== {first!r}")
+    tab.wait_for(f"document.querySelector('.banner .message').innerText !== {first!r}")
     second = banner.inner_text()
     assert {first.split(" is ")[0], second.split(" is ")[0]} == {"Rank 3", "Rank 14"}
     tab.page.keyboard.press("k")
-    tab.wait_for(f"document.querySelector('.banner .said').innerText === {first!r}")
+    tab.wait_for(f"document.querySelector('.banner .message').innerText === {first!r}")

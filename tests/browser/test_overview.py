@@ -18,7 +18,7 @@ def query(tab: Tab) -> dict[str, str]:
 
 
 def banner_text(tab: Tab) -> str:
-    return tab.page.locator("#banner-place .said").inner_text()
+    return tab.page.locator("#banner-place .message").inner_text()
 
 
 def test_the_banner_leads_to_the_waiting_lanes(tab: Tab) -> None:

@@ -79,7 +79,7 @@ def test_hands_and_theme_work_without_a_server(browser: Browser, file: Path) -> 
     box = page.locator("#shared-heat canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.58)
-    assert page.locator("#heat-said").inner_text().startswith("rank 5, step ")
+    assert page.locator("#heat-note").inner_text().startswith("rank 5, step ")
     lanes = page.locator("#shared-timeline canvas")
     lanes.scroll_into_view_if_needed()
     lanes.focus()

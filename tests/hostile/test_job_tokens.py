@@ -95,7 +95,7 @@ def segment(
 
 @contextmanager
 def joined(server: Served, message: str) -> Iterator[ClientConnection]:
-    """The socket of a rank that has said `message` and was answered."""
+    """The socket of a rank that sent `message` and was answered."""
     with line(server) as opened:
         opened.send(message)
         opened.recv(WAIT_S)

@@ -3,7 +3,7 @@
 GET `api/watch?run=RUN` returns the capture requests and the connected ranks; POST begins and ends
 requests, POST `api/command` sends the ranks another command; both need the operator's role and
 return each rank's answer. `{base}/live/frames?run=RUN` sends frames, each browser at its own pace:
-it gets the newest of each and the number of frames left out. With `tells=1` the browser reports
+it gets the newest of each and the number of frames left out. With `reports=1` the browser reports
 what it has drawn (app/live/frame_pacing.py).
 """
 
@@ -157,7 +157,7 @@ def _wanted(websocket: WebSocket) -> Wanted:
 
 
 async def _serve(jobs: LiveJobs, websocket: WebSocket, reader: Reader) -> None:
-    pacing = FramePacing(reader, reports=websocket.query_params.get("tells") == "1")
+    pacing = FramePacing(reader, reports=websocket.query_params.get("reports") == "1")
     sender = asyncio.create_task(_send(jobs, websocket, reader, pacing))
     receiver = asyncio.create_task(_receive(websocket, pacing))
     try:

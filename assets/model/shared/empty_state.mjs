@@ -14,7 +14,7 @@ export function noStatistics(canRecord) {
     ? 'Nothing yet: this job records no statistics of its tensors. It can record them from its next start.'
     : 'This run has no statistics of the model\'s tensors.';
   return make('section', { class: 'panel model-nothing' }, [
-    make('p', { class: 'said' }, make('strong', {}, lead)),
+    make('p', { class: 'message' }, make('strong', {}, lead)),
     make('p', { class: 'quiet' }, 'Start the job with one of these, for statistics every 100 steps:'),
     make('pre', {}, 'TRACE_HOOKS_STATISTICS=100 python -m trace_hooks train.py\n\nth.start("runs", model=model, statistics=100)'),
     make('div', { class: 'scroll' }, make('table', {}, [

@@ -64,7 +64,7 @@ export class FrameSocket {
     const url = new URL(`${this.app.base}/live/frames`, location.href);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     url.searchParams.set('run', this.run);
-    url.searchParams.set('tells', '1');
+    url.searchParams.set('reports', '1');
     this.kinds?.forEach((kind) => url.searchParams.append('what', kind));
     this.numReceived = 0;
     const socket = this.#socket = new WebSocket(url.href);

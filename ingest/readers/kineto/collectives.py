@@ -47,7 +47,7 @@ def instances(
         group = info.group_of(event.args)
         without_group = group is None
         if group is None:
-            group = info.only_group() or Group("", "not told", (rank,), "unknown")
+            group = info.only_group() or Group("", "unnamed", (rank,), "unknown")
         named_op = op_name(str(event.args.op or ""))
         op = named_op or (op_of_name(event.name) if kernels else _op_of_call(event.name))
         runs = bool(kernels) or event.name.startswith("gloo:")

@@ -107,9 +107,9 @@ def test_the_drawer_names_one_step_as_one(
         severity=severity,
         slowdown=None,
     )
-    said = text_of(drawer(Diagnosis((Verdict("a", (finding,)),)), VIEW, "")).split()
-    assert f"{finding.title} {since}" in " ".join(said)
-    assert f"Steps {steps} Confidence" in " ".join(said)
+    words = text_of(drawer(Diagnosis((Verdict("a", (finding,)),)), VIEW, "")).split()
+    assert f"{finding.title} {since}" in " ".join(words)
+    assert f"Steps {steps} Confidence" in " ".join(words)
 
 
 def test_names_stay_text(diagnosis: Diagnosis) -> None:

@@ -110,7 +110,7 @@ def test_a_browser_may_want_some_frames_only(server: Served) -> None:
 
 
 def test_a_page_is_sent_what_is_newest_once_it_has_drawn(server: Served) -> None:
-    address = "/live/frames?run=paced&tells=1"
+    address = "/live/frames?run=paced&reports=1"
     with ranks(server, "paced", 1) as job_ranks, server.socket(address) as opened:
         for step in (1, 2):
             job_ranks[0].agent.offer(small_frame(step))

@@ -150,7 +150,7 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
 
 def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:
     server = make_dash(hub, "").server
-    ask = "breakdown.children,breakdown-said.children,breakdown.className"
+    ask = "breakdown.children,breakdown-note.children,breakdown.className"
     address = {"path": "/run/healthy/overview", "search": "?steps=3..5"}
     early = call(server, ask, "pulse.data", **at(address))
     assert early is None or "children" not in early.get("breakdown", {})
@@ -163,4 +163,4 @@ def test_the_breakdown_is_drawn_when_it_was_seen(hub: Hub) -> None:
         theme__data="light",
     )
     assert answer is not None
-    assert answer["breakdown-said"]["children"] == "mean of steps 3 to 5"
+    assert answer["breakdown-note"]["children"] == "mean of steps 3 to 5"

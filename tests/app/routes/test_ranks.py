@@ -228,7 +228,7 @@ def test_a_run_without_steps_shows_its_ranks_and_why_there_is_no_more(tmp_path):
 
 
 def test_a_map_without_colours_says_why(tmp_path):
-    """A run that has step times is not said to have none."""
+    """A run that has step times is not reported to have none."""
     two_rank_run(tmp_path / "two", num_steps=4)
     hub = Hub(tmp_path)
     client = Client(make_app(hub))

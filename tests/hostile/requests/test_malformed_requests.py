@@ -58,7 +58,7 @@ VALID = {
     "axes": "first",
     "unit": "1",
     "watch": "w",
-    "tells": "1",
+    "reports": "1",
     "q": "steps",
     "q.step_min": "0",
     "sql": "SELECT%201",
@@ -246,7 +246,7 @@ def test_an_offset_of_five_thousand_digits_is_a_conflict(
 def test_no_malformed_socket_fails(app: Starlette, loop: asyncio.AbstractEventLoop) -> None:
     """Sockets end with a close code, never with an exception."""
     for route in [one for one in app.routes if isinstance(one, WebSocketRoute)]:
-        for name in ("run", "watch", "what", "layer", "head", "tells"):
+        for name in ("run", "watch", "what", "layer", "head", "reports"):
             for text in BAD_TEXTS:
                 target = f"{route.path}?{_query({'run': 'job', name: text})}"
                 loop.run_until_complete(_opened(app, target))
