@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,22 +12,27 @@ import pytest
 
 from app.view_state import View
 from benchmarks.browser import Server
+from tests.app.runs import test_policies
 from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
 from tests.guide_examples import DOCS, example
 
 GUIDE = "adding-a-page.md"
 REPO = DOCS.parent
+(USE,) = re.findall(r'`("coverage": _fresh\(.*?\))`', (DOCS / GUIDE).read_text())
 LINES = {
     "app/view_state.py": [
         (
-            'Page("model", "Model", "m"),',
-            'Page("model", "Model", "m"), Page("coverage", "Coverage", "c"),',
+            ')\n"""Tabs of a run',
+            '    Page("coverage", "Coverage", "c"),\n)\n"""Tabs of a run',
         ),
     ],
     "app/routes/__init__.py": [
         ("from app.routes import (", "from app.routes import (\n    coverage,"),
-        ("    model,\n    perturb,", "    model,\n    coverage,\n    perturb,"),
+        ("ROUTES = (", "ROUTES = (\n    coverage,"),
+    ],
+    "app/runs/policies.py": [
+        ("USES: dict[str, Use] = {", f"USES: dict[str, Use] = {{\n    {USE},")
     ],
 }
 """What the section "The lines" names, as replacements."""
@@ -71,6 +78,14 @@ def test_the_guide_names_every_file_that_needs_a_line() -> None:
     assert [name for name in LINES if f"`{name}`" not in section] == []
 
 
+def test_its_cached_answer_is_in_the_table(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_policies, "APP", checkout / "app")
+    uses = runpy.run_path(str(checkout / "app/runs/policies.py"))["USES"]
+    monkeypatch.setattr(test_policies, "USES", uses)
+    assert "coverage" in uses
+    test_policies.test_the_table_names_the_requesters_and_the_policy_of_each_answer()
+
+
 def test_the_page_of_the_guide_is_a_tab(changed_server: Server, tabs: OpenTab) -> None:
     tab = tabs(changed_server.url)
     tab.open(View("slow_rank", "overview").url())
@@ -85,6 +100,18 @@ def test_the_page_of_the_guide_is_a_tab(changed_server: Server, tabs: OpenTab) -
     pressed = tab.page.locator("[data-view=coverage] button[aria-pressed=true]")
     pressed.wait_for()
     assert pressed.inner_text() == "rank 5"
+
+
+def test_news_of_the_run_leave_the_keyboard_where_it_is(
+    changed_server: Server, tabs: OpenTab
+) -> None:
+    tab = tabs(changed_server.url)
+    tab.open(View("slow_rank", "coverage").url())
+    third = tab.page.locator("[data-view=coverage] button").nth(3)
+    third.focus()
+    third.evaluate("(button) => { button.isOld = true; }")
+    tab.page.evaluate("window.rankscope.dispatchEvent(new CustomEvent('run', { detail: {} }))")
+    tab.wait_for("document.activeElement.textContent === 'rank 3' && !document.activeElement.isOld")
 
 
 def test_a_job_that_has_finished_no_step(changed_server: Server, tabs: OpenTab) -> None:

@@ -12,6 +12,7 @@ import ingest.readers
 from app.analysis.imports import import_paths
 from app.views.run.about_run import about_run
 from ingest.imports.worker_command import HERE_VARIABLE
+from ingest.limits import Limits
 from ingest.query.saved_queries import parse_saved_query
 from ingest.run import open_run
 from ingest.summary import info
@@ -37,18 +38,31 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("added")
 def test_the_reader_of_the_page_is_one_module_and_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.mine"
-    path.write_text("MYTRACE1\n0 3 10 5 a <b>\n1 3 12 5 c\nwhat?\n1 4 20 1 c\n")
+    path.write_text("MYTRACE1\n0 3 10 5 a <b>\n1 3 12 5 c\nwhat?\n1 4 20 1 c\n-1 4 20 1 c\n")
     imported = Imported(path, into=tmp_path / "runs")
     assert sorted(imported.rows("spans", "rank", "step", "ts_ns", "dur_ns", "name")) == [
         (0, 3, 10_000, 5_000, "a <b>"),
         (1, 3, 12_000, 5_000, "c"),
         (1, 4, 20_000, 1_000, "c"),
     ]
-    assert imported.problems == [f"{path}: line 4 does not have five fields, left out"]
+    assert imported.problems == [f"{path}: line {n} is damaged, left out" for n in (4, 6)]
     with open_run(imported.folder) as run:
         summary = info(run)
         assert about_run(run).source == "My format"
     assert (summary["format"], summary["num_ranks"], summary["num_spans"]) == (NAME, 2, 3)
+
+
+@pytest.mark.usefixtures("added")
+def test_too_many_spans_are_a_problem_that_names_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Limits(max_rows=1)
+    monkeypatch.setattr("ingest.readers.tables.span_list.limits", lambda: few)
+    whole, long = tmp_path / "whole.mine", tmp_path / "long.mine"
+    whole.write_text("MYTRACE1\n0 3 10 5 a\n")
+    long.write_text("MYTRACE1\n1 3 10 5 a\n1 3 20 5 b\n")
+    (problem,) = Imported(whole, long, into=tmp_path / "runs").problems
+    assert "has more spans than RANKSCOPE_MAX_ROWS=1" in problem
 
 
 @pytest.mark.usefixtures("added")

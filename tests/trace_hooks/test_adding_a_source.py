@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import trace_hooks.sources
+import trace_hooks.sources.training
 from tests.guide_examples import added_entry, added_module, example
 from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.recording import guard
@@ -25,7 +25,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The guide's module, and its line in SOURCES."""
     code = example(GUIDE, "class Fsync(Source)")
     monkeypatch.setitem(SOURCES, "fsync", added_entry(GUIDE, "fsync"))
-    with added_module(trace_hooks.sources, "fsync", code, tmp_path / "sources"):
+    with added_module(trace_hooks.sources.training, "fsync", code, tmp_path / "sources"):
         yield
     for name in [name for name in guard.HOOKS if name.startswith("fsync.")]:
         del guard.HOOKS[name]
@@ -59,4 +59,4 @@ def test_a_hook_of_it_that_fails_is_off_and_the_call_goes_on(
         os.fsync(file.fileno())
         assert "fsync.begin" in guard.disabled
     assert traced.spans() == []
-    assert "trace_hooks.sources.fsync" in sys.modules
+    assert "trace_hooks.sources.training.fsync" in sys.modules
