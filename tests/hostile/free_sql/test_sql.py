@@ -39,6 +39,14 @@ def test_statements_that_a_grammar_makes_change_nothing_and_leak_nothing(tmp_pat
     ), "\n".join(report.shown)
 
 
+def test_a_campaign_shows_what_gets_through_where_no_layer_is_on(tmp_path: Path) -> None:
+    shown: list[str] = []
+    campaign = Campaign(tmp_path, SEED, frozenset(), with_limits=False, most=1, show=shown.append)
+    report = campaign.run(NUM_STATEMENTS, num_workers=1, every=1e9)
+    assert report.shown == shown != []
+    assert shown[0].startswith(("READ ", "WRITE ")), shown
+
+
 PLANTS = {
     "a file": ("write", "copy (select 1 as a) to '@OUT@/new.csv'"),
     "a file of the run": ("write", "copy (select 1 as a) to '@DATA@' (use_tmp_file false)"),

@@ -174,7 +174,7 @@ class Campaign:
             first, last = batch[0], batch[-1]
             late = [Violation("write", f"by statements {first.number} to {last.number} together")]
             self._count_late(last, late)
-            self._show(last, last.text, late)
+            self._show_violations(last, last.text, late)
         site.restore()
 
     def _count_late(self, statement: Statement, violations: list[Violation]) -> None:
@@ -195,11 +195,13 @@ class Campaign:
             _, again = site.run(stage, statement.lists_settings)
             again += site.changed_state()
             if kinds <= {violation.kind for violation in again}:
-                self._show(statement, stage, again)
+                self._show_violations(statement, stage, again)
                 return
-        self._show(statement, statement.text, violations)
+        self._show_violations(statement, statement.text, violations)
 
-    def _show(self, statement: Statement, text: str, violations: list[Violation]) -> None:
+    def _show_violations(
+        self, statement: Statement, text: str, violations: list[Violation]
+    ) -> None:
         kinds = "+".join(sorted({violation.kind for violation in violations}))
         detail = "; ".join(dict.fromkeys(violation.detail for violation in violations))[:240]
         short = text if len(text) < 500 else f"{text[:300]} ... ({len(text)} characters)"
