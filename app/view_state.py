@@ -112,7 +112,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
     problems = []
     page = parts[2] if len(parts) > 2 else PAGE_NAMES[0]
     if page not in PAGE_NAMES:
-        problems.append(f"There is no page {page[:40]!r}; this is the overview.")
+        problems.append(f"There is no page {page[:40]!r}; the overview is shown instead.")
         page = PAGE_NAMES[0]
     values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
     arguments: dict[str, dict[str, str]] = {prefix: {} for prefix in _ARGUMENTS}
@@ -124,7 +124,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
-                problems.append(f"The field {name} of the link was left out: {error}.")
+                problems.append(f"The link's field {name} cannot be used: {error}.")
     for prefix, field in _ARGUMENTS.items():
         values[field] = tuple(arguments[prefix].items())
     return View(**values), problems
@@ -144,7 +144,10 @@ def explain(view: View, run: Run) -> list[str]:
     newest = max(attempts)
     if view.attempt is not None and view.attempt not in attempts:
         has = f"attempts {min(attempts)} to {newest}" if len(attempts) > 1 else f"attempt {newest}"
-        return [f"This run has no attempt {view.attempt}; it has {has}. Take it out of the link."]
+        return [
+            f"This run has no attempt {view.attempt}; it has {has}."
+            f" Remove attempt={view.attempt} from the link."
+        ]
     row = attempts[newest if view.attempt is None else view.attempt]
     sentences = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
     ended_ns = row["ended_ns"]
@@ -184,10 +187,9 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
     if first <= view.steps[1] and view.steps[0] <= last:
         return []
     first = max(first, 0)
-    known = f"there {'is' if first == last else 'are'} {steps_text(first, last)}"
     return [
-        f"No data yet for {steps_text(*view.steps)}: {known}."
-        " Double-click the strip on top to see all."
+        f"No data for {steps_text(*view.steps)}: this run has {steps_text(first, last)}."
+        " Double-click the step-time strip above to see all steps."
     ]
 
 

@@ -19,8 +19,8 @@ def stale_link_note(diagnosis: Diagnosis, finding_id: str | None) -> str | None:
     if finding_id is None or _linked(diagnosis.findings, finding_id) is not None:
         return None
     shown = chosen_finding(diagnosis, finding_id)
-    instead = f" The page shows instead: {shown.title}." if shown else ""
-    return f"The finding of this link no longer exists.{instead}"
+    instead = f"; the page shows “{shown.title}” instead" if shown else ""
+    return f"The finding in the link no longer exists{instead}."
 
 
 def _linked(findings: Sequence[Finding], finding_id: str | None) -> Finding | None:

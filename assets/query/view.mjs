@@ -54,7 +54,7 @@ export function mount(container, app, options) {
       make('summary', { text: 'Parameters, columns, what an empty answer means' }),
       make('h3', { text: 'Parameters' }), savedQuery.parameters.length ? parameters : make('p', { class: 'quiet', text: 'none' }),
       make('h3', { text: 'Columns' }), columns,
-      make('h3', { text: 'Empty' }), make('p', { class: 'quiet', text: `${quotesOfCode(savedQuery.empty)}.` }),
+      make('h3', { text: 'An empty answer means' }), make('p', { class: 'quiet', text: `${quotesOfCode(savedQuery.empty)}.` }),
     ]);
     form.replaceChildren(make('header', {}, [make('h1', { text: savedQuery.name })]),
       make('p', { class: 'meaning', text: quotesOfCode(savedQuery.doc) }), fields, more);
@@ -104,7 +104,7 @@ export function mount(container, app, options) {
       } else run(given, savedQuery);
     } else if (confirmed.has(sql)) run({}, null, sql);
     else if (sql?.trim()) answer.showMessage('This SQL came with the link. Read it, then press Run.');
-    else answer.showMessage('Write a SELECT above and run it: Ctrl+Enter.');
+    else answer.showMessage(sql === null ? 'No query was run.' : 'Write a SELECT above and run it: Ctrl+Enter.');
   }
 
   function drawList() {

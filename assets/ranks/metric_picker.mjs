@@ -14,7 +14,7 @@ export function mount(element, app) {
     if (!metric) return;
     select.value = metric.name;
     const isUnknown = wantedName !== null && wantedName !== metric.name;
-    meaning.textContent = (isUnknown ? `There is no metric '${wantedName.slice(0, 40)}'; this is ${metric.title}. ` : '') + metric.meaning;
+    meaning.textContent = (isUnknown ? `There is no metric '${wantedName.slice(0, 40)}'; the page shows ${metric.title} instead. ` : '') + metric.meaning;
     recent.hidden = !app.view.steps;
   };
   select.addEventListener('change', () => app.set({ metric: select.value }, { push: true }));

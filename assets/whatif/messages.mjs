@@ -63,13 +63,13 @@ export function tiles(result) {
     { label: 'Step time, replayed', symbol: 'T', value: seconds(result.T_s), detail: `${seconds(result.T_base_s)} as measured` },
     { label: 'Step time without stragglers', symbol: 'T_ideal', value: seconds(result.T_ideal_s), detail: 'every operation takes as long as is usual for its type' },
     {
-      label: 'Fidelity', symbol: 'measured over replayed', value: signedPercent(result.fidelity), warns: isFarOff,
-      detail: isFarOff ? 'far off: read the rest with care' : 'measured compared with replayed steps',
+      label: 'Fidelity', symbol: 'measured / replayed - 1', value: signedPercent(result.fidelity), warns: isFarOff,
+      detail: isFarOff ? 'far off: read the rest with care' : 'measured step time compared with the replayed one',
     },
   ];
   if (result.M_W !== null) {
     shown.push({
-      label: 'Worst workers', symbol: 'M_W', value: percent(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,
+      label: 'Worst ranks', symbol: 'M_W', value: percent(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,
       afterRanks: result.M_W_ranks.length === 1 ? 'keeps pace' : 'keep pace',
     });
   }

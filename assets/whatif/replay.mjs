@@ -48,8 +48,8 @@ export class ReplayView {
         make('h2', {}, 'One step, with and without stragglers'), this.about,
         make('span', { class: 'whatif-controls' }, [
           button('‹', 'previous step', () => this.#turn(-1)), make('label', {}, ['step ', this.step]), button('›', 'next step', () => this.#turn(1)),
-          this.replica, button('+', 'zoom in (w)', () => this.#zoom(CLOSER)), button('−', 'zoom out (s)', () => this.#zoom(1 / CLOSER)),
-          button('whole', 'the whole step (f)', () => this.#setWindow(null)),
+          this.replica, button('+', 'Zoom in (W)', () => this.#zoom(CLOSER)), button('−', 'Zoom out (S)', () => this.#zoom(1 / CLOSER)),
+          button('Fit', 'Fit the whole step (F)', () => this.#setWindow(null)),
         ]),
       ]),
       this.stage, this.legend, this.table);
@@ -70,7 +70,7 @@ export class ReplayView {
     this.about.textContent = `step ${meta.step}: ${seconds(meta.T_base_s)} measured, ${seconds(meta.T_s)} replayed, ${seconds(meta.T_ideal_s)} without stragglers`;
     this.#showReplicas(meta);
     this.#showTable();
-    this.canvas.setAttribute('aria-label', `Step ${meta.step} of ${meta.lanes.length} workers as replayed, ${seconds(meta.T_s)}, above the same without stragglers, ${seconds(meta.T_ideal_s)}; the table below has the sums.`);
+    this.canvas.setAttribute('aria-label', `Step ${meta.step} of ${meta.lanes.length} lanes as replayed, ${seconds(meta.T_s)}, above the same without stragglers, ${seconds(meta.T_ideal_s)}; the table below has the sums.`);
     this.draw();
   }
 
@@ -93,9 +93,9 @@ export class ReplayView {
     const names = { forward: 'forward', backward: 'backward', comm: 'transfers', other: 'optimizer, gc', end: 'done after' };
     const heads = Object.values(names).flatMap((name) => [name, `${name}, ideal`]);
     this.table.replaceChildren(
-      make('summary', {}, 'The same as a table'),
+      make('summary', {}, 'This step as a table'),
       make('div', { class: 'scroll' }, make('table', {}, [
-        make('caption', { class: 'visually-hidden' }, `Step ${this.ops.meta.step} by worker, as replayed and ideal`),
+        make('caption', { class: 'visually-hidden' }, `Step ${this.ops.meta.step} by rank, as replayed and ideal`),
         make('thead', {}, make('tr', {}, ['rank', 'stage', 'dp rank', ...heads].map((name) => make('th', { scope: 'col', class: 'number' }, name)))),
         make('tbody', {}, sums(this.ops).map((row) => make('tr', {}, [
           make('td', { class: 'number' }, rankLink(this.app, row.rank, cellRanks(row.ranks))), ...[row.stage, row.dp].map((text) => make('td', { class: 'number' }, String(text))),

@@ -18,7 +18,8 @@ export function rankLink(app, rank, text = String(rank)) {
 }
 
 function rankLinks(app, ranks) {
-  const links = ranks.slice(0, MOST_LINKS).flatMap((rank, i) => [i ? ', ' : '', rankLink(app, rank, `rank ${rank}`)]);
+  const separator = (i) => (i === 0 ? '' : i === ranks.length - 1 ? ' and ' : ', ');
+  const links = ranks.slice(0, MOST_LINKS).flatMap((rank, i) => [separator(i), rankLink(app, rank, `rank ${rank}`)]);
   return ranks.length > MOST_LINKS ? [...links, ` and ${ranks.length - MOST_LINKS} more`] : links;
 }
 
@@ -66,7 +67,7 @@ export function showBars(element, app, { title, symbol, hint, first, entries }) 
 
 /** Causes and their costs. @param {?Object} answer of what-if/causes; null: still computing */
 export function showCauses(element, app, answer) {
-  const head = make('header', {}, [make('h2', {}, 'Causes'), make('span', { class: 'quiet' }, 'medians compared, costs by replay')]);
+  const head = make('header', {}, [make('h2', {}, 'Causes'), make('span', { class: 'quiet' }, 'found by comparing medians; costs come from a replay')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying without each suspect.'));
   const items = answer.causes.map((cause) => make('li', {}, [
     make('strong', {}, cause.kind.replaceAll('_', ' ')), `: ${cause.text}. `,
@@ -76,7 +77,7 @@ export function showCauses(element, app, answer) {
   return element.replaceChildren(
     head,
     items.length ? make('ol', { class: 'whatif-causes' }, items)
-      : make('p', {}, 'No worker, stage, link or network stands out from its peers by more than their noise.'),
+      : make('p', {}, 'No rank, stage, link or network stands out from its peers by more than their noise.'),
     make('p', { class: 'map-note' }, answer.not_identifiable),
   );
 }

@@ -9,8 +9,8 @@ import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, FULL, geometryOf, m
 export class WorkerMap extends CanvasView {
   constructor(element, app) {
     const about = make('span', { class: 'quiet' });
-    element.replaceChildren(make('header', {}, [make('h2', { title: 'S_w' }, 'Slowdown by worker'), about]));
-    super(element, { label: 'Slowdown by worker', className: 'whatif-map' });
+    element.replaceChildren(make('header', {}, [make('h2', { title: 'S_w' }, 'What-if slowdown by rank'), about]));
+    super(element, { label: 'What-if slowdown by rank', className: 'whatif-map' });
     Object.assign(this, { app, about, result: null });
     this.scale = make('div', { class: 'map-legend' });
     this.worst = make('details', { class: 'worst-cells' });
@@ -24,8 +24,8 @@ export class WorkerMap extends CanvasView {
     const { worst, workers } = result;
     this.about.textContent = result.members > 1
       ? 'the slowest rank of each stage and dp rank; click for its timeline'
-      : 'the lesser of its stage\'s and its dp rank\'s slowdown; click for the timeline';
-    this.canvas.setAttribute('aria-label', `Slowdown of ${workers} workers, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
+      : 'the lesser of its stage\'s and its dp rank\'s; click for its timeline';
+    this.canvas.setAttribute('aria-label', `What-if slowdown of ${workers} ranks, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
       + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
     this.worst.replaceChildren(
       make('summary', {}, workers > worst.length ? `The ${worst.length} worst as a table` : 'As a table'),

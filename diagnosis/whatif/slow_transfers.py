@@ -110,11 +110,15 @@ def _network(prepared: Prepared, stage: int, members: list[int], ratio_T: Floats
     ranks = tuple(sorted(ranks_DT[ranks_DT >= 0].tolist()))
     if len(slow) == len(ratio_T):
         text = (
-            f"collectives over the replicas of stage {stage} take {ratio:.1f}x the quicker stages'"
+            f"collectives over the replicas of stage {stage} take {ratio:.1f}x as long as those "
+            "of the quicker stages"
         )
     else:
         whose = named(ranks_DT[0].tolist())
-        text = f"collectives over the replicas of {whose} take {ratio:.1f}x the quicker ones'"
+        text = (
+            f"collectives over the replicas of {whose} take {ratio:.1f}x as long as "
+            "the quicker ones"
+        )
     factor_NSD = shrunk(prepared.own_OSDT[members], ratio_T)
     fix = scaled(members, slice(None), factor_NSD)
     return Suspect("slow_dp_network", (stage,), ranks, ratio, text, fix)

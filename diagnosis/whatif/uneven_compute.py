@@ -37,8 +37,9 @@ class Pauses:
     def text(self) -> str:
         """What was seen."""
         return (
-            f"{np.count_nonzero(self.pause_NSD)} forwards on {self.num_cells} cells pause, "
-            "backwards do not: garbage collections of Python would look like this"
+            f"{np.count_nonzero(self.pause_NSD)} forward passes in {self.num_cells} cells "
+            "(stage, dp rank) pause, backward passes do not: Python garbage collections look "
+            "like this"
         )
 
 
@@ -128,8 +129,8 @@ class Compute:
         ratio = float(ratio_T.max())
         ranks = tuple(self.ops.rank_PDT[stage, dp, ratio_T > 1].tolist())
         text = (
-            f"{named(ranks)} compute{'s' if len(ranks) == 1 else ''} {ratio:.2f}x the other "
-            f"{'replicas' if self.ops.members is None else 'ranks'} of stage {stage}"
+            f"{named(ranks)} compute{'s' if len(ranks) == 1 else ''} {ratio:.2f}x as long as the "
+            f"other {'replicas' if self.ops.members is None else 'ranks'} of stage {stage}"
         )
         members = self._of_stage(stage)
         factor_NS = shrunk(self.own_OSDT[members, :, dp], ratio_T)
@@ -147,7 +148,7 @@ class Compute:
         ratio_P, slow = beyond(np.array(level_P), MIN_STAGE_EXCESS)
         for stage in slow.tolist():
             ratio = float(ratio_P[stage])
-            text = f"stage {stage} computes {ratio:.2f}x the other stages"
+            text = f"stage {stage} computes {ratio:.2f}x as long as the other stages"
             fix = self._without_slow(self._of_stage(stage), slice(None), np.array(1 / ratio))
             yield Suspect("slow_stage", (stage,), (), ratio, text, fix)
 

@@ -326,7 +326,7 @@ def _no_table(name: str) -> str:
             f"{name} holds content of the model, which SQL does not see; the page Model shows it, "
             "and `rankscope query --content` reads it on this machine"
         )
-    return f"Table with name {name[:100]} does not exist here; SHOW TABLES lists them"
+    return f"there is no table {name[:100]} here; SHOW TABLES lists the tables"
 
 
 def _enums(node: dict[str, Any]) -> bool:

@@ -143,8 +143,12 @@ def _checked(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
 
 
 def _damaged(path: Path, error: Exception) -> UserError:
+    reason: object = error
+    if isinstance(error, json.JSONDecodeError):
+        reason = f"line {error.lineno}, column {error.colno}"
     return UserError(
-        f"{path} cannot be read as JSON ({error}); it is damaged or not a file of a run"
+        f"{path} cannot be read as JSON ({reason}); it is damaged or not a file of a run: "
+        "restore it from a backup"
     )
 
 

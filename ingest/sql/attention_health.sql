@@ -1,4 +1,4 @@
--- Greatest logit and mean entropy of each attention head, over the micro-batches and replicas that
+-- Largest logit and mean entropy of each attention head, over the micro-batches and replicas that
 -- were looked at. A pipeline stage that counts its layers from 0 again has them numbered on from the
 -- stages before it.
 -- reads: attention_stats

@@ -1,8 +1,8 @@
--- Idle time of each rank inside covered time: step window minus compute, data and transfer. The part
--- behind a late last arriver is waiting for a rank, the rest of the waiting the schedule's.
+-- Idle time of each rank inside covered time: step window minus compute, data and transfer. Waiting
+-- for a late last arriver counts as waiting for a rank, the other waiting as caused by the schedule.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: pp  pipeline stage; NULL unknown
 -- column: bubble_ms  mean per step, ms; NULL where clocks are not aligned or members are missing

@@ -1,7 +1,7 @@
 -- The steps in which a checkpoint was saved, and what it cost.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: checkpoint_ms  saving not hidden by compute, of the slowest rank, ms
 -- column: num_ranks  ranks that saved

@@ -1,4 +1,4 @@
--- By how much the clock of each rank was shifted to rank 0's, at the least and at the most.
+-- By how much the clock of each rank was shifted to rank 0's, at least and at most.
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: host  where it runs

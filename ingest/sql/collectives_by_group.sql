@@ -1,7 +1,7 @@
 -- What the collectives of each group cost over some steps.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: group_id  identity of the group
 -- column: name  the framework's name for it
 -- column: axis  parallel axis, or unknown

@@ -1,8 +1,9 @@
--- Communication by parallel axis, mean per rank and step: what it takes and what of it is not hidden.
+-- Communication by parallel axis, mean per rank and step: how long it takes,
+-- and how much of it compute does not hide.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: rank int = null one rank only
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: axis  tp, pp, dp, ep or other
 -- column: comm_ms  union of the axis' communication spans per rank and step, ms
 -- column: exposed_comm_ms  the part of it without compute on any track of the rank, ms

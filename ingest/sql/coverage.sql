@@ -2,7 +2,7 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: rank int = null one rank only
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: covered_ratio  union of recorded spans / step windows, 0 to 1
 -- column: eager_ratio  by spans of eager Python

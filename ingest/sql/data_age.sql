@@ -1,4 +1,4 @@
--- How long ago something of each rank arrived here, by this machine's clock.
+-- How long ago data of each rank last arrived here, by this machine's clock.
 -- param: now_ns int required
 -- param: attempt int = newest
 -- column: rank  global rank

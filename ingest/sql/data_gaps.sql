@@ -1,6 +1,6 @@
--- Rows that are missing or there twice: numbers of collectives that a rank lacks or repeats in a step
+-- Rows that are missing or duplicated: numbers of collectives that a rank lacks or repeats in a step
 -- while other members of the group have them once, and whole steps that most ranks have. What lies
--- before a rank's first step or after its last one does not count: it was perhaps never recorded.
+-- before a rank's first step or after its last one does not count: perhaps it was never recorded.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest

@@ -3,7 +3,7 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 100 how many ranks
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: data_wait_ms  mean time of a step blocked on data, ms
 -- column: worst_ms  longest in one step, ms

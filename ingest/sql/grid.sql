@@ -1,7 +1,7 @@
 -- Every rank with its coordinates in the parallel layout, with its mean metrics over some steps.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: pp  pipeline stage; NULL unknown
 -- column: dp  replica; NULL unknown

@@ -4,7 +4,7 @@
 --   a pipeline's schedule included)
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: step  optimizer step
 -- column: value_ms  the metric, ms; NULL unknown

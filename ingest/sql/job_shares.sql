@@ -1,7 +1,7 @@
 -- What the time of all ranks together went to in each step, as shares of their step windows.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: compute_ratio  compute, 0 to 1
 -- column: data_wait_ratio  blocked on the next batch

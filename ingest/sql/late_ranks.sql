@@ -6,16 +6,15 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 10 how many ranks
--- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: all within one
---   pipeline stage
--- param: attempt int = null newest attempt of each step
+-- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: within stages
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
 -- column: wait_caused_ms  what the others would not have waited if it had arrived together with the
 --   second last member, rank-ms
 -- column: share  its share of all waiting caused in these steps, 0 to 1
 -- column: wait_ms  what it waited itself, ms
--- column: lost_ratio  wait caused / (world x step time): share of the job's time, where steps finished
+-- column: lost_ratio  wait caused / (world size x step time): share of the job's time, where steps finished
 -- column: num_instances  collectives it took part in
 -- column: num_unknown  of these, those in which the last one is unknown: members missing or a clock not
 --   aligned

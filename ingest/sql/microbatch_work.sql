@@ -1,5 +1,6 @@
 -- Forward and backward of each micro-batch on the first rank of each replica (64 of them at most), in
--- the newest 100 of the steps, with the lengths of what it was given: whether work is uneven.
+-- the newest 100 of the steps, with the tokens and sequence lengths of the rank's batch: whether
+-- work is uneven.
 -- reads: spans, data_batches
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

@@ -5,7 +5,7 @@
 --   pipeline stage, because later stages wait by the schedule, too
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: step  optimizer step
 -- column: value_ms  the metric, ms

@@ -1,7 +1,7 @@
 -- What each rank waited and made others wait per step, in groups within one pipeline stage.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: wait_ms  what it waited for later members, mean per step, ms; NULL unknown
 -- column: wait_caused_ms  what the others waited because it came last, mean per step, rank-ms; NULL

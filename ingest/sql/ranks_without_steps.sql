@@ -1,4 +1,4 @@
--- Ranks of an attempt of which no step and no span is known, and how many collectives are.
+-- Ranks of an attempt without any recorded step or span, and how many collectives they recorded.
 -- param: ranks text required  global ranks, comma-separated
 -- param: attempt int = newest
 -- column: rank  global rank

@@ -1,4 +1,4 @@
--- One run in the list of runs: size, progress, when something arrived and how it ended. One row.
+-- One run in the list of runs: size, progress, when data last arrived and how it ended. One row.
 -- column: num_attempts  starts of the job that left data or rank files
 -- column: attempt  the newest of them; what follows up to num_hosts is of this attempt
 -- column: world_size  ranks of the job, as it recorded; NULL where no rank file has it
@@ -11,7 +11,7 @@
 -- column: last_step_ms  step time of the last finished step, median over its ranks, ms
 -- column: num_bytes  size of the data files, bytes
 -- column: num_problems  files that were set aside, and what else could not be read
--- column: arrived_ns  when something arrived last, Unix ns on the indexer's clock; NULL unknown
+-- column: arrived_ns  when data last arrived, Unix ns on the indexer's clock; NULL unknown
 -- column: ended_ns  when the last rank of the newest attempt ended, Unix ns; NULL while one has not
 -- column: num_open  ranks of the newest attempt without an end record
 -- column: oldest_seen_ns  of these: last report of the rank silent for longest, Unix ns; NULL none reported

@@ -1,10 +1,11 @@
--- The ranks slowest against their peers over some steps: compute (CPU time where recorded on CPU) /
--- median of the peers. Peers: same pp and tp over dp; fewer than 3 of those: the other ranks of the
--- stage; still fewer: the rank's own past.
--- param: step_min int = null first step wanted; default: the last 20 finished ones
--- param: step_max int = null last step wanted; default: the newest one
+-- The ranks that are slowest against their peers over some steps: their compute (CPU time where the
+-- job ran on CPU) / median of their peers. Peers: the ranks with the same pp and tp index in all
+-- replicas; if these are fewer than 3, the other ranks of the stage; if still fewer, the rank's own
+-- earlier steps.
+-- param: step_min int = null first step wanted; default: last 20
+-- param: step_max int = null last step wanted; default: newest
 -- param: top int = 10 how many ranks
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: host  where it runs
 -- column: pp  pipeline stage; NULL unknown

@@ -2,7 +2,7 @@
 -- param: rank int required
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: kind  kind of span
 -- column: time_ms  union over the rank's tracks of the time spans of this kind own, ms

@@ -2,7 +2,7 @@
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: rank int = null one rank only
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: rank  global rank
 -- column: step_ms  end of the step - end of the previous one, ms; NULL while it is not finished

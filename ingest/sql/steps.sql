@@ -2,7 +2,7 @@
 -- ranks of its slowest pipeline group (ranks with the same coordinates except pp).
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: attempt  start of the job
 -- column: step_ms  step time of the job, ms; NULL until a rank has finished it

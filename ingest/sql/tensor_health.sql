@@ -1,5 +1,5 @@
 -- Statistics of whole tensors from those of their parts: outputs of the layers, gradients, weights
--- and updates by layer. Means are weighted by the number of values, extremes are the extreme ones.
+-- and updates by layer. Means are weighted by the number of values, extremes are those of all parts.
 -- Rows of one shard with equal numbers are copies (replicas) and count once. A pipeline stage that
 -- counts its layers from 0 again has them numbered on from the stages before it.
 -- reads: tensor_stats
@@ -17,7 +17,7 @@
 -- column: mean  of the finite values; NULL without any
 -- column: std  of the finite values; NULL without any
 -- column: rms  of the finite values; NULL without any
--- column: absmax  greatest finite size; NULL without any
+-- column: absmax  largest finite magnitude; NULL without any
 -- column: zero_ratio  share of values that are 0, 0 to 1
 -- column: nonfinite  values that are NaN or infinite
 -- column: update_ratio  rms of the update / rms of its weights before; NULL for other tensors

@@ -1,4 +1,4 @@
--- Sizes of the values of one layer's tensor, step by step: shares by powers of two, of the whole
+-- Magnitudes of the values of one layer's tensor, step by step: shares by powers of two, of the whole
 -- tensor as tensor_health puts it together.
 -- reads: tensor_stats
 -- param: tensor text required residual, attention, mlp, output, gradient, weight or update

@@ -5,7 +5,7 @@
 --   the ranks' devices, dense bf16, where all of them are known
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: step_ms  median over the ranks of the slowest pipeline group, ms
 -- column: tokens_per_s  tokens over all replicas / step time, 1/s; NULL where not logged

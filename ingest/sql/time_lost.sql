@@ -5,9 +5,8 @@
 -- late stage is missing.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: all within one
---   pipeline stage
--- param: attempt int = null newest attempt of each step
+-- param: axis text = null only groups of this axis (tp, pp, dp, ...), or `all`; default: within stages
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: wait_caused_ms  over all ranks, rank-ms; NULL without aligned collectives
 -- column: lost_ratio  share of the step's time, 0 to 1; NULL unknown

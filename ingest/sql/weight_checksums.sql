@@ -1,4 +1,4 @@
--- Whether weights that are copies of each other are still equal to the bit: checksums of the same
+-- Whether weights that are copies of each other are still bitwise equal: checksums of the same
 -- part of a layer's parameters on all ranks that hold it. Parts that name their whole are copies
 -- on every rank with the same shard; of others the data-parallel replicas are compared.
 -- reads: tensor_stats

@@ -1,7 +1,7 @@
 -- What an average step of each rank went to, in parts that add up to its step time.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: attempt int = null newest attempt of each step
+-- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: pp  pipeline stage; NULL unknown
 -- column: step_ms  mean step time, ms
@@ -9,10 +9,10 @@
 -- column: data_wait_ms  blocked on the next batch, ms
 -- column: tp_ms  tensor-parallel communication not hidden by compute, ms. Communication is without
 --   its waiting where the bubble is known (then split over the axes by exposed time less waiting)
--- column: pp_ms  the same of the pipeline, ms
--- column: dp_ms  of the data-parallel axes, ms
--- column: ep_ms  of the expert axis, ms
--- column: other_comm_ms  of other groups, ms
+-- column: pp_ms  pipeline communication not hidden by compute, ms
+-- column: dp_ms  communication of the data-parallel axes not hidden by compute, ms
+-- column: ep_ms  expert-parallel communication not hidden by compute, ms
+-- column: other_comm_ms  communication of other groups not hidden by compute, ms
 -- column: waiting_ms  bubble: waiting for a late last arriver, ms; 0 where unknown
 -- column: schedule_ms  bubble: other waiting in communication, ms; 0 where unknown
 -- column: other_ms  gc, checkpoint, host code, copies, ms

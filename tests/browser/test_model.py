@@ -55,7 +55,7 @@ def test_an_alarm_is_marked_with_its_source_and_a_link_opens_the_same(
     assert "2309.14322" in (level.get_attribute("title") or "")
     assert f"layer {VANISHING}, attention" in tab.page.locator(".model-histogram h2").inner_text()
     tab.page.get_by_label("Statistic", exact=True).select_option("absmax")
-    tab.wait_for("document.querySelector('.model-map h2').innerText.startsWith('Greatest size')")
+    tab.wait_for("document.querySelector('.model-map h2').innerText.startsWith('Largest mag')")
     tab.page.get_by_label("smoothing").fill("0.6")
     tab.settle()
     canvas = tab.page.locator(MAP)
@@ -76,7 +76,7 @@ def test_an_alarm_is_marked_with_its_source_and_a_link_opens_the_same(
     model = tab.view()["model"]
     assert (model["tensor"], model["stat"], model["row"]) == ("gradient", "absmax", row)
     assert tab.page.get_by_label("smoothing").input_value() == "0.6"
-    assert "Greatest size of gradients" in tab.page.locator(".model-map h2").inner_text()
+    assert "Largest magnitude of gradients" in tab.page.locator(".model-map h2").inner_text()
 
 
 def test_the_table_names_the_layer_that_is_not_finite(tab: Tab, model_run: str) -> None:

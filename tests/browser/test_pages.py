@@ -104,6 +104,6 @@ def test_an_unknown_run_is_explained(tab: Tab) -> None:
 
 def test_a_damaged_field_of_a_link_falls_back_alone(tab: Tab) -> None:
     tab.open("/run/slow_rank/timeline?rank=5&t=x..y&steps=2..4")
-    assert "The field t of the link was left out" in tab.page.locator("#page").inner_text()
+    assert "The link's field t cannot be used" in tab.page.locator("#page").inner_text()
     view = tab.view()
     assert (view["rank"], view["steps"], view["t"]) == (5, [2, 4], None)

@@ -90,10 +90,10 @@ def whatif_of(
     layout = run.layout(wanted)
     if layout is None:
         raise NotAnswerable(
-            "the layout of the job is unknown, so it is not known which ranks are stages of one "
-            "pipeline and which are replicas; correct the layout of an import with `rankscope "
-            "layout`, start a job with TRACE_HOOKS_LAYOUT, or put the yaml with the sizes next to "
-            "a StragglerAnalysis trace"
+            "the layout of the job is unknown, so rankscope cannot tell which ranks are stages of "
+            "one pipeline and which are replicas; correct the layout of an import with “rankscope "
+            "layout”, start a job with TRACE_HOOKS_LAYOUT, or put the YAML file with the sizes "
+            "next to a StragglerAnalysis trace"
         )
     sizes = Sizes(layout.size("dp"), layout.size("pp"), layout.size("cp"))
     rows, notes = _operations(run, wanted, sizes, steps, stop)

@@ -105,7 +105,7 @@ export class HealthView {
       this.app.api('model/histogram', { ...params, statistic: null, row: this.row.key, width }), signal));
     if (signal.aborted) return;
     this.histogram.show(data, rowText(this.row));
-    this.parts.histogramTitle.textContent = `Sizes of the values, ${rowText(this.row)}`;
+    this.parts.histogramTitle.textContent = `Magnitudes of the values, ${rowText(this.row)}`;
     this.parts.histogramNote.textContent = this.histogram.bins ? 'share of the values between two powers of two' : 'All values are zero.';
   }
 
@@ -248,7 +248,7 @@ export class HealthView {
   #table() {
     const { data } = this;
     const rows = tableRows(data, (value) => passed(value, data.statistic.levels));
-    const head = ['row', 'module', 'newest', 'least', 'greatest', 'worst at step', 'level'];
+    const head = ['row', 'module', 'newest', 'smallest', 'largest', 'worst at step', 'level'];
     const numbers = ({ last, least, greatest }) => [last, least, greatest].map((value) => make('td', { class: 'number' }, formatNumber(value)));
     const wasOpen = this.parts.table.open;
     this.parts.table.replaceChildren(

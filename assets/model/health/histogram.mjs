@@ -35,7 +35,7 @@ export class Histogram extends CanvasView {
     this.data = data;
     this.bins = data && usedBins(data.share, data.width);
     this.highest = data ? data.share.reduce((most, share) => Math.max(most, share), 0) : 0;
-    this.canvas.setAttribute('aria-label', `Sizes of the values of ${rowName} by powers of two, over the steps. Arrow keys move.`);
+    this.canvas.setAttribute('aria-label', `Magnitudes of the values of ${rowName} by powers of two, over the steps. Arrow keys move.`);
     this.redraw();
   }
 

@@ -114,11 +114,11 @@ export function reliabilityText({ parts, hasOther, isTwin, expected }, name) {
   if (!hasOther) {
     return expected
       ? `No other run is chosen: “without” is a straight line through the ${parts.before.count} steps before, extrapolated. `
-        + 'Loss differs from batch to batch and does not fall in a straight line, so this is not a control; choose a run with the same seed for one.'
+        + 'Loss differs from batch to batch and does not fall in a straight line, so this is not a control; choose a run with the same seed as a control.'
       : 'There are too few steps before the window to know what to expect: choose another run.';
   }
   if (!parts.before) return `${other} has no loss before the window, so it is unknown whether the two would be the same without the perturbation.`;
-  if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: differences from the window on come from the perturbation, unless the two runs also differ in other ways from there on.`;
+  if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: later differences come from the perturbation, unless something else also differs between the two runs from there on.`;
   return `${other} is not a twin: in the ${parts.before.count} steps before, the two already differ by ${differenceText(parts.before)}. Compare the difference within the window with that.`;
 }
 

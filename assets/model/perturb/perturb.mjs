@@ -14,7 +14,7 @@ const POLL_MS = 2000;
 const RETRY_MS = 3000;
 const SINGLE_STEPS = 20_000;
 const MOST_RUNS = 200;
-const PARTS = [['before', 'before'], ['within', 'within'], ['after', 'after']];
+const PARTS = [['before', 'before'], ['within', 'during'], ['after', 'after']];
 
 export class PerturbView {
   constructor(element, app) {
@@ -206,7 +206,7 @@ export class PerturbView {
     this.parts.numbers.replaceChildren(make('table', {}, [
       make('caption', { class: 'visually-hidden' }, 'Mean loss with and without the perturbation'),
       make('thead', {}, make('tr', {}, ['mean loss', 'steps', 'with', 'without', 'difference'].map((text, column) => (
-        make('th', { scope: 'col', class: column ? 'number' : null, title: column === 4 ? 'plus or minus two standard errors, steps taken as independent' : null }, text))))),
+        make('th', { scope: 'col', class: column ? 'number' : null, title: column === 4 ? 'plus or minus two standard errors, assuming that steps are independent' : null }, text))))),
       make('tbody', {}, PARTS.map(row)),
     ]), ...(bad ? [make('p', { class: 'fault' }, `The loss was not finite in ${bad} step${bad === 1 ? '' : 's'} of the window.`)] : []));
   }

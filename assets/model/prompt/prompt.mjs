@@ -11,7 +11,7 @@ import {
 
 const POLL_MS = 2000;
 const FIELDS = [['tokens', 'new tokens', '16'], ['temperature', 'temperature', '0'], ['layers', 'attention of layers', '']];
-const ABOUT = 'It runs on all ranks between two steps, in evaluation and without gradients; training waits meanwhile and then continues unchanged. '
+const ABOUT = 'The prompt runs on all ranks between two steps, in evaluation mode and without gradients; training waits meanwhile and then continues unchanged. '
   + 'If the job has no tokenizer, type token ids.';
 
 export class PromptView {

@@ -107,7 +107,7 @@ export function stateText(sent, answer, step) {
 export function whyNotPromptable({ connected, may_ask: mayAsk }) {
   if (!mayAsk) return 'Prompting the model needs the role operator: ask whoever started the server for an operator\'s link.';
   if (!connected) {
-    return 'No rank of this run is connected. A job can be prompted while it trains where its script calls tracer.prompts(...) and it was started with '
+    return 'No rank of this run is connected. To prompt a job from here, call tracer.prompts(...) in its script and start it with '
       + 'TRACE_HOOKS_ALLOW_CONTENT=1, TRACE_HOOKS_SERVER and TRACE_HOOKS_TOKEN (docs/inspect.md).';
   }
   return null;

@@ -2,10 +2,10 @@
 import { make } from '../../lib/dom.mjs';
 
 const SHOWS = [
-  ['Outputs', 'residual stream, attention and MLP of each layer: RMS, greatest size, share of zeros', 'values that are not finite'],
+  ['Outputs', 'residual stream, attention and MLP of each layer: RMS, largest magnitude, share of zeros', 'non-finite values'],
   ['Gradients', 'of each layer, as the optimizer gets them', 'RMS at the size of Adam\'s epsilon, 1e-8'],
   ['Weights, updates', 'of each layer; how much a step changes them', 'nothing; an update / weight ratio of about 1e-3 is usual'],
-  ['Attention heads', 'greatest logit and entropy of each head', 'logits above 100, entropy towards 0'],
+  ['Attention heads', 'largest logit and entropy of each head', 'logits above 100, entropy towards 0'],
 ];
 
 /** @param {boolean} canRecord whether hooks run in the job now */
@@ -29,8 +29,8 @@ export function noStatistics(canRecord) {
 export function noFrames() {
   return make('section', { class: 'panel model-nothing' }, [
     make('p', {}, make('strong', {}, 'Nothing was watched in this run.')),
-    make('p', { class: 'quiet' }, 'Attention and activations are content: they are recorded only if the job was started with allow_content, and only what a watch requests. '
-      + 'The job sets a watch, or this page does while the job runs:'),
+    make('p', { class: 'quiet' }, 'Attention and activations are content: the hooks record them only in a job that allows content, and only what a watch requests. '
+      + 'The training script sets a watch, or an operator sets one on this page while the job runs:'),
     make('pre', {}, 'TRACE_HOOKS_ALLOW_CONTENT=1 python -m trace_hooks train.py\n\ntracer.inspect({"what": "attention", "layers": [0], "every": 10})'),
   ]);
 }

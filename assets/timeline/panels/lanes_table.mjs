@@ -12,7 +12,7 @@ export function sentenceOf(tile, geometry) {
   const rankText = ranks.length > 8 ? `${ranks.length} ranks` : `rank${ranks.length > 1 ? 's' : ''} ${ranks.join(', ')}`;
   const steps = [...new Set(tile.arrays.step)].filter((step) => step >= 0).sort((a, b) => a - b);
   const stepText = steps.length ? `, ${stepsText([steps[0], steps[steps.length - 1]])}` : '';
-  return `Timeline of ${rankText}${stepText}: ${meta.num_spans} spans. W and S zoom, A and D pan, comma and `
+  return `Timeline of ${rankText}${stepText}: ${meta.num_spans.toLocaleString('en')} spans. W and S zoom, A and D pan, comma and `
     + 'full stop move between slices; the table below has the sums.';
 }
 

@@ -46,7 +46,7 @@ export function membersTable(members, go) {
   const us = (value) => (value === null ? '' : formatNs(value * 1e3));
   return make('div', { class: 'scroll' },
     make('p', {}, verdict(members)),
-    members.length ? table('members of the collective', ['rank', 'operation', 'waited', 'caused'],
+    members.length ? table('members of the collective', ['rank', 'operation', 'waited', 'wait caused, all ranks'],
       members.slice(0, 64).map((member) => [
         button(`r${member.rank}`, () => go(member), { class: member.is_last ? 'late' : '' }),
         member.op, us(member.wait_us), us(member.wait_caused_us)])) : '');

@@ -34,7 +34,7 @@ export function spread(perRank, ranks) {
 export function sumsTable(area, lengthNs) {
   const sums = kindSums(area);
   const few = area.ranks.length <= MOST_COLUMNS;
-  const head = ['kind', 'all lanes', 'share', 'spans', ...(few ? area.ranks.map((rank) => `r${rank}`)
+  const head = ['kind', 'all lanes', 'share of time', 'spans', ...(few ? area.ranks.map((rank) => `r${rank}`)
     : ['least', 'median', 'most', 'by'])];
   const rows = sums.map(({ kind, time, count, perRank }) => {
     const { least, median, most, rank } = spread(perRank, area.ranks);

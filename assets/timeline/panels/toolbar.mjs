@@ -26,7 +26,7 @@ export function ranksOf(text, most = 4096) {
 /** Sentence about the accuracy of the lanes' clocks. Pure. */
 export function clockSentence(meta) {
   if (meta.clock === 'per_step_relative') {
-    return `times count from the start of step ${meta.relative_step}: one step at a time, who waited for whom is unknown`;
+    return `times begin at 0 in every step: only step ${meta.relative_step} is drawn, and who waited for whom is unknown`;
   }
   const unknown = meta.lanes.filter((lane) => !lane.aligned).length;
   if (unknown) return `${unknown} of ${meta.lanes.length} clocks not aligned: do not compare those lanes by time`;
@@ -122,7 +122,7 @@ export function detailNote(meta) {
     return `${spans} spans: ${what}, in the colour of the kind that took longest; zoom in for the times`;
   }
   if (!meta.merged) return '';
-  return `${spans} spans, ${meta.merged.toLocaleString('en')} merged box${meta.merged === 1 ? '' : 'es'}: zoom in`;
+  return `${spans} spans; ${meta.merged.toLocaleString('en')} box${meta.merged === 1 ? ' merges' : 'es merge'} several of them: zoom in to separate them`;
 }
 
 /** The kinds on screen, each with colour and pattern. */

@@ -28,7 +28,7 @@ export function sliceText(slice, meta) {
   const unknown = meta.extent?.last_step < 0 ? 'not known' : 'before step 0';
   rows.push(['step', span.step < 0 ? unknown : String(span.step)]);
   if (span.microbatch >= 0) rows.push(['micro-batch', String(span.microbatch)]);
-  if (span.chunk >= 0) rows.push(['stage chunk', String(span.chunk)]);
+  if (span.chunk >= 0) rows.push(['chunk', String(span.chunk)]);
   if (span.recompute) rows.push(['recomputed', 'yes']);
   if (span.bytes >= 0) rows.push(['bytes', formatBytes(span.bytes)]);
   if (span.peer >= 0) rows.push(['peer', `rank ${span.peer}`]);

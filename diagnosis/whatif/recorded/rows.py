@@ -46,9 +46,9 @@ class Spans:
             raise NotAnswerable("no finished step has compute, so there is nothing to replay")
         if spans["dp"].null_count or spans["stage"].null_count:
             raise NotAnswerable(
-                "the layout of the job is unknown, so it is not known which ranks are stages of "
-                "one pipeline and which are replicas; start the job with TRACE_HOOKS_LAYOUT, or "
-                "correct the layout of an import with `rankscope layout`"
+                "the layout of the job is unknown, so rankscope cannot tell which ranks are "
+                "stages of one pipeline and which are replicas; start the job with "
+                "TRACE_HOOKS_LAYOUT, or correct the layout of an import with “rankscope layout”"
             )
         if not _ints(spans, "is_aligned").all():
             raise NotAnswerable(

@@ -41,10 +41,10 @@ def test_a_finding_whose_first_step_has_moved_is_the_same() -> None:
 def test_a_link_to_no_finding_falls_back_with_a_note(gone: str) -> None:
     assert chosen_finding(DIAGNOSIS, gone) is URGENT
     assert stale_link_note(DIAGNOSIS, gone) == (
-        "The finding of this link no longer exists. The page shows instead: Rank 5 is slow."
+        "The finding in the link no longer exists; the page shows “Rank 5 is slow” instead."
     )
     calm = Diagnosis((Verdict("a", checked="fine"),))
-    assert stale_link_note(calm, gone) == "The finding of this link no longer exists."
+    assert stale_link_note(calm, gone) == "The finding in the link no longer exists."
 
 
 def test_a_finding_is_seen_on_the_timeline_where_its_evidence_is() -> None:

@@ -64,9 +64,9 @@ def test_the_banner_notes_that_the_linked_finding_is_gone(
     hub: Hub, diagnosis: Diagnosis, gone: str
 ) -> None:
     line = banner(diagnosis, VIEW.to(finding=gone), "")
-    assert "no longer exists. The page shows instead: Rank 5 is slow." in text_of(line)
+    assert "no longer exists; the page shows “Rank 5 is slow” instead." in text_of(line)
     calm = banner(diagnosis_of(hub, "healthy"), View("healthy", finding=gone), "")
-    assert "The finding of this link no longer exists." in text_of(calm)
+    assert "The finding in the link no longer exists." in text_of(calm)
     for named in (None, diagnosis.findings[0].id):
         assert "no longer" not in text_of(banner(diagnosis, VIEW.to(finding=named), ""))
 

@@ -86,7 +86,7 @@ def test_the_file_is_named_after_what_it_shows(hub, linked):
     shown = Parsed(answer.text).text
     assert "Rank 5 is slow" in shown
     is_other = "-3-" in linked  # the first step alone may move
-    assert ("no longer exists. The page shows instead: Rank 5 is slow." in shown) == is_other
+    assert ("no longer exists; the page shows “Rank 5 is slow” instead." in shown) == is_other
 
 
 def test_export_writes_the_file(runs, tmp_path, capsys):
@@ -109,7 +109,7 @@ def test_export_names_the_file_after_what_it_shows(runs, hub, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["timeline?rank=two"], "field rank of the link was left out"),
+        (["timeline?rank=two"], "link's field rank cannot be used"),
         (["--out", "/nonexistent/x.html"], "cannot be written"),
     ],
 )

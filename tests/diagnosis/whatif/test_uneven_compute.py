@@ -14,7 +14,7 @@ def test_pauses_are_found_on_other_cells_in_each_step() -> None:
     assert paused is not None
     assert paused.num_cells > 2
     assert paused.pause_NSD.max() == pytest.approx(0.1, rel=0.2)
-    assert "cells pause" in paused.text
+    assert "cells (stage, dp rank) pause" in paused.text
 
 
 @pytest.mark.parametrize(

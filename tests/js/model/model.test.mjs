@@ -21,7 +21,7 @@ import {
 } from '../../../assets/model/shared/statistic_scale.mjs';
 
 const LOGITS = {
-  name: 'max_logit', title: 'Greatest attention logit', scale: 'log', levels: [
+  name: 'max_logit', title: 'Largest attention logit', scale: 'log', levels: [
     { value: 100, severity: 'warn', is_above: true, text: 'QK-clip acts from 100 on', source: 's' },
     { value: 1e4, severity: 'fault', is_above: true, text: 'runs above 1e4 diverged', source: 's' },
   ],

@@ -31,7 +31,7 @@ test('the headline says what stragglers cost, or that they cost nothing', () => 
 
 test('tiles warn if the replay is far off, and leave out missing numbers', () => {
   const labels = (result) => tiles(result).map(({ label }) => label);
-  assert.deepEqual(labels(RESULT), ['Slowdown', 'Step time, replayed', 'Step time without stragglers', 'Fidelity', 'Worst workers']);
+  assert.deepEqual(labels(RESULT), ['Slowdown', 'Step time, replayed', 'Step time without stragglers', 'Fidelity', 'Worst ranks']);
   assert.deepEqual(labels({ ...RESULT, M_W: null, M_S: 0.2 }).slice(4), ['Last stage']);
   const ends = [[0], [0, 4]].map((ranks) => tiles({ ...RESULT, M_W_ranks: ranks })[4].afterRanks);
   assert.deepEqual(ends, ['keeps pace', 'keep pace']);

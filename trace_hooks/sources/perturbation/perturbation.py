@@ -204,7 +204,7 @@ class Perturbing(Source):
         """End one whose steps are over."""
         active = self._active.get(request.id)
         if active is not None:
-            self._end(active, "its steps are over")
+            self._end(active, "its last step is done")
         self._requested.forget(request)
 
     def _failed(self) -> None:

@@ -44,7 +44,7 @@ def perturbed_run(folder: Path) -> None:
     short = NOISE | {"id": "short", "steps": [20, 29]}
     for rank in range(2):
         mark(run, rank, 10, over, event="begin")
-        message = {"event": "end", "why": "its steps are over", "num_steps": 3, "num_tensors": 8}
+        message = {"event": "end", "why": "its last step is done", "num_steps": 3, "num_tensors": 8}
         mark(run, rank, 12, over, **message)
         mark(run, rank, 20, short, event="begin")
         message = {"event": "end", "why": "somebody ended it", "num_steps": 4, "num_tensors": 0}
@@ -79,7 +79,7 @@ def test_perturbations_are_put_together_from_the_marks_of_their_ranks(client: Cl
     assert list(by_name) == ["0.gaussian.10", "0.short.20", "0.gaussian.35"]
     over, short, cut = by_name.values()
     assert (over["first"], over["last"], over["ranks"], over["num_tensors"]) == (10, 12, "0-1", 16)
-    assert (over["state"], over["why"]) == ("over", "its steps are over")
+    assert (over["state"], over["why"]) == ("over", "its last step is done")
     assert (short["last"], short["why"]) == (23, "somebody ended it")
     assert (cut["state"], cut["last"], cut["ranks"]) == ("cut off", NUM_STEPS - 1, "1")
     assert answer["attempts"] == [0]

@@ -62,12 +62,12 @@ test('why nothing can be asked is one sentence that says what to do', () => {
 });
 
 test('the list has what waits, what is under way and what is over', () => {
-  const one = (id, first, state) => ({ key: `0.${id}.${first}`, perturbation: { id, steps: [first, first + 9] }, first, last: first + 9, state, why: 'its steps are over', num_tensors: 2 });
+  const one = (id, first, state) => ({ key: `0.${id}.${first}`, perturbation: { id, steps: [first, first + 9] }, first, last: first + 9, state, why: 'its last step is done', num_tensors: 2 });
   const rows = perturbationRows([one('a', 5, 'over'), one('b', 50, 'under way')], [one('b', 50), { ...one('c', 90), ranks: '0-3' }]);
   assert.deepEqual(rows.map(({ perturbation, state, canEnd }) => [perturbation.id, state, canEnd]),
     [['c', 'waiting', true], ['b', 'under way', true], ['a', 'over', false]]);
   assert.equal(perturbationRows([], [{ ...one('c', 90), ranks: '0-3' }], 91)[0].state, 'under way');  // its marks are yet to come
-  assert.deepEqual(rows.map(stateText), ['begins with step 90', 'under way', 'over: its steps are over']);
+  assert.deepEqual(rows.map(stateText), ['begins with step 90', 'under way', 'over: its last step is done']);
   assert.equal(stateText({ state: 'over', why: 'somebody ended it', num_tensors: 0 }), 'over: somebody ended it; it changed nothing');
   assert.match(stateText({ state: 'cut off' }), /the job stopped within it/);
   assert.equal(placeText({ layer: 3, module: 'attention', head: 0 }), 'layer 3, attention, head 0');

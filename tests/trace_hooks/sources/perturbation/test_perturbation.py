@@ -163,10 +163,10 @@ def test_begin_and_end_are_marks():
     assert begin["text"] == (
         "perturbation w begins (gaussian 0.5 on weights of layer 1, mlp, steps 2 to 3)"
     )
-    assert "its steps are over: it changed tensors 8 times in 2 steps" in end["text"]
+    assert "its last step is done: it changed tensors 8 times in 2 steps" in end["text"]
     args = json.loads(begin["args"]), json.loads(end["args"])
     assert [one["event"] for one in args] == ["begin", "end"]
-    assert (args[1]["why"], args[1]["num_steps"]) == ("its steps are over", 2)
+    assert (args[1]["why"], args[1]["num_steps"]) == ("its last step is done", 2)
     assert args[1]["num_tensors"] == 8
     assert of_mark(args[0]) == of_mark(args[1])
     assert of_mark(args[0]).steps == (2, 3)
