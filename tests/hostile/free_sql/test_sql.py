@@ -92,6 +92,15 @@ def test_what_is_planted_is_noticed(open_site: Site, plant: str) -> None:
     assert later + open_site.changed_state() == []
 
 
+def test_a_process_that_arrow_aborts_writes_nothing(tmp_path: Path) -> None:
+    """A null of a union within a null struct fails a check of pyarrow, which prints why."""
+    site = Site(tmp_path / "0", "rankscope-canary-aborted", frozenset({"connection"}))
+    reply, violations = site.run("select unnest([{'a': NULL::union(a int, b text)}, NULL]) as x")
+    assert reply.kind == "stopped"
+    assert violations + site.changed_state() == []
+    site.close()
+
+
 def test_an_honest_statement_that_is_refused_is_noticed(open_site: Site) -> None:
     assert unanswered(open_site, Listed("SELECT * FROM spans", 1)).startswith("refused: ")
     assert unanswered(open_site, Listed("FROM range(3)", 2)) == "3 rows instead of 2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ GRACE_S = 4.0
 """On top of the target's own limit: the machine is busy, and a process takes time to end."""
 _SAMPLE_S = 0.03
 _START_S = 120.0
+_ABORT_MESSAGE = re.compile(rb"^/arrow/cpp/src/arrow/\S+:\d+:  Check failed: .*\n", re.M)
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -43,6 +45,7 @@ class Process:
     def __init__(self, stage: Stage, layers: frozenset[str]) -> None:
         self.stage = stage
         self.layers = layers
+        self.printed = stage.folder / "printed"
         self.limits = Limits(0, 0, 0)
         self._process: subprocess.Popen[bytes] | None = None
         self._baseline = 0
@@ -93,7 +96,7 @@ class Process:
             paths,
             str(stage.outside / "opened.txt"),
         ]
-        with theirs, (stage.folder / "printed").open("ab") as printed:
+        with theirs, self.printed.open("ab") as printed:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -110,7 +113,7 @@ class Process:
         try:
             self.limits = self._socket.recv()
         except EOFError:
-            output = (stage.folder / "printed").read_text(errors="replace")
+            output = self.printed.read_text(errors="replace")
             raise RuntimeError(
                 f"the process under attack does not start: {output[-2000:]}"
             ) from None
@@ -118,6 +121,14 @@ class Process:
         self._socket.recv()
         self._baseline = _resident(self._process.pid)[0]
         return self._process
+
+    def remove_abort_message(self) -> bool:
+        """Whether Arrow printed why it aborted the process, which no statement can word."""
+        content = self.printed.read_bytes()
+        rest = _ABORT_MESSAGE.sub(b"", content)
+        if rest != content:
+            self.printed.write_bytes(rest)
+        return rest != content
 
     def kill(self) -> None:
         """End the process and all that it has started."""

@@ -69,7 +69,11 @@ class Site:
         violations += [
             Violation("read", f"opened {self._short(path)}") for path in self._opens.since()
         ]
+        aborted = reply.kind == "stopped" and self.process.remove_abort_message()
         files = watch.files([self.stage.folder])
+        if aborted:
+            printed = str(self.process.printed)
+            self._files[printed] = files[printed]
         if files != self._files:
             changed = watch.differences(self._files, files)
             violations.append(Violation("write", self._short("; ".join(changed[:4]))))
