@@ -299,14 +299,14 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         now = now_of(_series(shares, f"{axis}_ratio"), scope.steps)
         value = statistics.median(v for _, v in now) if now else 0.0
         if value > 0:
-            parts.append(f"{axis.upper()} {100 * value:.1f} %")
+            parts.append(f"{axis.upper()} {100 * value:.1f}")
     return _share(
         "exposed_comm",
         "Exposed communication",
         _series(shares, "exposed_comm_ratio"),
         scope,
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
-        extra=", ".join(parts),
+        extra=", ".join(parts) + (" %" if parts else ""),
     )
 
 
