@@ -280,7 +280,7 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
-            parts.append(f"{cause} {value:.1f} %")
+            parts.append(f"{cause} {value:.1f}")
     return _share(
         "bubble",
         "Bubble",
@@ -289,7 +289,7 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         "Recorded time in which ranks neither compute, wait for data nor transfer data; share of "
         "all ranks' time. Parts of it: waiting for ranks that arrive last; host work (garbage "
         "collection, checkpoints, host code, copies), which the timeline draws separately.",
-        extra=", ".join(parts),
+        extra=", ".join(parts) + (" %" if parts else ""),
     )
 
 
