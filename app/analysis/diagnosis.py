@@ -28,10 +28,9 @@ _IMPORTING = (
     "each by its own clock. Clocks and ranks are compared once all files are read."
 )
 _NO_STEPS = (
-    "This run holds no finished step and is over; ranks are compared by their steps, once there "
-    "are four."
+    "This run ended without a finished step; ranks are compared once four steps are finished."
 )
-_LISTED = "The saved query outstanding lists them."
+_LISTED = "The saved query outstanding lists these groups."
 
 
 def diagnosis_of(

@@ -16,7 +16,7 @@ _UNSEEN = {
     "step_regression": "A job that is equally slow everywhere looks healthy within one run.",
     "comm_regression": "Communication that is equally slow everywhere looks normal within one run.",
     "slow_op": "An operation that was slow on all ranks from the first step on looks normal within "
-    "one run; against a good one it shows as longer steps.",
+    "one run; compared with a good run, it shows as longer steps.",
 }
 """Kinds that show only against a good run, and why."""
 

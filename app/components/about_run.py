@@ -110,9 +110,9 @@ def _facts(about: AboutRun) -> Component:
     if about.content_hash:
         rows.append(
             (
-                "Content",
+                "Content hash",
                 html.Span(
-                    [html.Code(about.content_hash), " (the same files are recognised by this hash)"]
+                    [html.Code(about.content_hash), " (rankscope recognises the same files by it)"]
                 ),
             )
         )
@@ -139,7 +139,7 @@ def _problems(about: AboutRun) -> Component:
         )
         return html.Div(html.P(text))
     if not about.num_problems:
-        return html.Div(html.P("Everything in it could be read.", className="quiet"))
+        return html.Div(html.P("Everything in this run could be read.", className="quiet"))
     title = f"{_count(about.num_problems, 'problem')}: lost, left out or not known"
     return html.Div([html.H3(title), _sentences(about.problems)], className="problems")
 
@@ -175,7 +175,7 @@ def _clocks(about: AboutRun, opened: Sequence[str]) -> Component | None:
         html.Th("rank", scope="col"),
         html.Th("host", scope="col"),
         *(html.Th(title, scope="col", className="number") for title in titles),
-        html.Th("how", scope="col"),
+        html.Th("method", scope="col"),
     ]
     body = [
         html.Tr(
@@ -207,7 +207,7 @@ def _clocks(about: AboutRun, opened: Sequence[str]) -> Component | None:
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+    return "" if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"  # 0.0, not -0.0
 
 
 def _layout(about: AboutRun, opened: Sequence[str]) -> Component | None:

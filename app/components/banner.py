@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from app.analysis.finding_links import chosen_finding, finding_view, stale_link_note
 from app.analysis.headline import headline
-from app.view_state import View, format_ranks
+from app.view_state import View
 from diagnosis.findings import Diagnosis, Finding
 
 
@@ -57,17 +57,20 @@ def _position(diagnosis: Diagnosis, finding: Finding) -> list[Component]:
 
 def _buttons(target: View, base: str) -> list[Component]:
     url = target.url(base)
-    ranks = f"rank{'s' if len(target.ranks) > 1 else ''} {format_ranks(target.ranks)}"
     return [
         html.A(
             "Show me",
             href=url,
             className="button strong",
-            title=f"the timeline of {ranks} at its first steps",
+            title="opens the view that shows this finding",
             **{"data-open": url},
         ),
-        html.Button("Evidence", title="everything that supports it", **_act("drawer")),
-        html.Button("Copy link", title="copies a link to exactly this", **{"data-copy": url}),
+        html.Button("Evidence", title="opens the findings and their evidence", **_act("drawer")),
+        html.Button(
+            "Copy link",
+            title="copies a link to the view of this finding",
+            **{"data-copy": url},
+        ),
     ]
 
 

@@ -24,12 +24,12 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
         return html.P("No step is finished yet.", className="quiet"), ""
     caption = f"mean of {steps_text(*steps)}"
     caption += (
-        "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", mean of the ranks"
+        "" if len(table) <= MOST_RANKS and "rank" in table.index[0] else ", averaged over ranks"
     )
     if not all_known:
         caption += (
-            "; waiting cannot be distinguished from communication here: clocks or members are "
-            "missing"
+            "; waiting cannot be distinguished from communication here: clocks are not aligned, or "
+            "members of groups were not recorded"
         )
     chart = dcc.Graph(
         figure=figure(table, theme),

@@ -56,11 +56,19 @@ def sparkline(kpi: Kpi) -> Component | None:
         role="img",
         **{
             "aria-label": (
-                f"{kpi.label} from step {first[0]} to {last[0]}: {first[1]:.4g} to {last[1]:.4g}"
-                + (f", baseline {kpi.baseline:.4g}, {kpi.baseline_text}" if kpi.baseline else "")
+                f"{kpi.label}: {_spoken(kpi, first[1])} in step {first[0]}, "
+                f"{_spoken(kpi, last[1])} in step {last[0]}"
+                + (f"; {_spoken(kpi, kpi.baseline)} in {kpi.baseline_text}" if kpi.baseline else "")
             )
         },
     )
+
+
+def _spoken(kpi: Kpi, value: float) -> str:
+    """A value of the series with its unit: shares are ratios there, times ms."""
+    if kpi.unit == "%":
+        return f"{100 * value:.3g} %"
+    return f"{value:.4g}{' ms' if kpi.key == 'step_time' else ''}"
 
 
 def pooled(values: Sequence[float], most: int) -> list[float]:

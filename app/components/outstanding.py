@@ -11,7 +11,7 @@ from app.view_state import View
 from app.views.run.without_steps import Front, Recorded, ranks_text
 
 MOST_GROUPS = 12
-HEAD = ("group", "oldest not completed", "ranks at it", "ranks further on", "nothing open")
+HEAD = ("group", "oldest not completed", "ranks at it", "ranks ahead", "ranks with nothing open")
 
 
 def outstanding(found: Recorded, view: View) -> Component | None:
@@ -45,7 +45,7 @@ def apart_note(fronts: Sequence[Front]) -> str:
     """How many of the groups do not stand together, and how many are not shown."""
     apart = sum(front.is_apart for front in fronts)
     rest = len(fronts) - MOST_GROUPS
-    text = f"{apart} of {len(fronts)} groups have members at different collectives"
+    text = f"{apart} of {len(fronts)} groups with open collectives have members apart"
     return f"{text}; {rest} more are not shown" if rest > 0 else text
 
 

@@ -63,7 +63,7 @@ def _chips(run: Run, name: str, view: View) -> list[Component]:
         chips.append(html.Select(options, id="attempt-chooser", **{"aria-label": "attempt"}))
     if layout is not None:
         sizes = " ".join(f"{axis} {size}" for axis, size in layout.axes)
-        title = "sizes of the parallel axes, slowest first"
+        title = "sizes of the parallel axes, slowest varying first"
         chips.append(html.Span(sizes, className="chip layout", title=title))
     chips.append(html.Span(run.state, id="live-state", className=f"chip state {run.state}"))
     return chips
@@ -71,9 +71,14 @@ def _chips(run: Run, name: str, view: View) -> list[Component]:
 
 def _tools() -> list[Component]:
     return [
-        _button("pause", "Pause", "Hold still; data keeps arriving", id="pause-button"),
+        _button(
+            "pause",
+            "Pause",
+            "Stop updating the page; data keeps arriving",
+            id="pause-button",
+        ),
         html.Span(id="findings-count"),
-        _button("copy-link", "Copy link", "A link to exactly this view"),
+        _button("copy-link", "Copy link", "Copies a link to exactly this view"),
         html.Span(id="share-place", **{"data-view": "share"}),
         _theme(),
         _help(),

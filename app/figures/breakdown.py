@@ -19,7 +19,7 @@ PARTS = {
     "ep_ms": ("EP communication", "ep", "/"),
     "other_comm_ms": ("other communication", "other", "/"),
     "data_wait_ms": ("waiting for data", "data", ""),
-    "waiting_ms": ("waiting for a late rank", "fault", "x"),
+    "waiting_ms": ("waiting for a rank", "fault", "x"),
     "schedule_ms": ("schedule bubble", "bubble", ""),
     "other_ms": ("other host work", "optimizer", ""),
     "not_visible_ms": ("not visible", "unseen", "."),

@@ -37,14 +37,14 @@ def _how_to(folder: str, is_empty: bool) -> Component:
     job = f"torchrun --nproc-per-node 8 -m trace_hooks --folder {where} train.py"
     lines = f"import trace_hooks as th\ntracer = th.start({json.dumps(folder)}, model=model)"
     ways = [
-        ("A job as it is: nothing to change in the script", job),
-        ("Or two lines in the script, on every rank", lines),
+        ("Record a job without changing its script", job),
+        ("Or with two lines in the script, which every rank runs", lines),
         (
-            "No job at hand: a real one of 8 ranks on this machine",
+            "No job at hand? Record a small one: 8 ranks on this machine",
             f"rankscope demo --runs {where}",
         ),
         (
-            "Files of torch.profiler: drop them on this page, or",
+            "torch.profiler files: drop them on this page, or import them",
             f"rankscope import trace.json.gz --into {where}",
         ),
     ]

@@ -26,13 +26,13 @@ NONE = "\u2013"
 _MOST_POINTS = 80
 _COLUMNS = (
     ("Slowdown", "slowdown", "x", 2),
-    ("Step", "step_ms", "ms", 1),
+    ("Step time", "step_ms", "ms", 1),
     ("Compute", "compute_ms", "ms", 1),
-    ("Exposed comm.", "exposed_comm_ms", "ms", 1),
+    ("Exposed comm", "exposed_comm_ms", "ms", 1),
     ("Data wait", "data_wait_ms", "ms", 1),
     ("Bubble", "bubble_ms", "ms", 1),
-    ("Waits", "wait_ms", "ms", 1),
-    ("Makes wait", "wait_caused_ms", "rank-ms", 1),
+    ("Wait", "wait_ms", "ms", 1),
+    ("Wait caused", "wait_caused_ms", "rank-ms", 1),
 )
 
 
@@ -187,7 +187,7 @@ def _pictures(collected: CollectedView) -> Markup:
         if lanes < collected.num_ranks
         else f"{lanes} ranks"
     )
-    hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F all"
+    hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F to show all"
     timeline = tag(
         "section",
         tag(
@@ -222,7 +222,7 @@ def _table(collected: CollectedView) -> Markup:
     head = tag(
         "tr",
         tag("th", "Rank", scope="col"),
-        tag("th", "Place", scope="col"),
+        tag("th", "Coordinates", scope="col"),
         tag("th", "Host", scope="col"),
         *[tag("th", f"{c[0]}, {c[2]}", scope="col", class_="number") for c in _COLUMNS],
     )

@@ -55,14 +55,14 @@ class LayoutForm {
     this.order = make('select', { name: 'order' });
     this.order.addEventListener('change', () => { this.wantedOrder = this.order.value; this.#loadPreview(); });
     const order = make('label', {}, [
-      make('span', { text: 'Order ' }), make('span', { class: 'quiet', text: 'slowest first' }), this.order]);
+      make('span', { text: 'Order ' }), make('span', { class: 'quiet', text: 'slowest varying first' }), this.order]);
     this.sum = make('output', { class: 'sum' });
     this.use = make('button', { type: 'submit', class: 'primary', text: 'Use this layout', disabled: true });
     this.undo = make('button', { type: 'button', text: 'Restore imported layout', hidden: true });
     this.undo.addEventListener('click', () => this.#send('DELETE'));
     this.message = make('p', { class: 'message', role: 'status', 'aria-live': 'polite' });
     this.preview = make('div', { class: 'preview' });
-    const about = make('p', { class: 'quiet', text: 'The imported data does not change. Every page follows at once, '
+    const about = make('p', { class: 'quiet', text: 'The imported data does not change. All pages use the new layout at once, '
       + 'and you can undo it. Experts (EP) are spread over the same ranks as the other axes.' });
     this.form = make('form', {}, [
       make('div', { class: 'sizes' }, [...fields, order]), make('div', { class: 'actions' }, [this.use, this.undo, this.sum]),

@@ -43,7 +43,7 @@ export function product(sizes, worldSize) {
   const sum = factors.length > 1 ? `${factors.join(' x ')} = ${total}` : `${total}`;
   if (worldSize === null) return { total, fits: true, text: `${sum} ranks` };
   const fits = total === worldSize;
-  return { total, fits, text: fits ? `${sum} ranks, as the job had` : `${sum} of ${worldSize} ranks` };
+  return { total, fits, text: fits ? `${sum} ranks, as in the job` : `${sum} of ${worldSize} ranks` };
 }
 
 /** The size typed into a field; null if it is not a valid size. @param {string} text */

@@ -9,14 +9,14 @@ export const COLUMNS = [
   ['rank', 'Rank', null, 'global rank'], ['pp', 'PP', null, 'pipeline stage'],
   ['dp', 'DP', null, 'data-parallel replica'], ['tp', 'TP', null, 'position in the tensor-parallel group'],
   ['host', 'Host', null, 'machine'],
-  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute over the median of its peers; red: beyond their spread'],
-  ['compute_ms', 'Compute', MS, 'its own compute'],
+  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute divided by the median of its peers; red: beyond noise'],
+  ['compute_ms', 'Compute', MS, 'time in forward, backward and optimizer, or in compute kernels'],
   ['exposed_comm_ms', 'Exposed comm', MS, 'communication not hidden by compute, waiting included'],
   ['data_wait_ms', 'Data wait', MS, 'waiting for the next batch'],
-  ['bubble_ms', 'Bubble', MS, 'time without compute, data or transfer'],
-  ['wait_ms', 'Wait', MS, 'in collectives, for ranks that came later'],
-  ['wait_caused_ms', 'Wait caused', { unit: 'rank-ms', decimals: 1 }, 'waiting time of all other ranks together, because this rank came last'],
-  ['state', 'State', null, 'from its heartbeats'],
+  ['bubble_ms', 'Bubble', MS, 'recorded time in which the rank neither computes, waits for data nor transfers data'],
+  ['wait_ms', 'Wait', MS, 'waiting in collectives for ranks that arrived later'],
+  ['wait_caused_ms', 'Wait caused', { unit: 'rank-ms', decimals: 1 }, 'waiting time of all other ranks together because this rank arrived last'],
+  ['state', 'State', null, 'whether the rank is running, silent, lost or finished'],
 ];
 const TEXT = new Set(['host', 'state']);
 const REFETCH_MS = 1000;
@@ -113,7 +113,7 @@ class RankTable {
     this.page = page;
     const many = `${all.toLocaleString('en')} rank${all === 1 ? '' : 's'}`;
     const of = count === all ? many : `${count.toLocaleString('en')} of ${many}`;
-    this.about.textContent = steps ? `${of}, means per step over ${stepsText(steps)}` : `${of}, no finished step`;
+    this.about.textContent = steps ? `${of}, ${steps[0] === steps[1] ? 'values of' : 'means per step over'} ${stepsText(steps)}` : `${of}, no finished step`;
     for (const header of this.headers) {
       const isSorted = header.dataset.name === this.sort;
       if (isSorted) header.setAttribute('aria-sort', this.dir === 'desc' ? 'descending' : 'ascending');

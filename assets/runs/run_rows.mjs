@@ -107,7 +107,7 @@ export const COLUMNS = [
   { key: 'hosts', title: 'Hosts', number: true, text: (row) => count(row.num_hosts) },
   { key: 'attempts', title: 'Attempts', number: true, text: (row) => count(row.attempts), about: 'starts of the job' },
   { key: 'steps', title: 'Steps', number: true, text: steps },
-  { key: 'step', title: 'Last step', number: true, text: (row) => duration(row.last_step_ms), about: 'step time of the last finished step, median over its ranks' },
-  { key: 'age', title: 'Last data', number: true, text: (row) => age(row.age_s), about: 'time since the last data of the run arrived here' },
+  { key: 'step', title: 'Step time', number: true, text: (row) => duration(row.last_step_ms), about: 'of the last finished step, median over its ranks' },
+  { key: 'age', title: 'Data age', number: true, text: (row) => age(row.age_s), about: 'time since the newest data of the run arrived at this server' },
   { key: 'size', title: 'Size', number: true, text: (row) => size(row.num_bytes) },
 ];

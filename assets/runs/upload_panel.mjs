@@ -39,7 +39,7 @@ export function stateMessages(state) {
     case 'queued':
       return [`${name} waits until another import is done`, 'All bytes are received: you can close this page.'];
     case 'reading':
-      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount}${amount ? '; ' : ''}all bytes are received: you can close this page`];
+      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount ? `Read so far: ${amount}. ` : ''}All bytes are received: you can close this page.`];
     case 'waiting':
       return [`${name}: ${state.text}`, 'You can close this page.'];
     case 'cancelled':
@@ -173,8 +173,8 @@ export function uploadPanel(app, limitBytes, onDone) {
   const choose = { files: () => files.click(), folder: () => folder.click() };
   const panel = new Panel(app, session, choose);
   const buttons = [
-    ['Import files', choose.files, 'Trace files of one job, or drop them on this page'],
-    ['Import a folder', choose.folder, 'A folder of trace files of one job, or drop it on this page'],
+    ['Import files', choose.files, 'Choose trace files of one job, or drop them on this page'],
+    ['Import a folder', choose.folder, 'Choose a folder with trace files of one job, or drop it on this page'],
   ].map(([text, act, title]) => {
     const button = make('button', { type: 'button', text, title });
     button.addEventListener('click', act);

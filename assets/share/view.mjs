@@ -17,7 +17,7 @@ export function fileName(disposition) {
 
 export function mount(element, app) {
   const button = make('button', {
-    type: 'button', text: 'Share', title: 'One file of this view that opens anywhere, offline' });
+    type: 'button', text: 'Share', title: 'Saves this view as one file that any browser opens offline' });
   element.replaceChildren(button);
   let request = null;
   button.addEventListener('click', async () => {

@@ -43,7 +43,7 @@ export function draw(canvas, shown) {
   }
   if (!axis) {
     context.fillStyle = colours.quiet;
-    context.fillText('No finished step: step times appear here once steps are recorded.', side, height / 2);
+    context.fillText('No step times: they appear here once the run has a finished step.', side, height / 2);
     return;
   }
   const plot = {

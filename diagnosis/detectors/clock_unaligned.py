@@ -182,8 +182,8 @@ def _finding(
         severity="warning" if ongoing else "past",
         confidence="high",
         title=f"{who} are off by up to {most_ms:,.1f} ms",
-        text=f"Ends of the same collectives differ by {how} {since}, {stated}: no rank is named "
-        "from timing across ranks.",
+        text=f"Hosts see the same collectives end at times that differ by {how} {since}, {stated}: "
+        "times of different hosts do not show which rank is late.",
         culprits=tuple(place_of(ranks, row) for row in rows),
         first_step=first,
         last_step=last,
@@ -204,7 +204,7 @@ def _how(off_B: Floats, allowed_ms: float) -> str:
     known_B = off_B[np.isfinite(off_B)]
     change = known_B[-1] - known_B[0]
     if abs(change) <= allowed_ms:
-        return f"{abs(float(np.median(known_B))):,.1f} ms all along"
+        return f"a constant {abs(float(np.median(known_B))):,.1f} ms"
     steps = np.abs(np.diff(known_B))
     word = "a jump" if steps.max() > 0.8 * abs(change) else "a drift"
     return f"{word} from {known_B[0]:,.1f} to {known_B[-1]:,.1f} ms"

@@ -138,7 +138,7 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
         severity="urgent",
         confidence="high" if silent.is_gone or silent.quiet_ms >= CERTAIN_MS else "medium",
         title=f"{silent.who} fell silent in step {first}",
-        text=f"{silent.who} sent its last heartbeat {lead}{gone}; no step was finished since.",
+        text=f"{silent.who} sent its last heartbeat {lead}{gone}; no step has finished since.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
         victims=others,
         first_step=first,

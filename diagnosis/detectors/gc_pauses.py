@@ -47,7 +47,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     findings = tuple(
         _finding(times, gc_RS, episode, attempt) for episode in episodes(pause_S, MIN_EXCESS)
     )
-    checked = f"No {'other ' if findings else ''}pauses of the garbage collector of 6 % of a step."
+    checked = (
+        f"No {'other ' if findings else ''}garbage collection paused a rank for 6 % of a step."
+    )
     return Verdict(NAME, findings, checked)
 
 
@@ -77,6 +79,6 @@ def _words(who: str) -> Words:
         "to the longest garbage collection",
         f"Python's garbage collector stops {who} in the middle of a step, and the others wait.",
         ("Collections on purpose: a job that calls gc.collect() in each step pays the same.",),
-        "Freeze what lives long (gc.freeze after setting up), turn automatic collections off and "
+        "Freeze long-lived objects (gc.freeze after setup), turn automatic collection off, and "
         "collect on all ranks in the same step every few hundred steps.",
     )

@@ -105,7 +105,7 @@ _WORDS = Words(
         "Anything else that stops a host now and then: the trace does not name collections, so the "
         "place of the pauses is the only sign of them.",
     ),
-    "Freeze what lives long (gc.freeze after setting up), turn automatic collections off and "
+    "Freeze long-lived objects (gc.freeze after setup), turn automatic collection off, and "
     "collect on all ranks in the same step every few hundred steps.",
     question=CELLS,
     confidence="medium",

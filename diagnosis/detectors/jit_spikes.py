@@ -85,8 +85,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
     if spikes is None:
         checked = (
-            f"No rare steps stand apart from the others by {100 * MIN_SPIKE:.0f} % of a step or "
-            "more and in compute."
+            "In no rare step is compute longer than in the other steps by "
+            f"{100 * MIN_SPIKE:.0f} % of a step or more."
         )
         return Verdict(NAME, checked=checked)
     rows = _at_fault(spikes)

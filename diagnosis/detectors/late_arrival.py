@@ -66,18 +66,18 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     counts = tables[COUNTS].to_pylist()
     if not counts or not times.step_S.size:
         reason = (
-            "No collective with all its members on aligned clocks: who comes last is not known."
+            "No collective with all its members on aligned clocks: who arrives last is not known."
         )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     if len(counts) < times.ranks.world_size:
         reason = (
             f"Collectives of {len(counts)} of {times.ranks.world_size} ranks are known whole: "
-            "nobody is named by who comes last."
+            "no rank is named for arriving last."
         )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     worst = _worst(times, counts)
     if worst is None or not _is_late(worst):
-        reason = "No rank came last to collectives more often than by chance in so few steps."
+        reason = "No rank arrived last at collectives more often than by chance in so few steps."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     return Verdict(NAME, (_finding(times, worst, attempt),))
 
@@ -131,8 +131,8 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         attempt=attempt,
         severity="warning",
         confidence="low",
-        title=f"Rank {rank} comes last",
-        text=f"It comes last to {worst.num_last} of {worst.num_instances} collectives "
+        title=f"Rank {rank} arrives last",
+        text=f"It arrives last at {worst.num_last} of {worst.num_instances} collectives "
         f"{when_text(first, last, ongoing=True)}; {waits_of_each(num_others, per_step_ms)} "
         f"({100 * worst.share:.0f} % of the job's time).",
         culprits=(place_of(times.ranks, worst.row),),
@@ -147,7 +147,7 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         ),
         evidence=(
             Evidence(
-                f"It comes last to {worst.num_last} of {worst.num_instances} collectives; chance "
+                f"It arrives last at {worst.num_last} of {worst.num_instances} collectives; chance "
                 f"does that to one of the ranks with probability {worst.by_chance:.2g}.",
                 worst.num_last,
                 "collectives",
@@ -167,7 +167,7 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         alternatives=_ALTERNATIVES,
         next_step="Record ten steps or more, so that its work can be compared with its peers' step "
         "by step; meanwhile look at what its host does before its collectives.",
-        cause=f"Rank {rank} comes last to most collectives and the others wait for it; in so few "
+        cause=f"Rank {rank} arrives last at most collectives and the others wait for it; in so few "
         "steps it is not known why.",
     )
 

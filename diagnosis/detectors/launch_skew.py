@@ -75,8 +75,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     findings, set_aside = _findings(times, attempt)
     checked = (
-        f"No {'other ' if findings else ''}rank came late by 6 % of a step with as much compute "
-        "and data as its peers."
+        f"No {'other ' if findings else ''}rank with as much compute and data wait as its peers "
+        "arrived late by 6 % of a step."
     )
     return Verdict(NAME, tuple(findings), checked, set_aside=tuple(set_aside))
 
@@ -190,7 +190,7 @@ _TITLES = {
 _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "launch_skew": (
         "standing still before its operations",
-        "its compute and CPU time are as long as its peers', but it comes last to collectives.",
+        "its compute and CPU time are as long as its peers', but it arrives last at collectives.",
         (
             "Host code between the operations (logging, locks, synchronisation) or launches that "
             "the host is late with: only stacks distinguish them.",
@@ -211,7 +211,7 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "how the ranks are bound to cores.",
     ),
     "slow_worker": (
-        "outside of every phase of its log",
+        "in time that no phase of its log covers",
         "the others wait for it inside their compute timers, and its own compute is shorter than "
         "theirs.",
         (

@@ -77,7 +77,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     struck_KS = _struck(transfers, beyond_KS)
     flaps = _flaps(transfers, struck_KS, beyond_KS)
     findings = tuple(_finding(transfers, flap, attempt) for flap in flaps)
-    checked = f"No {'other ' if findings else ''}transfers of one link stood still now and then."
+    checked = f"No {'other ' if findings else ''}link stalled its transfers now and then."
     return Verdict(NAME, findings, checked)
 
 

@@ -60,14 +60,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not logged:
         return None
     if step_S.size <= HISTORY // 2:
-        reason = (
-            f"{step_S.size} steps are too few to know the loss's level: {HISTORY // 2 + 1} are "
-        )
+        reason = f"{step_S.size} steps are too few to know the usual loss: {HISTORY // 2 + 1} are "
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason + "needed."),))
     findings = [spikes for name, value_S in logged.items() if (spikes := _spikes(name, value_S))]
     if not findings:
-        named = " and ".join(VALUES[name] for name in logged)
-        checked = f"No step has {FACTOR:.0f} times the level of {named} before it."
+        named = " or ".join(VALUES[name] for name in logged)
+        checked = f"In no step is {named} {FACTOR:.0f} times its earlier level."
         return Verdict(NAME, checked=checked)
     return Verdict(NAME, (_finding(step_S, findings, attempt),))
 

@@ -75,7 +75,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     rows = [row for row in rows if row["elapsed_ms"] >= MIN_ELAPSED_MS]
     step_S, cells = spread_cells(tables["rank_phases"])[1:]
     if not rows or not step_S.size:
-        reason = "No heartbeats over five seconds: what the hooks cost is not known of this run."
+        reason = "No heartbeats over five seconds or longer: the hook cost of this run is unknown."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     shares = _by_step(tables["hook_cost_by_step"], step_S)
     cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]), tables["hook_cost_by_source"])
@@ -87,7 +87,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     places = tables["rank_places"]
     findings = tuple(_finding(cost, episode, places, attempt) for episode in costly)
     checked = (
-        f"Hooks take {100 * whole.excess:.2g} % of the time of a rank at most and drop no row."
+        f"The hooks take at most {100 * whole.excess:.2g} % of a rank's time and dropped no rows."
     )
     return Verdict(NAME, findings, None if findings else checked)
 

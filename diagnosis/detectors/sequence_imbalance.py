@@ -92,7 +92,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
     if not (np.isfinite(relative[0]) & np.isfinite(relative[1])).any():
-        reason = "One micro-batch per step and too few replicas: there is none to compare with."
+        reason = "One micro-batch per step and too few replicas: nothing to compare one with."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     shared_S = _shared_spread(*relative)
     findings = []

@@ -77,15 +77,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     save_RS = np.nan_to_num(times.phases["checkpoint"])
     num_saves = int((save_RS > 0).any(axis=0).sum())
     if num_saves < FEWEST_SAVES:
-        reason = f"{num_saves or 'No'} save{'' if num_saves == 1 else 's'} of a checkpoint recorded"
+        reason = f"{num_saves or 'No'} checkpoint save was recorded"
         return Verdict(
             NAME, not_enough=(NotEnoughData(NAME, f"{reason}: two are needed to judge them."),)
         )
     saves = _saves(times, save_RS)
     finding = _finding(times, saves, attempt)
-    checked = (
-        f"No saves of checkpoints that cost {100 * MOST_SHARE:g} % of the time or became slow."
-    )
+    checked = f"No checkpoint saves that cost {100 * MOST_SHARE:g} % of the time or became slow."
     return Verdict(NAME, () if finding is None else (finding,), None if finding else checked)
 
 

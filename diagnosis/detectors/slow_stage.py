@@ -71,7 +71,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
     )
     checked = (
-        f"No {'other ' if findings else ''}stage of {stages.stage_P.size} was longer than the "
+        f"No {'other ' if findings else ''}stage of {stages.stage_P.size} took longer than the "
         f"others by {100 * LEAST_MEDIAN:.0f} %."
     )
     return Verdict(NAME, findings, checked, _apart(work, stages))
@@ -89,8 +89,8 @@ def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
         return ()
     reason = (
         f"Stage {stages.stage_P[long]} computes {ratio:.2f}x stage {stages.stage_P[quick]} since "
-        f"step {work.step_S[0]}: of two stages it is not known which one is as it should be; "
-        "compare their layers, or with a baseline run."
+        f"step {work.step_S[0]}: with only two stages it is unknown which one is normal; "
+        "compare their layers, or compare with a good run."
     )
     return (NotEnoughData(NAME, reason),)
 

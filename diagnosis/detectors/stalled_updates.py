@@ -100,7 +100,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, (_finding(ratio, stalled, tables["steps"], attempt),))
     usual = float(np.nanmedian(ratio.value_KN)) if np.isfinite(ratio.value_KN).any() else np.nan
     return Verdict(
-        NAME, checked=f"Updates change the weights: by {usual:.1e} of their size in the median."
+        NAME,
+        checked=f"Updates change the weights: the median is {usual:.1e} of the weights' size.",
     )
 
 

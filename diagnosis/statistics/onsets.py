@@ -60,8 +60,8 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
 def checked_text(times: PhaseTimes) -> str:
     """What was found in order."""
     return (
-        f"The job as a whole does not compute longer by {100 * 2 * MIN_RISE:.0f} % since some step "
-        f"of {times.step_S[0]} to {times.step_S[-1]}."
+        f"The compute of the job as a whole did not rise by {100 * 2 * MIN_RISE:.0f} % at any step "
+        f"from {times.step_S[0]} to {times.step_S[-1]}."
     )
 
 

@@ -32,9 +32,9 @@ def describe_open_collectives(outstanding: pa.Table) -> str | None:
     name = f"group {first['name'] or first['group_id']}"
     axis = "" if first["axis"] == "unknown" else f" ({first['axis']})"
     return (
-        f"Not all members have entered the collectives of {len(waiting)} of {len(rows)} groups: "
-        f"{name}{axis} waits in {first['op']} {_number(first)} for {_ranks(_awaited(first))}. In "
-        f"all of them the others wait for {_ranks(awaited)}."
+        f"In {len(waiting)} of {len(rows)} groups, some members have not entered a collective that "
+        f"others have: {name}{axis} waits in {first['op']} {_number(first):,} for "
+        f"{_ranks(_awaited(first))}. Over all groups, the others wait for {_ranks(awaited)}."
     )
 
 

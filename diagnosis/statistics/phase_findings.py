@@ -128,7 +128,7 @@ def _evidence(
             link,
         ),
         Evidence(
-            f"That is {100 * lost.share:.1f} % of the median step of these.",
+            f"That is {100 * lost.share:.1f} % of the median step time in these steps.",
             round(lost.share, 4),
             "share",
             words.question,

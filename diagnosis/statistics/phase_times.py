@@ -262,8 +262,8 @@ def kept_from_cores(times: PhaseTimes) -> str | None:
     if not share > MOST_KEPT:
         return None
     return (
-        f"Ranks wait for cores {100 * share:.0f} % of the time they compute: how long transfers "
-        "and the same work take depends on the cores here, not on the network or the job."
+        f"Ranks wait for CPU cores during {100 * share:.0f} % of their compute time: how long "
+        "transfers and equal work take depends on the cores here, not on the network or the job."
     )
 
 

@@ -118,7 +118,7 @@ class Import:
             "one and shown as forward"
         )
         if all(log.has_times for log in self._logs.values()):
-            self._sink.add_guess("ts is taken as the end of its step")
+            self._sink.add_guess("the field ts is taken as the time at which its step ended")
         else:
             self._sink.add_guess("not every line has a time: every step begins at 0")
             self._sink.set_clock("per_step_relative")

@@ -25,7 +25,7 @@ def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
     tables = phase_tables(PP2_DP2_TP2, 20, on_cores(cpu_ms), device=device)
     sentence = kept_from_cores(phase_times(tables))
     assert (sentence is not None) == kept
-    assert sentence is None or "80 % of the time" in sentence
+    assert sentence is None or "80 % of their compute time" in sentence
 
 
 def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:
@@ -35,4 +35,4 @@ def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:
     tables = phase_tables(PP2_DP2_TP2, 30, phases, device="cpu")
     verdict = step_regression.detect({**tables, "op_times": tables["rank_phases"]}, attempt=0)
     assert (verdict.findings, verdict.checked) == ((), None)
-    assert "wait for cores" in verdict.not_enough[0].missing
+    assert "wait for CPU cores" in verdict.not_enough[0].missing

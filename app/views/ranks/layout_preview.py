@@ -43,7 +43,10 @@ def _groups_sentence(run: Run, layout: ParallelLayout) -> str:
     if not rows:
         return "No recorded process group shows whether this layout is right."
     if all(len(row["ranks"]) == layout.world_size for row in rows):
-        return "All recorded process groups span the whole job: they do not show if it is right."
+        return (
+            "All recorded process groups span the whole job: they do not show whether this layout "
+            "is right."
+        )
     along = Counter(layout.axis_of(row["ranks"]) for row in rows)
     unfit = along.pop("unknown", 0)
     fit = ", ".join(
@@ -53,6 +56,6 @@ def _groups_sentence(run: Run, layout: ParallelLayout) -> str:
     if not unfit:
         return f"The recorded process groups fit: {fit}."
     return (
-        f"Of {len(rows)} recorded process groups {unfit} run along no axis of this layout"
-        f"{f' ({fit})' if fit else ''}. Is the order of the axes right?"
+        f"Of {len(rows)} recorded process groups, {unfit} run along no axis of this layout"
+        f"{f'; of the others, {fit}' if fit else ''}. Is the order of the axes right?"
     )

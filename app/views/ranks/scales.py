@@ -64,7 +64,7 @@ _ALL = (
         "slowdown",
         "Slowdown",
         "x",
-        "Compute of a rank (CPU time on CPU) over the median of its peers; 1 is equally fast.",
+        "Compute of a rank (CPU time if the job runs on CPU) divided by the median of its peers.",
         "work",
         decimals=2,
         full=0.5,
@@ -129,21 +129,22 @@ _ALL = (
         "bubble",
         "Bubble",
         "ms",
-        "Covered time without compute, data or transfer: idle by schedule or for a late rank.",
+        "Recorded time in which the rank neither computes, waits for data nor transfers data.",
         "bubble",
     ),
     Metric(
         "wait",
         "Wait",
         "ms",
-        "Time the rank waited for later members in groups of its stage: the victim's side.",
+        "Time the rank waited for members that arrived later, in groups within its stage: the "
+        "victim's side.",
         "wait",
     ),
     Metric(
         "wait_caused",
         "Wait caused",
         "rank-ms",
-        "Time the others waited because the rank came last, in groups of one pipeline stage: the "
+        "Time the others waited because the rank arrived last, in groups within one stage: the "
         "culprit's side.",
         "wait_caused",
     ),

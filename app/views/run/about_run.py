@@ -174,7 +174,9 @@ def clocks(run: Run, attempt: int | None = None) -> Clocks:
     """How the clocks of an attempt's ranks compare, in a sentence and rank by rank."""
     kind = run.info["clock"]
     if kind == "per_step_relative":
-        return Clocks("Times start again in each step: steps cannot be compared by time.")
+        return Clocks(
+            "Times start at 0 again in each step: times of different steps cannot be compared."
+        )
     rows = [_clock_row(row) for row in run.ask("clock_error", attempt=attempt).to_pylist()]
     if len(rows) < 2:
         return Clocks("One rank: there is no other clock to compare with.", num_rows=len(rows))

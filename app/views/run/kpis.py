@@ -132,12 +132,12 @@ def recorded_kpis(counts: Recorded) -> list[Kpi]:
         kpis.append(
             Kpi(
                 "apart",
-                "Groups apart",
+                "Groups out of sync",
                 f"{len(apart):,}",
                 "",
-                f"{first.op} {first.seq:,} open on {ranks_text(first.behind, 16)}",
-                "Groups with members at different collectives: the others wait for those that are "
-                "behind or silent.",
+                f"{_ranks(first.behind)} at {first.op} {first.seq:,}",
+                "Groups whose members are at different collectives: those that are ahead wait for "
+                "those that are behind or silent.",
                 "bad",
             )
         )
@@ -146,6 +146,10 @@ def recorded_kpis(counts: Recorded) -> list[Kpi]:
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _ranks(ranks: tuple[int, ...]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {ranks_text(ranks, 16)}"
 
 
 def with_reporting(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
@@ -221,7 +225,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
         text,
         unit,
         detail,
-        "Median of the steps; a step's is that of the slowest pipeline group.",
+        "Median over the steps; the time of a step is that of its slowest pipeline group.",
         tone,
         tuple(series),
         base.value if base else None,
@@ -272,19 +276,20 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
-    for name, cause in (("waiting_ratio", "late ranks"), ("bubble_other_ratio", "host work")):
+    for name, cause in (("waiting_ratio", "rank waits"), ("bubble_other_ratio", "host")):
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
-            parts.append(f"{value:.1f} {cause}")
+            parts.append(f"{cause} {value:.1f}")
     return _share(
         "bubble",
         "Bubble",
         _series(shares, "bubble_ratio"),
         scope,
-        "Covered time of all ranks without compute, data or transfer. Part of it is host work: gc, "
-        "checkpoints, host code, copies, which the timeline draws separately.",
-        extra=", ".join(parts),
+        "Recorded time in which ranks neither compute, wait for data nor transfer data; share of "
+        "all ranks' time. Parts of it: waiting for ranks that arrive last; host work (garbage "
+        "collection, checkpoints, host code, copies), which the timeline draws separately.",
+        extra=", ".join(parts) + (" %" if parts else ""),
     )
 
 
@@ -301,7 +306,7 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         _series(shares, "exposed_comm_ratio"),
         scope,
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
-        extra=" ".join(parts),
+        extra=", ".join(parts) + (" %" if parts else ""),
     )
 
 
@@ -311,7 +316,8 @@ def _lost(series: Series, scope: Scope) -> Kpi | None:
         "Lost to stragglers",
         series,
         scope,
-        "Measured: waiting caused by last arrivals within a stage / all ranks' time.",
+        "Time that ranks wait for the last arrival in groups within their stage, as measured; "
+        "share of all ranks' time.",
     )
 
 
@@ -339,7 +345,7 @@ def _reporting(
         f"{num_reporting:,} / {world:,}",
         "",
         detail,
-        "Ranks whose last data arrived within 10 s, or that have finished.",
+        "Ranks whose data arrived within the last 10 s, or that have finished.",
         "bad" if num_missing and run.info["source"] == "hooks" else "plain",
         ended if is_over else _ended_by_all(ended, world),
     )
@@ -360,14 +366,15 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         return None
     dropped = sum(row["dropped"] or 0 for row in rows)
     per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
-    extra = f"{statistics.mean(per_step):.1f} ms a step" if per_step else ""
+    extra = f"{statistics.mean(per_step):.1f} ms per step" if per_step else ""
     return Kpi(
         "hook_cost",
         "Hook cost",
         f"{100 * statistics.mean(known):.2f}",
         "%",
         f"{dropped:,} rows dropped" if dropped else "no rows dropped",
-        f"Own time of the hooks / the job's time, mean over ranks in the last {HOOK_STEPS} steps.",
+        "Time that the hooks themselves take, divided by the elapsed time of the job; mean over "
+        f"ranks in the last {HOOK_STEPS} steps.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
         extra=extra,
@@ -387,7 +394,7 @@ def change_of(
     else:
         size = f"{100 * abs(change):.1f} pt"
     if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
-        return f"as in {base.text}", "plain"
+        return f"similar to {base.text}", "plain"
     arrow = "▲" if change > 0 else "▼"
     tone = "bad" if (change > 0) == higher_is_bad else "good"
     return f"{arrow} {size} vs {base.text}", tone

@@ -57,10 +57,11 @@ export function showLegend(element, legend, theme) {
   const [low, high] = [Math.max(0, 1 - noise), 1 + noise].map((value) => formatValue(value, metric));
   const limit = !noise || low === high ? '' : centre !== null
     ? `grey: within noise, ${low.replace(` ${metric.unit}`, '')} to ${high}`
-    : `grey: within noise, ${formatValue(noise, metric)} around the peers`;
-  const scaleUnit = centre === null ? `${metric.unit} more or less than the peers; ` : '';
+    : `grey: within noise, up to ${formatValue(noise, metric)} from the peers`;
+  const scaleUnit = centre === null ? `${metric.unit} more or less than the peers` : '';
+  const note = [scaleUnit, limit].filter(Boolean).join('; ');
   element.replaceChildren(
-    make('div', { class: 'scale', role: 'img', 'aria-label': `Colour scale of ${metric.title}; ${scaleUnit}${limit}` }, [bar, ticks]),
-    make('span', { class: 'scale-note quiet' }, scaleUnit + limit),
+    make('div', { class: 'scale', role: 'img', 'aria-label': [`Colour scale of ${metric.title}`, note].filter(Boolean).join('; ') }, [bar, ticks]),
+    make('span', { class: 'scale-note quiet' }, note),
   );
 }

@@ -41,12 +41,12 @@ function idleText(slice) {
   const rows = [['time', formatNs(slice.end - slice.begin)]];
   const rank = slice.wait?.rank;
   const title = {
-    waiting: rank >= 0 ? `waiting for rank ${rank}` : 'waiting for a late rank',
+    waiting: rank >= 0 ? `waiting for rank ${rank}` : 'waiting for a rank',
     upstream: rank >= 0 ? `waiting for rank ${rank} of another stage` : 'waiting for another stage',
     bubble: 'schedule bubble', not_visible: 'not visible',
   }[slice.kind];
   const note = {
-    waiting: 'it came last to this collective',
+    waiting: 'it arrived last at this collective',
     upstream: 'it may be late or only follow the schedule',
     bubble: 'waiting in communication, no late rank',
     not_visible: 'nothing was recorded here',

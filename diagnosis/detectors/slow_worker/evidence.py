@@ -93,7 +93,9 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: View) 
     episode = suspect.episode
     first, last = int(work.step_S[episode.first]), int(work.step_S[episode.last])
     noise = (
-        f", beyond {suspect.noise:.3f}x noise of the others" if np.isfinite(suspect.noise) else ""
+        f", beyond the noise of the others ({suspect.noise:.3f}x)"
+        if np.isfinite(suspect.noise)
+        else ""
     )
     asked_R = _medians(suspect.asked_RS[:, episode.first : episode.last + 1])
     number = float(asked_R[suspect.row])
@@ -170,7 +172,7 @@ def _own_past_evidence(
 
 
 def _measure(work: Work) -> str:
-    return "CPU time" if work.measure == "cpu" else "wall time"
+    return "CPU time" if work.measure == "cpu" else "Wall time"
 
 
 def _medians(values_RS: Floats) -> Floats:
@@ -210,7 +212,7 @@ def _late_evidence(
     worst = f"more than for any other rank of {stage}" if waits.is_worst else "not the most there"
     return [
         Evidence(
-            f"Because it comes last to collectives, the other ranks of {stage} wait "
+            f"Because it arrives last at collectives, the other ranks of {stage} wait "
             f"{in_ms(waits.per_step_ms)} per step in total, {worst}; "
             f"for the median rank they wait {in_ms(waits.median_ms)}.",
             round(waits.per_step_ms, 3),

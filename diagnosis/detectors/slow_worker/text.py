@@ -142,7 +142,7 @@ def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
 
 
 def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:
-    texts = ["Slow memory instead of slow compute: only classes of operations distinguish them."]
+    texts = ["Slow memory instead of slow compute: only times by operation distinguish them."]
     if work.measure == "wall":
         texts.append(
             "Another process on its host (host_contention): CPU time was not recorded, so a rank "
@@ -155,7 +155,7 @@ def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[st
     if suspect.whom == "stage":
         texts.append("More work for this rank than for others of its stage: a longer layer there.")
     if waits is None:
-        texts.append("Nobody need be waiting for it: clocks are not aligned across ranks.")
+        texts.append("Perhaps no rank waits for it: clocks are not aligned across ranks.")
     elif not waits.is_worst:
         texts.append("It is not the one others wait for most: it may hide behind another delay.")
     return tuple(texts)

@@ -102,7 +102,7 @@ def test_a_group_along_no_axis_keeps_the_axis_of_the_files(tmp_path: Path) -> No
         layout_correction.correct(run, layout_of({"tp": 4}))
         run.refresh()
         assert "other_comm" in kinds(run)
-        assert "Of 4 recorded process groups 4 run along no axis" in (
+        assert "Of 4 recorded process groups, 4 run along no axis" in (
             layout_preview(run, layout_of({"tp": 4})).groups_note
         )
         fits = layout_preview(run, layout_of({"tp": 2, "dp": 2}))

@@ -30,7 +30,7 @@ def test_a_sparkline_is_described() -> None:
     line = sparkline(kpi)
     assert line is not None
     attributes = line.to_plotly_json()["props"]
-    assert attributes["aria-label"].startswith("Step <b>time from step 3 to 4: 1 to 2")
+    assert attributes["aria-label"].startswith("Step <b>time: 1 in step 3, 2 in step 4; 1.5 in ")
     assert "<b>" not in unquote(attributes["style"]["maskImage"])
     assert sparkline(Kpi("x", "y", "1", "", "", "")) is None
 

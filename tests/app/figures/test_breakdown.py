@@ -28,6 +28,6 @@ def test_a_bar_has_the_time_of_each_part_that_takes_any() -> None:
     shown = {bar.name: (list(bar.y), list(bar.x), bar.marker.color) for bar in chart.data}
     assert shown == {
         "compute": (["rank 4"], [30.0], COLOURS["light"]["backward"]),
-        "waiting for a late rank": (["rank 4"], [20.0], COLOURS["light"]["fault"]),
+        "waiting for a rank": (["rank 4"], [20.0], COLOURS["light"]["fault"]),
     }
     assert figure(table, "none such").data[0].marker.color == COLOURS["dark"]["backward"]

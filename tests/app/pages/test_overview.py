@@ -54,9 +54,9 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     """100 us steps: forward and backward 80 less the all-reduce of 30 (rank 1: 10), data 10."""
     by_key = numbers(hub, "two")
     assert (by_key["step_time"].value, by_key["step_time"].unit) == ("0.1", "ms")
-    assert by_key["step_time"].detail == "as in steps 2 to 6"
+    assert by_key["step_time"].detail == "similar to steps 2 to 6"
     assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
-    assert by_key["exposed_comm"].extra == "TP 20.0"
+    assert by_key["exposed_comm"].extra == "TP 20.0 %"
     assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
     assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
     assert "mfu" not in by_key  # no peak is known
@@ -79,7 +79,7 @@ def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
     with open_run(builder.folder) as run:
         (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
     assert bubble.value == "20.0"
-    assert bubble.extra == "10.0 late ranks, 10.0 host work"
+    assert bubble.extra == "rank waits 10.0, host 10.0 %"
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:

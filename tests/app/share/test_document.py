@@ -28,7 +28,7 @@ def test_the_texts_of_the_file(hub):
 def test_waiting_counts_in_ms_of_ranks(hub):
     """A job need not run on GPUs."""
     text = Parsed(page_of(hub, run="slow")).text
-    assert "Makes wait, rank-ms" in text
+    assert "Wait caused, rank-ms" in text
     assert "GPU-ms" not in text
 
 

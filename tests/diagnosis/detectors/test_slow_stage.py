@@ -76,7 +76,7 @@ def test_only_the_longest_stage_sets_the_pace() -> None:
 def test_a_healthy_pipeline(seed: int) -> None:
     verdict = judged(PP4_DP2_TP2, lambda rank, step: 100.0 + step % 2, seed)
     assert verdict.findings == ()
-    assert (verdict.checked or "").startswith("No stage of 4 was longer than the others")
+    assert (verdict.checked or "").startswith("No stage of 4 took longer than the others")
 
 
 def test_one_stage_has_nothing_to_compare_with() -> None:

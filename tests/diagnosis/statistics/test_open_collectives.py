@@ -25,7 +25,7 @@ def described(*rows: dict[str, Any]) -> str | None:
 def test_the_members_behind_are_waited_for() -> None:
     text = described({"behind": [4], "ahead": [5], "ahead_seq": 9}, {"behind": [0, 1]})
     assert text is not None
-    assert "1 of 2 groups: group 7 (tp) waits in all_reduce 9 for rank 4." in text
+    assert "have: group 7 (tp) waits in all_reduce 9 for rank 4." in text
 
 
 def test_members_without_an_open_collective_are_waited_for() -> None:
@@ -33,7 +33,9 @@ def test_members_without_an_open_collective_are_waited_for() -> None:
         {"behind": [0, 1], "absent": [3]}, {"axis": "unknown", "behind": [6], "absent": [7]}
     )
     assert text is not None
-    assert "waits in all_reduce 5 for rank 3. In all of them the others wait for ranks 3, 7" in text
+    assert (
+        "waits in all_reduce 5 for rank 3. Over all groups, the others wait for ranks 3, 7" in text
+    )
 
 
 def test_all_members_at_the_same_collective_and_nothing_open() -> None:

@@ -53,7 +53,7 @@ def test_phases_are_laid_end_to_end_inside_their_step(tmp_path: Path, runs: Path
     assert run.ranks[0]["world_size"] == 2
     assert run.ranks[0]["host"] == "node 1"
     assert any("not when: they are laid end to end" in guess for guess in run.guesses)
-    assert any("ts is taken as the end of its step" in guess for guess in run.guesses)
+    assert any("ts is taken as the time at which its step ended" in guess for guess in run.guesses)
 
 
 def test_bad_lines_cost_only_themselves(tmp_path: Path, runs: Path) -> None:

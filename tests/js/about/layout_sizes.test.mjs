@@ -25,7 +25,7 @@ test('an order is kept while sizes change, as far as it says something', () => {
 });
 
 test('the product says whether the job had so many ranks', () => {
-  assert.deepEqual(product(sizes({ tp: 2, dp: 4, ep: 8 }), 8), { total: 8, fits: true, text: '4 x 2 = 8 ranks, as the job had' });
+  assert.deepEqual(product(sizes({ tp: 2, dp: 4, ep: 8 }), 8), { total: 8, fits: true, text: '4 x 2 = 8 ranks, as in the job' });
   assert.deepEqual(product(sizes({ tp: 2 }), 8), { total: 2, fits: false, text: '2 of 8 ranks' });
   assert.deepEqual(product(sizes({ tp: 2, pp: 3 }), null), { total: 6, fits: true, text: '3 x 2 = 6 ranks' });
 });

@@ -18,7 +18,7 @@ from tests.runs_builder import RunBuilder
         ([], "No recorded process group"),
         ([[0, 1, 2, 3]], "span the whole job"),
         ([[0, 1], [0, 2]], "fit: 1 along dp, 1 along tp"),
-        ([[0, 1], [0, 3]], "1 run along no axis of this layout (1 along tp)"),
+        ([[0, 1], [0, 3]], "1 run along no axis of this layout; of the others, 1 along tp"),
     ],
 )
 def test_process_groups_show_whether_it_fits(

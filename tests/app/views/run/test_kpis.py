@@ -96,11 +96,11 @@ def test_baselines() -> None:
 @pytest.mark.parametrize(
     ("value", "higher_is_bad", "relative", "detail", "tone"),
     [
-        (102.0, True, True, "as in steps 1 to 5", "plain"),  # within noise
+        (102.0, True, True, "similar to steps 1 to 5", "plain"),  # within noise
         (110.0, True, True, "▲ 10.0 % vs steps 1 to 5", "bad"),
         (90.0, True, True, "▼ 10.0 % vs steps 1 to 5", "good"),
         (90.0, False, True, "▼ 10.0 % vs steps 1 to 5", "bad"),
-        (100.2, True, False, "as in steps 1 to 5", "plain"),
+        (100.2, True, False, "similar to steps 1 to 5", "plain"),
     ],
 )
 def test_achange_of_is_coloured_only_beyond_noise(

@@ -47,7 +47,7 @@ def test_tiles_say_what_there_is_instead_of_waiting_for_a_step(hub):
     assert tiles == {
         "recorded": ("5", "by 2 ranks, in 2 groups"),
         "open": ("2", "in 2 groups"),
-        "apart": ("2", "all_reduce 1 open on 0"),
+        "apart": ("2", "rank 0 at all_reduce 1"),
     }
     assert [kpi.label for kpi in recorded_kpis(Recorded(7, 0, 1, ()))] == ["Spans recorded"]
 
