@@ -289,7 +289,7 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         "Recorded time in which ranks neither compute, wait for data nor transfer data; share of "
         "all ranks' time. Parts of it: waiting for ranks that arrive last; host work (garbage "
         "collection, checkpoints, host code, copies), which the timeline draws separately.",
-        extra=", ".join(parts) + (" %" if parts else ""),
+        extra=", ".join(parts) + ("\u00a0%" if parts else ""),
     )
 
 
@@ -306,7 +306,7 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         _series(shares, "exposed_comm_ratio"),
         scope,
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
-        extra=", ".join(parts) + (" %" if parts else ""),
+        extra=", ".join(parts) + ("\u00a0%" if parts else ""),
     )
 
 

@@ -79,7 +79,7 @@ def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
     with open_run(builder.folder) as run:
         (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
     assert bubble.value == "20.0"
-    assert bubble.extra == "rank waits 10.0, host 10.0 %"
+    assert bubble.extra == "rank waits 10.0, host 10.0\u00a0%"
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
