@@ -24,7 +24,7 @@ export class WorkerMap extends CanvasView {
     const { worst, workers } = result;
     this.about.textContent = result.members > 1
       ? 'the slowest rank of each stage and dp rank; click for its timeline'
-      : 'slowdown of its stage or of its dp rank, whichever is less; click for its timeline';
+      : 'of its stage or its dp rank, whichever is less; click for its timeline';
     this.canvas.setAttribute('aria-label', `What-if slowdown of ${workers} ranks, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
       + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
     this.worst.replaceChildren(
