@@ -27,9 +27,7 @@ _IMPORTING = (
     "Files are still being read into this run: numbers and pictures show the ranks read so far, "
     "each by its own clock. Clocks and ranks are compared once all files are read."
 )
-_NO_STEPS = (
-    "This run ended without a finished step; ranks are compared once four steps are finished."
-)
+_NO_STEPS = "No finished step was recorded; ranks are compared once four steps are finished."
 _LISTED = "The saved query outstanding lists these groups."
 
 

@@ -181,7 +181,7 @@ class GridView {
     const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';
     this.about.textContent = steps ? `${many}, ${stepsText(steps)}` : many;
-    this.#showMessage(!count ? 'No rank has reported yet.'
+    this.#showMessage(!count ? 'No rank has reported in this attempt.'
       : steps && values.nothing ? values.nothing : '');
     this.foot.hidden = this.veil.textContent !== '';
     this.legend.hidden = !steps;

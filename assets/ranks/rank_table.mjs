@@ -122,7 +122,7 @@ class RankTable {
       button.textContent = button.textContent.replace(/ [▾▴]$/, '') + (isSorted ? (this.dir === 'desc' ? ' ▾' : ' ▴') : '');
     }
     this.body.replaceChildren(...(rows.length ? rows.map((row) => this.#row(row))
-      : [make('tr', {}, make('td', { colspan: COLUMNS.length + 1, class: 'quiet' }, all ? 'No rank matches this filter.' : 'No rank has reported yet.'))]));
+      : [make('tr', {}, make('td', { colspan: COLUMNS.length + 1, class: 'quiet' }, all ? 'No rank matches this filter.' : 'No rank has reported in this attempt.'))]));
     this.#markSelected();
     this.#showPager(page, pages);
   }

@@ -45,7 +45,7 @@ export function makeSearch(timeline) {
         }), request.signal);
         spans = answer.spans;
         output.textContent = answer.num_found
-          ? `${answer.num_found.toLocaleString('en')} found${spans.length < answer.num_found ? `, first ${spans.length} listed` : ''}: Enter for the next`
+          ? `${answer.num_found.toLocaleString('en')} found: Enter for the next${spans.length < answer.num_found ? ` of the first ${spans.length}` : ''}`
           : 'not found in these lanes';
       } catch (error) {
         if (error.name !== 'AbortError') output.textContent = error.message;

@@ -51,9 +51,12 @@ export function headline(result) {
   return `Stragglers cost ${percent(1 - 1 / result.S)} of the time: a step takes ${real}, and ${ideal} without them.`;
 }
 
+/** The tooltip that gives the symbol of a number. */
+export const symbolText = (symbol) => `${symbol} in the what-if paper (arXiv 2505.05713)`;
+
 /**
- * The tiles: label, value and a short explanation each; `symbol` is the name in the literature.
- * @returns {{label: string, symbol: string, value: string, detail: string, warns?: boolean, ranks?: number[],
+ * The tiles: label, value and a short explanation each; `symbol` is the name in the paper.
+ * @returns {{label: string, symbol?: string, formula?: string, value: string, detail: string, warns?: boolean, ranks?: number[],
  *   afterRanks?: string}[]} the ranks stand between `detail` and `afterRanks`
  */
 export function tiles(result) {
@@ -63,7 +66,7 @@ export function tiles(result) {
     { label: 'Step time, replayed', symbol: 'T', value: seconds(result.T_s), detail: `${seconds(result.T_base_s)} as measured` },
     { label: 'Step time without stragglers', symbol: 'T_ideal', value: seconds(result.T_ideal_s), detail: 'every operation takes as long as is usual for its type' },
     {
-      label: 'Fidelity', symbol: 'measured / replayed - 1', value: signedPercent(result.fidelity), warns: isFarOff,
+      label: 'Fidelity', formula: 'measured / replayed - 1', value: signedPercent(result.fidelity), warns: isFarOff,
       detail: isFarOff ? 'far off: read the rest with care' : 'measured step time compared with the replayed one',
     },
   ];

@@ -1,6 +1,6 @@
 /** The numbers of the what-if page: headline, tiles, tables with bars, causes. */
 import { make } from '../lib/dom.mjs';
-import { bars, headline, notesOf, percent, ratio, seconds, replayedSteps, tiles } from './messages.mjs';
+import { bars, headline, notesOf, percent, ratio, seconds, replayedSteps, symbolText, tiles } from './messages.mjs';
 
 const MOST_ROWS = 12;
 const MOST_LINKS = 8;
@@ -29,7 +29,7 @@ export function showHead(element, app, result) {
   element.replaceChildren(
     make('header', {}, [make('h2', { class: 'whatif-headline' }, headline(result)), make('span', { class: 'quiet' }, replayedSteps(result.steps))]),
     make('dl', { class: 'whatif-tiles' }, tiles(result).map((tile) => make('div', { class: tile.warns ? 'warns' : null }, [
-      make('dt', { title: tile.symbol }, tile.label), make('dd', { class: 'whatif-value' }, tile.value),
+      make('dt', { title: tile.formula ?? symbolText(tile.symbol) }, tile.label), make('dd', { class: 'whatif-value' }, tile.value),
       make('dd', { class: 'quiet' }, tile.ranks ? [`${tile.detail} `, ...rankLinks(app, tile.ranks), ` ${tile.afterRanks}`] : tile.detail),
     ]))),
     ...notes.warning.map((text) => make('p', { class: 'note' }, text)),
@@ -52,7 +52,7 @@ export function showBars(element, app, { title, symbol, hint, first, entries }) 
     return make('td', { class: 'whatif-bar' }, bar);
   };
   element.replaceChildren(
-    make('header', {}, [make('h2', { title: symbol }, title), make('span', { class: 'quiet' }, hint)]),
+    make('header', {}, [make('h2', { title: symbolText(symbol) }, title), make('span', { class: 'quiet' }, hint)]),
     make('table', {}, [
       make('caption', { class: 'visually-hidden' }, `${title}: ${hint}`),
       make('thead', {}, make('tr', {}, [make('th', { scope: 'col' }, first), make('th', { scope: 'col', class: 'number' }, 'slowdown'), make('th', { 'aria-hidden': 'true' })])),

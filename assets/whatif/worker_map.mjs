@@ -2,14 +2,14 @@
 import { CanvasView } from '../lib/canvas/canvas_view.mjs';
 import { colourTable, cssColour, inkOn } from '../lib/canvas/colour.mjs';
 import { make } from '../lib/dom.mjs';
-import { ratio } from './messages.mjs';
+import { ratio, symbolText } from './messages.mjs';
 import { rankLink } from './summary.mjs';
 import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, FULL, geometryOf, moved } from './worker_cells.mjs';
 
 export class WorkerMap extends CanvasView {
   constructor(element, app) {
     const about = make('span', { class: 'quiet' });
-    element.replaceChildren(make('header', {}, [make('h2', { title: 'S_w' }, 'What-if slowdown by rank'), about]));
+    element.replaceChildren(make('header', {}, [make('h2', { title: symbolText('S_w') }, 'What-if slowdown by rank'), about]));
     super(element, { label: 'What-if slowdown by rank', className: 'whatif-map' });
     Object.assign(this, { app, about, result: null });
     this.scale = make('div', { class: 'map-legend' });
@@ -24,7 +24,7 @@ export class WorkerMap extends CanvasView {
     const { worst, workers } = result;
     this.about.textContent = result.members > 1
       ? 'the slowest rank of each stage and dp rank; click for its timeline'
-      : 'the lesser of its stage\'s and its dp rank\'s; click for its timeline';
+      : 'of its stage or its dp rank, whichever is less; click for its timeline';
     this.canvas.setAttribute('aria-label', `What-if slowdown of ${workers} ranks, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
       + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
     this.worst.replaceChildren(

@@ -146,7 +146,7 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
     others = work.ranks.rank_R.size - int(stages.num_ranks_P[row])
     ongoing = work.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
     since = when_text(first, last, ongoing)
-    title = f"Pipeline stage {stage} is longer than the others"
+    title = f"Pipeline stage {stage} takes longer than the others"
     return Finding(
         kind="slow_stage",
         attempt=attempt,

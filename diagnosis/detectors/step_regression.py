@@ -81,7 +81,7 @@ _ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."
 _WORDS = Words(
     "step_regression",
     "The whole job computes longer than before",
-    "to compute that all ranks have more of than before",
+    "to longer compute on all ranks",
     "All ranks compute longer than earlier in the run, so no rank and no link is the reason.",
     (
         "More work on purpose: longer sequences, a larger batch, another phase of training.",

@@ -326,7 +326,7 @@ def _no_table(name: str) -> str:
             f"{name} holds content of the model, which SQL does not see; the page Model shows it, "
             "and `rankscope query --content` reads it on this machine"
         )
-    return f"there is no table {name[:100]} here; SHOW TABLES lists the tables"
+    return f"there is no table “{name[:100]}” in this run; SHOW TABLES lists the tables"
 
 
 def _enums(node: dict[str, Any]) -> bool:

@@ -1,10 +1,10 @@
--- Collectives, sends and receives of some ranks, summed over stretches of time: for pictures of more
--- of them than can be drawn one by one.
+-- Collectives, sends and receives of some ranks, summed over short intervals of time: for pictures
+-- with more collectives than can be drawn one by one.
 -- reads: collectives
 -- param: ranks text required  global ranks, comma-separated
 -- param: begin_ns int required  begin of the window, aligned Unix ns
 -- param: end_ns int required  end of the window, aligned Unix ns
--- param: bin_ns int required  length of a stretch
+-- param: bin_ns int required  length of an interval, ns
 -- param: rank_min int = 0 least of the ranks: only files with such ranks are opened
 -- param: rank_max int = 2147483647 greatest of the ranks
 -- param: attempt int = newest

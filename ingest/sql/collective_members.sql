@@ -1,5 +1,5 @@
 -- One collective (or all sends and receives of that number) on all its members, on the aligned
--- clock: who came last, who waited, how long data moved.
+-- clock: who arrived last, who waited, how long data moved.
 -- reads: collectives
 -- param: group_id int required
 -- param: seq int required
@@ -21,7 +21,7 @@
 -- column: wait_caused_us  for the last arriver: (start - second latest start) x (members - 1), us
 -- column: transfer_us  earliest end - latest start, us; NULL unknown
 -- column: bandwidth_gb_s  bus bandwidth (as in collectives_by_group), 1e9 B/s; NULL unknown
--- column: is_last  whether it came last (false for all where two came last together)
+-- column: is_last  whether it arrived last (false for all where two arrived last together)
 -- column: reason  why wait and transfer are NULL: missing members, unknown clock; NULL if they are not
 -- empty: no member recorded this instance
 WITH rows AS (

@@ -1,5 +1,6 @@
 -- How long ranks were blocked on their next batch, and what the loaders did meanwhile; worst first.
--- Blocked is waiting for a loader's worker, and fetching that no compute or communication hides.
+-- Blocked time: waiting for a loader's worker, and fetching that neither compute nor communication
+-- hides.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 100 how many ranks

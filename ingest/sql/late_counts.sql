@@ -1,13 +1,13 @@
--- How often each rank came last to the collectives it took part in, over some steps: for profiles of
--- few steps, where ranks cannot be compared step by step. Every collective is read: choose few steps.
+-- How often each rank arrived last at the collectives it took part in, over some steps: for profiles
+-- of few steps, where ranks cannot be compared step by step. Every collective is read: choose few steps.
 -- reads: collectives
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: num_instances  collectives with all members recorded on aligned clocks; no sends or receives
--- column: num_last  of these it came last to
--- column: chance  how often one of the members comes last by chance: mean of 1 / members
+-- column: num_last  of these, those at which it arrived last
+-- column: chance  how often one of the members arrives last by chance: mean of 1 / members
 -- column: wait_caused_ms  for the last arriver: (start - second latest start) x (members - 1), rank-ms
 -- column: wait_ms  what it waited for later members itself, ms
 -- empty: no such collective, or its members' clocks are not aligned

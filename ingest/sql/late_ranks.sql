@@ -1,8 +1,9 @@
 -- Who made others wait: for the last arriver of each collective (start - second latest start) x
--- (members - 1), summed over some steps, worst first. Late arrival names the culprit, not long calls.
--- By default only groups within one pipeline stage count: in those that cross stages (a pipeline's
--- sends and receives, the norm over all ranks) the schedule also makes ranks come last, and whole
--- stages would be blamed. A rank that is late only there is not found this way.
+-- (members - 1), summed over some steps, worst first. The culprit is the rank that arrives late, not
+-- the one whose calls take long. By default only groups within one pipeline stage count: in those
+-- that cross stages (a pipeline's sends and receives, the norm over all ranks) the schedule also
+-- makes ranks arrive last, and whole stages would be blamed. A rank that is late only there is not
+-- found this way.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: top int = 10 how many ranks

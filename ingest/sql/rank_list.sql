@@ -1,4 +1,4 @@
--- Every rank of an attempt that left a file or data: where it runs and where it stands.
+-- Every rank of an attempt that left a file or data: where it runs, and its coordinates in the layout.
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: host  where it runs; empty where unknown

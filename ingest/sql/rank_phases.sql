@@ -1,4 +1,4 @@
--- What every rank did in every finished step, by phase: it explains why a rank comes late.
+-- What every rank did in every finished step, by phase: it explains why a rank arrives late.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: pp int = null ranks of this pipeline stage only

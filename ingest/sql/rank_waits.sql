@@ -4,8 +4,8 @@
 -- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: rank  global rank
 -- column: wait_ms  what it waited for later members, mean per step, ms; NULL unknown
--- column: wait_caused_ms  what the others waited because it came last, mean per step, rank-ms; NULL
---   unknown
+-- column: wait_caused_ms  what the others waited because it arrived last, mean per step, rank-ms;
+--   NULL unknown
 -- column: num_steps  steps with collectives
 -- empty: no collective of a group within one pipeline stage was recorded in this range
 SELECT rank, sum(wait_ns) / count(DISTINCT step) / 1e6 AS wait_ms,

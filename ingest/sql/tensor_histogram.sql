@@ -3,7 +3,7 @@
 -- reads: tensor_stats
 -- param: tensor text required residual, attention, mlp, output, gradient, weight or update
 -- param: layer int required layer of the whole model, from 0; -1 what is in no layer
--- param: module text = null its name, where a layer has several
+-- param: module text = null name of the module, where a layer has several
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest

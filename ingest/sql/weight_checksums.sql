@@ -1,6 +1,6 @@
 -- Whether weights that are copies of each other are still bitwise equal: checksums of the same
--- part of a layer's parameters on all ranks that hold it. Parts that name their whole are copies
--- on every rank with the same shard; of others the data-parallel replicas are compared.
+-- part of a layer's parameters on all ranks that hold it. Of DTensors, all ranks with the same
+-- shard are compared; of plain tensors, which do not name their shard, the data-parallel replicas.
 -- reads: tensor_stats
 -- param: step_min int = -1 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

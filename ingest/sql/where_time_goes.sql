@@ -7,8 +7,9 @@
 -- column: step_ms  mean step time, ms
 -- column: compute_ms  forward, backward, wgrad, optimizer (or kernels), ms
 -- column: data_wait_ms  blocked on the next batch, ms
--- column: tp_ms  tensor-parallel communication not hidden by compute, ms. Communication is without
---   its waiting where the bubble is known (then split over the axes by exposed time less waiting)
+-- column: tp_ms  tensor-parallel communication not hidden by compute, ms. Where the bubble is known,
+--   waiting is left out of all communication columns, and what remains is divided among the axes in
+--   proportion to exposed time minus waiting
 -- column: pp_ms  pipeline communication not hidden by compute, ms
 -- column: dp_ms  communication of the data-parallel axes not hidden by compute, ms
 -- column: ep_ms  expert-parallel communication not hidden by compute, ms

@@ -1,6 +1,6 @@
 -- Collective instances that some ranks took part in during a window of time, on the aligned clock:
--- from when to when each of them waited, for whom, and when data moved. Which member came last is
--- decided over the whole instance, including members outside the window and other ranks.
+-- from when to when each of them waited, for whom, and when data moved. Which member arrived last
+-- is decided over the whole instance, including members outside the window and other ranks.
 -- reads: collectives
 -- param: ranks text required  global ranks, comma-separated
 -- param: begin_ns int = -9223372036854775807 begin of the window, aligned Unix ns
@@ -19,7 +19,7 @@
 -- column: end_ns  when it saw the end; NULL not yet
 -- column: latest_ns  when the last member was ready; NULL where members or clocks are missing
 -- column: first_end_ns  first moment a member saw the end; NULL unknown or not yet
--- column: last_rank  who came last; NULL unknown, or two came last together
+-- column: last_rank  who arrived last; NULL unknown, or two arrived last together
 -- column: is_crossing  the last one sits on another pipeline stage: it may only follow the schedule
 -- empty: none of the ranks communicated in this window
 WITH wanted AS (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER) AS rank),

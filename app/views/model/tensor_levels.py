@@ -67,7 +67,7 @@ _ALL = (
         "log",
         "max",
         levels=(
-            Level(1e-8, "warn", False, "updates stall at the size of Adam's epsilon", _WORTSMAN),
+            Level(1e-8, "warn", False, "as small as Adam's epsilon, so updates stall", _WORTSMAN),
         ),
     ),
     Statistic("absmax", "Largest magnitude", "Largest absolute value.", "log", "max"),

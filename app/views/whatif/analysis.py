@@ -91,9 +91,9 @@ def whatif_of(
     if layout is None:
         raise NotAnswerable(
             "the layout of the job is unknown, so rankscope cannot tell which ranks are stages of "
-            "one pipeline and which are replicas; correct the layout of an import with “rankscope "
-            "layout”, start a job with TRACE_HOOKS_LAYOUT, or put the YAML file with the sizes "
-            "next to a StragglerAnalysis trace"
+            "one pipeline and which are replicas. For an import, set the layout with “rankscope "
+            "layout”; for a StragglerAnalysis trace, put its YAML file with the sizes next to it; "
+            "to record a job, start it with TRACE_HOOKS_LAYOUT"
         )
     sizes = Sizes(layout.size("dp"), layout.size("pp"), layout.size("cp"))
     rows, notes = _operations(run, wanted, sizes, steps, stop)

@@ -12,7 +12,7 @@ export const LABEL_OF_KIND = {
   kernel: 'kernels', tp_comm: 'TP comm', pp_comm: 'PP send/recv', dp_comm: 'DP comm',
   ep_comm: 'EP comm', other_comm: 'other comm', data_fetch: 'data', data_wait: 'data wait',
   checkpoint: 'checkpoint', gc: 'garbage collection', host: 'host', memcpy: 'copies',
-  waiting: 'waiting for a named rank', upstream: 'waiting across stages', bubble: 'schedule bubble',
+  waiting: 'waiting within the stage', upstream: 'waiting across stages', bubble: 'schedule bubble',
   not_visible: 'not visible',
 };
 

@@ -114,7 +114,7 @@ export function reliabilityText({ parts, hasOther, isTwin, expected }, name) {
   if (!hasOther) {
     return expected
       ? `No other run is chosen: “without” is a straight line through the ${parts.before.count} steps before, extrapolated. `
-        + 'Loss differs from batch to batch and does not fall in a straight line, so this is not a control; choose a run with the same seed as a control.'
+        + 'Loss differs from batch to batch and does not fall in a straight line, so this is not a control. For a control, choose a run with the same seed.'
       : 'There are too few steps before the window to know what to expect: choose another run.';
   }
   if (!parts.before) return `${other} has no loss before the window, so it is unknown whether the two would be the same without the perturbation.`;

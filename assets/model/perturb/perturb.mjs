@@ -255,7 +255,7 @@ export class PerturbView {
     }
     this.parts.list.replaceChildren(make('table', {}, [
       make('caption', { class: 'visually-hidden' }, 'Perturbations under way and past'),
-      make('thead', {}, make('tr', {}, ['what', 'of', 'where', 'steps', 'ranks', 'state', ''].map((text) => (
+      make('thead', {}, make('tr', {}, ['what', 'target', 'where', 'steps', 'ranks', 'state', ''].map((text) => (
         make('th', { scope: 'col', class: text === 'steps' ? 'number' : null }, text))))),
       make('tbody', {}, rows.map((row) => this.#row(row))),
     ]));

@@ -1,4 +1,4 @@
-/** Members of a collective: who came last and who waited. */
+/** Members of a collective: who arrived last and who waited. */
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { button, table } from './dom.mjs';
@@ -29,15 +29,15 @@ export async function loadMembers({ app, attempt }, instance, signal) {
   return answer.members;
 }
 
-/** A sentence on who came last. Pure. */
+/** A sentence on who arrived last. Pure. */
 export function verdict(members) {
   if (!members.length) return 'No member recorded this collective.';
   const reason = members.find((member) => member.reason)?.reason;
-  if (reason) return `Who came last is unknown: ${reason}.`;
+  if (reason) return `Which rank arrived last is unknown: ${reason}.`;
   const last = members.find((member) => member.is_last);
-  if (!last) return 'All members came at the same time.';
+  if (!last) return 'All members arrived at the same time.';
   const most = Math.max(...members.map((member) => member.wait_us ?? 0));
-  return `Rank ${last.rank} came last: the others waited up to ${formatNs(most * 1e3)}, data moved in `
+  return `Rank ${last.rank} arrived last: the others waited up to ${formatNs(most * 1e3)}, data moved in `
     + `${last.transfer_us === null ? 'an unknown time' : formatNs(last.transfer_us * 1e3)}.`;
 }
 

@@ -43,6 +43,9 @@ export function sumsTable(area, lengthNs) {
       ...(few ? perRank.map(formatNs) : [formatNs(least), formatNs(median), formatNs(most), `r${rank}`])];
   });
   const parts = [table('time by kind and rank', head, rows)];
+  if (sums.reduce((total, sum) => total + sum.time, 0) > lengthNs * area.ranks.length) {
+    parts.push(make('p', { class: 'quiet' }, 'Kinds overlap, and communication includes the waiting in it: the shares add up to more than 100 %.'));
+  }
   if (area.waited_for.length) {
     const named = area.waited_for.slice(0, 4)
       .map(({ rank, time_ns: time }) => `rank ${rank} (${formatNs(time)})`).join(', ');

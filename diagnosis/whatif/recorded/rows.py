@@ -47,8 +47,8 @@ class Spans:
         if spans["dp"].null_count or spans["stage"].null_count:
             raise NotAnswerable(
                 "the layout of the job is unknown, so rankscope cannot tell which ranks are "
-                "stages of one pipeline and which are replicas; start the job with "
-                "TRACE_HOOKS_LAYOUT, or correct the layout of an import with “rankscope layout”"
+                "stages of one pipeline and which are replicas. For an import, set the layout "
+                "with “rankscope layout”; to record a job, start it with TRACE_HOOKS_LAYOUT"
             )
         if not _ints(spans, "is_aligned").all():
             raise NotAnswerable(

@@ -157,9 +157,9 @@ test('following goes to the last arriver first, then around', () => {
 });
 
 test('the verdict names the last, or says why it cannot', () => {
-  assert.match(verdict([member(1, 0), member(2, 5, { is_last: true, wait_us: 0 })]), /^Rank 2 came last: the others waited up to 10\.0 µs/);
+  assert.match(verdict([member(1, 0), member(2, 5, { is_last: true, wait_us: 0 })]), /^Rank 2 arrived last: the others waited up to 10\.0 µs/);
   assert.match(verdict([member(1, 0, { reason: 'members are missing: 1 of 2' })]), /unknown: members are missing/);
-  assert.equal(verdict([member(1, 0), member(2, 0)]), 'All members came at the same time.');
+  assert.equal(verdict([member(1, 0), member(2, 0)]), 'All members arrived at the same time.');
   assert.match(verdict([]), /No member/);
 });
 

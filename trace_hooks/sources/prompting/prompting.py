@@ -160,7 +160,7 @@ class Prompting(Source):
             ts_ns=now(),
             kind=PROMPT,
             text=f"prompt {prompt.id}: {running.made} tokens{early}; training waited "
-            f"{ns / 1e6:.0f} ms, {cpu_ns / 1e6:.0f} ms of its CPU time",
+            f"{ns / 1e6:.0f} ms and its thread used {cpu_ns / 1e6:.0f} ms of CPU time",
             args=json.dumps(
                 {
                     "id": prompt.id,
