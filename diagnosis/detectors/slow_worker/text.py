@@ -64,15 +64,15 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
     ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_NAMED])
     more = f" and {len(new) - _RANKS_NAMED} more" if len(new) > _RANKS_NAMED else ""
     since = int(work.step_S[min(episode.first for episode in new.values())])
-    who, it = (
-        (f"Rank {ranks} computes", "it is")
+    who, whose, it = (
+        (f"Rank {ranks} computes", "its", "it is")
         if len(new) == 1
-        else (f"Ranks {ranks}{more} compute", "they are")
+        else (f"Ranks {ranks}{more} compute", "their", "they are")
     )
     upto = "up to " if len(new) > 1 else ""
     return (
-        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x the peers since step {since}: "
-        f"too short to tell whether {it} slow."
+        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x as long as {whose} peers since step "
+        f"{since}: too short to tell whether {it} slow."
     )
 
 
@@ -145,13 +145,13 @@ def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[st
     texts = ["Slow memory instead of slow compute: only times by operation distinguish them."]
     if work.measure == "wall":
         texts.append(
-            "Another process on its host (host_contention): CPU time was not recorded, so a rank "
+            "Another process on its host (host contention): CPU time was not recorded, so a rank "
             "that computes more and one that is kept from computing look the same."
         )
     if suspect.whom == "all ranks":
         texts.append("More work for this rank than for others: its role is not known.")
     if suspect.whom == "own past":
-        texts.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
+        texts.append("More work for its whole stage (slow stage): it has fewer than 3 peers.")
     if suspect.whom == "stage":
         texts.append("More work for this rank than for others of its stage: a longer layer there.")
     if waits is None:

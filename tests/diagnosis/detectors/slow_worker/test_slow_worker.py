@@ -148,7 +148,7 @@ def test_a_finding_that_is_over_is_past() -> None:
     assert (finding.first_step, finding.last_step, finding.ongoing) == (8, 15, False)
     assert finding.severity == "past"
     assert finding.title == "Rank 5 was slow"
-    assert "from step 8 to 15, now over" in finding.text
+    assert "from step 8 to 15, not since then" in finding.text
 
 
 def test_it_is_over_only_after_some_steps() -> None:
@@ -191,7 +191,7 @@ def test_contention_is_distinguished_where_cpu_time_was_recorded() -> None:
 
     assert judged(device="cpu", cpu_ms=flat).findings == ()  # wall up, CPU flat
     wall = judged(device="cuda:0").findings[0]
-    assert any("host_contention" in one for one in wall.alternatives)
+    assert any("host contention" in one for one in wall.alternatives)
 
 
 @pytest.mark.parametrize(
