@@ -37,7 +37,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         severity=severity if suspect.ongoing else "past",
         confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
-        text=_text(suspect, waits, first, last, ranks.rank_R.size - 1),
+        text=_text(suspect, waits, first, last, _num_waiting(work, suspect)),
         culprits=(place_of(ranks, suspect.row),),
         victims=_victims(work, suspect, groups),
         first_step=first,
@@ -107,6 +107,12 @@ def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
     return "high" if waits is not None and waits.is_worst else "medium"
 
 
+def _num_waiting(work: Work, suspect: Suspect) -> int:
+    """The other ranks whose waits count: those of its stage, or all where that is not known."""
+    pp_R = work.ranks.coords_R["pp"]
+    return int((pp_R == pp_R[suspect.row]).sum()) - 1
+
+
 def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_others: int) -> str:
     whom = {"own past": "before", "all ranks": "that of the other ranks"}.get(
         suspect.whom, "its peers'"
@@ -120,7 +126,7 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_othe
         num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
-    if waits is None:
+    if waits is None or not num_others:
         return f"{text}; time others lose waiting: unknown."
     share = 100 * waits.share
     shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"

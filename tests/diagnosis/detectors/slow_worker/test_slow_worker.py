@@ -172,7 +172,7 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     assert finding.cost.share == pytest.approx(320 / (16 * 200))  # of all ranks' time
     assert finding.confidence == "high"
     assert finding.victims == (1, 3, 4, 7)  # not rank 9: next to nothing is waited for there
-    assert "15 ranks wait 21 ms each per step on average (10 % of the job's time)" in finding.text
+    assert "7 ranks wait 46 ms each per step on average (10 % of the job's time)" in finding.text
     by_question = {e.question: e for e in finding.evidence}
     assert dict(by_question["late_ranks"].params) == {
         "step_min": SLOW_FROM,
