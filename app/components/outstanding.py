@@ -45,7 +45,8 @@ def apart_note(fronts: Sequence[Front]) -> str:
     """How many of the groups do not stand together, and how many are not shown."""
     apart = sum(front.is_apart for front in fronts)
     rest = len(fronts) - MOST_GROUPS
-    text = f"{apart} of {len(fronts)} groups with open collectives have members apart"
+    verb = "is" if apart == 1 else "are"
+    text = f"{apart} of {len(fronts)} groups with open collectives {verb} out of sync"
     return f"{text}; {rest} more are not shown" if rest > 0 else text
 
 

@@ -96,7 +96,8 @@ def _title(collected: CollectedView) -> str:
 
 
 def _top(collected: CollectedView) -> Markup:
-    steps = f", {steps_text(*collected.steps)}" if collected.steps else ""
+    chosen = collected.steps is not None and collected.steps == collected.row_steps
+    steps = f", {steps_text(*collected.steps)}" if chosen else ""
     return tag(
         "header",
         tag("span", "rankscope", class_="brand"),

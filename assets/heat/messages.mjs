@@ -10,14 +10,14 @@ const plural = (count, noun) => `${count.toLocaleString('en')} ${noun}${count ==
 export function aboutMap(data) {
   if (data.kind === 'hosts') {
     return `${plural(data.count, 'host')}${data.allSteps ? `, ${stepsText(data.allSteps)}` : ''}${
-      data.height < data.count ? ', furthest rank per pixel' : ''}`;
+      data.height < data.count ? ', largest deviation per pixel' : ''}`;
   }
   const steps = stepCount(data);
   if (data.isPart) return `the newest ${steps} steps; loading the others`;
   if (data.isCut) return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}: too many to show all at once; choose others in the strip above`;
   if (!steps) return plural(data.count, 'rank');
   const pooled = data.height < data.count || data.width < steps;
-  return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}${pooled ? ', furthest cell per pixel' : ''}`;
+  return `${plural(data.count, 'rank')} × ${plural(steps, 'step')}${pooled ? ', largest deviation per pixel' : ''}`;
 }
 
 /** Why the map is empty, or ''. */

@@ -37,9 +37,9 @@ export function stateMessages(state) {
       return [`${size(state.done)} of ${size(state.total)} of ${name} received`,
         `Choose or drop the same files again to send the rest; the received part is kept for ${hours(state.keepHours)}.`];
     case 'queued':
-      return [`${name} waits until another import is done`, 'All bytes are received: you can close this page.'];
+      return [`${name} waits until another import is done`, 'The upload is complete: you can close this page.'];
     case 'reading':
-      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount ? `Read so far: ${amount}. ` : ''}All bytes are received: you can close this page.`];
+      return [state.file && state.file !== name ? `Reading ${name}: ${state.file}` : `Reading ${name}`, `${amount ? `Read so far: ${amount}. ` : ''}The upload is complete: you can close this page.`];
     case 'waiting':
       return [`${name}: ${state.text}`, 'You can close this page.'];
     case 'cancelled':

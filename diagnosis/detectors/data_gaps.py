@@ -44,7 +44,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     newest = step_S[-OVER_AFTER_STEPS]
     gaps = tables["data_gaps"].filter(pc.field("step") < int(newest))
     if not gaps.num_rows:
-        checked = "No rank skips or repeats collectives or steps that other ranks have once."
+        checked = "No rank skips or repeats a step or collective that the others recorded once."
         return Verdict(NAME, checked=checked, of_data=True)
     return Verdict(NAME, (_finding(gaps, tables["rank_places"], step_S, attempt),))
 

@@ -112,7 +112,7 @@ def _words(title: str) -> Words:
         (
             "Slow storage or network below the loader, a slow source of the mixture, or too few "
             "workers: waiting time does not distinguish them.",
-            "Other processes on the host (host_contention) that keep the loader from its cores.",
+            "Other processes on the host (host contention) that keep the loader from its cores.",
         ),
         "Look at the loader: number of workers, prefetching, CPU of the host, read rate of the "
         "storage; time one worker by itself.",

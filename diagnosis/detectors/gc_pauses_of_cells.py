@@ -45,8 +45,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, not_enough=missing)
     findings = _findings(times, cells.prepared, cells.pauses, attempt) if cells.pauses else []
     checked = (
-        f"No {'other ' if findings else ''}pauses in forwards, on a different cell each time, that "
-        f"cost {100 * MIN_EXCESS:.0f} % of a step."
+        f"No {'other ' if findings else ''}pauses in forward passes, in a different cell each "
+        f"time, that cost {100 * MIN_EXCESS:.0f} % of a step."
     )
     return Verdict(NAME, tuple(findings), checked)
 
@@ -98,9 +98,9 @@ def _finding(
 _WORDS = Words(
     "gc_pauses",
     "Pauses stop one cell after the other",
-    "to pauses in forwards",
-    "Something stops the host in the middle of a forward, another cell each time, as Python's "
-    "garbage collector does, and the others wait.",
+    "to pauses in forward passes",
+    "Something stops the host in the middle of a forward pass, in another cell each time, as "
+    "Python's garbage collector does, and the others wait.",
     (
         "Anything else that stops a host now and then: the trace does not name collections, so the "
         "place of the pauses is the only sign of them.",

@@ -85,8 +85,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
     if spikes is None:
         checked = (
-            "In no rare step is compute longer than in the other steps by "
-            f"{100 * MIN_SPIKE:.0f} % of a step or more."
+            "No rare long steps (compute longer than in the steps around them, by "
+            f"{100 * MIN_SPIKE:.0f} % of a step or more)."
         )
         return Verdict(NAME, checked=checked)
     rows = _at_fault(spikes)
@@ -208,7 +208,7 @@ def _words(times: PhaseTimes, rows: tuple[int, ...]) -> Words:
         (
             "Rare work on purpose that has no span of its own (evaluation, logging, a scheduler of "
             "the job): only names distinguish them.",
-            "Allocator stalls (allocator_stalls) or garbage collections that were not recorded.",
+            "Allocator stalls or garbage collections that were not recorded.",
         ),
         "Look at what runs in these steps: log recompilations (TORCH_LOGS=recompiles), pad or "
         "bucket shapes, warm up what is compiled before training.",

@@ -176,6 +176,6 @@ _MOST_LANES = 16
 _ALTERNATIVES = (
     "One late moment, such as a profiler that began later on this rank: its collectives are of the "
     "same few steps.",
-    "Launches that its host is late with (launch_skew) or a slow loader (data_loader): so few "
+    "Launches that its host is late with (launch skew) or a slow data loader: so few "
     "steps cannot distinguish them from slow compute.",
 )

@@ -194,7 +194,7 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         (
             "Host code between the operations (logging, locks, synchronisation) or launches that "
             "the host is late with: only stacks distinguish them.",
-            "Another process on its host (host_contention) that acts in one phase only.",
+            "Another process on its host (host contention) that acts in one phase only.",
         ),
         "Look at what this rank's host does before its collectives: sample its stacks, and look "
         "for locks, prints and synchronous copies that the other ranks do not have.",
@@ -203,9 +203,8 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "without CPU time while it computes",
         "wall time of its compute is up and CPU time is not: something else runs on its cores.",
         (
-            "Memory pressure of the host (host_memory_pressure): page faults also stop a thread "
-            "without CPU time.",
-            "Sleeps or locks inside its own forwards and backwards (launch_skew).",
+            "Memory pressure of the host: page faults also stop a thread without CPU time.",
+            "Sleeps or locks inside its own forward and backward passes (launch skew).",
         ),
         "Look at what else runs on the host (top, involuntary switches in /proc/PID/status) and at "
         "how the ranks are bound to cores.",
@@ -217,7 +216,7 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         (
             "A slow device, another process on it, or host code outside of the timed phases: the "
             "log does not distinguish them.",
-            "Launches that the host is late with (launch_skew): the log has no collectives.",
+            "Launches that the host is late with (launch skew): the log has no collectives.",
         ),
         "Record this rank with hooks or a profiler for some steps: what runs between its timed "
         "phases delays the whole job.",

@@ -114,7 +114,7 @@ def _finding(series: Series, grown: list[OffHead], attempt: int) -> Finding:
         evidence=(evidence,),
         alternatives=(
             "Heads that settle at sharp attention on purpose: see whether the logit still grows.",
-            "One damaged weight of queries or keys (silent_corruption): one head alone, at once.",
+            "One damaged weight of queries or keys (silent corruption): one head alone, at once.",
         ),
         next_step="Look at the logits of these heads over the steps (question attention_health); "
         "clip queries and keys (QK-clip), normalise them (QK-norm), or lower the learning rate of "

@@ -126,7 +126,7 @@ def _finding(step_S: Ints, series: list[_Spikes], attempt: int) -> Finding:
         evidence=tuple(_evidence(step_S, spikes, attempt) for spikes in series),
         alternatives=(
             "Another loss on purpose from that step on: other data, or other weights of its terms.",
-            "A corrupted value on one rank (silent_corruption): compare the replicas' weights.",
+            "A corrupted value on one rank (silent corruption): compare the replicas' weights.",
         ),
         next_step="Look at the layers' statistics around that step (question tensor_health), at "
         "the batch and the learning rate of the step; go back to the checkpoint before and skip "

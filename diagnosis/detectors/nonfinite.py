@@ -89,7 +89,7 @@ def _finding(
         ongoing=ongoing,
         evidence=_evidence(step_S, bad_S, begins, (first, last), attempt),
         alternatives=(
-            "One broken device (silent_corruption): repeat the step on other devices.",
+            "One broken device (silent corruption): repeat the step on other devices.",
             "Numbers of the job: learning rate, an overflow in 16 bits, a division by zero, a "
             "batch without a valid token.",
         ),

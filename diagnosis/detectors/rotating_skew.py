@@ -129,8 +129,8 @@ def _words(num_leaders: int) -> Words:
         (
             "Locks, logging or synchronous copies of the host between operations: only stacks "
             "distinguish them.",
-            "Other processes on the hosts (host_contention) or garbage collections that were not "
-            "recorded (gc_pauses).",
+            "Other processes on the hosts (host contention) or garbage collections that were not "
+            "recorded.",
         ),
         "Sample the stacks of some ranks between backward and the reduction of gradients, and look "
         "for what runs there on the host; collect garbage on all ranks in the same step.",

@@ -70,10 +70,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     findings = tuple(
         _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
     )
-    checked = (
-        f"No {'other ' if findings else ''}stage of {stages.stage_P.size} took longer than the "
-        f"others by {100 * LEAST_MEDIAN:.0f} %."
-    )
+    percent = f"{100 * LEAST_MEDIAN:.0f} %"
+    if stages.stage_P.size >= _FEWEST_STAGES:
+        which = f"No {'other ' if findings else ''}stage of {stages.stage_P.size}"
+        checked = f"{which} took longer than the others by {percent}."
+    else:  # compared with what their ratio was: _apart
+        which = "No other stage" if findings else "Neither of the 2 stages"
+        checked = f"{which} became {percent} slower, relative to the other, during the run."
     return Verdict(NAME, findings, checked, _apart(work, stages))
 
 
@@ -88,9 +91,9 @@ def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
     if not ratio >= 1 + 2 * LEAST_MEDIAN:
         return ()
     reason = (
-        f"Stage {stages.stage_P[long]} computes {ratio:.2f}x stage {stages.stage_P[quick]} since "
-        f"step {work.step_S[0]}: with only two stages it is unknown which one is normal; "
-        "compare their layers, or compare with a good run."
+        f"Stage {stages.stage_P[long]} computes {ratio:.2f}x as long as stage "
+        f"{stages.stage_P[quick]} since step {work.step_S[0]}: with only two stages it is unknown "
+        "which one is normal; compare their layers, or compare with a good run."
     )
     return (NotEnoughData(NAME, reason),)
 
@@ -178,7 +181,7 @@ def _alternatives(stages: _Stages, row: int) -> tuple[str, ...]:
     hosts = "All hosts of the stage are slower than others (many_hosts_slow)."
     if stages.num_ranks_P[row] == 1:
         return (
-            "A slow device (slow_worker): the stage has one rank, so its work and its device "
+            "A slow device (slow worker): the stage has one rank, so its work and its device "
             "cannot be distinguished.",
         )
     return (hosts,)
@@ -198,8 +201,8 @@ def _evidence(
     link = pipeline_view(work.ranks, shown, attempt, first_two(first, last))
     return (
         Evidence(
-            f"Its quickest rank computes {1 + episode.excess:.2f}x the median of the other stages "
-            f"in {steps_text(first, last)}.",
+            f"Its quickest rank computes {1 + episode.excess:.2f}x as long as the median of the "
+            f"other stages in {steps_text(first, last)}.",
             round(1 + episode.excess, 4),
             "x",
             "rank_work",

@@ -33,7 +33,7 @@ def steps_text(first: int, last: int) -> str:
 
 
 def when_text(first: int, last: int, ongoing: bool) -> str:
-    """When something was wrong: "since step 6", "from step 6 to 9, now over" or "in step 6"."""
+    """When it was wrong: "since step 6", "from step 6 to 9, not since then" or "in step 6"."""
     if first == last:
-        return f"in step {first}" if ongoing else f"in step {first}, now over"
-    return f"since step {first}" if ongoing else f"from step {first} to {last}, now over"
+        return f"in step {first}" if ongoing else f"in step {first}, not since then"
+    return f"since step {first}" if ongoing else f"from step {first} to {last}, not since then"

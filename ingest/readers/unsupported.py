@@ -157,7 +157,7 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ),
     ("a native Perfetto trace (convert it with `traceconv json FILE`)", _is_perfetto),
     ("a pprof profile, which holds samples and no operations", _is_pprof),
-    ("plain text", _is_text),
+    ("plain text, not a trace", _is_text),
 )
 
 

@@ -31,7 +31,10 @@ def empty_reason(
         return f"No data for {steps_text(*steps)}."
     where = "this run" if steps is None else steps_text(*steps)
     if metric.is_ratio:
-        return f"No rank has both compute and peers in {where}, so “{metric.title}” is unknown."
+        return (
+            f"“{metric.title}” is unknown: it compares the compute of a rank with that of its "
+            f"peers, and in {where} no rank has both."
+        )
     return f"No values of “{metric.title}” are recorded in {where}."
 
 

@@ -136,16 +136,16 @@ _ALL = (
         "wait",
         "Wait",
         "ms",
-        "Time the rank waited for members that arrived later, in groups within its stage: the "
-        "victim's side.",
+        "Time the rank waited for members that arrived later, in groups within its stage; "
+        "high for victims.",
         "wait",
     ),
     Metric(
         "wait_caused",
         "Wait caused",
         "rank-ms",
-        "Time the others waited because the rank arrived last, in groups within one stage: the "
-        "culprit's side.",
+        "Time the others waited because the rank arrived last, in groups within one stage; "
+        "high for the culprit.",
         "wait_caused",
     ),
     Metric(

@@ -374,7 +374,8 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         "%",
         f"{dropped:,} rows dropped" if dropped else "no rows dropped",
         "Time that the hooks themselves take, divided by the elapsed time of the job; mean over "
-        f"ranks in the last {HOOK_STEPS} steps.",
+        f"ranks in the last {HOOK_STEPS} steps. Dropped rows: records that were lost because the "
+        "hooks could not keep or write them.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
         extra=extra,
@@ -386,7 +387,7 @@ def change_of(
 ) -> tuple[str, str]:
     """Text for the change from the baseline, and the tone."""
     if base is None:
-        return "too few steps to compare", "plain"
+        return "no baseline to compare with", "plain"
     change = value - base.value
     least = LEAST_CHANGE * base.value if relative else LEAST_CHANGE
     if relative:

@@ -174,7 +174,7 @@ def _texts(transfers: Transfers, slowness: Slowness) -> tuple[str, str, tuple[st
     return who, *_TEXTS[slowness.kind]
 
 
-_PCIE = "PCIe, NIC and cable of a host (slow_host): only its counters distinguish them."
+_PCIE = "PCIe, NIC and cable of a host (slow host): only its counters distinguish them."
 _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_link": (
         "its transfers are slow whoever comes last, and those of comparable links are not.",
@@ -191,7 +191,7 @@ _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (
             "One host or link among its members (slow_host, slow_link): a collective goes at the "
             "pace of its slowest member.",
-            "Where all its members sit on one host, the links inside it (slow_node_link).",
+            "Where all its members sit on one host, the links inside it (slow node link).",
         ),
         "Time the same collective alone on this group and on halves of it; compare the ports and "
         "the path of its hosts with those of another group.",
@@ -199,8 +199,8 @@ _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_node_link": (
         "groups inside this host are slow, those of other hosts and those that leave it are not.",
         (
-            "NVLink and PCIe of the host (slow_host): only its counters distinguish them.",
-            "The host's own processes that copy for the collectives (host_contention).",
+            "NVLink and PCIe of the host (slow host): only its counters distinguish them.",
+            "The host's own processes that copy for the collectives (host contention).",
         ),
         "Read the link states and error counters of this host (nvidia-smi nvlink -s and -e, "
         "dcgmi diag) and compare with another one.",
@@ -210,7 +210,7 @@ _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
         (
             "Its NIC, the cable, the port of the switch or PCIe: only its counters "
             "distinguish them.",
-            "NVLink of the host (slow_node_link), where the groups inside it are slow, too.",
+            "NVLink of the host (slow node link), where the groups inside it are slow, too.",
         ),
         "Read PCIe width and speed (lspci -vv), NIC errors and copies between host and device of "
         "this host, and compare with another one.",

@@ -170,8 +170,9 @@ def _single_ranks(
             continue
         if not work.ranks.has_roles and by_row[row][-1].first == 0:
             set_aside.append(
-                f"Rank {work.ranks.rank_R[row]} computes {by_row[row][-1].excess + 1:.2f}x the "
-                "others from the first step on; the layout is unknown, so this may be its share."
+                f"Rank {work.ranks.rank_R[row]} computes {by_row[row][-1].excess + 1:.2f}x as long "
+                "as the others from the first step on; the layout is unknown, so this may be its "
+                "share."
             )
             del left[row]
     return left, tuple(set_aside)

@@ -56,7 +56,7 @@ class Suspect:
         """Which peers it was compared with, in words; not for the own past."""
         if self.whom == "all ranks":
             return f"all {self.num_peers} other ranks (the layout is not known)"
-        where = "same stage and tp, over dp" if self.whom == "dp" else "the same stage"
+        where = "same stage and tp rank, other replicas" if self.whom == "dp" else "the same stage"
         return f"its {self.num_peers} peers ({where})"
 
 

@@ -37,7 +37,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         severity=severity if suspect.ongoing else "past",
         confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
-        text=_text(suspect, waits, first, last, ranks.rank_R.size - 1),
+        text=_text(suspect, waits, first, last, _num_waiting(work, suspect)),
         culprits=(place_of(ranks, suspect.row),),
         victims=_victims(work, suspect, groups),
         first_step=first,
@@ -64,15 +64,15 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
     ranks = ", ".join(str(work.ranks.rank_R[row]) for row in worst[:_RANKS_NAMED])
     more = f" and {len(new) - _RANKS_NAMED} more" if len(new) > _RANKS_NAMED else ""
     since = int(work.step_S[min(episode.first for episode in new.values())])
-    who, it = (
-        (f"Rank {ranks} computes", "it is")
+    who, whose, it = (
+        (f"Rank {ranks} computes", "its", "it is")
         if len(new) == 1
-        else (f"Ranks {ranks}{more} compute", "they are")
+        else (f"Ranks {ranks}{more} compute", "their", "they are")
     )
     upto = "up to " if len(new) > 1 else ""
     return (
-        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x the peers since step {since}: "
-        f"too short to tell whether {it} slow."
+        f"{who} {upto}{new[worst[0]].excess + 1:.2f}x as long as {whose} peers since step "
+        f"{since}: too short to tell whether {it} slow."
     )
 
 
@@ -107,6 +107,12 @@ def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
     return "high" if waits is not None and waits.is_worst else "medium"
 
 
+def _num_waiting(work: Work, suspect: Suspect) -> int:
+    """The other ranks whose waits count: those of its stage, or all where that is not known."""
+    pp_R = work.ranks.coords_R["pp"]
+    return int((pp_R == pp_R[suspect.row]).sum()) - 1
+
+
 def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_others: int) -> str:
     whom = {"own past": "before", "all ranks": "that of the other ranks"}.get(
         suspect.whom, "its peers'"
@@ -120,7 +126,7 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_othe
         num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
-    if waits is None:
+    if waits is None or not num_others:
         return f"{text}; time others lose waiting: unknown."
     share = 100 * waits.share
     shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
@@ -145,13 +151,13 @@ def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[st
     texts = ["Slow memory instead of slow compute: only times by operation distinguish them."]
     if work.measure == "wall":
         texts.append(
-            "Another process on its host (host_contention): CPU time was not recorded, so a rank "
+            "Another process on its host (host contention): CPU time was not recorded, so a rank "
             "that computes more and one that is kept from computing look the same."
         )
     if suspect.whom == "all ranks":
         texts.append("More work for this rank than for others: its role is not known.")
     if suspect.whom == "own past":
-        texts.append("More work for its whole stage (slow_stage): it has fewer than 3 peers.")
+        texts.append("More work for its whole stage (slow stage): it has fewer than 3 peers.")
     if suspect.whom == "stage":
         texts.append("More work for this rank than for others of its stage: a longer layer there.")
     if waits is None:

@@ -41,7 +41,7 @@ def test_more_groups_than_the_table_shows_are_counted() -> None:
     many = [front(f"g{number}") for number in range(MOST_GROUPS + 3)]
     assert (
         apart_note(many)
-        == "15 of 15 groups with open collectives have members apart; 3 more are not shown"
+        == "15 of 15 groups with open collectives are out of sync; 3 more are not shown"
     )
     table = outstanding(Recorded(0, 4, 2, tuple(many)), View("x"))
     assert table is not None

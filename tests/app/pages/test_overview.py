@@ -113,7 +113,7 @@ def test_chosen_steps_are_what_is_shown(hub: Hub) -> None:
     first = numbers(hub, "slow_rank", Scope((0, 0)))["step_time"]
     newest = numbers(hub, "slow_rank")["step_time"]
     assert first.value != newest.value
-    assert first.detail == "too few steps to compare"
+    assert first.detail == "no baseline to compare with"
 
 
 def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:

@@ -37,6 +37,12 @@ def test_one_step_is_no_range(hub):
     assert "attempt 0, step 7, as of" in text
 
 
+def test_only_chosen_steps_are_those_of_the_file(hub):
+    """The lanes show the first steps of the finding; the table is of other ones."""
+    text = Parsed(page_of(hub, run="slow", page="what-if")).text
+    assert "attempt 0, as of" in text
+
+
 def test_it_asks_for_nothing(hub):
     page = page_of(hub, run="slow")
     parsed = Parsed(page)

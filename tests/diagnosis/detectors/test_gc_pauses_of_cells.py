@@ -43,4 +43,4 @@ def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -
 def test_without_pauses_none_are_reported(tmp_path: Path, job: MegatronJob) -> None:
     diagnosis = diagnosed(tmp_path, job)
     assert "gc_pauses" not in [finding.kind for finding in diagnosis.findings]
-    assert any("pauses in forwards" in sentence for sentence in diagnosis.checked)
+    assert any("pauses in forward passes" in sentence for sentence in diagnosis.checked)

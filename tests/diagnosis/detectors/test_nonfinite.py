@@ -58,7 +58,7 @@ def test_a_single_one_that_is_over_is_past() -> None:
     verdict = judged([2.0] * 9 + [math.inf] + [2.0] * 20)
     assert verdict is not None
     assert verdict.findings[0].severity == "past"
-    assert verdict.findings[0].text == "The loss is NaN or infinite in step 9, now over."
+    assert verdict.findings[0].text == "The loss is NaN or infinite in step 9, not since then."
 
 
 def test_where_it_begins_is_the_lowest_output_that_is_not_finite() -> None:

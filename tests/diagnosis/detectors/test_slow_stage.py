@@ -40,6 +40,8 @@ def test_of_two_stages_a_change_is_a_finding_and_a_difference_is_not() -> None:
     assert always.findings == ()
     assert always.not_enough[0].missing.startswith("Stage 1 computes 1.3")
     assert judged(layout, stage_of(layout, 1, 1.0)).not_enough == ()
+    assert always.checked is not None
+    assert always.checked.startswith("Neither of the 2 stages became 5 % slower")
 
 
 def test_of_two_stages_the_one_that_was_longer_for_most_of_the_time_is_named() -> None:
@@ -56,7 +58,7 @@ def test_a_stage_of_one_rank_that_was_always_slow_is_found() -> None:
     layout = ParallelLayout.from_sizes(pp=4)
     (finding,) = judged(layout, stage_of(layout, 3, 1.3, first=0)).findings
     assert (finding.stages, finding.confidence) == ((3,), "medium")
-    assert "slow_worker" in finding.alternatives[0]
+    assert "slow worker" in finding.alternatives[0]
     assert judged(layout, stage_of(layout, 3, 1.3)).findings == ()  # that is a slow worker
 
 

@@ -36,9 +36,9 @@ def test_one_step_is_no_range() -> None:
     ("first", "last", "ongoing", "text"),
     [
         (6, 9, True, "since step 6"),
-        (6, 9, False, "from step 6 to 9, now over"),
+        (6, 9, False, "from step 6 to 9, not since then"),
         (6, 6, True, "in step 6"),
-        (6, 6, False, "in step 6, now over"),
+        (6, 6, False, "in step 6, not since then"),
     ],
 )
 def test_when_something_was_wrong(first: int, last: int, ongoing: bool, text: str) -> None:

@@ -165,7 +165,7 @@ LOOKALIKES = {
     "a pprof profile, which holds samples and no operations": (
         b"\x0a\x04\x08\x01\x10\x02\x12\x04\x0a\x02\x01\x02"
     ),
-    "plain text": b"[rank0]: the run was slow",
+    "plain text, not a trace": b"[rank0]: the run was slow",
     "in a format that rankscope does not know": b"\x00\x00\x00\x01",
 }
 

@@ -80,7 +80,7 @@ test('steps whose numbers have gaps stand side by side and keep their numbers', 
   assert.deepEqual(stepTicks(data, geometry, 6).map(({ step }) => step), steps);
   const zoom = zoomOf(data, geometry, { x: plot.x + plot.w * 0.6, y: 20 }, { x: 9999, y: 21 });
   assert.deepEqual(zoom.steps, [7, 30_000_000]);
-  assert.equal(aboutMap(data), '10 ranks × 4 steps, furthest cell per pixel');
+  assert.equal(aboutMap(data), '10 ranks × 4 steps, largest deviation per pixel');
   assert.deepEqual(stepTicks(pooled(), geometry, 4).map(({ step }) => step), [100, 105, 110, 115]);
 });
 
@@ -155,7 +155,7 @@ test('a tip names the block, the cell it has its colour from, and what is noise'
 });
 
 test('a map says how much it shows, and why it shows nothing', () => {
-  assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, furthest cell per pixel');
+  assert.equal(aboutMap(pooled()), '10 ranks × 20 steps, largest deviation per pixel');
   assert.equal(aboutMap({ ...pooled(), isPart: true }), 'the newest 20 steps; loading the others');
   assert.equal(aboutMap({ ...pooled(), isCut: true }), '10 ranks × 20 steps: too many to show all at once; choose others in the strip above');
   assert.equal(aboutMap(hosts), '2 hosts, steps 0 to 9');

@@ -26,7 +26,8 @@ from tests.runs_builder import RunBuilder, collectives_only_run, two_rank_run
             None,
             (1, 1),
             False,
-            "No rank has both compute and peers in step 1, so “Slowdown” is unknown.",
+            "“Slowdown” is unknown: it compares the compute of a rank with that of its peers, "
+            "and in step 1 no rank has both.",
         ),
     ],
 )

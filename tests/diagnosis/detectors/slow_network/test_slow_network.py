@@ -67,7 +67,7 @@ def test_groups_inside_one_node(first: int) -> None:
     hit = since(first, 4, lambda axis, ranks, step: axis == "tp" and ranks[0] // 8 == 2)
     (finding,) = judged(PP4_DP4_TP2, hit).findings
     assert summary(finding) == ("slow_node_link", list(range(16, 24)), [], ["node2"])
-    assert any("slow_host" in other for other in finding.alternatives)
+    assert any("slow host" in other for other in finding.alternatives)
 
 
 def test_the_only_node_is_found_by_its_past() -> None:

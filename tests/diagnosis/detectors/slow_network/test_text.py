@@ -23,4 +23,4 @@ def test_a_finding_that_is_over_has_its_last_step() -> None:
 
     (finding,) = judged(PP4_DP4_TP2, since(6, 5.0, is_slow)).findings
     assert finding.severity == "past"
-    assert "now over" in finding.text
+    assert "not since then" in finding.text

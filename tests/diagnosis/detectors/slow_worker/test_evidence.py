@@ -39,10 +39,10 @@ def cells_of(run: Run, evidence: Evidence) -> Cells:
 @pytest.mark.parametrize(
     ("sizes", "slow", "whom"),
     [
-        ({"num_ranks": 16, "pp": 2, "tp": 2}, (5,), "over dp"),
+        ({"num_ranks": 16, "pp": 2, "tp": 2}, (5,), "other replicas"),
         ({"num_ranks": 8, "pp": 2, "tp": 2}, (5,), "the same stage"),
-        ({"num_ranks": 5, "pp": 1, "tp": 1}, (0, 1, 3), "over dp"),
-        ({"num_ranks": 28, "pp": 1, "tp": 1}, tuple(range(0, 24, 2)), "over dp"),
+        ({"num_ranks": 5, "pp": 1, "tp": 1}, (0, 1, 3), "other replicas"),
+        ({"num_ranks": 28, "pp": 1, "tp": 1}, tuple(range(0, 24, 2)), "other replicas"),
     ],
     ids=["dp", "stage", "three of five", "twelve of 28"],
 )
