@@ -45,8 +45,8 @@ WATCH = """() => {
     window.notified = [];
     window.drawn = [];
     app.addEventListener('run', (event) => notified.push([Date.now(), event.detail.version]));
-    const arrays = app.web.arrays.bind(app);
-    app.web.arrays = async (url, signal) => {
+    const arrays = app.arrays.bind(app);
+    app.arrays = async (url, signal) => {
         const begun = Date.now();
         const answer = await arrays(url, signal);
         if (!new URL(url, location.href).pathname.endsWith('/timeline')) return answer;
