@@ -56,7 +56,7 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     assert (by_key["step_time"].value, by_key["step_time"].unit) == ("0.1", "ms")
     assert by_key["step_time"].detail == "similar to steps 2 to 6"
     assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
-    assert by_key["exposed_comm"].extra == "TP 20.0 %"
+    assert by_key["exposed_comm"].extra == "TP 20.0\u00a0%"
     assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
     assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
     assert "mfu" not in by_key  # no peak is known
