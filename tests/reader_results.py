@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from ingest.imports.importer import import_paths
 from trace_hooks.schema import TABLES, SegmentName
 
-NO_TRACES = "the shared real traces (../shared/traces) are not here"
-
 
 class Imported:
     """One import: its run.json, its ranks, its tables."""

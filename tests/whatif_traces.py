@@ -13,13 +13,11 @@ import yaml
 from benchmarks.whatif import LOADED_AS
 from diagnosis.whatif.operations import Sizes
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 
 STRAGGLER_TRACES = TRACES / "straggler_analysis"
 TRIALS = ("AR", "SE", "ST")
-needs_traces = pytest.mark.skipif(
-    not STRAGGLER_TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
-)
+needs_traces = pytest.mark.skipif(not STRAGGLER_TRACES.is_dir(), reason=NO_TRACES)
 
 
 def loaded(table: pa.Table) -> pa.Table:

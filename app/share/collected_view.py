@@ -78,6 +78,9 @@ class CollectedView:
     shown_ranks: tuple[int, ...]
     rank: int | None
     steps: tuple[int, int] | None
+    """of the timeline"""
+    chosen_steps: tuple[int, int] | None
+    """by the view; None where the finding or the page chose them"""
     rows: tuple[RankRow, ...]
     row_steps: tuple[int, int] | None
     num_ranks: int
@@ -112,6 +115,7 @@ def collect(
         shown_ranks=tuple(lanes),
         rank=shown.timeline.rank,
         steps=shown.timeline.steps,
+        chosen_steps=shown.view.steps,
         rows=tuple(reading.tried(lambda: _rank_rows(hub, shown, stop), ())[: detail.rows]),
         row_steps=shown.steps,
         num_ranks=len(places),

@@ -96,8 +96,7 @@ def _title(collected: CollectedView) -> str:
 
 
 def _top(collected: CollectedView) -> Markup:
-    chosen = collected.steps is not None and collected.steps == collected.row_steps
-    steps = f", {steps_text(*collected.steps)}" if chosen else ""
+    steps = f", {steps_text(*collected.chosen_steps)}" if collected.chosen_steps else ""
     return tag(
         "header",
         tag("span", "rankscope", class_="brand"),

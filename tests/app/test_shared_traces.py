@@ -11,8 +11,7 @@ import pytest
 
 from app.analysis.imports import import_paths
 from app.cli import main
-from tests.folders import TRACES
-from tests.reader_results import NO_TRACES
+from tests.folders import NO_TRACES, TRACES
 
 pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 

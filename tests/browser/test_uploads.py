@@ -16,7 +16,7 @@ from tests.browser.support.uploading import (
     see_all_ranks,
     wait_for_text,
 )
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 
 
 def test_a_file_becomes_a_run(tab: Tab, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_real_traces_end_on_a_picture_of_all_ranks(
 ) -> None:
     paths = [TRACES / name for name in names]
     if not all(path.exists() for path in paths):
-        pytest.skip(f"needs {names} in ../shared/traces")
+        pytest.skip(NO_TRACES)
     tab.open()
     drop(tab, *paths)
     see_all_ranks(tab, imported_run(tab), num_ranks)

@@ -21,7 +21,7 @@ from sample_traces.generate.faults import KINDS, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
 from tests.diagnosis.work_tables import tables as made_tables
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from trace_hooks.layout import ParallelLayout
 
 SMALL = {"num_ranks": 8, "pp": 2, "tp": 2, "num_steps": 30}
@@ -202,7 +202,7 @@ def test_planted_faults_are_found(
     assert abs(finding.first_step - 10) <= 2
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="no folder of real traces next to the checkout")
+@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 class TestRealTraces:
     """Imports: no finding for jobs with one step or one rank; the one slow worker is found."""
 

@@ -13,8 +13,8 @@ from ingest.limits import Limits, variable
 from ingest.readers import FORMATS, format_facts
 from ingest.run import open_run
 from ingest.summary import info
-from tests.folders import REPO, TRACES
-from tests.reader_results import NO_TRACES, Imported
+from tests.folders import NO_TRACES, REPO, TRACES
+from tests.reader_results import Imported
 
 PAGE = REPO / "docs" / "formats.md"
 

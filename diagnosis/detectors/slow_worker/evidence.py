@@ -70,6 +70,7 @@ class Waits:
     median_ms: float
     is_worst: bool
     place: int  # 1: nobody is waited for more
+    num_others: int  # ranks whose waits count: the others of its stage
 
 
 def evidence_of(

@@ -37,7 +37,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         severity=severity if suspect.ongoing else "past",
         confidence=confidence,
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
-        text=_text(suspect, waits, first, last, _num_waiting(work, suspect)),
+        text=_text(suspect, waits, first, last),
         culprits=(place_of(ranks, suspect.row),),
         victims=_victims(work, suspect, groups),
         first_step=first,
@@ -97,6 +97,7 @@ def _waits(work: Work, suspect: Suspect) -> Waits | None:
         median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
         is_worst=own >= float(in_stage_R.max(initial=0.0)),
         place=1 + int((sums_R > own).sum()),
+        num_others=int(stage_R.sum()) - 1,
     )
 
 
@@ -107,13 +108,7 @@ def _confidence(work: Work, suspect: Suspect, waits: Waits | None) -> str:
     return "high" if waits is not None and waits.is_worst else "medium"
 
 
-def _num_waiting(work: Work, suspect: Suspect) -> int:
-    """The other ranks whose waits count: those of its stage, or all where that is not known."""
-    pp_R = work.ranks.coords_R["pp"]
-    return int((pp_R == pp_R[suspect.row]).sum()) - 1
-
-
-def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_others: int) -> str:
+def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
     whom = {"own past": "before", "all ranks": "that of the other ranks"}.get(
         suspect.whom, "its peers'"
     )
@@ -126,11 +121,11 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int, num_othe
         num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
-    if waits is None or not num_others:
+    if waits is None or not waits.num_others:
         return f"{text}; time others lose waiting: unknown."
     share = 100 * waits.share
     shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
-    waiting = waits_of_each(num_others, waits.per_step_ms, is_past=not suspect.ongoing)
+    waiting = waits_of_each(waits.num_others, waits.per_step_ms, is_past=not suspect.ongoing)
     return f"{text}; {waiting} ({shown} % of the job's time)."
 
 

@@ -16,11 +16,9 @@ from ingest.errors import UserError
 from ingest.imports import importer
 from ingest.run import Run, open_run
 from ingest.summary import info
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 
-needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
-)
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 BASE_NS = 1_719_853_884_000_000_000
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 Json = dict[str, Any]

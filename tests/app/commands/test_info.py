@@ -15,13 +15,11 @@ from app.cli import VERBS, main
 from ingest.imports.importer import import_paths
 from ingest.imports.worker_command import HERE_VARIABLE
 from tests.app.commands.json_output import json_of
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
-needs_traces = pytest.mark.skipif(
-    not TRACES.is_dir(), reason="the shared real traces (../shared/traces) are not here"
-)
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 KEYS = [
     "run",
     "format",

@@ -19,7 +19,7 @@ from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.limits import Limits, limits
 from ingest.readers.parsing import archives, sources
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.reader_results import Imported
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1.5, "dur": 2}
@@ -81,7 +81,7 @@ def test_a_zip_of_traces_is_one_run(tmp_path: Path, runs: Path, method: int) -> 
     assert run.problems == []
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared real traces are not here")
+@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 def test_a_zip_of_a_real_job_is_what_its_tar_is(tmp_path: Path, runs: Path) -> None:
     path = tmp_path / "dlrm8.zip"
     with (

@@ -18,8 +18,8 @@ from ingest.imports.importer import import_paths
 from ingest.readers import rankscope_trace
 from ingest.run import Run, open_run
 from sample_traces import RECORDED
-from tests.folders import TRACES
-from tests.reader_results import NO_TRACES, Imported
+from tests.folders import NO_TRACES, TRACES
+from tests.reader_results import Imported
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import KINDS, MODES, TABLES

@@ -23,9 +23,8 @@ from ingest.imports.importer import import_paths
 from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.index.snapshots import OwnerLock
 from ingest.limits import limits
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.hostile.fuzz.seeds import seeds
-from tests.reader_results import NO_TRACES
 
 WORKER = Path(__file__).with_name("planted_worker.py")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.folders import TRACES
-from tests.reader_results import NO_TRACES, Imported
+from tests.folders import NO_TRACES, TRACES
+from tests.reader_results import Imported
 
 Json = dict[str, Any]
 

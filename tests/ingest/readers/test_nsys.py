@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.folders import TRACES
-from tests.reader_results import NO_TRACES, Imported
+from tests.folders import NO_TRACES, TRACES
+from tests.reader_results import Imported
 
 UTC_NS, START_NS = 1779782330176752435, 28254349605
 PROCESS = (1 << 48) | (144 << 24)

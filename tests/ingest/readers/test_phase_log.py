@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ingest.run import open_run
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.line_files import write_lines
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 
 T0_S = 1784913417
 Json = dict[str, Any]

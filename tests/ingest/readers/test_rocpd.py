@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.test_nsys import database
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 
 ROCPD = {
     "rocpd_string": (

@@ -15,7 +15,7 @@ from app.views.run.without_steps import Front, Recorded, ranks_text, recorded
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
 from tests.app.pages_in_process import having, text_of
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.runs_builder import RunBuilder, collectives_only_run
 
 DUMPS = TRACES / "flight_recorder"
@@ -85,7 +85,7 @@ def test_ranks_in_few_words():
 
 def test_the_culprits_of_a_hang_stand_out(tmp_path):
     if not DUMPS.is_dir():
-        pytest.skip("needs ../shared/traces")
+        pytest.skip(NO_TRACES)
     fronts = {}
     for dump in ("gpu_error_1st", "lock_gil_1st"):
         with open_run(import_paths([DUMPS / dump], tmp_path / "runs")) as run:

@@ -13,7 +13,7 @@ from app.views.timeline.window import Window, default_window, extent
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
 from tests.app.views.timeline.shifted_run import places
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.runs_builder import US, collectives_only_run, two_rank_run
 
 DUMPS = TRACES / "flight_recorder"
@@ -137,7 +137,7 @@ def test_a_rank_with_spans_is_drawn_as_ever(tmp_path):
 @pytest.mark.parametrize(("dump", "empty"), [("gpu_error_1st", []), ("lock_gil_1st", [9, 14])])
 def test_flight_recorder_dumps_end_on_a_picture_of_all_ranks(dump, empty, tmp_path):
     if not (DUMPS / dump).is_dir():
-        pytest.skip("needs ../shared/traces")
+        pytest.skip(NO_TRACES)
     with open_run(import_paths([DUMPS / dump], tmp_path / "runs")) as run:
         picture = made(run)
         [total] = run.sql("SELECT count(*) AS n FROM collectives").to_pylist()

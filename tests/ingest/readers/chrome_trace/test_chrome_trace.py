@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ingest.imports.importer import import_paths
-from tests.folders import TRACES
-from tests.reader_results import NO_TRACES, Imported
+from tests.folders import NO_TRACES, TRACES
+from tests.reader_results import Imported
 
 Json = dict[str, Any]
 T0 = 1719853884000000123

@@ -12,9 +12,9 @@ from ingest.errors import UserError
 from ingest.readers.flight_recorder.entries import Entry, entries_of
 from ingest.readers.tables.finished_collectives import UNMATCHED_SEQ
 from ingest.run import open_run
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.flight_recorder.dumps import T0, dump, entry, write
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.kineto.profiler_files import (
     BASE_NS,
     Json,
@@ -18,7 +18,7 @@ from tests.ingest.readers.kineto.profiler_files import (
     step,
     write,
 )
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 from trace_hooks.schema import TABLES
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.kineto.profiler_files import BASE_NS, Json, event, step, write
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 
 T0_NS = BASE_NS + 4212936054935310
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ingest.run import open_run
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 from tests.ingest.readers.kineto.profiler_files import GPU, Json, event, flow, write
-from tests.reader_results import NO_TRACES, Imported
+from tests.reader_results import Imported
 
 
 def again(ts: float, dur: float, style: str) -> Json:

@@ -16,7 +16,7 @@ import yaml
 
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
-from tests.folders import TRACES
+from tests.folders import NO_TRACES, TRACES
 
 STRAGGLER_TRACES = TRACES / "straggler_analysis"
 SIZES = {"dp_size": 2, "dsp_size": 1, "pp_size": 2, "tp_size": 4, "vpp_size": 1, "world_size": 16}
@@ -173,7 +173,7 @@ def test_a_damaged_file_is_refused_with_a_sentence(tmp_path: Path, runs: Path) -
         import_paths([path], runs)
 
 
-@pytest.mark.skipif(not STRAGGLER_TRACES.is_dir(), reason="the shared real traces are not here")
+@pytest.mark.skipif(not STRAGGLER_TRACES.is_dir(), reason=NO_TRACES)
 @pytest.mark.parametrize(
     ("trial", "num_ranks", "num_spans", "axes"),
     [
