@@ -19,19 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.episodes import episodes
+from diagnosis.statistics.late_ranks import Late, late_by_one, meet, worth_telling
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import (
-    MIN_EXCESS,
-    STEADY_SHARE,
-    Late,
-    PhaseTimes,
-    late_by_one,
-    middle,
-    phase_times,
-    worth_telling,
-)
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
 
 NAME = "data_loader"
@@ -48,12 +40,13 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     data_RS = times.phases["data"]
+    if times.hides("data"):
+        reason = "The wait for data holds waiting for other ranks: whose loader is late is unknown."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     if not (data_RS > 0).any():
         reason = "No wait for data was recorded: a slow loader would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    blocked = late_by_one(times, "data", NOISE_MADS)
-    steady = [late for late in blocked if late.steady >= STEADY_SHARE]
-    lates, minor = worth_telling(times, steady)
+    lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
     of_ranks, of_job = _of_ranks(times, lates, attempt), _of_job(times, data_RS, attempt)
     checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
         ""
@@ -86,7 +79,7 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
     noise = NOISE_MADS * middle(np.abs(np.diff(share_S))) / np.sqrt(2)
     starved = [(e, e.excess) for e in episodes(share_S, STARVED)]
     for episode in episodes(risen_S, max(noise, MIN_EXCESS)):
-        if not any(_meet(episode, other) for other, _ in starved):
+        if not any(meet(episode, other) for other, _ in starved):
             starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = _words("The job waits for its data")
@@ -97,10 +90,6 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
 
 
 _NEXT_TO_NOTHING = 1e-4
-
-
-def _meet(episode: Episode, other: Episode) -> bool:
-    return episode.first <= other.last and other.first <= episode.last
 
 
 def _words(title: str) -> Words:

@@ -20,8 +20,9 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, STEADY_SHARE, PhaseTimes, phase_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.straggler_cells import CELLS
 

@@ -28,14 +28,9 @@ import pyarrow as pa
 from diagnosis.detectors.allocator_stalls import retried_steps
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
+from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import (
-    MIN_EXCESS,
-    STEADY_SHARE,
-    PhaseTimes,
-    middle,
-    phase_times,
-)
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 from diagnosis.statistics.units import in_ms, named_ranks

@@ -27,19 +27,9 @@ import pyarrow as pa
 from diagnosis.detectors.rotating_skew import moving
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.late_ranks import Late, late_by, late_by_one, meet, worth_telling
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import (
-    IDLE,
-    STEADY_SHARE,
-    Late,
-    PhaseTimes,
-    comparable,
-    late_by,
-    late_by_one,
-    middle,
-    phase_times,
-    worth_telling,
-)
+from diagnosis.statistics.phase_times import IDLE, PhaseTimes, comparable, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
 
 NAME = "launch_skew"
@@ -122,14 +112,10 @@ def _lates(times: PhaseTimes) -> list[Late]:
     lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
     for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
-        is_new = not any(late.row == o.row and _meet(late.episode, o.episode) for o in lates)
-        if is_new and late.share >= LEAST_SHARE and late.steady >= STEADY_SHARE:
+        is_new = not any(late.row == o.row and meet(late.episode, o.episode) for o in lates)
+        if is_new and late.share >= LEAST_SHARE:
             lates.append(late)
     return sorted(lates, key=lambda late: (late.row, late.episode.first))
-
-
-def _meet(episode: Episode, other: Episode) -> bool:
-    return episode.first <= other.last and other.first <= episode.last
 
 
 def _computes_longer(parts: Mapping[str, Floats], late: Late) -> bool:

@@ -22,16 +22,10 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import (
-    MIN_EXCESS,
-    STEADY_SHARE,
-    PhaseTimes,
-    comparable,
-    middle,
-    phase_times,
-)
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 
 NAME = "rotating_skew"

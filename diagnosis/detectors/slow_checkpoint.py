@@ -22,9 +22,10 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import STEADY_SHARE, PhaseTimes, middle, phase_times
+from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.units import in_ms, named_ranks, steps_text
 

@@ -11,9 +11,10 @@ gc          garbage collections
 checkpoint  saving
 rest        none of these: host code, or nothing that was recorded
 
-Sources that log no communication at all (phase timers around forward and backward) hide waiting in
-what they call compute: there self time is what lies outside of compute, communication and waiting,
-and a rank that others wait for shows LESS compute than they do.
+Phase timers and asynchronous launches hide waiting in phases that are not called communication,
+and a rank that others wait for shows LESS of these than they do. Which do is decided from the data
+of each run (diagnosis/statistics/hidden_waits.py); self time counts them by the share that is no
+waiting.
 
 Self time: a step less its communication. Assumes: ranks of one stage have equal work, and the job
 synchronises at least once a step. Shape suffixes: see diagnosis/statistics/peers.py.
@@ -22,7 +23,7 @@ synchronises at least once a step. Shape suffixes: see diagnosis/statistics/peer
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,34 +32,15 @@ import pyarrow as pa
 
 from diagnosis.statistics.episodes import (
     MIN_VOTES,
-    OVER_AFTER_STEPS,
-    Episode,
-    episodes,
-    may_be_slow,
 )
-from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, medians_of_others
-from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
+from diagnosis.statistics.hidden_waits import hidden_shares, is_clear
+from diagnosis.statistics.peers import MIN_PEERS, medians_of_others
+from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed, spread_cells
 from diagnosis.statistics.straggler_cells import CELLS, without_pauses
-from diagnosis.statistics.units import steps_text
 
 MIN_EXCESS = 0.03
 """Smallest share of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713).
 A step votes fully at twice this."""
-
-MAIN_SHARE = 0.5
-"""A phase is the reason where it makes up at least half of what the rank comes late by."""
-
-STEADY_SHARE = 0.8
-"""A rank is at fault by itself where it exceeds the threshold in this share of the episode's steps;
-lateness that comes and goes, or moves among ranks, is no fault of one."""
-
-MOST_UNSEEN = 0.1
-"""Where the middle rank's steps have a greater share outside of what was recorded, waiting for
-others may lie there, too, and it does not show who is at fault."""
-
-MINOR = 0.05
-"""What is over and took less time than this share of the worst of its kind is no finding by itself:
-what a fault stirs up around it (restarted workers, cold caches)."""
 
 MOST_KEPT = 0.5
 """Ranks that stand still for more of their compute than they run have fewer cores than threads."""
@@ -67,7 +49,8 @@ IDLE = ("forward_idle_ms", "backward_idle_ms")
 """Wall time beyond CPU time by direction: of what `stretch` consists."""
 
 _LOGGED_COMM = 0.02
-"""Less communication than this share of a step means that the source does not log it."""
+"""Where ranks differ too little to show where they wait: less communication than this share of a
+step means that the source does not log it, and that they wait in what it calls compute."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +62,22 @@ class PhaseTimes:
     window_S: Floats  # ms, median over the ranks
     self_RS: Floats  # ms, as far as ranks are compared by it
     phases: dict[str, Floats]  # ms
-    waits_hidden: bool  # communication is not logged: compute may hold waiting
+    hidden: dict[str, float]  # share of the waiting that a phase takes up; 0 where not listed
     stage_R: Ints
+
+    @property
+    def waits_hidden(self) -> bool:
+        """Whether compute holds waiting for other ranks."""
+        return self.hides("compute")
+
+    def hides(self, phase: str) -> bool:
+        """Whether a phase holds more waiting than not."""
+        return self.hidden.get(phase, 0.0) >= 1 / 2
+
+    @cached_property
+    def is_clear(self) -> bool:
+        """Whether it is clear of every phase that it holds waiting, or does not."""
+        return all(map(is_clear, self.hidden.values()))
 
     @cached_property
     def late_RS(self) -> Floats:
@@ -88,8 +85,11 @@ class PhaseTimes:
         return self._beyond(self.self_RS)
 
     def beyond_peers(self, phase: str) -> Floats:
-        """Time in one phase beyond the median of the peers, share of the job's step."""
-        return self._beyond(self.phases[phase])
+        """Time in one phase beyond the median of the peers, share of the job's step; of a phase
+        that hides waiting the share that is none.
+        """
+        own = 1 - self.hidden.get(phase, 0.0)
+        return own * self._beyond(self.phases[phase]) if own else 0 * self._beyond(self.self_RS)
 
     def _beyond(self, value_RS: Floats) -> Floats:
         """Less the median of the others of the stage; NaN with fewer than 3 others."""
@@ -125,22 +125,31 @@ def _phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
     window_RS = cells["step_ms"]
     window_S = middles(window_RS)
     window_S[window_S <= 0] = np.nan
-    comm_S = middles(cells["comm_ms"])
-    logged = step_S.size > 0 and middle(comm_S / window_S) >= _LOGGED_COMM
-    hidden = rank_R.size > 1 and not logged
     self_RS = window_RS - cells["comm_ms"]
     phases = _phases(cells, ranks)
-    if hidden:
-        self_RS = self_RS - cells["compute_ms"] - cells["host_ms"]
-        phases = {**phases, "compute": np.zeros_like(self_RS), "stretch": np.zeros_like(self_RS)}
     phases["rest"] = self_RS - sum(phases.values())
-    if middle(phases["rest"] / window_S) > MOST_UNSEEN:
-        self_RS = self_RS - phases["rest"]
-        phases["rest"] = np.zeros_like(self_RS)
     stage_R, mixed = _groups(ranks)
+    hidden = _hidden(phases, cells["comm_ms"], window_S, stage_R)
+    for name, share in hidden.items():
+        self_RS = self_RS - share * phases[name]
     phases |= {name: cells[name] for name in IDLE}
-    compared_RS = self_RS - phases["compute"] if mixed else self_RS
-    return PhaseTimes(ranks, step_S, window_S, compared_RS, phases, hidden, stage_R)
+    compared_RS = self_RS - (1 - hidden.get("compute", 0.0)) * phases["compute"]
+    return PhaseTimes(
+        ranks, step_S, window_S, compared_RS if mixed else self_RS, phases, hidden, stage_R
+    )
+
+
+def _hidden(
+    phases: Mapping[str, Floats], comm_RS: Floats, window_S: Floats, stage_R: Ints
+) -> dict[str, float]:
+    """Shares of waiting by phase; of one rank alone none."""
+    if stage_R.size < 2:
+        return {}
+    shares = hidden_shares(phases, window_S, stage_R)
+    if shares is not None:
+        return shares
+    logged = middle(middles(comm_RS) / window_S) >= _LOGGED_COMM
+    return {} if logged else dict.fromkeys(("compute", "stretch"), 1.0)
 
 
 def _phases(cells: dict[str, Floats], ranks: Ranks) -> dict[str, Floats]:
@@ -164,91 +173,6 @@ def _groups(ranks: Ranks) -> tuple[Ints, bool]:
     if sizes.size > 1 and int(sizes.min()) <= MIN_PEERS:
         return np.zeros(stage_R.size, np.int64), True
     return stage_R.astype(np.int64), False
-
-
-@dataclass(frozen=True)
-class Late:
-    """One rank that is late for one reason for a while. `row`: index of the rank."""
-
-    row: int
-    episode: Episode
-    share: float  # of a step, by which it comes late for this reason
-    steady: float  # share of the episode's steps in which it does
-
-
-def late_by(times: PhaseTimes, phases: Iterable[str]) -> list[Late]:
-    """Episodes of ranks that are late because of these phases, in order of ranks and time."""
-    reason_RS = np.sum([times.beyond_peers(name) for name in phases], axis=0)
-    excess_RS = np.fmin(reason_RS, times.late_RS)
-    excess_RS[~(np.isfinite(reason_RS) & np.isfinite(times.late_RS))] = np.nan
-    threshold_R = _thresholds(times, times.late_RS, NOISE_MADS)
-    lates = []
-    for row in np.flatnonzero(may_be_slow(excess_RS, threshold_R)).tolist():
-        for episode in episodes(excess_RS[row], float(threshold_R[row])):
-            span = slice(episode.first, episode.last + 1)
-            late = middle(times.late_RS[row, span])
-            if episode.excess < MAIN_SHARE * late:
-                continue
-            beyond_S: Bools = excess_RS[row, span] >= threshold_R[row]
-            lates.append(Late(row, episode, episode.excess, float(beyond_S.mean())))
-    return lates
-
-
-def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
-    """The same for one phase that is measured better than lateness is: steps vote by the phase
-    alone, against `mads` MAD of it. What else a rank does meanwhile, on shared cores above all
-    being kept from them, does not hide it; that it comes late is asked of the whole episode.
-    """
-    reason_RS = times.beyond_peers(phase)
-    threshold_R = _thresholds(times, reason_RS, mads)
-    lates = []
-    for row in np.flatnonzero(may_be_slow(reason_RS, threshold_R)).tolist():
-        for episode in episodes(reason_RS[row], float(threshold_R[row])):
-            span = slice(episode.first, episode.last + 1)
-            late = middle(times.late_RS[row, span])
-            if not min(episode.excess, late) >= MAIN_SHARE * max(episode.excess, late):
-                continue
-            beyond_S: Bools = reason_RS[row, span] >= MIN_EXCESS
-            lates.append(Late(row, episode, min(episode.excess, late), float(beyond_S.mean())))
-    return lates
-
-
-def worth_telling(times: PhaseTimes, lates: Sequence[Late]) -> tuple[list[Late], list[str]]:
-    """Those that go on or took more time than MINOR of the worst, and sentences on the others."""
-    newest = times.step_S.size - 1 - OVER_AFTER_STEPS
-    spans = [slice(late.episode.first, late.episode.last + 1) for late in lates]
-    cost = [
-        late.share * float(np.nansum(times.window_S[span]))
-        for late, span in zip(lates, spans, strict=True)
-    ]
-    major, minor = [], []
-    for late, own in zip(lates, cost, strict=True):
-        if late.episode.last > newest or own >= MINOR * max(cost):
-            major.append(late)
-            continue
-        first, last = times.step_S[late.episode.first], times.step_S[late.episode.last]
-        minor.append(
-            f"Rank {times.ranks.rank_R[late.row]} came late by {100 * late.share:.0f} % of a step "
-            f"in {steps_text(first, last)}: over, and small against the worst."
-        )
-    return major, minor
-
-
-def _thresholds(times: PhaseTimes, excess_RS: Floats, mads: float) -> Floats:
-    """`mads` MAD of the ranks of the stage that do not stand out for a while themselves, at least
-    MIN_EXCESS; where all do, of its changes from step to step.
-    """
-    threshold_R = np.full(excess_RS.shape[0], MIN_EXCESS)
-    jumps_RS = np.abs(np.diff(excess_RS, axis=1)) / np.sqrt(2)
-    for stage in np.unique(times.stage_R):
-        rows = np.flatnonzero(times.stage_R == stage)
-        excess_NS = excess_RS[rows]
-        by_jumps = mads * middle(jumps_RS[rows])
-        lenient_N = np.full(rows.size, max(by_jumps, MIN_EXCESS) if by_jumps > 0 else MIN_EXCESS)
-        cells = excess_NS[~may_be_slow(excess_NS, lenient_N)]
-        noise = mads * middle(np.abs(cells - middle(cells))) if cells.size else by_jumps
-        threshold_R[rows] = max(noise, MIN_EXCESS) if noise > 0 else MIN_EXCESS
-    return threshold_R
 
 
 def kept_from_cores(times: PhaseTimes) -> str | None:

@@ -12,6 +12,17 @@ from app.cli import main
 from tests.folders import TRACES
 
 FAULTS = TRACES / "fault_injection"
+LABELLED = TRACES / "fault_injection_2"
+LABELS: dict[str, Any] = (
+    json.loads((LABELLED / "labels.json").read_text()) if LABELLED.is_dir() else {}
+)
+
+KINDS_OF = {
+    "copies in device memory": {"slow_worker", "launch_skew", "host_contention"},
+    "allocator stall": {"slow_worker", "launch_skew", "host_contention", "allocator_stalls"},
+    "garbage collection stall": {"data_loader", "gc_pauses", "slow_worker", "launch_skew"},
+}
+"""Kinds that fit what was injected, by how its label begins."""
 
 pytestmark = pytest.mark.skipif(
     not TRACES.is_dir(), reason="no folder of real traces next to the checkout"
@@ -79,3 +90,20 @@ def test_a_loader_without_workers_starves_the_job(capsys: pytest.CaptureFixture[
     (fed,) = (TRACES / "kineto" / "resnet50").glob("workers4__*")
     code, output = diagnosed(capsys, fed)
     assert (code, output["findings"]) == (0, [])
+
+
+@pytest.mark.parametrize("arm", sorted(LABELS))
+def test_labelled_runs_of_real_accelerators(arm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The labelled rank alone, or nobody where all ranks of the host are slower or none is."""
+    label = LABELS[arm]
+    _, output = diagnosed(capsys, LABELLED / f"{arm}.tar.gz")
+    naming = [finding for finding in output["findings"] if finding["ranks"]]
+    if label["rank"] is None:
+        assert naming == []
+        return
+    (finding,) = naming
+    assert finding["ranks"] == [label["rank"]]
+    (fitting,) = (kinds for begin, kinds in KINDS_OF.items() if label["fault"].startswith(begin))
+    assert finding["kind"] in fitting
+    first, last = label["steps"]
+    assert first - 2 <= finding["steps"][0] <= finding["steps"][1] <= last + 2

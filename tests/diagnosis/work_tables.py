@@ -30,7 +30,9 @@ def tables(
     ranks: list[int] | None = None,
     groups: list[dict[str, Any]] | None = None,
 ) -> dict[str, pa.Table]:
-    """Answers of rank_work, rank_places and waits_by_group; noise: sigma of the logarithm."""
+    """Answers of rank_work, rank_phases, rank_places and waits_by_group; noise: sigma of the
+    logarithm. Who does not compute communicates: steps end together.
+    """
     random = np.random.default_rng(seed)
     chosen = range(layout.world_size) if ranks is None else ranks
     work = [
@@ -59,8 +61,18 @@ def tables(
         }
         for rank in chosen
     ]
+    phases = [
+        {
+            **dict.fromkeys(_UNKNOWN_PHASES),
+            **PHASES,
+            **{name: cell[name] for name in ("rank", "step", "step_ms", "compute_ms", "cpu_ms")},
+            "comm_ms": max(cell["step_ms"] - PHASES["data_ms"] - cell["compute_ms"], 0.0),
+        }
+        for cell in work
+    ]
     return {
         "rank_work": pa.Table.from_pylist(work, _WORK),
+        "rank_phases": pa.Table.from_pylist(phases, _CELLS),
         "rank_places": pa.Table.from_pylist(places, _PLACES),
         "waits_by_group": pa.Table.from_pylist(groups or [], _GROUPS),
     }

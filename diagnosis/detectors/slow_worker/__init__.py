@@ -42,6 +42,7 @@ from diagnosis.statistics.episodes import (
     recurring,
     sporadic,
 )
+from diagnosis.statistics.late_ranks import LEAST_EVEN, evenness, last_shares
 from diagnosis.statistics.peers import (
     NOISE_STEPS,
     Peers,
@@ -52,16 +53,22 @@ from diagnosis.statistics.peers import (
     step_noises,
     work_of,
 )
+from diagnosis.statistics.phase_times import phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.shared_location import shared_place
 from diagnosis.statistics.units import steps_text
 
 NAME = "slow_worker"
 KINDS = ("slow_worker",)
-QUESTIONS = ("rank_work", "rank_places", "waits_by_group")
+QUESTIONS = ("rank_phases", "rank_places", "rank_work", "waits_by_group")
 
 MIN_EXCESS = 0.03
 """Smallest slowdown - 1 that is named: below S = 1.03 attribution means nothing (what-if study)."""
+
+_WAITS_HIDDEN = (
+    "Ranks wait for each other inside the timer of their compute, so it does not show who computes "
+    "longer: ranks are compared by the rest of their steps."
+)
 
 _NEWEST_STEPS = 10
 """What has begun is searched in this many of the newest steps."""
@@ -85,6 +92,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     work = work_of(tables)
     if work.step_S.size < MIN_VOTES:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, _too_few(work.step_S.size)),))
+    if phase_times(tables).waits_hidden:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, _WAITS_HIDDEN),))
     judged = _judge(work)
     comparable_R = np.isfinite(judged.slow_RS).sum(axis=1) >= MIN_VOTES
     missing = _missing(judged, comparable_R)
@@ -144,7 +153,25 @@ def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
         own = own or now_and_then.get(int(row), [])
         if own:
             by_row[int(row)] = own
-    return by_row
+    return _culprits(judged, by_row)
+
+
+def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, list[Episode]]:
+    """Ranks that compute longer by about as much in each of these steps, and than whom nobody but
+    others of them does.
+    """
+    excess_RS = judged.slow_RS - 1
+    even: dict[int, list[Episode]] = {}
+    for row, own in by_row.items():
+        steady = [e for e in own if evenness(excess_RS[row, e.first : e.last + 1]) >= LEAST_EVEN]
+        if steady:
+            even[row] = steady
+    cells = [
+        (row, np.concatenate([np.arange(episode.first, episode.last + 1) for episode in own]))
+        for row, own in even.items()
+    ]
+    last = last_shares(excess_RS, judged.peers.group_R, cells)
+    return {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
 
 
 def _single_ranks(
