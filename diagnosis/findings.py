@@ -62,23 +62,58 @@ class Evidence:
             raise ValueError(f"evidence has the number {self.number}; leave out what is unknown")
 
 
+MEASURED, ESTIMATED = "measured", "estimated"
+
+
 @dataclass(frozen=True)
 class Cost:
-    """What it costs per step: rank-ms that others wait, and their share of the job's time.
+    """How much longer the steps of the job are than without it, on average over its steps.
 
-    `ms_per_step`: by how much a step is longer for it, on average over the ranks; None unknown.
+    `step_ms`: how long these steps are, wall time; `num_steps`: how many. `basis`: measured against
+    steps of the same run without it, or estimated from how late its ranks come.
     """
 
-    wait_caused_ms: float
-    share: float
-    ms_per_step: float | None = None
+    ms_per_step: float
+    step_ms: float
+    num_steps: int
+    num_ranks: int
+    basis: str = ESTIMATED
 
     def __post_init__(self) -> None:
-        if not (self.wait_caused_ms >= 0 and 0 <= self.share <= 1):
+        if not (0 <= self.ms_per_step <= self.step_ms and self.num_steps > 0 < self.num_ranks):
             raise ValueError(
-                f"cost is {self.wait_caused_ms} rank-ms, share {self.share}; give no negative "
-                "time and a share from 0 to 1"
+                f"cost is {self.ms_per_step} ms of a step of {self.step_ms} ms in {self.num_steps} "
+                f"steps of {self.num_ranks} ranks; give a part of the step, and steps and ranks"
             )
+        if self.basis not in (MEASURED, ESTIMATED):
+            raise ValueError(f"cost is {self.basis!r}; give {MEASURED} or {ESTIMATED}")
+
+    @property
+    def share(self) -> float:
+        """Of the time of these steps, 0 to 1."""
+        return round(self.ms_per_step / self.step_ms, 5) if self.step_ms > 0 else 0.0
+
+    @property
+    def rank_hours(self) -> float:
+        """Hours that all ranks together lost in these steps."""
+        return round(self.ms_per_step * self.num_steps * self.num_ranks / 3.6e6, 5)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, with share and rank-hours."""
+        return {**asdict(self), "share": self.share, "rank_hours": self.rank_hours}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Cost:
+        """The cost of `to_json`'s values; raises TypeError or ValueError."""
+        return cls(**{key: plain[key] for key in plain if key not in ("share", "rank_hours")})
+
+
+def cost_of(ms_per_step: float, step_ms: float, num_steps: int, num_ranks: int) -> Cost | None:
+    """An estimate, at most all of the step; None where the step is unknown."""
+    if not (math.isfinite(ms_per_step) and math.isfinite(step_ms) and step_ms > 0):
+        return None
+    longer_ms = round(min(max(ms_per_step, 0.0), step_ms), 3)
+    return Cost(longer_ms, max(round(step_ms, 3), longer_ms), num_steps, num_ranks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +123,7 @@ class Finding:
     Steps are of attempt `attempt`, both included. `culprits`: empty where no rank is at fault by
     itself. `slowdown`: x against its peers. `cost`: None where clocks or waits are unknown.
     `stages`, `hosts`: what is meant as a whole; a rank's own stage and host stand in its Place.
-    `cause`: one sentence.
+    `cause`: one sentence. `episodes`: first and last steps of each where it came and went.
     """
 
     kind: str
@@ -110,6 +145,7 @@ class Finding:
     stages: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
     cause: str = ""
+    episodes: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not _KIND.fullmatch(self.kind):
@@ -133,7 +169,10 @@ class Finding:
 
     def since(self, step: int) -> Finding:
         """The finding with an earlier first step; its evidence stays that of the steps it names."""
-        return replace(self._beginning(f"step {step}"), first_step=step)
+        cost = self.cost
+        if cost is not None:
+            cost = replace(cost, num_steps=cost.num_steps + max(self.first_step - step, 0))
+        return replace(self._beginning(f"step {step}"), first_step=step, cost=cost)
 
     def or_earlier(self) -> Finding:
         """The finding where the steps before its first one were not examined."""
@@ -164,6 +203,7 @@ class Finding:
         plain = asdict(self)
         plain["ranks"] = [place.rank for place in self.culprits]
         plain["steps"] = [self.first_step, self.last_step]
+        plain["cost"] = self.cost.to_json() if self.cost else None
         plain["cost_ms_per_step"] = self.cost.ms_per_step if self.cost else None
         plain["culprit_ranks"] = [place.rank for place in self.culprits]
         plain["victim_ranks"] = list(plain.pop("victims"))
@@ -191,10 +231,10 @@ class Finding:
             )
             for e in plain["evidence"]
         )
-        values["cost"] = None if plain["cost"] is None else Cost(**plain["cost"])
+        values["cost"] = None if plain["cost"] is None else Cost.from_json(plain["cost"])
         values["victims"] = tuple(plain["victim_ranks"])
-        for name in ("alternatives", "stages", "hosts"):
-            values[name] = tuple(plain.get(name, ()))
+        for name in ("alternatives", "stages", "hosts", "episodes"):
+            values[name] = tuple(map(_frozen, plain.get(name, ())))
         return cls(**values)
 
 

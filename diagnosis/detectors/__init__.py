@@ -13,8 +13,12 @@ from typing import Protocol, cast
 
 import pyarrow as pa
 
+from diagnosis.costs import with_costs
 from diagnosis.detectors import against_baseline
+from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
 from diagnosis.findings import Diagnosis, Verdict
+from diagnosis.one_cause import listed, merged, unexplained
+from diagnosis.statistics.phase_times import phase_times
 
 REGISTERED = (
     "slow_worker",
@@ -32,6 +36,7 @@ REGISTERED = (
     "monitor_overhead",
     "slow_op",
     "step_regression",
+    "job_slower",
     "slow_network",
     "link_flap",
     "rotating_skew",
@@ -121,6 +126,12 @@ KINDS = tuple(
 def diagnose(
     tables: Mapping[str, pa.Table], attempt: int, chosen: Iterable[Detector] = DETECTORS
 ) -> Diagnosis:
-    """What the detectors (default: all) find in one attempt."""
+    """What the detectors (default: all) find in one attempt: each cause once, with its cost."""
     verdicts = (detector.judge(tables, attempt) for detector in chosen)
-    return Diagnosis(tuple(verdict for verdict in verdicts if verdict is not None))
+    diagnosis = Diagnosis(tuple(verdict for verdict in verdicts if verdict is not None))
+    if not diagnosis.findings or not {"rank_phases", "rank_places"} <= set(tables):
+        return diagnosis
+    times = phase_times(tables)
+    hosts = dict(zip(times.ranks.rank_R.tolist(), times.ranks.host_R, strict=True))
+    diagnosis = unexplained(merged(diagnosis, hosts), JOB_SLOWER)
+    return listed(with_costs(diagnosis, times.step_S, times.window_S))

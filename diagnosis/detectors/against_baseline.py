@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
@@ -151,12 +151,12 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
         title=title,
         text=f"{what} {in_ms(good_ms + longer_ms)} per step "
         f"{when_text(first, last, ongoing=True)}, {in_ms(longer_ms)} more than in the "
-        f"baseline ({100 * share:.0f} % of the step).",
+        "baseline.",
         first_step=first,
         last_step=last,
         ongoing=True,
         slowdown=round((good_ms + longer_ms) / good_ms, 4) if good_ms > 0 else None,
-        cost=Cost(round(longer_ms * now.rank_R.size, 3), round(share, 5), round(longer_ms, 3)),
+        cost=cost_of(longer_ms, middle(now.window_S), now.step_S.size, now.rank_R.size),
         evidence=(
             Evidence(
                 f"{what} {in_ms(good_ms + longer_ms)} in {steps_text(first, last)}; in the "

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import question_params, timeline_view
-from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, phase_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
 from diagnosis.statistics.units import waits_of_each, when_text
 
@@ -133,17 +133,14 @@ def _finding(times: PhaseTimes, worst: _Counted, attempt: int) -> Finding:
         confidence="low",
         title=f"Rank {rank} arrives last",
         text=f"It arrives last at {worst.num_last} of {worst.num_instances} collectives "
-        f"{when_text(first, last, ongoing=True)}; {waits_of_each(num_others, per_step_ms)} "
-        f"({100 * worst.share:.0f} % of the job's time).",
+        f"{when_text(first, last, ongoing=True)}; {waits_of_each(num_others, per_step_ms)}.",
         culprits=(place_of(times.ranks, worst.row),),
         victims=tuple(r for r in times.ranks.rank_R.tolist() if r != rank),
         first_step=first,
         last_step=last,
         ongoing=True,
-        cost=Cost(
-            round(per_step_ms, 3),
-            round(worst.share, 5),
-            round(per_step_ms / times.ranks.rank_R.size, 3),
+        cost=cost_of(
+            per_step_ms / num_others, middle(times.window_S), times.step_S.size, num_others + 1
         ),
         evidence=(
             Evidence(

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.late_arrival import at_least
-from diagnosis.findings import Cost, Evidence, Finding, Verdict
+from diagnosis.findings import Evidence, Finding, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
@@ -166,7 +166,8 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
     gap = max(np.diff(flap.steps), default=1)
     ongoing = bool(transfers.step_S.size - 1 - high <= gap)
     per_step_ms = flap.lost_ms / (high - low + 1)
-    share = min(per_step_ms / middle(transfers.window_S[low : high + 1]), 1.0)
+    step_ms = middle(transfers.window_S[low : high + 1])
+    share = min(per_step_ms / step_ms, 1.0)
     who = f"Link of rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
     num_ranks = transfers.ranks.rank_R.size
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
@@ -182,7 +183,7 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        cost=Cost(round(per_step_ms * num_ranks, 3), round(share, 5), round(per_step_ms, 3)),
+        cost=cost_of(per_step_ms, step_ms, high - low + 1, num_ranks),
         evidence=_evidence(transfers, flap, attempt, ranks),
         alternatives=_ALTERNATIVES,
         next_step="Read the link-down counters and the kernel log of the hosts at these times "

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.statistics.evidence_links import first_two, timeline_view
 from diagnosis.statistics.phase_times import middle
@@ -129,7 +129,7 @@ def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> F
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        cost=_lost(cost, episode.excess) if is_costly else None,
+        cost=_lost(cost, episode.excess, last - first + 1) if is_costly else None,
         evidence=_evidence(cost, episode, attempt),
         alternatives=(_COSTLY_OR if is_costly else _LOSSY_OR,),
         next_step="Record less (the level of the hooks, or fewer sources), or put the run folder on"
@@ -147,10 +147,10 @@ _COSTLY_OR = (
 _LOSSY_OR = "The disk of the run folder is full or slow: the log of the job says so."
 
 
-def _lost(cost: _Cost, share: float) -> Cost:
+def _lost(cost: _Cost, share: float, num_steps: int) -> Cost | None:
     """The whole of it is an upper bound; the slowest rank sets the pace."""
     ms = min(share, 1.0) * cost.step_ms
-    return Cost(round(ms * len(cost.rows), 3), round(min(share, 1.0), 5), round(ms, 3))
+    return cost_of(ms, cost.step_ms, num_steps, len(cost.rows))
 
 
 def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ...]:

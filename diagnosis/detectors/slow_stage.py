@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
@@ -146,7 +146,6 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
     longer_ms = own_ms * episode.excess / (1 + episode.excess)
     step_ms = middle(work.step_ms_RS[:, span])
     share = min(longer_ms / step_ms, 1.0) if step_ms > 0 else 0.0
-    others = work.ranks.rank_R.size - int(stages.num_ranks_P[row])
     ongoing = work.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
     since = when_text(first, last, ongoing)
     title = f"Pipeline stage {stage} takes longer than the others"
@@ -157,17 +156,12 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
         confidence="medium" if stages.num_ranks_P[row] == 1 else "high",
         title=title,
         text=f"The compute of all its ranks takes {1 + episode.excess:.2f}x as long as in the "
-        f"other stages {since}; the whole pipeline goes at its pace ({100 * share:.0f} % of the "
-        "step).",
+        f"other stages {since}; the whole pipeline goes at its pace.",
         first_step=first,
         last_step=last,
         ongoing=ongoing,
         slowdown=round(1 + episode.excess, 4),
-        cost=Cost(
-            round(longer_ms * others, 3),
-            round(share * others / (others + 1), 5),
-            round(longer_ms, 3),
-        ),
+        cost=cost_of(longer_ms, step_ms, last - first + 1, work.ranks.rank_R.size),
         evidence=_evidence(work, stages, row, episode, attempt),
         alternatives=_alternatives(stages, row),
         next_step="Move layers from this stage to others, or put fewer next to the embedding and "

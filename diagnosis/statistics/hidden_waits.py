@@ -4,9 +4,9 @@ In a synchronous job all ranks leave a step together. A rank that arrives late w
 phase in which ranks wait is SHORTER on the late rank by what its other phases are longer. Two
 signs, measured over the ranks within each step, decide it from the data of each run:
 
-absorbed   by how much a phase is shorter where the rest of the step is longer: slope 1 where it
-           takes all of it back, 0 where it knows nothing of it (where communication was recorded
-           whole, communication takes it back)
+absorbed   how far a phase is shorter where the rest of the step is longer: 1 where it mirrors it,
+           0 where it knows nothing of it (where communication was recorded whole, communication
+           takes it back)
 one-sided  in a phase that holds waiting few ranks stand out with LESS than the others: those that
            come late. In the phase that delays them, few stand out with MORE.
 
@@ -82,10 +82,12 @@ def _standing_out(beyond_RS: Floats) -> tuple[float, float]:
 
 
 def _absorbed(beyond_RS: Floats, rest_RS: Floats) -> float:
-    """Slope of a phase on the rest of the step, its sign turned, 0 to 1."""
-    of_rest = float((rest_RS * rest_RS).sum())
-    slope = -float((beyond_RS * rest_RS).sum()) / of_rest if of_rest > 0 else 0.0
-    return min(max(slope, 0.0), 1.0)
+    """How far a phase mirrors the rest of the step, 0 to 1: what both have in common with opposite
+    signs, of the one that varies more.
+    """
+    more = max(float((rest_RS * rest_RS).sum()), float((beyond_RS * beyond_RS).sum()))
+    common = -float((beyond_RS * rest_RS).sum()) / more if more > 0 else 0.0
+    return min(max(common, 0.0), 1.0)
 
 
 def _one_sided(beyond_RS: Floats) -> float:

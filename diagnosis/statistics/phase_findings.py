@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.findings import Cost, Evidence, Finding, NotEnoughData
+from diagnosis.findings import Evidence, Finding, NotEnoughData, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.phase_times import PhaseTimes, middle
@@ -47,24 +47,24 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
     episode, ranks = lost.episode, times.ranks
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
     ongoing = times.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
-    cost, lost_ms = _cost(times, lost)
+    step_ms = middle(times.window_S[episode.first : episode.last + 1])
+    lost_ms = lost.share * step_ms
     confidence = words.confidence if ranks.has_roles or not lost.rows else "medium"
     urgent = lost.share >= URGENT_SHARE and confidence != "low"
     since = when_text(first, last, ongoing)
-    percent = f"{100 * lost.share:.0f} % of the step"
     return Finding(
         kind=words.kind,
         attempt=attempt,
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence=confidence,
         title=words.title,
-        text=f"{_loss(times, lost, lost_ms)} {words.loses} {since} ({percent}).",
+        text=f"{_loss(times, lost, lost_ms)} {words.loses} {since}.",
         culprits=tuple(place_of(ranks, row) for row in lost.rows),
         victims=_victims(times, lost),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        cost=cost,
+        cost=cost_of(lost_ms, step_ms, last - first + 1, ranks.world_size),
         evidence=_evidence(times, lost, attempt, words, lost_ms),
         alternatives=words.alternatives,
         next_step=words.next_step,
@@ -93,15 +93,6 @@ def _loss(times: PhaseTimes, lost: Lost, lost_ms: float) -> str:
     return f"Ranks {', '.join(named)} lose {in_ms(lost_ms)} per step"
 
 
-def _cost(times: PhaseTimes, lost: Lost) -> tuple[Cost, float]:
-    """The others stand still meanwhile: in a synchronous job a step is longer by what one loses."""
-    span = slice(lost.episode.first, lost.episode.last + 1)
-    num_ranks, lost_ms = times.ranks.rank_R.size, lost.share * middle(times.window_S[span])
-    waiting = num_ranks - len(lost.rows) if lost.rows else num_ranks
-    share = min(max(lost.share, 0.0), 1.0) * waiting / num_ranks
-    return Cost(round(lost_ms * waiting, 3), round(share, 5), round(lost_ms, 3)), lost_ms
-
-
 def _victims(times: PhaseTimes, lost: Lost) -> tuple[int, ...]:
     if not lost.rows:
         return ()
@@ -123,14 +114,6 @@ def _evidence(
             f"{_loss(times, lost, lost_ms)} {words.loses}{against} in {steps_text(first, last)}.",
             round(lost_ms, 3),
             "ms per step",
-            words.question,
-            params,
-            link,
-        ),
-        Evidence(
-            f"That is {100 * lost.share:.1f} % of the median step time in these steps.",
-            round(lost.share, 4),
-            "share",
             words.question,
             params,
             link,

@@ -42,7 +42,7 @@ def a_finding(**changes: Any) -> Finding:
         "last_step": 12,
         "ongoing": True,
         "slowdown": 1.5,
-        "cost": Cost(412.0, 0.11),
+        "cost": Cost(24.0, 160.0, 5, 8),
         "evidence": (EVIDENCE,),
         "alternatives": ("memory",),
         "next_step": "look",
@@ -103,8 +103,8 @@ def test_a_finding_checks_itself(changes: dict[str, Any], message: str) -> None:
 def test_its_parts_check_themselves() -> None:
     with pytest.raises(ValueError, match="rank is -1"):
         Place(-1)
-    with pytest.raises(ValueError, match=r"share 1\.2"):
-        Cost(1.0, 1.2)
+    with pytest.raises(ValueError, match="part of the step"):
+        Cost(180.0, 160.0, 5, 8)
     with pytest.raises(ValueError, match="number nan"):
         replace(EVIDENCE, number=float("nan"))
     with pytest.raises(ValueError, match="needs a sentence"):
@@ -115,8 +115,8 @@ def test_its_parts_check_themselves() -> None:
 
 def test_the_most_urgent_and_costly_comes_first() -> None:
     past = a_finding(severity="past", ongoing=False, first_step=1)
-    small = a_finding(cost=Cost(1.0, 0.01), first_step=2)
-    great = a_finding(cost=Cost(1.0, 0.5), first_step=3)
+    small = a_finding(cost=Cost(1.0, 100.0, 5, 8), first_step=2)
+    great = a_finding(cost=Cost(50.0, 100.0, 5, 8), first_step=3)
     warning = a_finding(severity="warning", first_step=4)
     diagnosis = Diagnosis((Verdict("a", (past, small)), Verdict("b", (warning, great), "all well")))
     assert diagnosis.findings == (great, small, warning, past)

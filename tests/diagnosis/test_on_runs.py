@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_fault_that_began_before_the_steps_looked_at_keeps_its_onset(
     job = {**LONG, "num_steps": 290}
     diagnosis = generated(tmp_path, "slow_worker=13,x=1.5,from=170", **job)
     assert named(diagnosis) == [(13, 170)]
-    assert "since step 170;" in diagnosis.findings[0].text
+    assert "since step 170." in diagnosis.findings[0].text
 
 
 def test_an_onset_that_is_too_far_back_is_described_as_such(
@@ -67,7 +68,7 @@ def test_an_onset_that_is_too_far_back_is_described_as_such(
         folder = tmp_path / str(num_steps)
         diagnosis = generated(folder, "slow_worker=13,x=1.5,from=20", **job)
         assert named(diagnosis) == [(13, 150)]
-        assert "since step 150 or earlier;" in diagnosis.findings[0].text
+        assert "since step 150 or earlier." in diagnosis.findings[0].text
 
 
 def recorded(name: str, tmp_path: Path) -> tuple[Diagnosis, dict]:
@@ -85,7 +86,7 @@ def test_the_recorded_slow_rank(tmp_path: Path) -> None:
     assert finding.severity == "urgent"
     assert finding.confidence == "high"
     assert finding.cost is not None
-    assert finding.cost.wait_caused_ms > 0
+    assert finding.cost.share > 0.1
     assert set(finding.victims) == {4, 7}  # its tensor and its data-parallel neighbour
 
 
@@ -125,6 +126,9 @@ def test_the_evidence_can_be_queried_again(tmp_path: Path) -> None:
                 assert row["slowdown"] == pytest.approx(evidence.number, rel=0.02)
             elif evidence.unit == "share":
                 assert row["share"] == pytest.approx(evidence.number, rel=0.01)
+            elif evidence.question == "rank_phases":
+                own_ms = [one["step_ms"] for one in answer if one["rank"] == row["rank"]]
+                assert np.mean(own_ms) == pytest.approx(evidence.number, rel=0.05)
             else:
                 steps = finding.last_step - finding.first_step + 1
                 assert row["wait_caused_ms"] / steps == pytest.approx(evidence.number, rel=0.01)
@@ -167,7 +171,11 @@ def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
 def test_a_fault_is_the_only_finding(tmp_path: Path, kind: str, level: str) -> None:
     target = {"job": "", "rank": "=1", "host": "=0", "stage": "=1"}[KINDS[kind].target]
     diagnosis = generated(tmp_path, f"{kind}{target},from=10", num_ranks=32, level=level)
-    assert {finding.kind for finding in diagnosis.findings} <= {kind, *_NAMELESS.get(kind, ())}
+    kinds = {finding.kind for finding in diagnosis.findings}
+    nameless = {finding.kind for finding in diagnosis.findings if not finding.culprits}
+    assert kinds - nameless <= {kind, *_NAMELESS.get(kind, ())}
+    assert nameless <= {kind, *_NAMELESS.get(kind, ()), "step_regression"}
+    assert len(diagnosis.findings) <= 1 or "step_regression" not in kinds
 
 
 _NAMELESS = {
@@ -241,4 +249,4 @@ class TestRealTraces:
         assert len(cells) == 16 * 500
         assert verdict.findings == ()
         assert verdict.set_aside == ()
-        assert "wait for each other inside the timer" in verdict.not_enough[0].missing
+        assert verdict.checked is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.findings import Cost, Evidence, Finding
+from diagnosis.findings import Evidence, Finding, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS
 from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.peers import MIN_PEERS
@@ -43,7 +43,8 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
         int(transfers.step_S[worst.episode.last]),
     )
     ongoing = transfers.step_S.size - 1 - worst.episode.last < OVER_AFTER_STEPS
-    longer_ms, share = _longer(transfers, worst)
+    longer_ms, window_ms = _longer(transfers, worst)
+    share = min(longer_ms / window_ms, 1.0) if window_ms > 0 else 0.0
     num_ranks = transfers.ranks.rank_R.size
     who, why, others, then = _texts(transfers, slowness)
     since = when_text(first, last, ongoing)
@@ -57,14 +58,13 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
         confidence=_confidence(transfers, slowness),
         title=f"{who}: data moves slowly",
         text=f"Transfers take {ratio:.1f}x {what} {since}: {in_ms(worst.own_ms)} each instead of "
-        f"{in_ms(worst.others_ms)}; a step is up to {in_ms(longer_ms)} longer "
-        f"({100 * share:.0f} %).",
+        f"{in_ms(worst.others_ms)}.",
         culprits=tuple(place_of(transfers.ranks, row) for row in slowness.rows),
         first_step=first,
         last_step=last,
         ongoing=ongoing,
         slowdown=round(ratio, 4),
-        cost=Cost(round(longer_ms * num_ranks, 3), round(share, 5), round(longer_ms, 3)),
+        cost=cost_of(longer_ms, window_ms, last - first + 1, num_ranks),
         evidence=_evidence(transfers, slowness, attempt),
         alternatives=others,
         next_step=then,
@@ -80,7 +80,7 @@ def _confidence(transfers: Transfers, slowness: Slowness) -> str:
 
 
 def _longer(transfers: Transfers, worst: SlowChannel) -> tuple[float, float]:
-    """What a step is longer by, ms, and its share: the transfers' excess, or what steps became
+    """What a step is longer by, ms, and how long it is: the transfers' excess, or what steps became
     longer by if that is less; transfers may hide behind compute or other stages.
     """
     span = slice(worst.episode.first, worst.episode.last + 1)
@@ -88,7 +88,7 @@ def _longer(transfers: Transfers, worst: SlowChannel) -> tuple[float, float]:
     before_ms = middle(transfers.window_S[: worst.episode.first])
     if worst.episode.first >= MIN_VOTES and math.isfinite(before_ms):
         longer_ms = min(longer_ms, max(window_ms - before_ms, 0.0))
-    return longer_ms, min(longer_ms / window_ms, 1.0) if window_ms > 0 else 0.0
+    return longer_ms, window_ms
 
 
 def _evidence(transfers: Transfers, slowness: Slowness, attempt: int) -> tuple[Evidence, ...]:

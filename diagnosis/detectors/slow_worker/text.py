@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.slow_worker.evidence import Suspect, Waits, evidence_of
-from diagnosis.findings import Cost, Finding
+from diagnosis.findings import Cost, Finding, cost_of
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.peers import Work
 from diagnosis.statistics.shared_location import place_of
@@ -44,7 +44,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         last_step=last,
         ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
-        cost=None if waits is None else _cost(work, suspect, waits),
+        cost=_cost(work, suspect),
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
@@ -52,10 +52,15 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     )
 
 
-def _cost(work: Work, suspect: Suspect, waits: Waits) -> Cost:
-    steps_RS = work.step_ms_RS[:, suspect.whole]
-    per_step_ms = waits.share * float(np.nanmean(steps_RS))
-    return Cost(round(waits.per_step_ms, 3), round(waits.share, 5), round(per_step_ms, 3))
+def _cost(work: Work, suspect: Suspect) -> Cost | None:
+    """All wait for what it computes longer; CPU time grows as wall time does."""
+    span = suspect.whole
+    own_ms = np.nanmean(work.work_RS[suspect.row, span])
+    slow_steps = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
+    longer_ms = own_ms * suspect.episode.excess / suspect.slowdown
+    step_ms, num_steps = float(np.nanmean(work.step_ms_RS[:, span])), span.stop - span.start
+    longer_ms *= slow_steps / num_steps
+    return cost_of(float(longer_ms), step_ms, num_steps, work.ranks.world_size)
 
 
 def begun_text(work: Work, new: dict[int, Episode]) -> str:
@@ -122,11 +127,9 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
     if waits is None or not waits.num_others:
-        return f"{text}; time others lose waiting: unknown."
-    share = 100 * waits.share
-    shown = f"{share:.0f}" if share >= 1 else f"{share:.1g}"
+        return f"{text}."
     waiting = waits_of_each(waits.num_others, waits.per_step_ms, is_past=not suspect.ongoing)
-    return f"{text}; {waiting} ({shown} % of the job's time)."
+    return f"{text}; {waiting}."
 
 
 def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:

@@ -19,11 +19,11 @@ def test_a_rank_for_which_nobody_waits_most_is_less_certain() -> None:
 def test_without_aligned_clocks_the_waiting_is_unknown() -> None:
     verdict = judged()
     finding = verdict.findings[0]
-    assert finding.cost is None
+    assert finding.cost is not None  # by how much longer it computes
     assert finding.victims == ()
     link = dict(finding.evidence[0].view)  # the lanes can be looked at all the same
     assert (link["page"], link["ranks"], link["steps"]) == ("timeline", (5, 13), (8, 9))
     assert finding.confidence == "medium"
-    assert "time others lose waiting: unknown." in finding.text
+    assert "wait" not in finding.text
     assert any("clocks are not aligned" in one for one in finding.alternatives)
     assert any("who waits for whom is not known" in one.missing for one in verdict.not_enough)

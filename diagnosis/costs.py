@@ -1,0 +1,144 @@
+"""What findings cost: how much longer the steps of the job are than without them.
+
+The mean step with a finding less the mean step without any, of the same run and near it, where
+there are such steps and the difference is beyond their noise. Where several findings act in the
+same steps, what these are longer by is divided as their own estimates are. Elsewhere the estimate
+of the detector stands: by how much its ranks come late, or how long it lasts.
+
+Every place that gives a cost reads the one of the finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from diagnosis.findings import ESTIMATED, MEASURED, Cost, Diagnosis, Evidence, Finding
+from diagnosis.one_cause import steps_of
+from diagnosis.statistics.evidence_links import question_params
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
+from diagnosis.statistics.units import in_ms
+
+FEWEST_WITHOUT, MOST_WITHOUT = 8, 50
+"""Steps without any finding on each side of one: so few at least in all, and so many at most."""
+
+_FEWEST_ALONE = 4
+_CLIPPED = 3.0
+"""A step counts as at most so many median ones: one save or one hang is no level."""
+
+
+def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnosis:
+    """Every finding with its cost measured where that is possible, and a sentence on it."""
+    flat = diagnosis.findings
+    by_id = {id(f): _stated(f, _measured(f, flat, step_S, step_ms_S)) for f in flat}
+    return diagnosis.with_findings(lambda finding: by_id[id(finding)])
+
+
+def _measured(
+    finding: Finding, findings: Sequence[Finding], step_S: Ints, step_ms_S: Floats
+) -> tuple[Cost | None, int]:
+    """Its cost, and how many steps without it that was measured against (0: estimated)."""
+    cost = finding.cost
+    if cost is None or cost.basis == MEASURED:
+        return cost, 0
+    own_S = _acts(finding, step_S) & np.isfinite(step_ms_S)
+    others = [f for f in findings if f is not finding and f.cost is not None and f.cost.ms_per_step]
+    other_S = np.any([_acts(f, step_S) for f in others], axis=0) if others else np.zeros_like(own_S)
+    without_S = _near(~own_S & ~other_S & np.isfinite(step_ms_S), own_S)
+    if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
+        return cost, 0
+    alone_S = own_S & ~other_S
+    is_alone = alone_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
+    used_S = alone_S if is_alone else own_S
+    longer_ms, error_ms = _longer(step_ms_S[used_S], step_ms_S[without_S])
+    if not is_alone:
+        longer_ms *= _part(finding, others, own_S, step_S)
+    if 2 * error_ms >= max(longer_ms, cost.ms_per_step):
+        return cost, 0
+    step_ms = float(step_ms_S[used_S].mean())
+    longer_ms = round(min(max(longer_ms, 0.0), step_ms), 3)
+    step_ms = max(round(step_ms, 3), longer_ms)
+    measured = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
+    return measured, int(without_S.sum())
+
+
+def _acts(finding: Finding, step_S: Ints) -> Bools:
+    acts_S = np.zeros(step_S.shape, np.bool_)
+    for first, last in steps_of(finding):
+        acts_S |= (step_S >= first) & (step_S <= last)
+    return acts_S
+
+
+def _near(free_S: Bools, own_S: Bools) -> Bools:
+    """The steps before the first and after the last of its own, and between its episodes."""
+    at = np.flatnonzero(own_S)
+    free = np.flatnonzero(free_S)
+    free = free[free >= WARM_UP_STEPS]
+    near_S = np.zeros_like(free_S)
+    if at.size:
+        inside = free[(free >= at[0]) & (free <= at[-1])]
+        near = np.concatenate(
+            (free[free < at[0]][-MOST_WITHOUT:], inside, free[free > at[-1]][:MOST_WITHOUT])
+        )
+        near_S[near] = True
+    return near_S
+
+
+def _longer(with_N: Floats, without_N: Floats) -> tuple[float, float]:
+    """Difference of the means, and its standard error."""
+    with_N = np.minimum(with_N, _CLIPPED * np.median(with_N))
+    without_N = np.minimum(without_N, _CLIPPED * np.median(without_N))
+    error = np.sqrt(with_N.var() / with_N.size + without_N.var() / without_N.size)
+    return float(with_N.mean() - without_N.mean()), float(error)
+
+
+def _part(finding: Finding, others: Sequence[Finding], own_S: Bools, step_S: Ints) -> float:
+    """Its share of what the findings of these steps are estimated to cost."""
+    own = finding.cost.ms_per_step * int(own_S.sum()) if finding.cost else 0.0
+    rest = sum(
+        other.cost.ms_per_step * int((_acts(other, step_S) & own_S).sum())
+        for other in others
+        if other.cost is not None
+    )
+    return own / (own + rest) if own + rest > 0 else 1.0
+
+
+def _stated(finding: Finding, measured: tuple[Cost | None, int]) -> Finding:
+    cost, num_without = measured
+    if cost is None:
+        return finding
+    evidence = finding.evidence
+    if num_without:
+        params = question_params(finding.first_step, finding.last_step, finding.attempt)
+        evidence += (
+            Evidence(
+                f"Steps with it take {in_ms(cost.step_ms)} on average, {num_without} steps near it "
+                f"without any finding {in_ms(cost.step_ms - cost.ms_per_step)}.",
+                round(cost.step_ms, 3),
+                "ms",
+                "rank_phases",
+                params,
+                finding.evidence[0].view,
+            ),
+        )
+    text = f"{finding.text} {cost_text(cost, finding.ongoing)}"
+    return replace(finding, cost=cost, text=text, evidence=evidence)
+
+
+def cost_text(cost: Cost, ongoing: bool) -> str:
+    """One sentence: by how much the steps of the job are longer for it."""
+    take = "take" if ongoing else "took"
+    about = "about " if cost.basis == ESTIMATED else ""
+    return (
+        f"Steps {take} {about}{in_ms(cost.ms_per_step)} longer for it, "
+        f"{share_text(cost.share)} of their time."
+    )
+
+
+def share_text(share: float) -> str:
+    """A share in percent: without decimals from 1 % on."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 1 or not percent else f"{percent:.1g} %"

@@ -1,0 +1,239 @@
+"""One cause, one finding: what several findings say of the same thing is said once.
+
+- Episodes of the same ranks (or stage, or host, or job) and kind are one finding.
+- Nearly all ranks of one host that are slow together for one reason are one finding on that host;
+  where they are nearly all of the job, no rank is at fault by itself.
+- A whole job that is slower is no finding where others explain its steps.
+- At most MOST_FINDINGS are listed, by urgency and cost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from diagnosis.findings import Diagnosis, Finding, Verdict
+from diagnosis.statistics.units import named_ranks, steps_text
+
+MOST_FINDINGS = 10
+
+EXPLAINED = 0.5
+"""A finding on the whole job is left out where others take this share of what it costs."""
+
+_FEWEST_OF_HOST, _NEARLY_ALL = 3, 0.8
+_SEVERITIES = ("urgent", "warning", "past")
+
+
+def merged(diagnosis: Diagnosis, hosts: dict[int, str | None]) -> Diagnosis:
+    """With one finding for each cause. `hosts`: of every rank."""
+    return _with(diagnosis, [_of_one_place, lambda findings: _of_one_host(findings, hosts)])
+
+
+Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
+
+
+def _with(diagnosis: Diagnosis, changes: Iterable[Change]) -> Diagnosis:
+    """Findings replaced or, for None or a sentence why, left out, by index over all verdicts."""
+    for change in changes:
+        flat = [finding for verdict in diagnosis.verdicts for finding in verdict.findings]
+        changed = change(flat)
+        verdicts, at = [], 0
+        for verdict in diagnosis.verdicts:
+            kept: list[Finding] = []
+            why: list[str] = []
+            for index in range(at, at + len(verdict.findings)):
+                put = changed.get(index, flat[index])
+                if isinstance(put, Finding):
+                    kept.append(put)
+                elif put is not None:
+                    why.append(put)
+            at += len(verdict.findings)
+            verdicts.append(_changed(verdict, kept, why))
+        diagnosis = Diagnosis(tuple(verdicts))
+    return diagnosis
+
+
+def _changed(verdict: Verdict, kept: list[Finding], why: list[str]) -> Verdict:
+    if len(kept) == len(verdict.findings) and not why:
+        return replace(verdict, findings=tuple(kept))
+    checked = verdict.checked
+    if not kept and checked is None and not verdict.not_enough:
+        checked = "What stood out here is part of another finding."
+    set_aside = (*verdict.set_aside, *dict.fromkeys(why))
+    return replace(verdict, findings=tuple(kept), checked=checked, set_aside=set_aside)
+
+
+def _of_one_place(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Episodes of one kind at one place as one finding, in place of the first of them."""
+    groups = defaultdict[tuple[object, ...], list[int]](list)
+    for index, finding in enumerate(findings):
+        ranks = tuple(sorted(place.rank for place in finding.culprits))
+        groups[finding.kind, ranks, finding.stages, finding.hosts].append(index)
+    changed: dict[int, Finding | str | None] = {}
+    for members in groups.values():
+        if len(members) > 1:
+            changed |= dict.fromkeys(members)
+            changed[members[0]] = joined([findings[index] for index in members])
+    return changed
+
+
+def joined(parts: Sequence[Finding]) -> Finding:
+    """One finding of several episodes: the most urgent and costly part, with all their steps."""
+    parts = sorted(parts, key=lambda part: part.first_step)
+    main = min(parts, key=lambda part: (_SEVERITIES.index(part.severity), -_lost_ms(part)))
+    spans = sorted({span for part in parts for span in steps_of(part)})
+    listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
+    listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
+    num_steps = sum(last - first + 1 for first, last in spans)
+    cost = main.cost
+    known = [part.cost for part in parts if part.cost is not None]
+    if cost is not None and known:
+        total = sum(each.num_steps for each in known)
+        longer = sum(each.ms_per_step * each.num_steps for each in known) / total
+        step = sum(each.step_ms * each.num_steps for each in known) / total
+        cost = replace(cost, ms_per_step=round(min(longer, step), 3), step_ms=round(step, 3))
+        cost = replace(cost, num_steps=num_steps)
+    text = f"{main.text} It came {len(spans)} times: {listed}." if len(spans) > 1 else main.text
+    return replace(
+        main,
+        text=text,
+        first_step=spans[0][0],
+        last_step=max(last for _, last in spans),
+        cost=cost,
+        episodes=tuple(spans),
+    )
+
+
+_MOST_LISTED = 5
+
+
+def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
+    """First and last step of each of its episodes."""
+    return finding.episodes or ((finding.first_step, finding.last_step),)
+
+
+def _lost_ms(finding: Finding) -> float:
+    return finding.cost.ms_per_step * finding.cost.num_steps if finding.cost else 0.0
+
+
+def _of_one_host(
+    findings: Sequence[Finding], hosts: dict[int, str | None]
+) -> dict[int, Finding | str | None]:
+    """Single ranks of one kind that are nearly all of their host as one finding on the host, or as
+    none where they are nearly all of the job.
+    """
+    sizes = Counter(hosts.values())
+    groups = defaultdict[tuple[str, str | None], list[int]](list)
+    for index, finding in enumerate(findings):
+        if len(finding.culprits) == 1 and not finding.stages:
+            groups[finding.kind, hosts.get(finding.culprits[0].rank)].append(index)
+    changed: dict[int, Finding | str | None] = {}
+    for (kind, host), members in groups.items():
+        main = max(members, key=lambda index: _lost_ms(findings[index]))
+        together = [index for index in members if _overlap(findings[index], findings[main])]
+        num = len(together)
+        if num < _FEWEST_OF_HOST or num < _NEARLY_ALL * sizes[host]:
+            continue
+        ranks = sorted(findings[index].culprits[0].rank for index in together)
+        if num >= _NEARLY_ALL * len(hosts) or host is None:
+            why = f"{num} of {len(hosts)} ranks ({named_ranks(ranks[:8])}) stand out as {kind}: "
+            changed |= dict.fromkeys(together, f"{why}no rank is at fault by itself.")
+            continue
+        changed |= dict.fromkeys(together)
+        changed[main] = _on_host(findings[main], [findings[index] for index in together], host)
+    return changed
+
+
+def _overlap(finding: Finding, other: Finding) -> bool:
+    shared = min(finding.last_step, other.last_step) - max(finding.first_step, other.first_step)
+    return 2 * (shared + 1) > min(
+        finding.last_step - finding.first_step, other.last_step - other.first_step
+    )
+
+
+def _on_host(main: Finding, parts: Sequence[Finding], host: str) -> Finding:
+    places = sorted((part.culprits[0] for part in parts), key=lambda place: place.rank)
+    named = {place.rank for place in places}
+    return replace(
+        main,
+        title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
+        culprits=tuple(places),
+        victims=tuple(rank for rank in main.victims if rank not in named),
+        hosts=(host,),
+        first_step=min(part.first_step for part in parts),
+        last_step=max(part.last_step for part in parts),
+    )
+
+
+def unexplained(diagnosis: Diagnosis, name: str) -> Diagnosis:
+    """Without findings of the detector of slower jobs whose steps others explain."""
+    slower = [f for v in diagnosis.verdicts if v.detector == name for f in v.findings]
+    own = {id(finding) for finding in slower}
+
+    def change(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
+        others = [finding for finding in flat if id(finding) not in own]
+        kept = [finding for finding in slower if not _is_explained(finding, others)]
+        changed: dict[int, Finding | str | None] = {}
+        for index, finding in enumerate(flat):
+            if id(finding) in own:
+                changed |= {} if finding in kept else {index: None}
+            elif any(_is_part(finding, whole) for whole in kept):
+                changed[index] = f"{finding.text} That is part of what all steps are longer by."
+        return changed
+
+    return _with(diagnosis, [change])
+
+
+_PART = 0.8
+
+
+def _is_part(finding: Finding, whole: Finding) -> bool:
+    """Whether it names nobody, and its steps are among those of the whole job's finding."""
+    names = finding.culprits or finding.stages or finding.hosts
+    steps = set(_steps(finding))
+    return not names and len(steps & set(_steps(whole))) >= _PART * len(steps)
+
+
+def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
+    """Whether another one begins when it does and lasts as long, or what others cost in these steps
+    is EXPLAINED of what it costs.
+    """
+    own = set(_steps(finding))
+    near = max(_NEAR_STEPS, len(own) // 10)
+    taken = 0.0
+    for other in others:
+        shared = len(own & set(_steps(other)))
+        begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
+        if begins and shared >= _PART * len(own):
+            return True
+        taken += other.cost.ms_per_step * shared if other.cost else 0.0
+    return taken >= EXPLAINED * _lost_ms(finding)
+
+
+_NEAR_STEPS = 2
+
+
+def _steps(finding: Finding) -> Iterable[int]:
+    return (step for first, last in steps_of(finding) for step in range(first, last + 1))
+
+
+def listed(diagnosis: Diagnosis) -> Diagnosis:
+    """With at most MOST_FINDINGS findings; the others in one sentence."""
+    left_out = diagnosis.findings[MOST_FINDINGS:]
+    if not left_out:
+        return diagnosis
+    gone = {id(finding) for finding in left_out}
+    why = f"{len(left_out)} more findings of less urgency or cost are not listed: " + ", ".join(
+        f"{kind} ({num})" for kind, num in Counter(f.kind for f in left_out).items()
+    )
+    verdicts = [
+        replace(v, findings=tuple(f for f in v.findings if id(f) not in gone), checked=v.checked)
+        if any(id(f) in gone for f in v.findings)
+        else v
+        for v in diagnosis.verdicts
+        if any(id(f) not in gone for f in v.findings) or v.checked or v.not_enough
+    ]
+    cut = "The findings of the greatest urgency and cost are listed."
+    verdicts.append(Verdict("findings", checked=cut, set_aside=(f"{why}.",), of_data=True))
+    return Diagnosis(tuple(verdicts))
