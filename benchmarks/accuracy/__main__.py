@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.accuracy import draw_no_bars, tables
-from benchmarks.accuracy.cases import NATIVE, TRACE, Case, case_named, cases
+from benchmarks.accuracy.cases import NATIVE, TRACE, WORLDS, Case, case_named, cases
 from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.rivals.compared import chosen as chosen_for_others
 from benchmarks.accuracy.rivals.compared import compared
+from sample_traces.generate.labelled.worlds import LOG_WORLDS
 
 REPLACED = "<!-- make bench-accuracy replaces what follows -->"
 
@@ -32,8 +33,8 @@ def main() -> None:
         _look_at(case_named(arguments.case, seed), arguments.keep)
         return
     kinds = arguments.kinds.split(",") if arguments.kinds else []
-    schemas = [arguments.schema] if arguments.schema else [NATIVE, TRACE]
-    chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, schemas)
+    worlds = arguments.worlds.split(",")
+    chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, worlds)
     begun_s = time.perf_counter()
     outcomes = _judged(chosen, arguments.jobs, arguments.minutes)
     took_s = time.perf_counter() - begun_s
@@ -57,11 +58,7 @@ def _arguments() -> argparse.Namespace:
     add("--minutes", type=float, default=60.0, help="stop after so long (%(default)s)")
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
-    add(
-        "--schema",
-        choices=(NATIVE, TRACE),
-        help="tables of the hooks, or StragglerAnalysis files (default: both)",
-    )
+    add("--worlds", default=",".join(WORLDS), help="only these, separated by commas (%(default)s)")
     add("--write", type=Path, help="put the tables into this page, behind its mark")
     add("--case", help="one job again, by its name")
     add("--keep", type=Path, help="with --case: write its run below this new folder")
@@ -84,8 +81,14 @@ def _judged(chosen: Sequence[Case], num_processes: int, minutes: float) -> list[
 
 def _report(outcomes: Sequence[Outcome], rivals: int) -> Iterator[str]:
     """All tables, in Markdown."""
-    native = [o for o in outcomes if o.case.schema == NATIVE]
-    traces = [o for o in outcomes if o.case.schema == TRACE]
+    for world in LOG_WORLDS:
+        chosen = [o for o in outcomes if o.case.world == world]
+        if chosen:
+            yield from (f"## {world}, loud and quiet", "", *tables.by_kind(chosen), "")
+            yield from (f"## {world}, masked", "", *tables.by_kind(chosen, ("masked",)), "")
+            yield from (f"## {world}, healthy", "", *tables.healthy(chosen), "")
+    native = [o for o in outcomes if o.case.world == NATIVE]
+    traces = [o for o in outcomes if o.case.world == TRACE]
     others = chosen_for_others(outcomes, rivals) if rivals else []
     for title, lines in (
         ("Tables of the hooks, loud and quiet", tables.by_kind(native, tables.AUDIBLE)),

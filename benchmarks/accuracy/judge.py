@@ -18,9 +18,12 @@ from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
+from sample_traces.generate.labelled.drawn_log import LabelledLog
 from sample_traces.generate.labelled.labels import Label
+from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
 
 ALL_STEPS = 1 << 31
+_SCORED = ("kind", "ranks", "stages", "hosts", "steps", "episodes", "culprits", "confidence")
 _JUDGED = (0, 3, 4)
 """Exit codes of diagnose: nothing found, findings, not enough data."""
 
@@ -78,7 +81,7 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     outcome.rank_hours, outcome.rank_steps = drawn.rank_s / 3600, drawn.rank_steps
     run, baseline = drawn.write(folder)
     trace = run
-    if case.schema == TRACE:
+    if case.world == TRACE:
         run = imported(trace, folder / "runs")
     arguments = ["diagnose", str(run)]
     if baseline is not None:
@@ -86,14 +89,27 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    outcome.findings = output["findings"]
+    outcome.findings = [_with_truth(finding, drawn.steps) for finding in output["findings"]]
+    if isinstance(drawn, LabelledLog):  # sums of phases cannot be replayed
+        return
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
         outcome.true_S, outcome.slowdown = drawn.true_S, drawn.slowdown
         whatif = answer(["whatif", str(run)])[1]
         outcome.whatif_S = whatif["S"]
-        if case.schema == TRACE:
+        if case.world == TRACE:
             outcome.rules = rules.findings_of(whatif, trace)
             outcome.causes = printed_causes(run)
+
+
+def _with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
+    """What the scorer needs of a finding, and whether the steps that it names are longer."""
+    kept = {key: finding[key] for key in _SCORED if key in finding}
+    first, last = finding["steps"]
+    if finding["kind"] == "jit_spikes":
+        is_longer = steps.num_long(first, last) >= FOR_SHORT
+    else:
+        is_longer = steps.is_longer(first, last)
+    return {**kept, "steps_are_longer": is_longer}
 
 
 def printed_causes(run: Path) -> list[dict[str, Any]]:

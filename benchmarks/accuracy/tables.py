@@ -78,19 +78,19 @@ def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
     by_kind: dict[str, Tally] = defaultdict(Tally)
     for one in scored:
         for match in one.matches:
-            tally = by_kind[match.label.kind]
+            tally = by_kind[match.label.planted or match.label.kind]
             tally.found += match.finding is not None
             tally.missed += match.finding is None
             tally.located += match.is_located
             if match.onset_error is not None:
                 tally.onsets.append(match.onset_error)
-        for finding in one.false:
+        for finding in (*one.false, *one.untrue):
             by_kind[finding["kind"]].false += 1
     return by_kind
 
 
 def by_kind(
-    outcomes: Sequence[Outcome], doses: Sequence[str], whose: str = "findings"
+    outcomes: Sequence[Outcome], doses: Sequence[str] = AUDIBLE, whose: str = "findings"
 ) -> list[str]:
     """One row per kind, and the sum. `whose`: findings; causes or rules, which know no steps."""
     chosen = [o for o in outcomes if o.case.dose in doses and o.case.kind != HEALTHY]
@@ -135,11 +135,11 @@ def slowdown_errors(outcomes: Sequence[Outcome]) -> list[str]:
         if o.true_S and o.slowdown and o.whatif_S:
             both = (abs(o.whatif_S / o.true_S - 1), abs(o.whatif_S / o.slowdown - 1))
             for kind in (o.case.kind, "**all**"):
-                errors[o.case.schema, kind].append(both)
+                errors[o.case.world, kind].append(both)
     head = ["| data | kind | jobs | S, median | S, p90 | slowdown, median | slowdown, p90 |"]
     rows = [
-        f"| {DATA[schema]} | {kind} | {len(found)} | {_percents(found)} |"
-        for (schema, kind), found in sorted(errors.items())
+        f"| {DATA[world]} | {kind} | {len(found)} | {_percents(found)} |"
+        for (world, kind), found in sorted(errors.items())
     ]
     return [*head, "|---" * 7 + "|", *rows]
 
@@ -169,7 +169,8 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
         scored = score(outcome.labels, outcome.findings)
         for match in scored.matches:
             label, finding = match.label, match.finding
-            planted = f"{label.kind} {_where(label.ranks, label.stages)} {_steps(label)}"
+            planted = f"{label.planted or label.kind} {_where(label.ranks, label.stages)} "
+            planted += _steps(label)
             if finding is None:
                 yield f"MISSED   {name} {planted}"
             elif not match.is_located:
@@ -177,6 +178,7 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
             elif (match.onset_error or 0) > ONSET_STEPS:
                 yield f"ONSET    {name} {planted} reported {in_words(finding)}"
         yield from (f"FALSE    {name} {in_words(finding)}" for finding in scored.false)
+        yield from (f"UNTRUE   {name} {in_words(finding)}" for finding in scored.untrue)
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:

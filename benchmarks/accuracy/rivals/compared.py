@@ -44,7 +44,7 @@ def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
         identifiable = all(label.is_identifiable for label in o.labels)
         small = 1 < o.rank_steps <= MOST_RANKS * 40
         if (
-            o.case.schema == NATIVE
+            o.case.world == NATIVE
             and o.case.dose in AUDIBLE
             and one_place
             and identifiable

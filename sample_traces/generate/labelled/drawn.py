@@ -20,6 +20,7 @@ from sample_traces.generate.faults import (
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
 from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
+from sample_traces.generate.labelled.step_truth import StepTruth
 from sample_traces.generate.simulation.ideal import true_S
 from sample_traces.generate.tables.write import generate
 
@@ -108,6 +109,13 @@ class LabelledJob:
     def true_S(self) -> float:
         """S by its definition, from what was drawn."""
         return true_S(self.job)
+
+    @property
+    def steps(self) -> StepTruth:
+        """Step times with and without the faults, as long as the job lives."""
+        with_S = step_ns(self.job).astype(np.float64)
+        without_S = step_ns(replace(self.job, faults=())).astype(np.float64)
+        return StepTruth(with_S, without_S[: with_S.size], self.job.resumed_at)
 
     @property
     def rank_s(self) -> float:
