@@ -15,10 +15,9 @@ from typing import Any
 from app.analysis.imports import open_any
 from app.cli import main as rankscope
 from app.views.whatif.analysis import whatif_of
-from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
+from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
-from sample_traces.generate.labelled.drawn_log import LabelledLog
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
 
@@ -55,6 +54,7 @@ class Outcome:
     rank_steps: int = 0
     causes: list[dict[str, Any]] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     true_S: float | None = None
     slowdown: float | None = None
     whatif_S: float | None = None
@@ -90,7 +90,8 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
     outcome.findings = [_with_truth(finding, drawn.steps) for finding in output["findings"]]
-    if isinstance(drawn, LabelledLog):  # sums of phases cannot be replayed
+    outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
+    if case.world not in (NATIVE, TRACE):
         return
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
         outcome.true_S, outcome.slowdown = drawn.true_S, drawn.slowdown

@@ -106,6 +106,21 @@ def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
     return scored
 
 
+def verdicts(labels: Sequence[Label], findings: Sequence[Finding]) -> list[tuple[Finding, bool]]:
+    """Each finding and whether it is right; none about faults that are not identifiable."""
+    scored = score(labels, findings)
+    wrong = [*scored.false, *scored.untrue]
+    wrong += [m.finding for m in scored.matches if m.finding is not None and not m.is_located]
+    known = [label for label in labels if label.is_identifiable]
+    found = []
+    for finding in findings:
+        if any(finding is other for other in wrong):
+            found.append((finding, False))
+        elif any(_matches(finding, label, labels, True) for label in known) or _is_true(finding):
+            found.append((finding, True))
+    return found
+
+
 def _is_true(finding: Finding) -> bool:
     """Whether what it says about the job holds without a label; judge.py compares step times."""
     return finding["kind"] in STEPS_ARE_LONGER and bool(finding.get("steps_are_longer"))

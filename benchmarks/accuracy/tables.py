@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
 from benchmarks.accuracy.judge import Outcome
-from benchmarks.accuracy.score import Scored, score
+from benchmarks.accuracy.score import Scored, names_nobody, score
+from sample_traces.generate.labelled.labels import Label
 
 ONSET_STEPS = 2
 FEWEST_HOURS = 100
@@ -172,13 +173,26 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
             planted = f"{label.planted or label.kind} {_where(label.ranks, label.stages)} "
             planted += _steps(label)
             if finding is None:
-                yield f"MISSED   {name} {planted}"
+                yield f"MISSED   {name} {planted}: {_why_missed(outcome, label)}"
             elif not match.is_located:
                 yield f"PLACE    {name} {planted} reported {in_words(finding)}"
             elif (match.onset_error or 0) > ONSET_STEPS:
                 yield f"ONSET    {name} {planted} reported {in_words(finding)}"
         yield from (f"FALSE    {name} {in_words(finding)}" for finding in scored.false)
         yield from (f"UNTRUE   {name} {in_words(finding)}" for finding in scored.untrue)
+
+
+def _why_missed(outcome: Outcome, label: Label) -> str:
+    """What was reported instead, or what diagnose says about the rank, or that it says nothing."""
+    others = [f for f in outcome.findings if set(f["ranks"]) & set(label.ranks)]
+    if others:
+        return f"reported as {in_words(others[0])}"
+    of_job = [f for f in outcome.findings if names_nobody(f)]
+    if of_job:
+        return f"only {in_words(of_job[0])} was reported"
+    about = [f"ank {rank} " for rank in label.ranks]
+    said = [text for text in outcome.reasons if any(words in text for words in about)]
+    return said[0] if said else "nothing was reported"
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:

@@ -7,13 +7,15 @@ any healthy rank does over as many steps. If none does, the logs show at most th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sample_traces.generate.habits import Float
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.step_truth import FOR_LONG, FOR_SHORT, MUCH
-from sample_traces.generate.phase_log.job import Bool, Float, LogFault, LogJob
+from sample_traces.generate.phase_log.job import Bool, LogFault, LogJob
 from sample_traces.generate.phase_log.simulate import PhaseLog, simulate
 
 FITTING = {
@@ -50,15 +52,17 @@ class Plan:
     host_wide: bool = False
 
 
-def labels_of(job: LogJob, plans: tuple[Plan, ...]) -> tuple[Label, ...]:
+LogOf = Callable[[LogJob], PhaseLog]
+
+
+def labels_of(job: LogJob, plans: tuple[Plan, ...], log_of: LogOf = simulate) -> tuple[Label, ...]:
     """Labels of all faults of a job."""
-    healthy = simulate(replace(job, faults=()))
-    whole = simulate(job)
-    return tuple(_label(job, plan, healthy, whole) for plan in plans)
+    return tuple(_label(job, plan, log_of) for plan in plans)
 
 
-def _label(job: LogJob, plan: Plan, healthy: PhaseLog, whole: PhaseLog) -> Label:
+def _label(job: LogJob, plan: Plan, log_of: LogOf) -> Label:
     fault = plan.fault
+    healthy, whole = log_of(replace(job, faults=())), log_of(job)
     hit_S = fault.hits(job.num_steps)
     rare = RARE if fault.pattern in ("periodic", "random") else ()
     first, last = (int(step) for step in np.flatnonzero(hit_S)[[0, -1]])
@@ -74,7 +78,7 @@ def _label(job: LogJob, plan: Plan, healthy: PhaseLog, whole: PhaseLog) -> Label
         also=(*JOB.get(fault.phase, ()), *rare),
     )
     others = tuple(other for other in job.faults if other is not fault)
-    without = simulate(replace(job, faults=others))
+    without = log_of(replace(job, faults=others))
     why_not = _job_is_not_shown(healthy, without, whole, hit_S)
     if plan.host_wide:
         kind, *also = HOST_WIDE

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sample_traces.generate.phase_log.job import Bool, Float
+from sample_traces.generate.habits import Float
+from sample_traces.generate.phase_log.job import Bool
 
 A_LITTLE, FOR_LONG = 1.05, 20
 MUCH, FOR_SHORT = 1.25, 3

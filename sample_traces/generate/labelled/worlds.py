@@ -8,42 +8,15 @@ without waiting, probabilities of a job unless noted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class LogWorld:
-    """Jobs with phase logs. What a field means for a job: phase_log/job.py.
+class HabitRanges:
+    """What a field means for a job: habits.py. `*_in`: phases that a habit is drawn from."""
 
-    `hides`: weights of the timer in which waiting hides; `mixed`: probability that a part of it
-    shows in what no timer covers. `*_in`: phases that a habit is drawn from.
-    """
-
-    num_ranks: tuple[int, ...] = (8, 8, 12, 16, 16, 24, 32, 48, 64)
-    ranks_per_host: tuple[int, ...] = (4, 8, 8, 16)
-    one_host: float = 0.4
-    num_steps: Range = (100, 500)
-    step_ms: Range = (30.0, 3000.0)
-    data: Range = (0.004, 0.06)
-    rest: Range = (0.004, 0.12)
-    tail: Range = (0.0, 0.08)
-    hides: tuple[tuple[str, float], ...] = (
-        ("compute", 0.45),
-        ("data", 0.2),
-        ("rest", 0.2),
-        ("comm", 0.15),
-    )
-    mixed: float = 0.2
-    mixed_share: Range = (0.1, 0.5)
-    lags: float = 0.25
-    logs_comm: float = 0.75
-    logs_wait: float = 0.5
-    logs_time: float = 0.9
-    logs_size: float = 0.7
-    names_hosts: tuple[str, ...] = ("node_rank", "node_rank", "hostname", "")
-    digits: tuple[int, ...] = (3, 3, 6)
     noise: Range = (0.003, 0.03)
     common: Range = (0.0, 0.02)
     device: Range = (0.0, 0.015)
@@ -74,6 +47,40 @@ class LogWorld:
     stall_steps: Range = (30, 100)
     stall_by: Range = (0.08, 0.4)
     stalls_in: tuple[str, ...] = ("data", "data", "rest", "compute")
+
+
+@dataclass(frozen=True)
+class LogWorld:
+    """Jobs with phase logs. What a field means for a job: phase_log/job.py.
+
+    `hides`: weights of the timer in which waiting hides; `mixed`: probability that a part of it
+    shows in what no timer covers.
+    """
+
+    num_ranks: tuple[int, ...] = (8, 8, 12, 16, 16, 24, 32, 48, 64)
+    ranks_per_host: tuple[int, ...] = (4, 8, 8, 16)
+    one_host: float = 0.4
+    num_steps: Range = (100, 500)
+    step_ms: Range = (30.0, 3000.0)
+    data: Range = (0.004, 0.06)
+    rest: Range = (0.004, 0.12)
+    tail: Range = (0.0, 0.08)
+    hides: tuple[tuple[str, float], ...] = (
+        ("compute", 0.45),
+        ("data", 0.2),
+        ("rest", 0.2),
+        ("comm", 0.15),
+    )
+    mixed: float = 0.2
+    mixed_share: Range = (0.1, 0.5)
+    lags: float = 0.25
+    logs_comm: float = 0.75
+    logs_wait: float = 0.5
+    logs_time: float = 0.9
+    logs_size: float = 0.7
+    names_hosts: tuple[str, ...] = ("node_rank", "node_rank", "hostname", "")
+    digits: tuple[int, ...] = (3, 3, 6)
+    habits: HabitRanges = field(default_factory=HabitRanges)
     two_faults: float = 0.2
     two_culprits: float = 0.15
     from_the_first: float = 0.12
@@ -86,10 +93,7 @@ class LogWorld:
 
 PHASE_LOG = LogWorld()
 
-HOST_BOUND = replace(
-    PHASE_LOG,
-    data=(0.01, 0.25),
-    rest=(0.01, 0.25),
+HOST_BOUND_HABITS = HabitRanges(
     noise=(0.01, 0.06),
     common=(0.0, 0.06),
     memory=(2.0, 25.0),
@@ -97,8 +101,60 @@ HOST_BOUND = replace(
     swing=(0.05, 0.15),
     stalls=0.7,
 )
+HOST_BOUND = replace(PHASE_LOG, data=(0.01, 0.25), rest=(0.01, 0.25), habits=HOST_BOUND_HABITS)
 """Ranks swing by 10 to 30 %; for a while one rank stalls in every second step, later another."""
 
 TWO_FAULTS = replace(PHASE_LOG, two_faults=0.6, two_culprits=0.4)
 
-LOG_WORLDS = {"phase_log": PHASE_LOG, "host_bound": HOST_BOUND, "two_faults": TWO_FAULTS}
+RESAMPLED = PHASE_LOG
+"""Habits and waiting are those of the recording."""
+
+LOG_WORLDS = {
+    "phase_log": PHASE_LOG,
+    "host_bound": HOST_BOUND,
+    "two_faults": TWO_FAULTS,
+    "resampled": RESAMPLED,
+}
+
+
+@dataclass(frozen=True)
+class NativeWorld:
+    """Jobs with the tables of the hooks. `hides`: where waiting shows (job.py), one of them."""
+
+    hides: tuple[str, ...] = ("",)
+    habits: HabitRanges | None = None
+    most_tp: int = 8
+
+
+ASYNC_NATIVE = NativeWorld(hides=("compute", "compute", "rest"), most_tp=1)
+"""Asynchronous launch: communication is seen only as its tail, and waiting in compute or nowhere.
+
+Not with tensor parallelism: there every forward of a group would take as long as its slowest rank's
+and only the group could be named.
+"""
+HOST_BOUND_NATIVE = NativeWorld(
+    habits=replace(
+        HOST_BOUND_HABITS,
+        memory=(2.0, 8.0),
+        swing=(0.03, 0.08),
+        device=(0.0, 0.01),
+        quirks=0.0,
+        roles=0.0,
+        warm_ups=0.0,
+        periodic=0.0,
+        slow=0.0,
+        stall_steps=(8, 20),
+    )
+)
+"""Jobs of 40 steps: too short for periodic work, and for slow stretches that are no fault."""
+RESAMPLED_NATIVE = NativeWorld()
+
+NATIVE_WORLDS = {
+    "native": NativeWorld(),
+    "async_native": ASYNC_NATIVE,
+    "host_bound_native": HOST_BOUND_NATIVE,
+    "resampled_native": RESAMPLED_NATIVE,
+}
+
+RECORDED = ("resampled", "resampled_native")
+"""Worlds whose noise is that of recorded jobs."""

@@ -1,17 +1,18 @@
-"""What a job with phase logs is: its sizes, its timers, its habits and the faults planted in it."""
+"""What a job with phase logs is: its sizes, its timers, the faults planted in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-Float = npt.NDArray[np.float64]
+from sample_traces.generate.habits import PHASES, Habits
+
 Bool = npt.NDArray[np.bool_]
 
-OWN = ("data", "compute", "rest")
-"""Phases with a rank's own work before the collective; rest: what no timer covers."""
+OWN = PHASES
+"""Phases with a rank's own work before the collective."""
 
 PATTERNS = ("steady", "growing", "periodic", "random")
 
@@ -58,44 +59,6 @@ class LogFault:
 
 
 @dataclass(frozen=True)
-class Habits:
-    """How a healthy job varies. Shares are of the step, unless noted.
-
-    Noise: standard deviations of the logarithm of compute, in each step (`noise`), correlated over
-    `memory` steps (`swing`), the same on all ranks (`common`), and constant (`device`). `spikes`:
-    probability that a step of a rank is longer, by `spike` on average, in `spike_phase`. `quirk`:
-    what rank 0 always does in addition. `roles`: compute of groups of ranks that do different work.
-    `warm_up`, `settles`: excess of the first step, and after how many steps it has decayed to 1/e.
-    `trend`: change of compute over the run. `every`, `unnamed`, `unnamed_phase`: all ranks do more
-    every so many steps. `slow`: (first step, last step, share) in which all ranks are slower.
-    `stalls`: (first step, last step, rank, share) in which a rank stalls in every second step.
-    """
-
-    noise: float = 0.01
-    swing: float = 0.0
-    memory: float = 1.0
-    common: float = 0.0
-    device: float = 0.0
-    data_noise: float = 0.2
-    spikes: float = 0.0
-    spike: float = 0.0
-    spike_phase: str = "data"
-    swing_phase: str = "compute"
-    quirk: float = 0.0
-    quirk_phase: str = "rest"
-    roles: tuple[float, ...] = (1.0,)
-    warm_up: float = 0.0
-    settles: float = 1.0
-    trend: float = 0.0
-    every: int = 0
-    unnamed: float = 0.0
-    unnamed_phase: str = "rest"
-    slow: tuple[tuple[int, int, float], ...] = ()
-    stalls: tuple[tuple[int, int, int, float], ...] = ()
-    stall_phase: str = "data"
-
-
-@dataclass(frozen=True)
 class LogJob:
     """A job and its log.
 
@@ -111,7 +74,7 @@ class LogJob:
     shares: tuple[tuple[str, float], ...]
     hides: tuple[tuple[str, float], ...]
     keys: frozenset[str]
-    habits: Habits = Habits()
+    habits: Habits = field(default_factory=Habits)
     lags: bool = False
     digits: int = 3
     ranks_per_host: int = 8

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from sample_traces.generate.phase_log.job import Float, LogFault, LogJob
+from sample_traces.generate.habits import Float, added_times, compute_factors
+from sample_traces.generate.phase_log.job import LogFault, LogJob
 
-_UNLIKE = 2.0
-"""Standard deviations that a healthy device is off at most."""
+_LEAST_MS = 0.02
 _HABITS = 11
 """Keeps the draw of healthy times apart from others of the same seed."""
 
@@ -24,82 +22,18 @@ def own_times(job: LogJob) -> dict[str, Float]:
 
 def healthy_times(job: LogJob) -> dict[str, Float]:
     """The same without faults."""
-    habits, random = job.habits, np.random.default_rng([job.noise_seed, _HABITS])
-    shape = (job.num_steps, job.num_ranks)
+    random = np.random.default_rng([job.noise_seed, _HABITS])
+    (S, R), habits = (job.num_steps, job.num_ranks), job.habits
     means = {name: job.step_ms * share for name, share in job.shares}
+    tail_S1 = job.step_ms * job.tail * np.exp(0.05 * random.standard_normal((S, 1)))
     own = {
-        "data": means["data"] * np.exp(habits.data_noise * random.standard_normal(shape)),
-        "compute": means["compute"] * _compute_noise(job, random),
-        "rest": means["rest"] * np.exp(0.05 * random.standard_normal(shape)),
-        "tail": np.repeat(
-            job.step_ms * job.tail * np.exp(0.05 * random.standard_normal((job.num_steps, 1))),
-            job.num_ranks,
-            axis=1,
-        ),
+        "data": means["data"] * np.exp(habits.data_noise * random.standard_normal((S, R))),
+        "compute": means["compute"] * compute_factors(habits, S, R, random),
+        "rest": means["rest"] * np.exp(0.05 * random.standard_normal((S, R))),
     }
-    _add_swings(own, job, random)
-    _add_spikes(own, job, random)
-    _add_periodic(own, job, random)
-    own[habits.quirk_phase][:, 0] += habits.quirk * job.step_ms
-    for first, last, rank, share in habits.stalls:
-        own[habits.stall_phase][first : last + 1 : 2, rank] += share * job.step_ms
-    for first, last, share in habits.slow:
-        own["compute"][first : last + 1] += share * job.step_ms
-    return own
-
-
-def _compute_noise(job: LogJob, random: np.random.Generator) -> Float:
-    """Factors of compute, 1 on average."""
-    habits, (S, R) = job.habits, (job.num_steps, job.num_ranks)
-    device_R = habits.device * random.standard_normal(R).clip(-_UNLIKE, _UNLIKE)
-    role_R = np.log(np.array(habits.roles))[np.arange(R) * len(habits.roles) // R]
-    common_S1 = habits.common * correlated(random, (S, 1), habits.memory)
-    white_SR = habits.noise * random.standard_normal((S, R))
-    factor: Float = np.exp(device_R + role_R + common_S1 + white_SR)
-    step_S1 = np.arange(S)[:, None]
-    return factor * (
-        1
-        + habits.warm_up * np.exp(-step_S1 / habits.settles)
-        + habits.trend * step_S1 / max(S - 1, 1)
-    )
-
-
-def correlated(random: np.random.Generator, shape: tuple[int, int], memory: float) -> Float:
-    """AR(1) noise along the first axis, standard deviation 1; `memory`: steps to decay to 1/e."""
-    keeps = math.exp(-1 / max(memory, 1e-3))
-    drawn = random.standard_normal(shape)
-    for step in range(1, shape[0]):
-        drawn[step] = keeps * drawn[step - 1] + math.sqrt(1 - keeps**2) * drawn[step]
-    return drawn
-
-
-def _add_swings(own: dict[str, Float], job: LogJob, random: np.random.Generator) -> None:
-    """Ranks of a host-bound job lose and regain time over many steps; never less than nothing."""
-    habits = job.habits
-    if not habits.swing:
-        return
-    level_SR = correlated(random, (job.num_steps, job.num_ranks), habits.memory)
-    jitter_SR = random.standard_normal(level_SR.shape)
-    swings = habits.swing * job.step_ms * (level_SR + 0.5 * jitter_SR)
-    own[habits.swing_phase] += np.maximum(swings, 0) + 0.2 * np.minimum(swings, 0)
-    np.maximum(own[habits.swing_phase], 0.05, out=own[habits.swing_phase])
-
-
-def _add_spikes(own: dict[str, Float], job: LogJob, random: np.random.Generator) -> None:
-    habits = job.habits
-    hit_SR = random.random((job.num_steps, job.num_ranks)) < habits.spikes
-    own[habits.spike_phase] += (
-        hit_SR * random.exponential(habits.spike or 1e-9, hit_SR.shape) * job.step_ms
-    )
-
-
-def _add_periodic(own: dict[str, Float], job: LogJob, random: np.random.Generator) -> None:
-    habits = job.habits
-    if not habits.every:
-        return
-    hit = np.arange(habits.every - 1, job.num_steps, habits.every)
-    like = 1 + 0.02 * random.standard_normal((hit.size, job.num_ranks))
-    own[habits.unnamed_phase][hit] += habits.unnamed * job.step_ms * like
+    for name, share_SR in added_times(habits, S, R, random).items():
+        own[name] = np.maximum(own[name] + job.step_ms * share_SR, _LEAST_MS)
+    return {**own, "tail": np.repeat(tail_S1, R, axis=1)}
 
 
 def excess(job: LogJob, fault: LogFault) -> Float:

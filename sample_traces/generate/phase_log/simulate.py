@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sample_traces.generate.phase_log.job import OWN, Float, LogJob
+from sample_traces.generate.habits import Float
+from sample_traces.generate.phase_log.job import OWN, LogJob
 from sample_traces.generate.phase_log.own_times import own_times
 
 TIMERS = ("data", "compute", "comm", "wait")
