@@ -15,6 +15,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.accuracy import calibration, draw_no_bars, tables
@@ -23,10 +24,12 @@ from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.outcomes import append, outcomes_in
 from benchmarks.accuracy.recorded_noise import noise_folder
 from benchmarks.accuracy.report import report
+from benchmarks.accuracy.rivals.named import rivals_named
 
 REPLACED = "<!-- make bench-accuracy replaces what follows -->"
 PLOT = Path("img") / "calibration.svg"
 """Next to the page that is written."""
+RIVAL = "another tool: a function from a job's folder to the ranks it blames; repeatable"
 _PER_NEWS = 50
 
 
@@ -52,7 +55,7 @@ def _run(arguments: argparse.Namespace, seed: int, noise: str, known: list[Outco
     done = {o.case.name: o for o in known}
     left = [case for case in chosen if case.name not in done]
     begun_s = time.perf_counter()
-    for outcome in _judged(left, arguments.jobs, arguments.minutes):
+    for outcome in _judged(left, arguments):
         done[outcome.case.name] = outcome
         if arguments.resume:
             append(outcome, arguments.resume)
@@ -89,6 +92,7 @@ def _arguments() -> argparse.Namespace:
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
     add("--worlds", default=",".join(WORLDS), help="only these, separated by commas (%(default)s)")
+    add("--rival", action="append", default=[], metavar="MODULE:FUNCTION", help=RIVAL)
     add("--noise", type=Path, help="folder of recorded noise (recorded_noise.py makes one)")
     add("--resume", type=Path, metavar="FILE", help="append outcomes to it; leave out those it has")
     add("--write", type=Path, help="put the tables into this page, behind its mark")
@@ -97,12 +101,13 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _judged(chosen: Sequence[Case], num_processes: int, minutes: float) -> Iterator[Outcome]:
+def _judged(chosen: Sequence[Case], arguments: argparse.Namespace) -> Iterator[Outcome]:
     """Outcomes in the order of the cases, as many as the time allows."""
     begun_s = time.monotonic()
-    until_s = begun_s + 60 * minutes
-    with multiprocessing.get_context("spawn").Pool(num_processes, draw_no_bars) as pool:
-        for number, outcome in enumerate(pool.imap(judge, chosen, chunksize=1), 1):
+    until_s = begun_s + 60 * arguments.minutes
+    judging = partial(judge, rivals=rivals_named(arguments.rival))
+    with multiprocessing.get_context("spawn").Pool(arguments.jobs, draw_no_bars) as pool:
+        for number, outcome in enumerate(pool.imap(judging, chosen, chunksize=1), 1):
             yield outcome
             spent_s = time.monotonic() - begun_s
             if number % _PER_NEWS == 0:

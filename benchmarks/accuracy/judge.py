@@ -8,8 +8,10 @@ import json
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from app.analysis.imports import open_any
@@ -20,6 +22,9 @@ from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
+
+Rival = Callable[[Path], Iterable[int]]
+"""From the folder that a job leaves to the ranks that a tool blames."""
 
 ALL_STEPS = 1 << 31
 _SCORED = ("kind", "ranks", "stages", "hosts", "steps", "episodes", "culprits", "confidence")
@@ -55,6 +60,7 @@ class Outcome:
     causes: list[dict[str, Any]] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    named: dict[str, list[int]] = field(default_factory=dict)
     true_S: float | None = None
     slowdown: float | None = None
     whatif_S: float | None = None
@@ -62,19 +68,19 @@ class Outcome:
     error: str = ""
 
 
-def judge(case: Case) -> Outcome:
-    """Make the job, diagnose and replay it."""
+def judge(case: Case, rivals: Mapping[str, Rival] = MappingProxyType({})) -> Outcome:
+    """Make the job, diagnose and replay it; `rivals`: other tools to ask."""
     outcome, begun_s = Outcome(case), time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _judge(outcome, Path(folder))
+            _judge(outcome, Path(folder), rivals)
     except Exception:  # noqa: BLE001  # a crash is a result: the table shows it
         outcome.error = traceback.format_exc().strip().splitlines()[-1]
     outcome.took_s = time.perf_counter() - begun_s
     return outcome
 
 
-def _judge(outcome: Outcome, folder: Path) -> None:
+def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     case = outcome.case
     drawn = case.drawn()
     outcome.labels, outcome.shape = drawn.labels, drawn.shape
@@ -89,8 +95,10 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    outcome.findings = [_with_truth(finding, drawn.steps) for finding in output["findings"]]
+    outcome.findings = [with_truth(finding, drawn.steps) for finding in output["findings"]]
     outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
+    if case.world != TRACE:
+        outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
     if case.world not in (NATIVE, TRACE):
         return
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
@@ -102,7 +110,7 @@ def _judge(outcome: Outcome, folder: Path) -> None:
             outcome.causes = printed_causes(run)
 
 
-def _with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
+def with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
     """What the scorer needs of a finding, and whether the steps that it names are longer."""
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]

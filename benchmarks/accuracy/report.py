@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.accuracy import calibration, tables, worlds_report
 from benchmarks.accuracy.cases import NATIVE, TRACE, WORLDS
 from benchmarks.accuracy.judge import Outcome
+from benchmarks.accuracy.rivals import named
 from benchmarks.accuracy.rivals.compared import chosen as chosen_for_others
 from benchmarks.accuracy.rivals.compared import compared
 
@@ -24,6 +25,7 @@ def report(outcomes: Sequence[Outcome], rivals: int, plot: str) -> Iterator[str]
     yield from _section("Confidence, per world", pictured)
     for world in WORLDS:
         yield from _of_world(world, [o for o in outcomes if o.case.world == world])
+    yield from _section("Who is named, per world, by tools", named.by_world(outcomes))
     others = chosen_for_others(outcomes, rivals) if rivals else []
     if others:
         title = "Other tools: which ranks they name, loud and quiet"
