@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.accuracy import calibration, draw_no_bars, tables
+from benchmarks.accuracy import calibration, draw_no_bars, labelled_traces, tables
 from benchmarks.accuracy.cases import WORLDS, Case, case_named, cases
 from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.outcomes import append, outcomes_in
@@ -66,7 +66,12 @@ def _run(arguments: argparse.Namespace, seed: int, noise: str, known: list[Outco
         f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s with {arguments.jobs} "
         f"processes, {busy_s / max(len(outcomes), 1):.1f} s per job and process."
     )
-    text = "\n".join([text, "", *report(outcomes, arguments.rivals, PLOT.as_posix())])
+    folders = [folder for folder in labelled_traces.FOLDERS if folder.is_dir()]
+    labelled: list[str] = []
+    if arguments.write and folders:
+        labelled = labelled_traces.as_table(labelled_traces.judged_in(folders))
+    sections = report(outcomes, arguments.rivals, PLOT.as_posix(), labelled)
+    text = "\n".join([text, "", *sections])
     print(text)
     if arguments.write is not None:
         _write(text, outcomes, arguments.write)

@@ -103,7 +103,7 @@ def judged(arm: Arm) -> Verdict:
     _, output = answer(["diagnose", str(arm.folder)])
     truth = step_truth(arm)
     findings = [with_truth(finding, truth) for finding in output["findings"]]
-    verdict = Verdict(arm.name, arm.what, _verdict(arm, findings))
+    verdict = Verdict(arm.name, arm.what, verdict_of(arm, findings, len(log_files(arm.folder))))
     fitting = [f for f in findings if _fits(f, arm)]
     if fitting and arm.steps:
         verdict.onset_error = min(abs(f["steps"][0] - arm.steps[0]) for f in fitting)
@@ -113,22 +113,19 @@ def judged(arm: Arm) -> Verdict:
     return verdict
 
 
-def _verdict(arm: Arm, findings: Sequence[dict[str, Any]]) -> str:
+def verdict_of(arm: Arm, findings: Sequence[dict[str, Any]], num_ranks: int) -> str:
+    """The verdict on what is reported of a run."""
     named = [f for f in findings if not names_nobody(f)]
     if arm.rank is None:
         is_healthy = arm.steps is None
-        return NAMED if any(is_healthy or _is_some(f["ranks"], arm) for f in named) else QUIET
+        accused = [f for f in named if is_healthy or 0 < len(f["ranks"]) < num_ranks]
+        return NAMED if accused else QUIET
     innocents = [f for f in named if f["ranks"] != [arm.rank]]
     if any(_fits(f, arm) for f in named):
         return WITH_OTHERS if innocents else RIGHT
     if innocents:
         return WRONG
     return WRONG_KIND if named else MISSED
-
-
-def _is_some(ranks: Sequence[int], arm: Arm) -> bool:
-    """Whether single ranks are named; all of them are the host."""
-    return 0 < len(ranks) < len(log_files(arm.folder))
 
 
 def log_files(folder: Path) -> list[Path]:
@@ -178,6 +175,13 @@ def as_table(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *rows, "", f"{summary}."]
 
 
+def judged_in(folders: Sequence[Path], only: str = "") -> list[Verdict]:
+    """All runs of these folders whose name has a text."""
+    with tempfile.TemporaryDirectory() as scratch:
+        arms = [arm for folder in folders for arm in arms_in(folder, Path(scratch))]
+        return [judged(arm) for arm in arms if only in arm.name]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", type=Path, nargs="*", default=list(FOLDERS), metavar="FOLDER")
@@ -187,9 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missing = [str(folder) for folder in given.folders if not folder.is_dir()]
     if missing:
         raise SystemExit(f"no such folder: {', '.join(missing)}")
-    with tempfile.TemporaryDirectory() as scratch:
-        arms = [arm for folder in given.folders for arm in arms_in(folder, Path(scratch))]
-        verdicts = [judged(arm) for arm in arms if given.only in arm.name]
+    verdicts = judged_in(given.folders, given.only)
     print(*as_table(verdicts), sep="\n")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in verdicts], indent=1))

@@ -16,11 +16,18 @@ MASKED = ("masked",)
 _WHOSE = {"causes": "`rankscope whatif` finds", "rules": "the published what-if rules find"}
 
 
-def report(outcomes: Sequence[Outcome], rivals: int, plot: str) -> Iterator[str]:
-    """Sections of what was judged; `plot`: where the plot of the calibration lies."""
+def report(
+    outcomes: Sequence[Outcome], rivals: int, plot: str, labelled: Sequence[str] = ()
+) -> Iterator[str]:
+    """Sections of what was judged.
+
+    `plot`: where the plot of the calibration lies; `labelled`: table of real labelled runs.
+    """
     by_world = calibration.calibrations(outcomes)
     yield from _section("Found, per world", worlds_report.found_by_world(outcomes))
     yield from _section("Healthy jobs, per world", worlds_report.healthy_by_world(outcomes))
+    if labelled:
+        yield from _section("Labelled runs of real accelerators", labelled)
     pictured = [*calibration.table(by_world), "", f"![calibration]({plot})"]
     yield from _section("Confidence, per world", pictured)
     for world in WORLDS:

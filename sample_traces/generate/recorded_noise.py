@@ -23,10 +23,8 @@ BLOCKS = (15, 60)
 
 _WARM_UP = 5
 """First steps of a recording that are left out."""
-_HIDES = -0.3
-"""Correlation over ranks, within steps, of a timer and the rest of the step, from which on waiting
-lies in the timer: all ranks end a step together, so that one that is ready early waits longer.
-"""
+_MOVES = 0.25
+"""Spread over ranks of a timer / that of the timer that spreads most; less hides no waiting."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,18 @@ class Recording:
 
     @cached_property
     def hides(self) -> str:
-        """Timer in which waiting lies; rest: in none."""
+        """Timer in which waiting lies; rest: in none.
+
+        All ranks end a step together. Where a timer is a rank's own work, single ranks stand out by
+        much of it; where waiting lies in it, those that all others wait for stand out by little.
+        """
         shown = {**{name: self.timers[name] for name in self.logged}, "rest": self.rest_SR}
-        found = {name: _opposed(times, self.step_SR - times) for name, times in shown.items()}
-        if found.get("comm", 0.0) <= _HIDES:
-            return (
-                "comm"  # a timer that waiting makes longer is opposed to the others, as they to it
-            )
-        least = min(found, key=lambda name: found[name])
-        return least if found[least] <= _HIDES else "comm"
+        apart = {
+            name: times - np.median(times, axis=1, keepdims=True) for name, times in shown.items()
+        }
+        spread = {name: float(times.std()) for name, times in apart.items()}
+        moves = [name for name in apart if spread[name] >= _MOVES * max(spread.values())]
+        return min(moves, key=lambda name: float((apart[name] ** 3).mean()) / spread[name] ** 3)
 
     def blocks(self, num_steps: int, random: np.random.Generator) -> Int:
         """Numbers of recorded steps, joined blocks of them."""
@@ -79,13 +80,6 @@ class Recording:
             rank_R = random.permutation(recorded)[: num_ranks - first]
             found.append(own_SR[np.ix_(step_S, rank_R)])
         return np.hstack(found)
-
-
-def _opposed(times_SR: Float, others_SR: Float) -> float:
-    """Mean over the steps of the correlation over ranks."""
-    first, second = (x - x.mean(axis=1, keepdims=True) for x in (times_SR, others_SR))
-    size = np.sqrt((first**2).sum(axis=1) * (second**2).sum(axis=1))
-    return float(((first * second).sum(axis=1) / np.maximum(size, 1e-9)).mean())
 
 
 @lru_cache(maxsize=64)

@@ -31,6 +31,13 @@ def phases_of(folder: Path) -> Phases:
     return _of_run(folder) if (folder / "compacted").is_dir() else _of_logs(folder)
 
 
+def write_phase_sections(phases: Phases, path: Path) -> None:
+    """What inputs.write_sections writes, of phase logs: they have one section of compute."""
+    times = {"data_wait": phases.data.T.tolist(), "compute": phases.compute.T.tolist()}
+    kernels = {"compute": times["compute"]}
+    path.write_text(json.dumps({"sections": times, "kernels": kernels}))
+
+
 def _of_logs(folder: Path) -> Phases:
     columns = []
     for path in sorted(folder.glob("*.jsonl")):
