@@ -54,6 +54,7 @@ def _run(arguments: argparse.Namespace, seed: int, noise: str, known: list[Outco
     chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, worlds, noise)
     done = {o.case.name: o for o in known}
     left = [case for case in chosen if case.name not in done]
+    print(f"{len(left)} jobs, of 1 to 3 s each on one core", file=sys.stderr, flush=True)
     begun_s = time.perf_counter()
     for outcome in _judged(left, arguments):
         done[outcome.case.name] = outcome

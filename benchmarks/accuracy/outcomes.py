@@ -12,7 +12,7 @@ from benchmarks.accuracy.cases import Case
 from benchmarks.accuracy.judge import Outcome
 from sample_traces.generate.labelled.labels import Label
 
-_PLACES = ("ranks", "stages", "hosts", "also")
+_PLACES = ("ranks", "stages", "hosts", "also", "culprits")
 
 
 def append(outcome: Outcome, path: Path) -> None:
@@ -31,7 +31,7 @@ def outcomes_in(path: Path) -> Iterator[Outcome]:
         except ValueError:
             continue
         labels = tuple(
-            Label(**{**label, **{name: tuple(label[name]) for name in _PLACES}})
+            Label(**{**label, **{name: tuple(label.get(name, ())) for name in _PLACES}})
             for label in plain.pop("labels")
         )
         yield Outcome(Case(**plain.pop("case")), labels=labels, **plain)

@@ -4,7 +4,8 @@ A label is found if a finding of a kind that fits covers some of its steps. It i
 finding names exactly its ranks; for a fault of a stage, the stage and no rank; for a fault of the
 whole job, no rank or all. A finding may name the culprits of several labels at once. Further
 findings of the same kind and location are duplicates of the first. A finding about a label that is
-not identifiable from the data is neither right nor wrong, unless it names only innocent ranks.
+not identifiable from the data is neither right nor wrong, unless it names only innocent ranks; the
+same holds for naming a culprit that the data do not show.
 
 What is left over and names somebody is false, including an innocent rank with the right kind. What
 is left over and names nobody is a statement about the job: where it says that steps are longer, it
@@ -88,7 +89,8 @@ def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
     fitting: dict[int, Finding] = {}
     for exact in (True, False):
         for index, label in enumerate(labels):
-            taken = [f for f in fitting.values() if not exact or set(f["ranks"]) <= {*label.ranks}]
+            others = [(labels[other], f) for other, f in fitting.items()]
+            taken = [f for other, f in others if not (exact and _is_of_both(f, label, other))]
             fits = [f for f in left if f not in taken and _matches(f, label, labels, exact)]
             if index not in fitting and fits:
                 fitting[index] = min(fits, key=lambda f: _begins_apart(f, label))
@@ -121,6 +123,13 @@ def verdicts(labels: Sequence[Label], findings: Sequence[Finding]) -> list[tuple
     return found
 
 
+def _is_of_both(finding: Finding, label: Label, other: Label) -> bool:
+    """Whether a finding about one label can be about the other, too."""
+    if names_nobody(finding):
+        return label.first_step <= other.last_step and other.first_step <= label.last_step
+    return not set(finding["ranks"]) <= {*label.ranks}
+
+
 def _is_true(finding: Finding) -> bool:
     """Whether what it says about the job holds without a label; judge.py compares step times."""
     return finding["kind"] in STEPS_ARE_LONGER and bool(finding.get("steps_are_longer"))
@@ -137,12 +146,12 @@ def _meets(finding: Finding, label: Label) -> bool:
 
 
 def _fellows(finding: Finding, labels: Sequence[Label]) -> set[int]:
-    """Culprits of all labels that the finding may be about."""
+    """Culprits of all faults of the same time."""
     return {
         rank
         for label in labels
-        if finding["kind"] in label.kinds and _meets(finding, label)
-        for rank in label.ranks
+        if _meets(finding, label)
+        for rank in (*label.ranks, *label.culprits)
     }
 
 
@@ -152,12 +161,14 @@ def _matches(finding: Finding, label: Label, labels: Sequence[Label], exact: boo
 
 
 def _names_innocents(finding: Finding, labels: Sequence[Label]) -> bool:
-    culprits = {rank for label in labels for rank in label.ranks}
+    culprits = {rank for label in labels for rank in (*label.ranks, *label.culprits)}
     return bool(set(finding["ranks"]) - culprits)
 
 
 def _is_excused(finding: Finding, label: Label, labels: Sequence[Label]) -> bool:
-    """Whether it is a duplicate, or about a label that is not identifiable."""
+    """Whether it is a duplicate, or names who is at fault although the data do not show it."""
+    if finding["ranks"] and _meets(finding, label) and {*finding["ranks"]} <= {*label.culprits}:
+        return True
     if not label.is_identifiable:
         return _spares_innocents(finding, label)
     return _matches(finding, label, labels, exact=True)

@@ -182,7 +182,7 @@ def _plan(random: Random, world: LogWorld, job: LogJob, kind: str) -> Plan:
     phase = one_of(random, ("compute", "data", "rest"))
     meant = tuple(ranks) if len(ranks) < job.num_ranks else ()
     fault = replace(fault, ranks=meant, phase=phase, independent=random.random() < 0.6)
-    return Plan(kind, fault, host_wide=bool(meant))
+    return Plan(kind, fault, host_wide=True)
 
 
 def _window(random: Random, world: LogWorld, num_steps: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ class Label:
     `ranks`: none where a stage or the whole job is meant. Steps are both included. `job_ranks`: how
     many the job has. `also`: other kinds that fit as well. `planted`: what was planted, where that
     is no kind of a finding. `or_nobody`: a finding that names no rank and no host is right, too.
+    `culprits`: who really is at fault, where the data do not show it: naming them is not wrong.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Label:
     also: tuple[str, ...] = ()
     planted: str = ""
     or_nobody: bool = False
+    culprits: tuple[int, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:

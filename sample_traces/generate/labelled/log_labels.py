@@ -45,7 +45,7 @@ MIN_PAST = 20
 
 @dataclass(frozen=True)
 class Plan:
-    """A fault with what was planted; `host_wide`: its ranks are all of one host of several."""
+    """A fault with what was planted; `host_wide`: it hits all ranks of a host."""
 
     planted: str
     fault: LogFault
@@ -82,7 +82,7 @@ def _label(job: LogJob, plan: Plan, log_of: LogOf) -> Label:
     why_not = _job_is_not_shown(healthy, without, whole, hit_S)
     if plan.host_wide:
         kind, *also = HOST_WIDE
-        host = job.host_of(fault.ranks[0])
+        host = job.host_of(fault.ranks[0] if fault.ranks else 0)
         label = replace(label, ranks=fault.ranks, hosts=(host,) if host else (), or_nobody=True)
         return replace(label, kind=kind, also=(*also, *rare), why_not=why_not)
     if not fault.ranks:
@@ -90,7 +90,7 @@ def _label(job: LogJob, plan: Plan, log_of: LogOf) -> Label:
     if all(is_shown(job, rank, healthy, without, whole, hit_S) for rank in fault.ranks):
         kind, *also = FITTING[fault.phase]
         return replace(label, kind=kind, also=tuple(also), ranks=fault.ranks)
-    return replace(label, why_not=why_not)
+    return replace(label, culprits=fault.ranks, why_not=why_not)
 
 
 def is_shown(

@@ -84,3 +84,21 @@ def test_verdicts_leave_out_what_cannot_be_identified() -> None:
     assert [right for _, right in verdicts([planted(3)], findings)] == [True, False, True]
     hidden = planted(3, why_not="all ranks look alike")
     assert [right for _, right in verdicts([hidden], findings[:2])] == [False]
+
+
+def test_one_finding_about_the_job_may_be_about_two_faults_of_the_same_time() -> None:
+    at_once = [Label("step_regression", (), (), (), first, 90) for first in (20, 40)]
+    whole = [finding_of("step_regression", steps_are_longer=True)]
+    assert [match.is_located for match in score(at_once, whole).matches] == [True, True]
+    apart = [Label("step_regression", (), (), (), *steps) for steps in ((20, 30), (40, 90))]
+    assert [match.is_located for match in score(apart, whole).matches] == [True, False]
+
+
+def test_naming_a_culprit_that_the_data_do_not_show_is_not_wrong() -> None:
+    label = Label("step_regression", (), (), (), 20, 80, culprits=(3,))
+    named = score([label], [finding_of("slow_worker", 3)])
+    assert (named.matches[0].finding, named.false) == (None, [])
+    assert verdicts([label], [finding_of("slow_worker", 3)]) == []
+    assert len(score([label], [finding_of("slow_worker", 3, 4)]).false) == 1
+    both = score([planted(5), label], [finding_of("slow_worker", 3, 5)])
+    assert both.matches[0].is_located

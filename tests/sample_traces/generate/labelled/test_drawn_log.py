@@ -52,6 +52,7 @@ def test_a_rank_late_outside_of_all_timers_is_expected_by_its_name() -> None:
 def test_an_excess_that_all_timers_hide_is_expected_of_the_job() -> None:
     label = label_of(LONG, replace(LATE, phase="compute", last_step=119))
     assert (label.kind, label.ranks, label.why_not) == ("step_regression", (), "")
+    assert label.culprits == (3,)
     short = label_of(LONG, replace(LATE, phase="compute", ms=2.0))
     assert short.why_not == "the timers do not show it, and steps are hardly longer"
     early = label_of(LONG, replace(LATE, phase="compute", first_step=0))
@@ -70,6 +71,8 @@ def test_ranks_of_a_host_are_its_own_or_nobody() -> None:
     fault = replace(LATE, ranks=tuple(range(8, 16)), phase="compute", independent=True)
     label = label_of(job, fault, host_wide=True)
     assert (label.hosts, label.ranks, label.or_nobody) == (("node 1",), fault.ranks, True)
+    only = label_of(LONG, replace(fault, ranks=()), host_wide=True)
+    assert (only.hosts, only.ranks, only.or_nobody) == (("node 0",), (), True)
 
 
 def test_a_dose_that_nothing_reaches_is_refused() -> None:
