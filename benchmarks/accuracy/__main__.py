@@ -84,6 +84,7 @@ def _write(text: str, outcomes: Sequence[Outcome], page: Path) -> None:
     kept = before[: before.index(REPLACED) + len(REPLACED)]
     page.write_text(f"{kept}\n\n{text}\n", encoding="utf-8")
     drawn = calibration.plot(calibration.calibrations(outcomes))
+    (page.parent / PLOT).parent.mkdir(exist_ok=True)
     (page.parent / PLOT).write_text(drawn, encoding="utf-8")
 
 

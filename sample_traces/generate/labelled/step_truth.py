@@ -27,8 +27,7 @@ class StepTruth:
         inside_S = self._inside(first_step, last_step)
         if not inside_S.any():
             return False
-        usual = np.median(self.without_S[inside_S])
-        if lasts(self.with_S[inside_S] / usual):
+        if lasts(self.with_S[inside_S] / self.without_S[inside_S]):
             return True
         before_S = ~inside_S & (np.arange(inside_S.size) < inside_S.argmax())
         others_S = before_S if before_S.sum() >= FOR_SHORT else ~inside_S

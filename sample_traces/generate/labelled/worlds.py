@@ -126,7 +126,26 @@ class NativeWorld:
     most_tp: int = 8
 
 
-ASYNC_NATIVE = NativeWorld(hides=("compute", "compute", "rest"), most_tp=1)
+SHORT_HABITS = HabitRanges(
+    noise=(0.001, 0.01),
+    memory=(2.0, 8.0),
+    device=(0.0, 0.01),
+    spikes=(0.0, 0.001),
+    quirks=0.0,
+    roles=0.0,
+    warm_ups=0.3,
+    warm_up=(0.1, 1.0),
+    settles=(0.5, 3.0),
+    periodic=0.25,
+    every=(7.0, 14.0),
+    unnamed=(0.3, 1.5),
+    unnamed_in=("rest",),
+    slow=0.0,
+    stall_steps=(8.0, 20.0),
+)
+"""Of jobs of 40 steps, which are too short for slow stretches that are no fault."""
+
+ASYNC_NATIVE = NativeWorld(hides=("compute", "compute", "rest"), habits=SHORT_HABITS, most_tp=1)
 """Asynchronous launch: communication is seen only as its tail, and waiting in compute or nowhere.
 
 Not with tensor parallelism: there every forward of a group would take as long as its slowest rank's
@@ -134,19 +153,14 @@ and only the group could be named.
 """
 HOST_BOUND_NATIVE = NativeWorld(
     habits=replace(
-        HOST_BOUND_HABITS,
-        memory=(2.0, 8.0),
+        SHORT_HABITS,
+        noise=(0.01, 0.06),
+        common=(0.0, 0.06),
+        spikes=(0.0, 0.02),
         swing=(0.03, 0.08),
-        device=(0.0, 0.01),
-        quirks=0.0,
-        roles=0.0,
-        warm_ups=0.0,
-        periodic=0.0,
-        slow=0.0,
-        stall_steps=(8, 20),
+        stalls=0.7,
     )
 )
-"""Jobs of 40 steps: too short for periodic work, and for slow stretches that are no fault."""
 RESAMPLED_NATIVE = NativeWorld()
 
 NATIVE_WORLDS = {
