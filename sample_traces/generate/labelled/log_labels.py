@@ -79,7 +79,9 @@ def _label(job: LogJob, plan: Plan, log_of: LogOf) -> Label:
     )
     others = tuple(other for other in job.faults if other is not fault)
     without = log_of(replace(job, faults=others))
-    why_not = _job_is_not_shown(healthy, without, whole, hit_S)
+    window = (fault.first_step, fault.last_step)
+    apart = tuple(f for f in job.faults if (f.first_step, f.last_step) != window)
+    why_not = _job_is_not_shown(healthy, log_of(replace(job, faults=apart)), whole, hit_S)
     if plan.host_wide:
         kind, *also = HOST_WIDE
         host = job.host_of(fault.ranks[0] if fault.ranks else 0)

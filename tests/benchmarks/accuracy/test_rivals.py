@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from benchmarks.accuracy.cases import NATIVE, Case
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.baselines import robust_z, stage_frontier
 from benchmarks.accuracy.rivals.named import by_world, rivals_named
-from benchmarks.accuracy.rivals.phases import phases_of
+from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
 from sample_traces.generate.phase_log.simulate import simulate
 from sample_traces.generate.phase_log.write import write_log
 from tests.benchmarks.accuracy.test_score import planted
@@ -50,6 +51,16 @@ def test_phases_of_a_run_folder(tmp_path: Path) -> None:
     assert np.unique(phases.stage_R).tolist() == list(range(job.pp))
     (rank,) = drawn.labels[0].ranks
     assert phases.compute[drawn.labels[0].first_step].argmax() == rank
+
+
+def test_sections_of_phase_logs_are_by_rank(tmp_path: Path) -> None:
+    folder = logs_of(replace(SHOWN, faults=(SLOW,)), tmp_path)
+    write_phase_sections(phases_of(folder), tmp_path / "sections.json")
+    answer = json.loads((tmp_path / "sections.json").read_text())
+    compute = answer["kernels"]["compute"]
+    assert (len(compute), len(compute[0])) == (SHOWN.num_ranks, SHOWN.num_steps)
+    assert max(range(8), key=lambda rank: compute[rank][40]) == 3
+    assert set(answer["sections"]) == {"data_wait", "compute"}
 
 
 def test_other_tools_are_functions() -> None:

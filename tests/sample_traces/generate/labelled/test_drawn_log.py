@@ -80,3 +80,12 @@ def test_a_dose_that_nothing_reaches_is_refused() -> None:
     assert dosed(job, LATE, 1.5).ms > 40
     with pytest.raises(ValueError, match="no dose"):
         dosed(job, replace(LATE, first_step=0, last_step=0, ranks=()), float("inf"))
+
+
+def test_two_culprits_that_all_timers_hide_are_expected_of_the_job() -> None:
+    faults = tuple(
+        replace(LATE, ranks=(rank,), phase="compute", last_step=119, seed=rank) for rank in (3, 5)
+    )
+    plans = tuple(Plan("planted", fault) for fault in faults)
+    labels = labels_of(replace(LONG, faults=faults), plans)
+    assert [(label.kind, label.why_not) for label in labels] == [("step_regression", "")] * 2
