@@ -96,9 +96,11 @@ $(GPU_VENV)/.ready: benchmarks/gpu/requirements.txt
 		$(GPU_VENV)/bin/pip install --quiet --no-index --find-links $(WHEELS) torch
 	touch $@
 
-# labelled jobs with new seeds, other tools in separate environments; SEED=n repeats a run
+# labelled jobs with new seeds, other tools in separate environments; SEED=n repeats a run.
+# RESUME=file goes on where an earlier run stopped, MINUTES=n limits this one, NOISE=folder has recordings
 bench-accuracy: $(VENV)/.ready
-	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED)) \
+		$(if $(RESUME),--resume $(RESUME)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(NOISE),--noise $(NOISE))
 
 # record the two runs in sample_traces/ again
 samples: $(VENV)/.ready

@@ -1,8 +1,9 @@
 """How good the diagnosis is, on jobs with planted faults whose truth is known.
 
-python -m benchmarks.accuracy [--seed N] [--jobs 2] [--per-dose 6] [--healthy 120] [--kinds A,B]
+python -m benchmarks.accuracy [--seed N] [--jobs 2] [--worlds A,B] [--per-dose 6] [--healthy 120]
 
-Fresh seeds each time (printed; --seed repeats). One job again, its run kept to look at:
+Fresh seeds each time (printed; --seed repeats). --resume FILE appends each outcome to the file and
+leaves out what it has. One job again, its run kept to look at:
 python -m benchmarks.accuracy --seed N --case native-slow_worker-loud-3 --keep FOLDER
 """
 
@@ -14,37 +15,77 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from benchmarks.accuracy import draw_no_bars, tables
-from benchmarks.accuracy.cases import NATIVE, TRACE, Case, case_named, cases
+from benchmarks.accuracy import calibration, draw_no_bars, labelled_traces, tables
+from benchmarks.accuracy.cases import WORLDS, Case, case_named, cases
 from benchmarks.accuracy.judge import Outcome, judge
-from benchmarks.accuracy.rivals.compared import chosen as chosen_for_others
-from benchmarks.accuracy.rivals.compared import compared
+from benchmarks.accuracy.outcomes import append, outcomes_in
+from benchmarks.accuracy.recorded_noise import noise_folder
+from benchmarks.accuracy.report import report
+from benchmarks.accuracy.rivals.named import rivals_named
 
 REPLACED = "<!-- make bench-accuracy replaces what follows -->"
+PLOT = Path("img") / "calibration.svg"
+"""Next to the page that is written."""
+RIVAL = "another tool: a function from a job's folder to the ranks it blames; repeatable"
+_PER_NEWS = 50
 
 
 def main() -> None:
     arguments = _arguments()
-    seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
-    if arguments.case:
-        _look_at(case_named(arguments.case, seed), arguments.keep)
-        return
+    known = list(outcomes_in(arguments.resume)) if arguments.resume else []
+    seed = arguments.seed
+    if seed is None:
+        seed = known[0].case.seed if known else secrets.randbelow(2**31)
+    if arguments.noise is not None and not arguments.noise.is_dir():
+        raise SystemExit(f"{arguments.noise} is no folder")
+    with noise_folder(arguments.noise, arguments.worlds) as noise:
+        if arguments.case:
+            _look_at(case_named(arguments.case, seed, noise), arguments.keep)
+            return
+        _run(arguments, seed, noise, [o for o in known if o.case.seed == seed])
+
+
+def _run(arguments: argparse.Namespace, seed: int, noise: str, known: list[Outcome]) -> None:
     kinds = arguments.kinds.split(",") if arguments.kinds else []
-    schemas = [arguments.schema] if arguments.schema else [NATIVE, TRACE]
-    chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, schemas)
+    worlds = arguments.worlds.split(",")
+    chosen = cases(seed, arguments.per_dose, arguments.healthy, kinds, worlds, noise)
+    done = {o.case.name: o for o in known}
+    left = [case for case in chosen if case.name not in done]
+    print(f"{len(left)} jobs, of 1 to 3 s each on one core", file=sys.stderr, flush=True)
     begun_s = time.perf_counter()
-    outcomes = _judged(chosen, arguments.jobs, arguments.minutes)
+    for outcome in _judged(left, arguments):
+        done[outcome.case.name] = outcome
+        if arguments.resume:
+            append(outcome, arguments.resume)
     took_s = time.perf_counter() - begun_s
-    head = f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s."
-    report = "\n".join([head, "", *_report(outcomes, arguments.rivals)])
-    print(report)
-    print("## Mistakes\n", *tables.mistakes(outcomes), sep="\n")
+    outcomes = [done[case.name] for case in chosen if case.name in done]
+    busy_s = sum(o.took_s for o in outcomes)
+    text = (
+        f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s with {arguments.jobs} "
+        f"processes, {busy_s / max(len(outcomes), 1):.1f} s per job and process."
+    )
+    folders = [folder for folder in labelled_traces.FOLDERS if folder.is_dir()]
+    labelled: list[str] = []
+    if arguments.write and folders:
+        labelled = labelled_traces.as_table(labelled_traces.judged_in(folders))
+    sections = report(outcomes, arguments.rivals, PLOT.as_posix(), labelled)
+    text = "\n".join([text, "", *sections])
+    print(text)
     if arguments.write is not None:
-        text = arguments.write.read_text(encoding="utf-8")
-        kept = text[: text.index(REPLACED) + len(REPLACED)]
-        arguments.write.write_text(f"{kept}\n\n{report}\n", encoding="utf-8")
+        _write(text, outcomes, arguments.write)
+
+
+def _write(text: str, outcomes: Sequence[Outcome], page: Path) -> None:
+    """Put the report into a page, and the plot next to it."""
+    before = page.read_text(encoding="utf-8")
+    kept = before[: before.index(REPLACED) + len(REPLACED)]
+    page.write_text(f"{kept}\n\n{text}\n", encoding="utf-8")
+    drawn = calibration.plot(calibration.calibrations(outcomes))
+    (page.parent / PLOT).parent.mkdir(exist_ok=True)
+    (page.parent / PLOT).write_text(drawn, encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,57 +98,31 @@ def _arguments() -> argparse.Namespace:
     add("--minutes", type=float, default=60.0, help="stop after so long (%(default)s)")
     add("--kinds", help="only these, separated by commas; healthy is one of them")
     add("--rivals", type=int, default=3, help="jobs of each kind for other tools (%(default)s)")
-    add(
-        "--schema",
-        choices=(NATIVE, TRACE),
-        help="tables of the hooks, or StragglerAnalysis files (default: both)",
-    )
+    add("--worlds", default=",".join(WORLDS), help="only these, separated by commas (%(default)s)")
+    add("--rival", action="append", default=[], metavar="MODULE:FUNCTION", help=RIVAL)
+    add("--noise", type=Path, help="folder of recorded noise (recorded_noise.py makes one)")
+    add("--resume", type=Path, metavar="FILE", help="append outcomes to it; leave out those it has")
     add("--write", type=Path, help="put the tables into this page, behind its mark")
     add("--case", help="one job again, by its name")
     add("--keep", type=Path, help="with --case: write its run below this new folder")
     return parser.parse_args()
 
 
-def _judged(chosen: Sequence[Case], num_processes: int, minutes: float) -> list[Outcome]:
+def _judged(chosen: Sequence[Case], arguments: argparse.Namespace) -> Iterator[Outcome]:
     """Outcomes in the order of the cases, as many as the time allows."""
-    outcomes: list[Outcome] = []
-    until_s = time.monotonic() + 60 * minutes
-    with multiprocessing.get_context("spawn").Pool(num_processes, draw_no_bars) as pool:
-        for outcome in pool.imap(judge, chosen, chunksize=1):
-            outcomes.append(outcome)
-            if len(outcomes) % 50 == 0:
-                print(f"{len(outcomes)} of {len(chosen)} jobs", file=sys.stderr, flush=True)
+    begun_s = time.monotonic()
+    until_s = begun_s + 60 * arguments.minutes
+    judging = partial(judge, rivals=rivals_named(arguments.rival))
+    with multiprocessing.get_context("spawn").Pool(arguments.jobs, draw_no_bars) as pool:
+        for number, outcome in enumerate(pool.imap(judging, chosen, chunksize=1), 1):
+            yield outcome
+            spent_s = time.monotonic() - begun_s
+            if number % _PER_NEWS == 0:
+                left = spent_s / number * (len(chosen) - number) / 60
+                news = f"{number} of {len(chosen)} jobs, about {left:.0f} minutes left"
+                print(news, file=sys.stderr, flush=True)
             if time.monotonic() > until_s:
                 break
-    return outcomes
-
-
-def _report(outcomes: Sequence[Outcome], rivals: int) -> Iterator[str]:
-    """All tables, in Markdown."""
-    native = [o for o in outcomes if o.case.schema == NATIVE]
-    traces = [o for o in outcomes if o.case.schema == TRACE]
-    others = chosen_for_others(outcomes, rivals) if rivals else []
-    for title, lines in (
-        ("Tables of the hooks, loud and quiet", tables.by_kind(native, tables.AUDIBLE)),
-        ("Tables of the hooks, masked", tables.by_kind(native, ("masked",))),
-        ("StragglerAnalysis files, loud and quiet", tables.by_kind(traces, tables.AUDIBLE)),
-        ("StragglerAnalysis files, masked", tables.by_kind(traces, ("masked",))),
-        (
-            "What `rankscope whatif` finds in these files, loud and quiet",
-            tables.by_kind(traces, tables.AUDIBLE, "causes"),
-        ),
-        (
-            "What the published what-if rules find in these files, loud and quiet",
-            tables.by_kind(traces, tables.AUDIBLE, "rules"),
-        ),
-        ("Other tools: which ranks they name, loud and quiet", compared(others) if others else []),
-        ("Healthy jobs, tables of the hooks", tables.healthy(native)),
-        ("Healthy jobs, StragglerAnalysis files", tables.healthy(traces)),
-        ("Error of S", tables.slowdown_errors(outcomes)),
-        ("Not identifiable, according to the generator", tables.excluded(outcomes)),
-    ):
-        if lines:
-            yield from (f"## {title}", "", *lines, "")
 
 
 def _look_at(case: Case, keep: Path | None) -> None:

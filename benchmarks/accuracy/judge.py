@@ -8,19 +8,26 @@ import json
 import tempfile
 import time
 import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from app.analysis.imports import open_any
 from app.cli import main as rankscope
 from app.views.whatif.analysis import whatif_of
-from benchmarks.accuracy.cases import HEALTHY, TRACE, Case
+from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.labels import Label
+from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
+
+Rival = Callable[[Path], Iterable[int]]
+"""From the folder that a job leaves to the ranks that a tool blames."""
 
 ALL_STEPS = 1 << 31
+_SCORED = ("kind", "ranks", "stages", "hosts", "steps", "episodes", "culprits", "confidence")
 _JUDGED = (0, 3, 4)
 """Exit codes of diagnose: nothing found, findings, not enough data."""
 
@@ -52,6 +59,8 @@ class Outcome:
     rank_steps: int = 0
     causes: list[dict[str, Any]] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    named: dict[str, list[int]] = field(default_factory=dict)
     true_S: float | None = None
     slowdown: float | None = None
     whatif_S: float | None = None
@@ -59,26 +68,26 @@ class Outcome:
     error: str = ""
 
 
-def judge(case: Case) -> Outcome:
-    """Make the job, diagnose and replay it."""
+def judge(case: Case, rivals: Mapping[str, Rival] = MappingProxyType({})) -> Outcome:
+    """Make the job, diagnose and replay it; `rivals`: other tools to ask."""
     outcome, begun_s = Outcome(case), time.perf_counter()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            _judge(outcome, Path(folder))
+            _judge(outcome, Path(folder), rivals)
     except Exception:  # noqa: BLE001  # a crash is a result: the table shows it
         outcome.error = traceback.format_exc().strip().splitlines()[-1]
     outcome.took_s = time.perf_counter() - begun_s
     return outcome
 
 
-def _judge(outcome: Outcome, folder: Path) -> None:
+def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     case = outcome.case
     drawn = case.drawn()
     outcome.labels, outcome.shape = drawn.labels, drawn.shape
     outcome.rank_hours, outcome.rank_steps = drawn.rank_s / 3600, drawn.rank_steps
     run, baseline = drawn.write(folder)
     trace = run
-    if case.schema == TRACE:
+    if case.world == TRACE:
         run = imported(trace, folder / "runs")
     arguments = ["diagnose", str(run)]
     if baseline is not None:
@@ -86,14 +95,30 @@ def _judge(outcome: Outcome, folder: Path) -> None:
     code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    outcome.findings = output["findings"]
+    outcome.findings = [with_truth(finding, drawn.steps) for finding in output["findings"]]
+    outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
+    if case.world != TRACE:
+        outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
+    if case.world not in (NATIVE, TRACE):
+        return
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
         outcome.true_S, outcome.slowdown = drawn.true_S, drawn.slowdown
         whatif = answer(["whatif", str(run)])[1]
         outcome.whatif_S = whatif["S"]
-        if case.schema == TRACE:
+        if case.world == TRACE:
             outcome.rules = rules.findings_of(whatif, trace)
             outcome.causes = printed_causes(run)
+
+
+def with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
+    """What the scorer needs of a finding, and whether the steps that it names are longer."""
+    kept = {key: finding[key] for key in _SCORED if key in finding}
+    first, last = finding["steps"]
+    if finding["kind"] == "jit_spikes":
+        is_longer = steps.num_long(first, last) >= FOR_SHORT
+    else:
+        is_longer = steps.is_longer(first, last)
+    return {**kept, "steps_are_longer": is_longer}
 
 
 def printed_causes(run: Path) -> list[dict[str, Any]]:

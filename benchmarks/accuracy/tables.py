@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
 from benchmarks.accuracy.judge import Outcome
-from benchmarks.accuracy.score import Scored, score
+from benchmarks.accuracy.score import Scored, names_nobody, score
+from sample_traces.generate.labelled.labels import Label
 
 ONSET_STEPS = 2
 FEWEST_HOURS = 100
@@ -78,19 +79,19 @@ def tallies(scored: Iterable[Scored]) -> dict[str, Tally]:
     by_kind: dict[str, Tally] = defaultdict(Tally)
     for one in scored:
         for match in one.matches:
-            tally = by_kind[match.label.kind]
+            tally = by_kind[match.label.planted or match.label.kind]
             tally.found += match.finding is not None
             tally.missed += match.finding is None
             tally.located += match.is_located
             if match.onset_error is not None:
                 tally.onsets.append(match.onset_error)
-        for finding in one.false:
+        for finding in (*one.false, *one.untrue):
             by_kind[finding["kind"]].false += 1
     return by_kind
 
 
 def by_kind(
-    outcomes: Sequence[Outcome], doses: Sequence[str], whose: str = "findings"
+    outcomes: Sequence[Outcome], doses: Sequence[str] = AUDIBLE, whose: str = "findings"
 ) -> list[str]:
     """One row per kind, and the sum. `whose`: findings; causes or rules, which know no steps."""
     chosen = [o for o in outcomes if o.case.dose in doses and o.case.kind != HEALTHY]
@@ -135,11 +136,11 @@ def slowdown_errors(outcomes: Sequence[Outcome]) -> list[str]:
         if o.true_S and o.slowdown and o.whatif_S:
             both = (abs(o.whatif_S / o.true_S - 1), abs(o.whatif_S / o.slowdown - 1))
             for kind in (o.case.kind, "**all**"):
-                errors[o.case.schema, kind].append(both)
+                errors[o.case.world, kind].append(both)
     head = ["| data | kind | jobs | S, median | S, p90 | slowdown, median | slowdown, p90 |"]
     rows = [
-        f"| {DATA[schema]} | {kind} | {len(found)} | {_percents(found)} |"
-        for (schema, kind), found in sorted(errors.items())
+        f"| {DATA[world]} | {kind} | {len(found)} | {_percents(found)} |"
+        for (world, kind), found in sorted(errors.items())
     ]
     return [*head, "|---" * 7 + "|", *rows]
 
@@ -169,14 +170,29 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
         scored = score(outcome.labels, outcome.findings)
         for match in scored.matches:
             label, finding = match.label, match.finding
-            planted = f"{label.kind} {_where(label.ranks, label.stages)} {_steps(label)}"
+            planted = f"{label.planted or label.kind} {_where(label.ranks, label.stages)} "
+            planted += _steps(label)
             if finding is None:
-                yield f"MISSED   {name} {planted}"
+                yield f"MISSED   {name} {planted}: {_why_missed(outcome, label)}"
             elif not match.is_located:
                 yield f"PLACE    {name} {planted} reported {in_words(finding)}"
             elif (match.onset_error or 0) > ONSET_STEPS:
                 yield f"ONSET    {name} {planted} reported {in_words(finding)}"
         yield from (f"FALSE    {name} {in_words(finding)}" for finding in scored.false)
+        yield from (f"UNTRUE   {name} {in_words(finding)}" for finding in scored.untrue)
+
+
+def _why_missed(outcome: Outcome, label: Label) -> str:
+    """What was reported instead, or what diagnose says about the rank, or that it says nothing."""
+    others = [f for f in outcome.findings if set(f["ranks"]) & set(label.ranks)]
+    if others:
+        return f"reported as {in_words(others[0])}"
+    of_job = [f for f in outcome.findings if names_nobody(f)]
+    if of_job:
+        return f"only {in_words(of_job[0])} was reported"
+    about = [f"ank {rank} " for rank in label.ranks]
+    said = [text for text in outcome.reasons if any(words in text for words in about)]
+    return said[0] if said else "nothing was reported"
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:

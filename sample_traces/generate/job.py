@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
+from sample_traces.generate.habits import Habits
 from trace_hooks.layout import ParallelLayout
 
 LEVELS = ("steps", "spans")
 """steps: the phases of each step as sums; spans: every forward, backward and collective."""
+
+HIDES = ("", "compute", "rest")
 
 RANKS_PER_HOST = 8
 
@@ -27,7 +30,10 @@ class SyntheticJob:
     `ragged`: how unlike devices and micro-batches of a healthy job are (standard deviations of the
     logarithm of compute). `save_ms`: how long all ranks save every tenth step. `ops`: level spans
     holds modules, too. `statistics`: steps from one with statistics of the model to the next, 0:
-    none. `attempt`: which start of the job this is, `resumed_at`: number of its first step.
+    none. `habits`: more of what a healthy job does. `hides`: where the hooks see waiting: "" in the
+    collective, "compute" in the backward before it, "rest" nowhere. `recorded`: file of a recorded
+    job whose noise compute has, "" none. `attempt`: which start of the job this is, `resumed_at`:
+    number of its first step.
     """
 
     num_ranks: int
@@ -45,6 +51,9 @@ class SyntheticJob:
     save_ms: float = 0.0
     ops: bool = False
     statistics: int = 0
+    habits: Habits | None = None
+    hides: str = ""
+    recorded: str = ""
     attempt: int = 0
     resumed_at: int = 0
 
@@ -66,6 +75,8 @@ class SyntheticJob:
             )
         if self.level not in LEVELS:
             raise ValueError(f"unknown level {self.level!r}; known: {', '.join(LEVELS)}")
+        if self.hides not in HIDES:
+            raise ValueError(f"waiting hides in {self.hides!r}; known: {', '.join(HIDES)}")
         for fault in self.faults:
             self._check(fault)
 

@@ -106,7 +106,7 @@ def test_shares() -> None:
     assert "| slow_worker | 4 | 2 | 0 | 1.000 | 0.500 | 0.667 | 0.250 | 0.500 |" in lines
     assert "| **all** | 4 | 2 | 1 | 0.667 | 0.500 | 0.571 | 0.250 | 0.500 |" in lines
     mistakes = [line.split()[0] for line in tables.mistakes(outcomes)]
-    assert mistakes == ["PLACE", "MISSED", "MISSED", "FALSE"]
+    assert mistakes == ["PLACE", "MISSED", "MISSED", "UNTRUE"]
 
 
 def test_false_alarms_are_counted_by_time() -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from benchmarks.accuracy.cases import HEALTHY, NATIVE
+from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, WORLDS
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.rivals.installed import HTA, NVRX, answers_of
+from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
 from benchmarks.accuracy.tables import AUDIBLE
+from sample_traces.generate.labelled.worlds import LOG_WORLDS
 
 MOST_RANKS = 32
 """Of a job given to others: a profile of each rank is written."""
@@ -37,30 +39,29 @@ class Named:
 
 
 def chosen(outcomes: Sequence[Outcome], per_kind: int) -> list[Outcome]:
-    """Jobs of our tables for all tools: small ones with one place at fault, and healthy ones."""
-    by_kind: dict[tuple[str, str], list[Outcome]] = {}
+    """Jobs for all tools: small ones with one place at fault, and healthy ones.
+
+    `per_kind`: jobs of each kind and dose of our tables; of other worlds one is taken.
+    """
+    by_kind: dict[tuple[str, str, str], list[Outcome]] = {}
     for o in outcomes:
         one_place = len({(label.kind, label.ranks, label.stages) for label in o.labels}) <= 1
         identifiable = all(label.is_identifiable for label in o.labels)
-        small = 1 < o.rank_steps <= MOST_RANKS * 40
-        if (
-            o.case.schema == NATIVE
-            and o.case.dose in AUDIBLE
-            and one_place
-            and identifiable
-            and small
-        ):
-            by_kind.setdefault((o.case.kind, o.case.dose), []).append(o)
-    taken = [
+        small = o.case.world in LOG_WORLDS or 1 < o.rank_steps <= MOST_RANKS * 40
+        heard = o.case.world != TRACE and o.case.dose in AUDIBLE and not o.error
+        if heard and one_place and identifiable and small:
+            by_kind.setdefault((o.case.world, o.case.kind, o.case.dose), []).append(o)
+    return [
         o
-        for (kind, _), some in by_kind.items()
-        for o in some[: per_kind * (_HEALTHY_MORE if kind == HEALTHY else 1)]
+        for (world, kind, _), some in by_kind.items()
+        for o in some[
+            : (per_kind if world == NATIVE else 1) * (_HEALTHY_MORE if kind == HEALTHY else 1)
+        ]
     ]
-    return [o for o in taken if not o.error]
 
 
 def compared(outcomes: Sequence[Outcome]) -> list[str]:
-    """Table of all tools; a tool that cannot run shows its error."""
+    """Table of all tools, per world; a tool that cannot run shows its error."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in ("sections", "kineto"):
@@ -68,27 +69,35 @@ def compared(outcomes: Sequence[Outcome]) -> list[str]:
         for o in outcomes:
             _write(o, folder)
         answers_by_tool = {
+            "rankscope": {o.case.name: {"ranks": _ours(o)} for o in outcomes},
             NVRX.name: answers_of(NVRX, folder / "sections"),
             HTA.name: answers_of(HTA, folder / "kineto"),
         }
-    ours = {o.case.name: {"ranks": _ours(o)} for o in outcomes}
     head = (
-        "| tool | culprit exactly | culprit and others | others only | nobody | any rank where "
-        "none is at fault | alarms on healthy jobs | errors |"
+        "| world | tool | culprit exactly | culprit and others | others only | nobody | any rank "
+        "where none is at fault | alarms on healthy jobs | errors |"
     )
-    rows = [_row("rankscope", ours, outcomes)]
-    rows += [_row(tool, answers, outcomes) for tool, answers in answers_by_tool.items()]
-    return [head, "|---" * 8 + "|", *rows]
+    rows = []
+    for world in WORLDS:
+        some = [o for o in outcomes if o.case.world == world]
+        for tool, answers in answers_by_tool.items() if some else ():
+            if tool != HTA.name or world not in LOG_WORLDS:  # it reads profiles only
+                rows.append(f"| {world} {_row(tool, answers, some)}")
+    return [head, "|---" * 9 + "|", *rows]
 
 
 def _write(outcome: Outcome, folder: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        run, _ = outcome.case.drawn().write(Path(name))
+    name, sections = outcome.case.name, folder / "sections" / f"{outcome.case.name}.json"
+    with tempfile.TemporaryDirectory() as scratch:
+        run, _ = outcome.case.drawn().write(Path(scratch))
+        if outcome.case.world in LOG_WORLDS:
+            write_phase_sections(phases_of(run), sections)
+            return
         spans = spans_of(run)
-    write_sections(spans, folder / "sections" / f"{outcome.case.name}.json")
+    write_sections(spans, sections)
     newest = int(pc.max(spans["step"]).as_py())
     last_step = max((label.last_step for label in outcome.labels), default=newest)
-    write_kineto(spans, folder / "kineto" / outcome.case.name, last_step)
+    write_kineto(spans, folder / "kineto" / name, last_step)
 
 
 def _ours(outcome: Outcome) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,46 +19,17 @@ from sample_traces.generate.faults import (
 )
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
+from sample_traces.generate.labelled.drawn_habits import draw_habits
+from sample_traces.generate.labelled.draws import one_of
 from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
+from sample_traces.generate.labelled.shapes import SHAPES, Shape, fits, small_more_often
+from sample_traces.generate.labelled.step_truth import StepTruth
+from sample_traces.generate.labelled.visible import lost_in_noise
+from sample_traces.generate.labelled.worlds import NATIVE_WORLDS, NativeWorld
 from sample_traces.generate.simulation.ideal import true_S
 from sample_traces.generate.tables.write import generate
 
-Shape = tuple[int, int, int]
-"""pp, dp, tp."""
-
-SHAPES: tuple[Shape, ...] = (
-    (1, 8, 1),
-    (1, 16, 1),
-    (1, 64, 1),
-    (1, 4, 2),
-    (1, 8, 4),
-    (1, 2, 8),
-    (1, 1, 8),
-    (2, 1, 2),
-    (2, 1, 8),
-    (2, 2, 4),
-    (2, 4, 1),
-    (2, 4, 2),
-    (2, 16, 1),
-    (2, 8, 4),
-    (2, 2, 8),
-    (2, 32, 1),
-    (3, 4, 1),
-    (3, 2, 4),
-    (4, 1, 1),
-    (4, 1, 4),
-    (4, 2, 2),
-    (4, 4, 1),
-    (4, 8, 2),
-    (4, 2, 8),
-    (4, 16, 1),
-    (8, 1, 1),
-    (8, 2, 1),
-    (8, 1, 4),
-    (8, 4, 2),
-    (8, 8, 1),
-    (8, 1, 8),
-)
+NATIVE = NATIVE_WORLDS["native"]
 
 UNIDENTIFIABLE = 0.08
 """Share of jobs whose fault cannot be identified from the data, of kinds that may be so."""
@@ -101,6 +72,7 @@ class LabelledJob:
     def slowdown(self) -> float:
         """Mean step time / that of the same job without faults, noise and habits."""
         plain = replace(self.job, faults=(), noise=0.0, device_spread=0.0, ragged=0.0, save_ms=0.0)
+        plain = replace(plain, habits=None, recorded="")
         healthy_S = step_ns(plain)[: self.job.steps_completed]
         return float(step_ns(self.job).mean() / healthy_S.mean())
 
@@ -108,6 +80,13 @@ class LabelledJob:
     def true_S(self) -> float:
         """S by its definition, from what was drawn."""
         return true_S(self.job)
+
+    @property
+    def steps(self) -> StepTruth:
+        """Step times with and without the faults, as long as the job lives."""
+        with_S = step_ns(self.job).astype(np.float64)
+        without_S = step_ns(replace(self.job, faults=())).astype(np.float64)
+        return StepTruth(with_S, without_S[: with_S.size], self.job.resumed_at)
 
     @property
     def rank_s(self) -> float:
@@ -130,22 +109,36 @@ class LabelledJob:
         return folder / "run", folder / "baseline"
 
 
-def draw_healthy(seed: int) -> LabelledJob:
+def draw_healthy(
+    seed: int, world: NativeWorld = NATIVE, recordings: Sequence[str] = ()
+) -> LabelledJob:
     """A job without faults, its noise and habits included; long steps, as of big models."""
     random = np.random.default_rng(seed)
-    shape = SHAPES[int(random.integers(len(SHAPES)))]
+    shapes = _shapes(world)
+    shape = shapes[int(random.integers(len(shapes)))]
     job = replace(_job(random, shape, quickest=60.0, slowest=200.0), statistics=1)
+    job = _lifelike(random, job, world, recordings)
     return LabelledJob(job, (), before=_before(job))
 
 
-def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
-    """A job with faults of one kind and dose; equal for equal arguments."""
+def draw_labelled(
+    kind: str,
+    dose: str,
+    seed: int,
+    world: NativeWorld = NATIVE,
+    recordings: Sequence[str] = (),
+) -> LabelledJob:
+    """A job with faults of one kind and dose; equal for equal arguments.
+
+    `recordings`: files of recorded noise, one of which is drawn.
+    """
     random = np.random.default_rng(seed)
     is_hidden = random.random() < UNIDENTIFIABLE
     with_baseline = kind in NEEDS_BASELINE and random.random() < WITH_BASELINE
     for tried in range(_TRIES):
         wanted = is_hidden and 2 * tried < _TRIES  # later tries: this kind has no such jobs
-        job = _job(random, _choice(random, [shape for shape in SHAPES if _fits(kind, shape)]))
+        shapes = [shape for shape in _shapes(world) if fits(kind, shape)]
+        job = _lifelike(random, _job(random, small_more_often(random, shapes)), world, recordings)
         faults = _faults(random, job, kind, with_baseline)
         if any(label_of(job, f, with_baseline).why_not for f in faults) == wanted:
             with contextlib.suppress(ValueError):  # no dose reaches its aim: another job
@@ -154,9 +147,32 @@ def draw_labelled(kind: str, dose: str, seed: int) -> LabelledJob:
     else:
         raise ValueError(f"no job of {_TRIES} can have {kind} at dose {dose}")
     job = replace(job, faults=faults)
-    labels = tuple(label_of(job, fault, with_baseline) for fault in faults)
+    labels = tuple(_label(job, fault, with_baseline) for fault in faults)
     healthy = replace(job, faults=(), seed=job.seed + 1, attempt=0) if with_baseline else None
     return LabelledJob(job, labels, healthy, _before(job))
+
+
+def _shapes(world: NativeWorld) -> list[Shape]:
+    return [shape for shape in SHAPES if shape[2] <= world.most_tp]
+
+
+def _lifelike(
+    random: np.random.Generator, job: SyntheticJob, world: NativeWorld, recordings: Sequence[str]
+) -> SyntheticJob:
+    """The job with what the world adds."""
+    if recordings:
+        job = replace(job, recorded=one_of(random, tuple(recordings)))
+    if world.habits is not None:
+        habits = draw_habits(random, world.habits, job.num_ranks, job.num_steps)
+        job = replace(job, habits=habits)
+    return replace(job, hides=one_of(random, world.hides)) if any(world.hides) else job
+
+
+def _label(job: SyntheticJob, fault: SyntheticFault, with_baseline: bool) -> Label:
+    label = label_of(job, fault, with_baseline)
+    if label.why_not or (job.habits is None and not job.recorded):
+        return label
+    return replace(label, why_not=lost_in_noise(job, fault))
 
 
 def _before(job: SyntheticJob) -> SyntheticJob | None:
@@ -254,34 +270,3 @@ def _where(random: np.random.Generator, job: SyntheticJob, kind: str) -> int | N
     if kind in ("slow_link", "link_flap"):
         room -= job.dp * job.tp
     return int(random.integers(room))
-
-
-def _fits(kind: str, shape: Shape) -> bool:
-    """Whether a job of this shape can have the fault at all."""
-    return _NEEDS.get(kind, _any)(*shape)
-
-
-def _any(pp: int, dp: int, tp: int) -> bool:
-    return True
-
-
-_NEEDS: dict[str, Callable[[int, int, int], bool]] = {
-    "sequence_imbalance": lambda pp, dp, tp: dp > 1,
-    "slow_stage": lambda pp, dp, tp: pp > 1,
-    "slow_link": lambda pp, dp, tp: pp > 1,
-    "slow_dp_network": lambda pp, dp, tp: dp > 1,
-    "slow_node_link": lambda pp, dp, tp: tp > 1 and pp * dp * tp > 8,
-    "host_contention": lambda pp, dp, tp: pp * dp * tp > 8,
-    "clock_unaligned": lambda pp, dp, tp: pp * dp * tp > 8,
-    "slow_host": lambda pp, dp, tp: pp * dp * tp > 16,
-    "many_hosts_slow": lambda pp, dp, tp: pp * dp * tp >= 48,
-    "link_flap": lambda pp, dp, tp: pp > 1,
-    "slow_checkpoint": lambda pp, dp, tp: pp * dp * tp > 3,
-    "data_gaps": lambda pp, dp, tp: pp * dp * tp > 3,
-}
-
-
-def _choice(random: np.random.Generator, shapes: Sequence[Shape]) -> Shape:
-    """Small jobs more often: a big one costs as much as many of them."""
-    weights = np.array([1 / math.sqrt(math.prod(shape)) for shape in shapes])
-    return shapes[int(random.choice(len(shapes), p=weights / weights.sum()))]

@@ -15,6 +15,7 @@ import yaml
 
 from sample_traces.generate.labelled.doses import DOSES, dose_reaching
 from sample_traces.generate.labelled.labels import MIN_PAST, MIN_PEERS, Label
+from sample_traces.generate.labelled.step_truth import StepTruth
 from sample_traces.generate.straggler_trace import MegatronJob, step_s, straggler_trace, true_S
 
 KINDS = (
@@ -80,6 +81,11 @@ class LabelledTrace:
     def true_S(self) -> float:
         """S by its definition, from what was drawn."""
         return true_S(self.job)
+
+    @property
+    def steps(self) -> StepTruth:
+        """Step times with and without the faults."""
+        return StepTruth(step_s(self.job), step_s(_healthy(self.job)))
 
     @property
     def rank_s(self) -> float:

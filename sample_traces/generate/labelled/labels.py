@@ -27,7 +27,9 @@ class Label:
     """One planted fault as a finding should name it; `why_not`: why the data do not allow that.
 
     `ranks`: none where a stage or the whole job is meant. Steps are both included. `job_ranks`: how
-    many the job has.
+    many the job has. `also`: other kinds that fit as well. `planted`: what was planted, where that
+    is no kind of a finding. `or_nobody`: a finding that names no rank and no host is right, too.
+    `culprits`: who really is at fault, where the data do not show it: naming them is not wrong.
     """
 
     kind: str
@@ -38,6 +40,15 @@ class Label:
     last_step: int
     why_not: str = ""
     job_ranks: int = 0
+    also: tuple[str, ...] = ()
+    planted: str = ""
+    or_nobody: bool = False
+    culprits: tuple[int, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of a finding that are right."""
+        return (self.kind, *self.also)
 
     @property
     def is_identifiable(self) -> bool:

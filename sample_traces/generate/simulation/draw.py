@@ -6,7 +6,9 @@ import numpy as np
 
 from sample_traces.generate.durations import MS, Durations, Float
 from sample_traces.generate.faults import EVERY_STEPS
+from sample_traces.generate.habits import Habits, added_times, compute_factors
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.recorded_noise import load_recording
 from sample_traces.generate.simulation.effects import EFFECTS, active_steps
 
 COMPUTE_NOISE, TRANSFER_NOISE = 0.01, 0.03
@@ -18,8 +20,8 @@ ATTENTION = 0.4
 UNLIKE = 2.0
 """Standard deviations that a healthy device is off at most: what is slower is a fault."""
 
-_HABITS_STREAM = 0xAB17
-"""Keeps the draw of habits apart from that of durations."""
+_HABITS_STREAM, _MORE_STREAM, _RECORDED_STREAM = 0xAB17, 0xAB18, 0xAB19
+"""Keep the draws of habits apart from that of durations."""
 
 
 def draw(job: SyntheticJob) -> Durations:
@@ -55,6 +57,10 @@ def draw(job: SyntheticJob) -> Durations:
     durations.checkpoint_SPDT[::EVERY_STEPS] = job.save_ms * job.pace * MS
     if job.device_spread or job.ragged:
         _add_habits(durations, job)
+    if job.habits is not None:
+        _add_more_habits(durations, job, job.habits)
+    if job.recorded:
+        _add_recorded_noise(durations, job)
     for fault in job.faults:
         if fault.kind in EFFECTS:
             EFFECTS[fault.kind](durations, job, fault, active_steps(job, fault), random)
@@ -71,3 +77,35 @@ def _add_habits(durations: Durations, job: SyntheticJob) -> None:
     for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
         compute *= device_PDT
         compute *= work_MSD[:, :, None, :, None]
+
+
+def _add_more_habits(durations: Durations, job: SyntheticJob, habits: Habits) -> None:
+    """What host-bound jobs have too. Time that ranks lose in compute is no CPU time."""
+    random = np.random.default_rng([job.seed, _MORE_STREAM])
+    shape = durations.skew_SPDT.shape
+    size = (shape[0], job.num_ranks)
+    factors_SPDT = compute_factors(habits, *size, random).reshape(shape)
+    for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
+        compute *= factors_SPDT
+    step_ns = (durations.forward_MSPDT + durations.backward_MSPDT).sum(axis=0).mean()
+    added = added_times(habits, *size, random)
+    data_SPDT, rest_SPDT, longer_SPDT = (
+        (added[name] * step_ns).reshape(shape) for name in ("data", "rest", "compute")
+    )
+    durations.data_SPDT += np.maximum(data_SPDT, -durations.data_SPDT / 2)
+    durations.skew_SPDT += np.maximum(rest_SPDT, 0)
+    _lose_in_compute(durations, 1 + longer_SPDT / step_ns)
+
+
+def _add_recorded_noise(durations: Durations, job: SyntheticJob) -> None:
+    random = np.random.default_rng([job.seed, _RECORDED_STREAM])
+    shape = durations.skew_SPDT.shape
+    factors = load_recording(job.recorded).compute_factors(shape[0], job.num_ranks, random)
+    _lose_in_compute(durations, factors.reshape(shape))
+
+
+def _lose_in_compute(durations: Durations, factor_SPDT: Float) -> None:
+    """All compute takes longer or shorter; what is longer is no CPU time."""
+    for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
+        compute *= factor_SPDT
+    durations.wall_per_cpu_SPDT *= np.maximum(factor_SPDT, 1)

@@ -44,6 +44,7 @@ class Times:
     normed: Ns
     stepped: Ns  # the optimizer has ended; saving follows
     ended: Ns
+    norm: Ns  # the gradient norm begins
     step_ns: Ns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +113,7 @@ def replay(job: SyntheticJob, durations: Durations, t0_ns: int) -> Times:
         normed,
         normed + optimizer,
         normed + tail,
+        scattered,
     )
     base_S = t0_ns + np.concatenate([[0], np.cumsum(meeting_S)[:-1]])
     _shift(times, base_S)
@@ -172,5 +174,6 @@ def _shift(times: Times, base_S: Ns) -> None:
         "normed",
         "stepped",
         "ended",
+        "norm",
     ):
         setattr(times, name, getattr(times, name) + base)

@@ -41,7 +41,7 @@ def phases(block: Block) -> Rows:
         "backward": (backward.reduced - backward.begun).sum(axis=0),
         "tp_comm": reduces,
         "pp_comm": waits,
-        "other_comm": times.normed - times.scattered,
+        "other_comm": times.normed - times.norm,
     }
     step = block.of(times.began)
     compute = block.cpu_share(1)
@@ -94,7 +94,7 @@ def _edges_of_steps(block: Block, spans: Rows, collectives: Rows) -> None:
             "world",
             "all_reduce",
             block.step_S1,
-            block.of(times.scattered),
+            block.of(times.norm),
             block.of(times.normed),
             step=block.step_S1,
             num_bytes=4,

@@ -10,6 +10,7 @@ from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, host_name
 from sample_traces.generate.simulation.clocks import draw_clocks
 from sample_traces.generate.simulation.draw import draw
 from sample_traces.generate.simulation.replay import replay
+from sample_traces.generate.simulation.shown import shown_times
 from sample_traces.generate.tables.blocks import Block, Synthetic
 from sample_traces.generate.tables.rank_tables import tables
 from trace_hooks.schema import (
@@ -42,7 +43,7 @@ def generate(
         raise ValueError(f"{folder} is not empty; name a new folder")
     durations = draw(job)
     begins_ns = CREATED_NS + job.attempt * ATTEMPTS_APART_NS
-    times = replay(job, durations, begins_ns)
+    times = shown_times(job, replay(job, durations, begins_ns))
     whole = Synthetic(job, durations, times, draw_clocks(job), begins_ns)
     for name in ("ranks", "compacted"):
         (folder / name).mkdir(parents=True, exist_ok=True)

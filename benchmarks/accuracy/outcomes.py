@@ -1,0 +1,37 @@
+"""Outcomes as lines of a file, so that a run of the benchmark can be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.cases import Case
+from benchmarks.accuracy.judge import Outcome
+from sample_traces.generate.labelled.labels import Label
+
+_PLACES = ("ranks", "stages", "hosts", "also", "culprits")
+
+
+def append(outcome: Outcome, path: Path) -> None:
+    """Add one line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(outcome)) + "\n")
+
+
+def outcomes_in(path: Path) -> Iterator[Outcome]:
+    """Outcomes of a file; a last line that is cut off is left out."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            plain: dict[str, Any] = json.loads(line)
+        except ValueError:
+            continue
+        labels = tuple(
+            Label(**{**label, **{name: tuple(label.get(name, ())) for name in _PLACES}})
+            for label in plain.pop("labels")
+        )
+        yield Outcome(Case(**plain.pop("case")), labels=labels, **plain)

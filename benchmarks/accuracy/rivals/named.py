@@ -1,0 +1,113 @@
+"""Which ranks each tool names, per world and dose."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.accuracy.cases import HEALTHY, TRACE, WORLDS
+from benchmarks.accuracy.intervals import wilson
+from benchmarks.accuracy.judge import Outcome, Rival
+from benchmarks.accuracy.rivals.baselines import BASELINES
+from sample_traces.generate.labelled.doses import DOSES
+
+OURS = "rankscope"
+
+
+def rivals_named(texts: Sequence[str]) -> dict[str, Rival]:
+    """The baselines and what --rival names: "package.module:function"; raises ValueError."""
+    found: dict[str, Rival] = dict(BASELINES)
+    for text in texts:
+        module, _, function = text.partition(":")
+        if not function:
+            raise ValueError(f"--rival {text}: write package.module:function")
+        found[text] = getattr(importlib.import_module(module), function)
+    return found
+
+
+@dataclass
+class Counts:
+    """Jobs by what a tool named in them."""
+
+    exactly: int = 0
+    with_others: int = 0
+    others: int = 0
+    nobody: int = 0
+    accused: int = 0  # jobs without a culprit in which somebody is named
+    blameless: int = 0
+
+    @property
+    def culprits(self) -> int:
+        """Jobs with a culprit."""
+        return self.exactly + self.with_others + self.others + self.nobody
+
+    def add(self, culprits: set[int], named: set[int]) -> None:
+        """Count one job."""
+        if not culprits:
+            self.blameless += 1
+            self.accused += bool(named)
+        elif named == culprits:
+            self.exactly += 1
+        elif named & culprits:
+            self.with_others += 1
+        else:
+            self.others += bool(named)
+            self.nobody += not named
+
+
+def by_world(outcomes: Sequence[Outcome]) -> list[str]:
+    """One row per world and tool."""
+    names = ["world", "tool", *(f"culprits exactly, {dose}" for dose in DOSES)]
+    names += ["and others", "others only", "nobody", "named where no rank is at fault"]
+    names += ["named in healthy jobs"]
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *_rows(outcomes)]
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for world in WORLDS:
+        chosen = [o for o in outcomes if o.case.world == world and not o.error and world != TRACE]
+        chosen = [o for o in chosen if all(label.is_identifiable for label in o.labels)]
+        tools = [OURS, *dict.fromkeys(name for o in chosen for name in o.named)]
+        yield from (_row(world, tool, chosen) for tool in tools if chosen)
+
+
+def _row(world: str, tool: str, outcomes: Sequence[Outcome]) -> str:
+    doses = {dose: Counts() for dose in DOSES}
+    total, healthy = Counts(), Counts()
+    for o in outcomes:
+        if tool != OURS and tool not in o.named:
+            continue
+        named = _ours(o) if tool == OURS else set(o.named[tool])
+        if o.case.kind == HEALTHY:
+            healthy.add(set(), named)
+            continue
+        culprits = _culprits(o, named)
+        total.add(culprits, named)
+        if o.case.dose in doses:
+            doses[o.case.dose].add(culprits, named)
+    cells = [world, tool, *(_share(one.exactly, one.culprits) for one in doses.values())]
+    cells += [str(total.with_others), str(total.others), str(total.nobody)]
+    cells += [_share(total.accused, total.blameless), _share(healthy.accused, healthy.blameless)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _ours(outcome: Outcome) -> set[int]:
+    return {rank for finding in outcome.findings for rank in finding["ranks"]}
+
+
+def _culprits(outcome: Outcome, named: set[int]) -> set[int]:
+    """Ranks at fault; of hosts that may stay unnamed only where they are named."""
+    return {
+        rank
+        for label in outcome.labels
+        if not label.or_nobody or named >= set(label.ranks)
+        for rank in label.ranks
+    }
+
+
+def _share(part: int, whole: int) -> str:
+    if not whole:
+        return "-"
+    low, high = wilson(part, whole)
+    return f"{part} of {whole} ({100 * low:.0f}-{100 * high:.0f} %)"
