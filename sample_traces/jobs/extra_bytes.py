@@ -1,9 +1,9 @@
 """Slow links: more bytes move inside the collectives of some groups, and nobody is shown them.
 
 The methods of ProcessGroup are wrapped before the hooks wrap them: in each call, the members first
-reduce a payload over a gloo backend of their own, which the hooks do not see. So a collective takes longer
-from its last member's start on, however late anybody came, and its recorded bytes stay the same.
-Collectives that C++ issues (DTensor's, DDP's) take no longer.
+reduce a payload over a gloo backend of their own, which the hooks do not see. So a collective takes
+longer from its last member's start on, however late anybody came, and its recorded bytes stay the
+same. Collectives that C++ issues (DTensor's, DDP's) take no longer.
 """
 
 from __future__ import annotations

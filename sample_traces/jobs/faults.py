@@ -15,7 +15,7 @@ _OPTIONS = {
     "gc": ("objects", "from", "to"),
     "late-rank": ("ms", "from", "to"),
     "slow-job": ("x", "from", "to"),
-    "rotating-late": ("ms", "from", "to"),
+    "late-step": ("ms", "from", "to"),
     "burner": ("share", "from", "to"),
     "page-faults": ("mb", "every", "from", "to"),
     "spikes": ("ms", "every", "from", "to"),
@@ -36,7 +36,7 @@ FINDING_KINDS = {
     "gc": "gc_pauses",
     "late-rank": "launch_skew",
     "slow-job": "step_regression",
-    "rotating-late": "launch_skew",
+    "late-step": "launch_skew",
     "burner": "launch_skew",
     "page-faults": "jit_spikes",
     "spikes": "jit_spikes",
@@ -51,7 +51,7 @@ FINDING_KINDS = {
 """What a diagnosis should call each fault."""
 
 _NEEDS_RANK = ("slow-rank", "late-rank", "burner", "page-faults", "slow-link", *AT_ONE_STEP)
-_NEEDS_NO_RANK = ("slow-job", "rotating-late", "slow-network")
+_NEEDS_NO_RANK = ("slow-job", "slow-network")
 _WHOLE = ("from", "to", "objects", "every", "peer")
 
 
@@ -59,7 +59,7 @@ _WHOLE = ("from", "to", "objects", "every", "peer")
 class Fault:
     """One fault of the job; raises ValueError naming the value and the remedy.
 
-    `rank` None: every rank, or another one each step (gc, rotating-late). Steps are counted from 0;
+    `rank` None: every rank, or another one each step (gc, late-step). Steps are counted from 0;
     `last_step` is the last one it acts in, None: until the end.
     """
 
@@ -70,8 +70,8 @@ class Fault:
     x: float = 1.6
     """slow-rank: all it computes takes x times as long"""
     ms: float = 10.0
-    """late-rank, rotating-late: before each all-reduce of a block; slow-loader: per step; spikes,
-    slow-save: each time"""
+    """late-rank: before each all-reduce of a block; late-step: before the last one of a step;
+    slow-loader: per step; spikes, slow-save: each time"""
     objects: int = 500_000
     """gc: objects to look through"""
     seconds: float = 600.0
@@ -132,14 +132,15 @@ class Fault:
     @property
     def text(self) -> str:
         """One sentence for the mark it leaves."""
-        who = "every rank" if self.rank is None else f"rank {self.rank}"
+        anyone = "another rank each step" if self.kind in ("gc", "late-step") else "every rank"
+        who = anyone if self.rank is None else f"rank {self.rank}"
         return {
             "slow-rank": f"{who} computes {self.x:g} times as long",
             "slow-loader": f"the data loader of {who} takes {self.ms:g} ms longer per step",
             "gc": f"the garbage collector looks through {self.objects:,} more objects per step",
             "late-rank": f"{who} comes {self.ms:g} ms late to the all-reduces of its blocks",
             "slow-job": f"{who} computes {self.x:g} times as long",
-            "rotating-late": f"another rank each step comes {self.ms:g} ms late to its all-reduces",
+            "late-step": f"{who} comes {self.ms:g} ms late to the last all-reduce of a step",
             "burner": f"other work wants {self.share:g} of the core that {who} is bound to",
             "page-faults": f"{who} touches {self.mb:g} MiB of new memory now and then",
             "spikes": f"{who} computes {self.ms:g} ms longer now and then",

@@ -63,7 +63,7 @@ class Injector:
             if fault.kind in ("slow-rank", "slow-job"):
                 for module in stage.parts():
                     self._slow_down(module, fault)
-            elif fault.kind in ("late-rank", "rotating-late"):
+            elif fault.kind == "late-rank":
                 for block in stage.blocks.values():
                     self._delay(block.attention.out, fault)
                     self._delay(block.mlp.down, fault)
@@ -83,8 +83,11 @@ class Injector:
                 self._burn(fault)
 
     def after_backward(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Spoil a gradient where there is a nan fault."""
+        """Come late to the all-reduce that follows, or spoil a gradient."""
         for fault in self.faults:
+            hit = fault.active(self.step) and self._hit(fault, self.step) == self.rank
+            if fault.kind == "late-step" and hit:
+                time.sleep(fault.ms / 1_000)
             if fault.kind == "nan" and fault.rank == self.rank and fault.active(self.step):
                 local_part(parameters[0].grad).view(-1)[0] = float("nan")
 
@@ -103,7 +106,7 @@ class Injector:
 
     def _delay(self, module: nn.Module, fault: Fault) -> None:
         def before(_module: nn.Module, _args: Any) -> None:
-            if fault.active(self.step) and self._hit(fault, self.step) == self.rank:
+            if fault.active(self.step):
                 time.sleep(fault.ms / 1_000)
 
         module.register_forward_pre_hook(before)
