@@ -50,6 +50,8 @@ class Episode:
     """findings in its steps that name somebody else"""
     job_level: list[str] = field(default_factory=list)
     """other findings in its steps that name nobody"""
+    misdated: list[str] = field(default_factory=list)
+    """findings about its culprits of which most steps lie before it"""
     of_recording: list[str] = field(default_factory=list)
     """findings in its steps about what was recorded"""
 

@@ -157,6 +157,7 @@ def _line(row: Row, episode: Episode) -> str:
     said = [
         "not found" if episode.delay_s is None else f"found after {episode.delay_s:.1f} s",
         *([f"wrong: {', '.join(episode.wrong)}"] if episode.wrong else []),
+        *([f"misdated: {', '.join(episode.misdated)}"] if episode.misdated else []),
         *([f"other kind: {', '.join(episode.other_kind)}"] if episode.other_kind else []),
         *([f"job-level: {', '.join(episode.job_level)}"] if episode.job_level else []),
     ]

@@ -3,7 +3,9 @@
 An episode is right where one diagnosis has findings of kinds that fit, in its steps, that name its
 ranks and nobody else: all of them, in one finding or in several; or nobody, where nobody is the
 reason. A finding that names a rank, stage or host that is no culprit of an episode it meets is a
-false name. One that names nobody is job-level, and kept with how much longer its steps really were.
+false name; one that names culprits of an episode, but mostly other steps, is misdated, and neither
+right nor false. One that names nobody is job-level, and kept with how much longer its steps really
+were.
 """
 
 from __future__ import annotations
@@ -108,9 +110,14 @@ def matching(
 def meets(episode: Episode, part: Part) -> bool:
     """Whether a finding is about this episode: it begins in it, or most of its steps are in it."""
     first, last = part["steps"]
-    common = min(last, episode.last) - max(first, episode.first) + 1
     begins = episode.first - NEAR_STEPS <= first <= episode.last and last >= episode.first
-    return bool(begins or 2 * common >= last - first + 1)
+    return bool(begins or 2 * _common(episode, part) >= last - first + 1)
+
+
+def _common(episode: Episode, part: Part) -> int:
+    """Steps that both have."""
+    first, last = part["steps"]
+    return max(min(last, episode.last) - max(first, episode.first) + 1, 0)
 
 
 def names(part: Part) -> bool:
@@ -122,7 +129,10 @@ def _judge(job: Job, part: Part, step_ms: Mapping[int, float], clean: Mapping[in
     """Where a finding that is not right belongs: to the episodes it meets, else to none."""
     met = [episode for episode in job.episodes if meets(episode, part)]
     what = text_of(part)
-    if not met:
+    shared = [episode for episode in job.episodes if _common(episode, part) and not met]
+    if about := [episode for episode in shared if episode.ranks and _is_of(part, episode)]:
+        about[0].misdated += [] if what in about[0].misdated else [what]
+    elif not met:
         _note(job.false, {**part, "longer": _longer(part, step_ms, clean)})
     if any(_is_of(part, episode) and part["kind"] in episode.right for episode in met):
         return

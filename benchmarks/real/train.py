@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.analysis.diagnosis import diagnosis_of
+from app.analysis.diagnosis import diagnose_run, diagnosis_of
 from app.runs.hub import Hub
 from benchmarks.real.kinds import LAYOUTS, MODEL
 from benchmarks.real.plan import Episode
 from benchmarks.real.score import Job, parts_of, score
+from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
 from ingest.run import Run
 from sample_traces.jobs.record import merge
@@ -56,7 +57,7 @@ def run_job(
         if process.returncode:
             raise UserError(f"the job failed; see {folder / 'job.log'}")
         hub.catch_up(folder.name, LAST_PASS_S)
-        _listen(hub, folder.name, job)
+        _note(job, diagnose_run(hub.run(folder.name)))  # the newest, which the cache may not have
         score(job, step_ms(view), marks(view))
     finally:
         hub.close()
@@ -140,13 +141,13 @@ def _follow(
         collector.collect()
         if news.wait(_LOOK_S):
             news.clear()
-            _listen(hub, name, job)
+            _note(job, diagnosis_of(hub, name))
     collector.collect()
     stop()
 
 
-def _listen(hub: Hub, name: str, job: Job) -> None:
-    parts = parts_of(diagnosis_of(hub, name))
+def _note(job: Job, diagnosis: Diagnosis) -> None:
+    parts = parts_of(diagnosis)
     if not job.reported or job.reported[-1][1] != parts:
         job.reported.append((time.time_ns(), parts))
 
