@@ -217,7 +217,7 @@ def main() -> None:
         again(options)
         return
     seeds = [job["seed"] for job in read(options.results).jobs]
-    drawn = seeds[0] if seeds else random.randrange(10**6)
+    drawn = seeds[-1] if seeds else random.randrange(10**6)
     seed = drawn if options.seed is None else options.seed
     campaign = Campaign(options.results, options.keep, seed)
     if options.healthy is not None:

@@ -35,12 +35,15 @@ def in_time(episode: Episode) -> bool:
 def lines_of(results: Results) -> Iterator[str]:
     """The whole report."""
     episodes = [episode_of(row) for row in results.episodes]
-    reached = [(row, e) for row, e in zip(results.episodes, episodes, strict=True) if is_reached(e)]
+    every = list(zip(results.episodes, episodes, strict=True))
+    reached = [(row, episode) for row, episode in every if is_reached(episode)]
     num_below = len(episodes) - len(reached)
     yield (
         f"{len(episodes)} episodes in {results.num_crossings} jobs; {num_below} stayed below "
-        f"{min(DOSES.values())}x and count nowhere but in the list at the end."
+        f"{min(DOSES.values())}x and count in the first table only."
     )
+    yield ""
+    yield from _table("planned dose", every, lambda _row, episode: episode.dose)
     for title, group_of in _GROUPS:
         yield ""
         yield from _table(title, reached, group_of)
@@ -48,7 +51,7 @@ def lines_of(results: Results) -> Iterator[str]:
     yield from _healthy(results.jobs)
     yield ""
     yield "Not right, or somebody else was named:"
-    yield from (_line(row, e) for row, e in zip(results.episodes, episodes, strict=True) if _odd(e))
+    yield from (_line(row, episode) for row, episode in every if _odd(episode))
 
 
 def is_reached(episode: Episode) -> bool:
@@ -58,9 +61,9 @@ def is_reached(episode: Episode) -> bool:
 
 Chosen = Sequence[tuple[Row, Episode]]
 _GROUPS: tuple[tuple[str, Callable[[Row, Episode], str]], ...] = (
-    ("dose", lambda _row, episode: episode.reached),
+    ("reached dose", lambda _row, episode: episode.reached),
     ("fault", lambda _row, episode: episode.fault),
-    ("fault, dose", lambda _row, episode: f"{episode.fault}, {episode.reached}"),
+    ("fault, reached", lambda _row, episode: f"{episode.fault}, {episode.reached}"),
     ("job", lambda row, _episode: _where(row)),
 )
 
@@ -75,7 +78,7 @@ def _table(title: str, chosen: Chosen, group_of: Callable[[Row, Episode], str]) 
     groups: dict[str, list[Episode]] = {}
     for row, episode in chosen:
         groups.setdefault(group_of(row, episode), []).append(episode)
-    if len(groups) > 1 and title == "dose":
+    if title.endswith("dose"):
         groups["all"] = [episode for _, episode in chosen]
         order.append("all")
     yield _row((title, *HEADS[1:]))

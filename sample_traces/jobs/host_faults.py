@@ -11,6 +11,7 @@ import time
 
 import torch
 
+PIECE_MB = 64
 _PERIOD_S = 0.02
 
 _BURN = """
@@ -68,5 +69,10 @@ class SlowFile(io.BytesIO):
 
 
 def touch_memory(mb: float) -> None:
-    """Map memory, touch every page of it and give it back: the kernel clears each page first."""
-    torch.zeros(int(mb * 2**20) // 4).fill_(1.0)
+    """Map memory, touch every page of it and give it back: the kernel clears each page first.
+
+    Piece by piece, so that large amounts fit; smaller pieces would stay in the allocator.
+    """
+    while mb > 0:
+        torch.zeros(int(min(mb, PIECE_MB) * 2**20) // 4).fill_(1.0)
+        mb -= PIECE_MB
