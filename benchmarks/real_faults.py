@@ -1,259 +1,229 @@
-"""Faults planted in the real 8-rank job, followed live: found, named rightly, and how soon.
+"""Faults planted in real jobs, followed live: found, named rightly, and how soon.
 
-python benchmarks/real_faults.py [--fault late-rank] [--episodes 10] [--burners 1] [--seed 7]
+python benchmarks/real_faults.py --results FILE [--minutes 60] [--keep FOLDER]   jobs with faults
+python benchmarks/real_faults.py --results FILE --healthy 120                    healthy jobs
+python benchmarks/real_faults.py --again FOLDER --results FILE    kept runs, the rules of today
+python benchmarks/real_faults.py --report FILE                    the tables
 
-The job of `rankscope demo` (TP 2 x PP 2 x DP 2, gloo, on this machine's cores) trains; faults are
-switched on for a while and off again, loud, quiet and masked ones in a random order, on one rank of
-each pipeline stage per job. The server's own follower and diagnosis watch it. An alert is the first
-diagnosis that holds the right kind and the right ranks with steps of the episode; its delay counts
-from the mark that the injector leaves when the fault begins.
+Small GPTs train on this machine's cores (gloo): TP 2 x PP 2 x DP 2, FSDP2 over 8 ranks, DDP over 4;
+alone, or beside a process that computes in bursts of random length and share. Which job gets which
+kinds and doses is drawn with a seed. Faults are switched on for a while and off again; the server's
+own follower and diagnosis watch. An alert is the first diagnosis that is right about an episode
+(benchmarks/real/score.py); its delay counts from the mark that the fault leaves when it begins.
 
-step        how much longer steps are: median of the episode / median of the steps around without
-right       episodes with an alert of the right kind and ranks, and an interval of 95 % (Wilson)
-steps       the median delay in steps of the episode
-also named  what else was named in steps of an episode
-false       findings in stretches without a fault; the first job has none at all
-
-A dose is planned from the step time of the jobs before, and corrected by what theirs did.
+Every finished job is appended to the results; started again, it goes on with the next one. A dose
+is planned from the step time of the jobs before, and corrected by what theirs did.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
+import itertools
 import os
 import random
 import signal
-import statistics
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from browser import conditions
-from planted import (
-    DOSES,
-    FAULTS,
-    OFF_STEPS,
-    Episode,
-    Job,
-    gain_of,
-    planned,
-    rows_of,
-    score,
-    scored_parts,
-)
-
-from app.analysis.diagnosis import diagnosis_of
-from app.commands.demo_job import training_job
-from app.runs.hub import Hub
+from benchmarks.real.again import diagnosed_again, runs_below
+from benchmarks.real.kinds import DOSES, KINDS, LAYOUTS
+from benchmarks.real.plan import OFF_STEPS, Crossing, Episode, crossings, expected_step_ms, planned
+from benchmarks.real.records import TRUTH, append, read
+from benchmarks.real.report import lines_of
+from benchmarks.real.score import Job, text_of
+from benchmarks.real.train import noisy_neighbour, run_job
 from ingest.errors import UserError
-from ingest.run import Run
 
-START_S, LAST_PASS_S = 120.0, 20.0
-_LOOK_S = 0.2
-_WARM_STEPS = 2
-"""The first steps take longest in any job."""
-
-
-def run_job(folder: Path, episodes: list[Episode], num_steps: int) -> Job:
-    """Train with these faults, followed live; raises UserError where the job fails."""
-    job = Job(episodes, load=os.getloadavg()[0])
-    folder.mkdir(parents=True)
-    given = argparse.Namespace(
-        steps=num_steps, schedule="1f1b", fault=[episode.text for episode in episodes]
-    )
-    hub = Hub(folder.parent)
-    try:
-        with training_job(folder, given) as process:
-            _come_up(folder, process)
-            view = hub.run(folder.name, wait_s=START_S)
-            _follow(hub, folder.name, process, job)
-        if process.returncode:
-            raise UserError(f"the job failed; see {folder / 'job.log'}")
-        hub.catch_up(folder.name, LAST_PASS_S)
-        _listen(hub, folder.name, job)
-        score(job, _step_ms(view), _marks(view))
-    finally:
-        hub.close()
-    return job
+FIRST_STEPS = 60
+"""Of the healthy job that tells how long steps take, before the first faults of its sort."""
+HEALTHY_S = 180.0
+"""A healthy job takes about this long."""
+MOST_FAILED = 3
 
 
-def _come_up(folder: Path, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_S
-    while not (folder / "run.json").exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise UserError(f"the job did not come up; see {folder / 'job.log'}")
-        time.sleep(_LOOK_S)
+@dataclass
+class Campaign:
+    """Runs jobs and appends what came of them."""
+
+    results: Path
+    keep: Path | None
+    seed: int
+
+    def run(self, crossing: Crossing, number: int | None, num_steps: int = 0) -> dict[str, Any]:
+        """One job; `number`: of the crossing, None for a healthy one of `num_steps`."""
+        known, name = read(self.results), time.strftime("%Y%m%d-%H%M%S")
+        episodes: list[Episode] = []
+        if number is not None:
+            step_ms = expected_step_ms(known.jobs, crossing.layout, crossing.neighbour)
+            history = known.history(crossing.layout)
+            episodes = planned(crossing, step_ms or 0.0, history, f"{self.seed} {number}")
+            num_steps = episodes[-1].last + OFF_STEPS
+        loads = [os.getloadavg()[0]]
+        with tempfile.TemporaryDirectory() as scratch, noisy_neighbour(crossing.neighbour, name):
+            kept = self.keep / name if self.keep else None
+            job = run_job(Path(scratch) / "runs" / name, crossing.layout, episodes, num_steps, kept)
+        loads.append(os.getloadavg()[0])
+        row = {"id": name, "number": number, "seed": self.seed}
+        row |= {"loads": [round(load, 1) for load in loads]}
+        row |= {"layout": crossing.layout, "neighbour": crossing.neighbour} | job_row(job)
+        append(self.results, row, episodes)
+        if kept is not None:
+            append(kept / TRUTH, row, episodes)
+        print_job(row, episodes)
+        return row
 
 
-def _follow(hub: Hub, name: str, process: subprocess.Popen[bytes], job: Job) -> None:
-    """Diagnose whenever new data arrives, as the server does for a page that is open."""
-    news = threading.Event()
-    stop = hub.listen(lambda _name, _version: news.set())
-    while process.poll() is None:
-        if news.wait(_LOOK_S):
-            news.clear()
-            _listen(hub, name, job)
-    stop()
-
-
-def _listen(hub: Hub, name: str, job: Job) -> None:
-    diagnosis = diagnosis_of(hub, name)
-    job.reported.append((time.time_ns(), scored_parts(diagnosis)))
-
-
-def _step_ms(view: Run) -> dict[int, float]:
-    rows = view.ask("steps").to_pylist()
-    known = [row for row in rows if row["step_ms"] and row["step"] >= _WARM_STEPS]
-    return {row["step"]: row["step_ms"] for row in known}
-
-
-def _marks(view: Run) -> dict[int, int]:
-    rows = view.ask("marks").to_pylist()
-    return {row["step"]: row["ts_ns"] for row in rows if row["kind"] == "fault"}
-
-
-@contextmanager
-def burners(number: int) -> Iterator[None]:
-    """This many processes that compute all the time: other work on this machine."""
-    context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=_burn, daemon=True) for _ in range(number)]
-    try:
-        for process in started:
-            process.start()
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.join()
-
-
-def _burn() -> None:
-    while os.getppid() != 1:
-        sum(range(100_000))
-
-
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """A healthy job, then jobs with faults until there are enough episodes of each dose."""
-    jobs: list[Job] = []
-    begun = time.strftime("%H%M%S")
-    with tempfile.TemporaryDirectory() as scratch, burners(options.burners):
-        runs = options.keep or Path(scratch)
-
-        def add(name: str, episodes: list[Episode], num_steps: int) -> None:
-            jobs.append(run_job(runs / f"{name}-{begun}-{len(jobs)}", episodes, num_steps))
-            if not options.json:
-                print_job(jobs[-1])
-
-        add("healthy", [], options.healthy_steps)
-        for fault in options.fault:
-            doses = [dose for dose in options.dose for _ in range(options.episodes)]
-            random.Random(f"{options.seed} {fault}").shuffle(doses)
-            for begin in range(0, len(doses), options.per_job):
-                step_ms = statistics.median(job.step_ms for job in jobs[-3:])
-                part, seed = doses[begin : begin + options.per_job], options.seed + len(jobs)
-                gain = gain_of(fault, [episode for job in jobs for episode in job.episodes])
-                episodes = planned(fault, part, step_ms, gain, seed)
-                add(fault, episodes, episodes[-1].last + OFF_STEPS)
-    return summary(jobs, options)
-
-
-def summary(jobs: Sequence[Job], options: argparse.Namespace) -> dict[str, Any]:
-    """Everything that is printed."""
-    healthy = jobs[0]
+def job_row(job: Job) -> dict[str, Any]:
+    """What a job's line in the results has besides what it was to be."""
     return {
-        "conditions": conditions(
-            ranks=8,
-            burners=options.burners,
-            seed=options.seed,
-            loads=[round(job.load, 1) for job in jobs],
-        ),
-        "step_ms": [round(job.step_ms) for job in jobs],
-        "healthy": {
-            "steps": healthy.num_steps,
-            "hours": round(healthy.hours, 3),
-            "false": healthy.false,
-        },
-        "rank_hours_without_fault": round(8 * sum(job.quiet_hours for job in jobs), 2),
-        "false": [what for job in jobs for what in job.false],
-        "rows": rows_of([episode for job in jobs for episode in job.episodes]),
+        "step_ms": round(job.step_ms, 2),
+        "num_steps": job.num_steps,
+        "hours": round(job.hours, 5),
+        "healthy_hours": round(job.healthy_hours, 5),
+        "false": job.false,
     }
 
 
-def print_job(job: Job) -> None:
+def with_faults(campaign: Campaign, options: argparse.Namespace) -> None:
+    """Jobs with faults until the time is over or there are enough."""
+    drawn = crossings(
+        campaign.seed,
+        options.fault or tuple(KINDS),
+        options.dose or tuple(DOSES),
+        options.layout or tuple(LAYOUTS),
+        neighbours_of(options),
+        options.per_job,
+    )
+    done = read(campaign.results).num_crossings
+    todo = enumerate(itertools.islice(drawn, done, None), start=done)
+
+    def work() -> bool:
+        known = read(campaign.results)
+        if options.episodes is not None and len(known.episodes) >= options.episodes:
+            return False
+        number, crossing = next(todo)
+        if expected_step_ms(known.jobs, crossing.layout, crossing.neighbour) is None:
+            campaign.run(Crossing(crossing.layout, crossing.neighbour, ()), None, FIRST_STEPS)
+        campaign.run(crossing, number)
+        return True
+
+    repeat(work, options.minutes)
+
+
+def healthy(campaign: Campaign, options: argparse.Namespace) -> None:
+    """Healthy jobs of each sort in turn, for --healthy minutes."""
+    sorts = [
+        Crossing(layout, neighbour, ())
+        for layout in options.layout or LAYOUTS
+        for neighbour in neighbours_of(options)
+    ]
+    first = len(read(campaign.results).jobs) % len(sorts)
+    turns = itertools.cycle(sorts[first:] + sorts[:first])
+
+    def work() -> bool:
+        sort = next(turns)
+        step_ms = expected_step_ms(read(campaign.results).jobs, sort.layout, sort.neighbour)
+        num_steps = FIRST_STEPS if step_ms is None else int(HEALTHY_S * 1e3 / step_ms)
+        campaign.run(sort, None, num_steps)
+        return True
+
+    repeat(work, options.healthy)
+
+
+def repeat(work: Any, minutes: float) -> None:
+    """Call `work` until it returns False or the time is over; a job that fails is passed over, too
+    many in a row are an error."""
+    end_s, failed = time.monotonic() + 60 * minutes, 0
+    while time.monotonic() < end_s:
+        try:
+            if not work():
+                return
+            failed = 0
+        except UserError as error:
+            failed += 1
+            print(error, file=sys.stderr, flush=True)
+            if failed >= MOST_FAILED:
+                sys.exit(f"{failed} jobs in a row failed")
+
+
+def again(options: argparse.Namespace) -> None:
+    """Diagnose kept runs that the results do not have yet."""
+    done = {job["id"] for job in read(options.results).jobs}
+    for folder in runs_below(options.again):
+        if folder.name not in done:
+            job, row = diagnosed_again(folder)
+            row |= job_row(job)
+            append(options.results, row, job.episodes)
+            print_job(row, job.episodes)
+
+
+def neighbours_of(options: argparse.Namespace) -> tuple[bool, ...]:
+    """Without and with a neighbour, or the one that was asked for."""
+    return {"no": (False,), "yes": (True,), "both": (False, True)}[options.neighbour]
+
+
+def print_job(job: dict[str, Any], episodes: list[Episode]) -> None:
     """A line for the job and for each of its episodes, while the others go on."""
+    where = f"{job['layout']}{' beside a neighbour' if job['neighbour'] else ''}"
+    false = ", ".join(map(text_of, job["false"])) or "none"
     print(
-        f"job: {job.num_steps} steps, {job.step_ms:.0f} ms without a fault, load {job.load:.1f} to "
-        f"{os.getloadavg()[0]:.1f}, false alarms: {', '.join(job.false) or 'none'}",
+        f"{job['id']} {where}: {job['num_steps']} steps, {job['step_ms']:.0f} ms without a fault, "
+        f"load {job['loads'][0]} to {job['loads'][-1]}, findings without a fault: {false}",
         flush=True,
     )
-    for e in job.episodes:
+    for e in episodes:
         found = "NOT FOUND" if e.delay_s is None else f"after {e.delay_s:.1f} s, step {e.onset}"
-        also = f"; also {', '.join(sorted(e.also))}" if e.also else ""
-        print(f"  {e.dose:6} {e.text:48} step {e.step_ratio:.2f}x  {found}{also}", flush=True)
-
-
-def show(result: dict[str, Any]) -> None:
-    """The table for people."""
-    print(", ".join(f"{key} {value}" for key, value in result["conditions"].items()))
-    for key in ("step_ms", "healthy", "rank_hours_without_fault", "false"):
-        print(f"{key}: {result[key]}")
-    names = (
-        "fault",
-        "dose",
-        "step",
-        "right",
-        "in 15 s",
-        "p50 s",
-        "p95 s",
-        "steps",
-        "onset off by",
-        "also named",
-    )
-    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
-    for row in result["rows"]:
-        low, high = (f"{100 * share:.0f}" for share in row["right_95"])
+        also = [*e.wrong, *e.other_kind, *e.job_level]
+        also_text = f"; also {', '.join(also)}" if also else ""
+        text = " ".join(e.texts)
         print(
-            f"| {row['fault']} | {row['dose']} | {row['step']:.2f}x "
-            f"| {row['right']} of {row['episodes']} ({low}-{high} %) | {row['in_15_s']} "
-            f"| {row['delay_p50_s']} | {row['delay_p95_s']} | {row['delay_steps']} "
-            f"| {row['onset_steps']} "
-            f"| {', '.join(row['also']) or '-'} |"
+            f"  {e.dose:6} {e.fault:15} {text} {e.step_ratio:.2f}x  {found}{also_text}", flush=True
         )
 
 
-def main() -> None:
+def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--fault", action="append", choices=FAULTS, help="only this one; may be repeated")
+    add("--results", type=Path, help="JSON lines to append to, and to go on from")
+    add("--minutes", type=float, default=60.0, help="start no job after so long (%(default)s)")
+    add("--episodes", type=int, help="end when the results have as many")
+    add("--healthy", type=float, metavar="MINUTES", help="healthy jobs for so long, no faults")
+    add("--again", type=Path, metavar="FOLDER", help="diagnose the runs kept there again")
+    add("--report", type=Path, metavar="FILE", help="print the tables of these results")
+    add("--keep", type=Path, help="keep the runs in this folder, for --again")
+    add("--fault", action="append", choices=KINDS, help="only this one; may be repeated")
     add("--dose", action="append", choices=tuple(DOSES), help="only this one; may be repeated")
-    add("--episodes", type=int, default=10, help="of each fault and dose (%(default)s)")
-    add("--per-job", type=int, default=6, help="episodes in one job (%(default)s)")
-    add("--healthy-steps", type=int, default=60, help="of the job without faults (%(default)s)")
-    add("--burners", type=int, default=0, help="other processes that compute (%(default)s)")
-    add("--seed", type=int, help="default: another one each time")
-    add("--keep", type=Path, help="keep the runs in this folder")
-    add("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
-    options.fault = options.fault or list(FAULTS)
-    options.dose = options.dose or list(DOSES)
-    options.seed = random.randrange(10**6) if options.seed is None else options.seed
+    add("--layout", action="append", choices=tuple(LAYOUTS), help="only this; may be repeated")
+    add("--neighbour", choices=("no", "yes", "both"), default="both", help="(%(default)s)")
+    add("--per-job", type=int, default=2, help="episodes in one job (%(default)s)")
+    add("--seed", type=int, help="default: that of the results, else another one each time")
+    options = parser.parse_args(arguments)
+    if options.report is None and options.results is None:
+        parser.error("give --results FILE to append to, or --report FILE to print")
+    return options
+
+
+def main() -> None:
+    options = parsed()
+    if options.report is not None:
+        print("\n".join(lines_of(read(options.report))))
+        return
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # ends the job
-    try:
-        result = measured(options)
-    except UserError as error:
-        sys.exit(str(error))
-    if options.json:
-        print(json.dumps(result, indent=1))
+    if options.again is not None:
+        again(options)
+        return
+    seeds = [job["seed"] for job in read(options.results).jobs]
+    drawn = seeds[-1] if seeds else random.randrange(10**6)
+    seed = drawn if options.seed is None else options.seed
+    campaign = Campaign(options.results, options.keep, seed)
+    if options.healthy is not None:
+        healthy(campaign, options)
     else:
-        show(result)
+        with_faults(campaign, options)
 
 
 if __name__ == "__main__":

@@ -190,14 +190,17 @@ _PART = 0.8
 
 def _is_part(finding: Finding, whole: Finding) -> bool:
     """Whether it names nobody, and its steps are among those of the whole job's finding."""
-    names = finding.culprits or finding.stages or finding.hosts
     steps = set(_steps(finding))
-    return not names and len(steps & set(_steps(whole))) >= _PART * len(steps)
+    return not _names(finding) and len(steps & set(_steps(whole))) >= _PART * len(steps)
+
+
+def _names(finding: Finding) -> bool:
+    return bool(finding.culprits or finding.stages or finding.hosts)
 
 
 def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
-    """Whether another one begins when it does and lasts as long, or what others cost in these steps
-    is EXPLAINED of what it costs.
+    """Whether one that names somebody begins when it does and lasts as long, or what others cost in
+    these steps is EXPLAINED of what it costs.
     """
     own = set(_steps(finding))
     near = max(_NEAR_STEPS, len(own) // 10)
@@ -205,7 +208,7 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     for other in others:
         shared = len(own & set(_steps(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
-        if begins and shared >= _PART * len(own):
+        if begins and _names(other) and shared >= _PART * len(own):
             return True
         taken += other.cost.ms_per_step * shared if other.cost else 0.0
     return taken >= EXPLAINED * _lost_ms(finding)

@@ -124,7 +124,11 @@ def verdicts(labels: Sequence[Label], findings: Sequence[Finding]) -> list[tuple
 
 
 def _is_of_both(finding: Finding, label: Label, other: Label) -> bool:
-    """Whether a finding about one label can be about the other, too."""
+    """Whether a finding about one label can be about the other, too: another of its episodes, the
+    same steps of the whole job, or further ranks.
+    """
+    if not (label.first_step <= other.last_step and other.first_step <= label.last_step):
+        return len(episodes(finding)) > 1
     if names_nobody(finding):
         return label.first_step <= other.last_step and other.first_step <= label.last_step
     return not set(finding["ranks"]) <= {*label.ranks}

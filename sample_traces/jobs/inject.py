@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from sample_traces.jobs.faults import Fault
+from sample_traces.jobs.host_faults import Burner, SlowFile, touch_memory
 from sample_traces.jobs.model import Stage
 
 MARK_WRITTEN_S = 2.0
@@ -51,19 +52,23 @@ class Injector:
         self.work = ExtraWork(device)
         self.announce = announce
         self.step = -1
+        self.struck = -1
+        self.burner = Burner(rank) if any(fault.kind == "burner" for fault in faults) else None
 
     def install(self, stage: Stage) -> None:
-        """Prepare slow-rank and late-rank faults in the parts of a stage."""
+        """Prepare faults of compute and late arrival in the parts of a stage."""
         for fault in self.faults:
-            if fault.rank != self.rank:
+            if fault.rank not in (None, self.rank):
                 continue
-            if fault.kind == "slow-rank":
+            if fault.kind in ("slow-rank", "slow-job"):
                 for module in stage.parts():
                     self._slow_down(module, fault)
             elif fault.kind == "late-rank":
                 for block in stage.blocks.values():
                     self._delay(block.attention.out, fault)
                     self._delay(block.mlp.down, fault)
+            elif fault.kind in _IN_FORWARD:
+                self._strike(next(iter(stage.blocks.values())), fault)
 
     def begin_step(self, step: int) -> None:
         """Announce what begins in this step, and do what happens at its beginning."""
@@ -74,13 +79,24 @@ class Injector:
         for fault in self.faults:
             if fault.active(step) and self._hit(fault, step) == self.rank:
                 _AT_STEP_BEGIN.get(fault.kind, _nothing)(fault)
+            if fault.kind == "burner" and fault.rank == self.rank:
+                self._burn(fault)
 
     def after_backward(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Spoil a gradient where there is a nan fault."""
+        """Come late to the all-reduce that follows, or spoil a gradient."""
         for fault in self.faults:
+            hit = fault.active(self.step) and self._hit(fault, self.step) == self.rank
+            if fault.kind == "late-step" and hit:
+                time.sleep(fault.ms / 1_000)
             if fault.kind == "nan" and fault.rank == self.rank and fault.active(self.step):
-                gradient: Any = parameters[0].grad
-                gradient.to_local().view(-1)[0] = float("nan")
+                local_part(parameters[0].grad).view(-1)[0] = float("nan")
+
+    def end_step(self) -> None:
+        """Save where there is a slow-save fault: all ranks do, before it begins and after, too."""
+        for fault in self.faults:
+            if fault.saves(self.step):
+                slow = fault.strikes(self.step) and fault.rank in (None, self.rank)
+                torch.save({"step": self.step}, SlowFile(fault.ms / 1_000 if slow else 0.0))
 
     def _hit(self, fault: Fault, step: int) -> int:
         """Rank a fault hits in a step: the one it names, else another one each step."""
@@ -94,6 +110,27 @@ class Injector:
                 time.sleep(fault.ms / 1_000)
 
         module.register_forward_pre_hook(before)
+
+    def _strike(self, module: nn.Module, fault: Fault) -> None:
+        """Once in each step that the fault strikes in, before a forward of `module`."""
+
+        def before(_module: nn.Module, _args: Any) -> None:
+            if self.struck == self.step or not fault.strikes(self.step):
+                return
+            self.struck = self.step
+            if fault.kind == "spikes":
+                self.work.run(fault.ms / 1_000)
+            else:
+                touch_memory(fault.mb)
+
+        module.register_forward_pre_hook(before)
+
+    def _burn(self, fault: Fault) -> None:
+        assert self.burner is not None
+        if self.step == fault.first_step:
+            self.burner.start(fault.share)
+        elif fault.last_step is not None and self.step == fault.last_step + 1:
+            self.burner.stop()
 
     def _slow_down(self, module: nn.Module, fault: Fault) -> None:
         """After each forward and backward of `module`, matrix products for (x - 1) of its time."""
@@ -120,6 +157,15 @@ class Injector:
 
         module.register_forward_pre_hook(before_forward)
         module.register_forward_hook(after_forward)
+
+
+_IN_FORWARD = ("spikes", "page-faults")
+
+
+def local_part(gradient: Any) -> torch.Tensor:
+    """This rank's part of a gradient: all of it where it is no DTensor."""
+    part: torch.Tensor = gradient.to_local() if hasattr(gradient, "to_local") else gradient
+    return part
 
 
 class ExtraWork:

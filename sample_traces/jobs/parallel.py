@@ -1,6 +1,7 @@
 """How the small GPT is spread over ranks: pipeline stages, FSDP2 over dp, tensor parallel over tp.
 
-The order matters: cut into stages, then parallelize_module over tp, then fully_shard over dp.
+The order matters: cut into stages, then parallelize_module over tp, then fully_shard over dp. Or
+DDP over dp, without tensor parallel.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
+from sample_traces.jobs.inject import local_part
 from sample_traces.jobs.model import Stage
 from sample_traces.jobs.schedules import ONE_STAGE_A_RANK, num_stages, stage_indices
 
@@ -75,6 +77,11 @@ def spread(
         own = {name: plan for name, plan in edges.items() if getattr(stage, name) is not None}
         parallelize_module(stage, mesh["tp"], own)
     fully_shard(stage, mesh=mesh["dp"], reshard_after_forward=False)
+
+
+def replicate(stage: Stage, mesh: DeviceMesh) -> nn.Module:
+    """The stage with gradients averaged over dp by DDP; every rank holds all its parameters."""
+    return nn.parallel.DistributedDataParallel(stage, process_group=mesh["dp"].get_group())
 
 
 def _tensor_plan(sequence_parallel: bool) -> dict[str, Any]:
@@ -134,19 +141,26 @@ def reduce_norm_and_loss(
     tp = mesh["tp"].size()
     squares = torch.zeros((), device=loss.device)
     for parameter in parameters:
-        gradient: Any = parameter.grad
-        if gradient is not None:
-            axes = gradient.device_mesh.mesh_dim_names
-            sharded = "tp" in axes and gradient.placements[axes.index("tp")].is_shard()
-            squares += gradient.to_local().square().sum() / (1 if sharded else tp)
+        if parameter.grad is not None:
+            copies = _copies(parameter.grad, mesh)
+            squares += local_part(parameter.grad).square().sum() / copies
     both = torch.stack([squares, loss / (tp * mesh["dp"].size())])
     dist.all_reduce(both)
     return both[0].sqrt(), both[1]
 
 
+def _copies(gradient: Any, mesh: DeviceMesh) -> int:
+    """Ranks that hold the same part of a gradient."""
+    tp = mesh["tp"].size()
+    if not hasattr(gradient, "device_mesh"):  # DDP
+        return tp * mesh["dp"].size()
+    axes = gradient.device_mesh.mesh_dim_names
+    sharded = "tp" in axes and gradient.placements[axes.index("tp")].is_shard()
+    return 1 if sharded else tp
+
+
 def scale_gradients(parameters: Iterable[nn.Parameter], factor: torch.Tensor) -> None:
     """Multiply every gradient by `factor`, shard by shard."""
     for parameter in parameters:
-        gradient: Any = parameter.grad
-        if gradient is not None:
-            gradient.to_local().mul_(factor)
+        if parameter.grad is not None:
+            local_part(parameter.grad).mul_(factor)

@@ -25,6 +25,7 @@ from torch.distributed.tensor.parallel import loss_parallel
 from torch.utils.data import DataLoader
 
 import trace_hooks as th
+from sample_traces.jobs.extra_bytes import ExtraBytes
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector
 from sample_traces.jobs.launch import init_process_group, launch
@@ -32,6 +33,7 @@ from sample_traces.jobs.model import GPTSizes, Sequences, batches, build_stage, 
 from sample_traces.jobs.parallel import (
     build_schedule,
     reduce_norm_and_loss,
+    replicate,
     scale_gradients,
     spread,
 )
@@ -51,6 +53,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
         device.type, tuple(getattr(options, n) for n in names), mesh_dim_names=names
     )
     sizes = model_sizes(options)
+    ExtraBytes(options.fault, mesh, lambda: injector.step)
     tracer = th.start(
         options.runs,
         model={
@@ -71,14 +74,19 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
     )
     total = num_stages(options.schedule, options.pp)
     indices = stage_indices(options.schedule, mesh.get_local_rank("pp"), options.pp)
-    stages = [build_stage(sizes, index, total, options.seed) for index in indices]
+    stages = [build_stage(sizes, index, total, options.seed).to(device) for index in indices]
+    modules: list[torch.nn.Module] = []
     for index, stage in zip(indices, stages, strict=True):
         injector.install(stage)
-        spread(stage.to(device), mesh, options.sequence_parallel, options.vocabulary_parallel)
+        if options.data_parallel == "ddp":
+            modules.append(replicate(stage, mesh))
+        else:
+            spread(stage, mesh, options.sequence_parallel, options.vocabulary_parallel)
+            modules.append(stage)
         tracer.watch(stage, stage=index)
     tracer.prompts(stages, forward=prompt_forward(options.schedule, stages, mesh))
     schedule = build_schedule(
-        options.schedule, stages, mesh, device, options.microbatches, token_loss
+        options.schedule, modules, mesh, device, options.microbatches, token_loss
     )
     parameters = [parameter for stage in stages for parameter in stage.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=options.lr, foreach=False)
@@ -106,6 +114,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
             values = {"loss": loss.item(), "grad_norm": norm.item()}
             flops = sizes.step_flops(num_tokens * options.dp)
             tracer.log(tokens=num_tokens, flops=flops, lr=options.lr, **values)
+            injector.end_step()
         if dist.get_rank() == 0:
             report(step, values, options.losses)
     tracer.stop()
@@ -158,6 +167,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--pp", type=int, default=2, help="pipeline ranks")
     add("--dp", type=int, default=2, help="data-parallel ranks (FSDP2)")
     add("--tp", type=int, default=2, help="tensor-parallel ranks")
+    add("--data-parallel", choices=("fsdp", "ddp"), default="fsdp", help="ddp: with --tp 1")
     add("--schedule", choices=NAMES, default="1f1b")
     add("--sequence-parallel", action="store_true", help="norms and residuals sharded over tp")
     add("--vocabulary-parallel", action="store_true", help="head and loss sharded over tp")
@@ -189,11 +199,12 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             f"pp {options.pp} x dp {options.dp} x tp {options.tp} is {world} ranks, not {given}: "
             f"give --nproc {world} or start it with torchrun --nproc-per-node {world}"
         )
+    if options.data_parallel == "ddp" and options.tp > 1:
+        parser.error(f"DDP with tensor parallel over {options.tp} ranks is not built; give --tp 1")
     for fault in options.fault:
-        if fault.rank is not None and fault.rank >= world:
-            parser.error(
-                f"fault {fault.kind} names rank {fault.rank} of {world}; give 0 to {world - 1}"
-            )
+        named = max(rank for rank in (fault.rank, fault.peer, 0) if rank is not None)
+        if named >= world:
+            parser.error(f"fault {fault.kind} names rank {named} of {world}; give 0 to {world - 1}")
     return options
 
 

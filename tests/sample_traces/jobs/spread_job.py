@@ -19,7 +19,12 @@ from torch.distributed.tensor.parallel import loss_parallel
 
 from sample_traces.jobs.launch import init_process_group, launch
 from sample_traces.jobs.model import GPTSizes, Sequences, build_stage, token_loss
-from sample_traces.jobs.parallel import reduce_norm_and_loss, scale_gradients, spread
+from sample_traces.jobs.parallel import (
+    reduce_norm_and_loss,
+    replicate,
+    scale_gradients,
+    spread,
+)
 
 DP, TP, FACTOR = 2, 2, 0.25
 SIZES = GPTSizes(num_layers=2, width=16, num_heads=2, vocabulary=32, seq_len=8)
@@ -50,9 +55,23 @@ def train(options: argparse.Namespace, listener: socket.socket) -> None:
         scale_gradients(stage.parameters(), torch.tensor(FACTOR))
         scaled, _ = reduce_norm_and_loss(stage.parameters(), loss.detach(), mesh)
         found.append([norm.item(), mean.item(), scaled.item()])
+    found.append(_replicated(tokens))
     if dist.get_rank() == 0:
         options.file.write_text(json.dumps(found))
     dist.destroy_process_group()
+
+
+def _replicated(tokens: torch.Tensor) -> list[float]:
+    """The same with DDP over all ranks, each pair of which has one batch."""
+    mesh = init_device_mesh("cpu", (1, DP * TP, 1), mesh_dim_names=("pp", "dp", "tp"))
+    stage = build_stage(SIZES, 0, 1, seed=1)
+    module = replicate(stage, mesh)
+    loss = token_loss(module(tokens[:, :-1]), tokens[:, 1:])
+    loss.backward()
+    norm, mean = reduce_norm_and_loss(stage.parameters(), loss.detach(), mesh)
+    scale_gradients(stage.parameters(), torch.tensor(FACTOR))
+    scaled, _ = reduce_norm_and_loss(stage.parameters(), loss.detach(), mesh)
+    return [norm.item(), mean.item(), scaled.item()]
 
 
 def main(arguments: Sequence[str]) -> int:

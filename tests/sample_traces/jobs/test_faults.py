@@ -19,7 +19,7 @@ def test_faults_of_one_step(kind: str) -> None:
     assert [step for step in range(10) if fault.active(step)] == [7]
 
 
-@pytest.mark.parametrize("kind", ["gc", "slow-loader"])
+@pytest.mark.parametrize("kind", ["gc", "slow-loader", "late-step", "spikes", "slow-save"])
 def test_faults_of_no_particular_rank(kind: str) -> None:
     assert Fault.parse(kind).rank is None
 
@@ -37,12 +37,34 @@ def test_faults_of_no_particular_rank(kind: str) -> None:
         ("slow-rank=5,from=9,to=3", "ends in step 3, before it begins in 9"),
         ("kill=5", "needs rank and step; write kill=5@8"),
         ("late-rank=2,ms=0", "give more than 0"),
+        ("spikes=2,every=0", "give more than 0"),
+        ("spikes=2,every=1.5", "give a whole number"),
+        ("slow-job=2", "is of all ranks; leave out rank 2"),
+        ("slow-network=2,mb=1", "is of all ranks; leave out rank 2"),
+        ("slow-link=2,mb=1", "needs two ranks; write slow-link=5,peer=7"),
+        ("slow-link=2,peer=2", "needs two ranks; write slow-link=5,peer=7"),
+        ("burner,share=2", "needs a rank; write burner=5"),
     ],
 )
 def test_mistakes_name_the_value_and_the_remedy(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="fault") as error:
         Fault.parse(text)
     assert message in str(error.value)
+
+
+def test_what_strikes_now_and_then_does_so_once_a_turn() -> None:
+    fault = Fault.parse("spikes,every=8,from=10,to=49")
+    struck = [step for step in range(60) if fault.strikes(step)]
+    assert [(step - 10) // 8 for step in struck] == [0, 1, 2, 3, 4]
+    assert len({(step - 10) % 8 for step in struck}) > 1  # at another place each time
+    on_one = Fault.parse("spikes=3,every=8,from=10,to=49")
+    assert struck == [step for step in range(60) if on_one.strikes(step)]
+
+
+def test_a_job_saves_before_its_storage_is_slow() -> None:
+    fault = Fault.parse("slow-save=1,every=5,from=10,to=20")
+    assert [step for step in range(30) if fault.saves(step)] == [4, 9, 14, 19, 24, 29]
+    assert [step for step in range(30) if fault.strikes(step)] == [14, 19]
 
 
 def test_every_fault_has_a_label() -> None:
@@ -54,3 +76,12 @@ def test_every_fault_has_a_label() -> None:
         "from": 6,
         "to": None,
     }
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"gc"}))
+def test_every_fault_says_what_it_does(kind: str) -> None:
+    of_all = kind in ("slow-job", "slow-network")
+    fault = Fault(kind, None if of_all else 2, peer=3)
+    assert (
+        "every rank" if kind == "slow-job" else "replicas" if of_all else "rank 2"
+    ) in fault.text

@@ -15,6 +15,7 @@ import torch
 
 from ingest.run import open_run
 from sample_traces.jobs.faults import Fault
+from sample_traces.jobs.host_faults import Burner
 from sample_traces.jobs.inject import Injector, _hold_gil
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
 from tests.forks import ended, fork
@@ -103,6 +104,60 @@ def test_faults_act_in_their_step_and_leave_a_mark(
     assert len(set(pauses.column("rank").to_pylist())) == 1
     norms = [row["grad_norm"] for row in job.losses]
     assert [math.isnan(norm) for norm in norms] == [False] * 6 + [True]
+
+
+def test_faults_of_hosts_and_links_act_in_their_steps(
+    train_3d: Callable[..., Any], tmp_path: Path
+) -> None:
+    faults = (
+        "late-step=1,ms=400,from=3,to=3",
+        "spikes=0,ms=400,every=1,from=5,to=5",
+        "slow-save=1,ms=400,every=2,from=7,to=7",
+        "slow-network,mb=64,from=9,to=9",
+        "burner=1,share=1,from=11,to=12",
+    )
+    job = train_3d(
+        tmp_path,
+        "hosts",
+        pp=1,
+        dp=2,
+        tp=1,
+        num_steps=14,
+        num_microbatches=2,
+        num_layers=1,
+        options=(*TINY, *(word for fault in faults for word in ("--fault", fault))),
+    )
+    run = open_run(job.folder)
+    phases = {(row["rank"], row["step"]): row for row in run.ask("rank_phases").to_pylist()}
+    late = phases[1, 3]
+    assert late["step_ms"] - late["covered_ms"] > 350  # in no recorded phase
+    assert phases[0, 5]["cpu_ms"] > 350 > phases[1, 5]["cpu_ms"]
+    saved = {key for key, row in phases.items() if row["checkpoint_ms"]}
+    assert saved == {(rank, step) for rank in (0, 1) for step in range(1, 14, 2)}
+    assert phases[1, 7]["checkpoint_ms"] > 350 > phases[0, 7]["checkpoint_ms"]
+    moved = {row["step"]: row for row in run.ask("transfers").to_pylist()}
+    assert moved[9]["transfer_ms"] > 3 * moved[8]["transfer_ms"]
+    assert moved[9]["num_bytes"] == moved[8]["num_bytes"]  # nobody is shown the others
+    marked = sorted(
+        (mark["step"], mark["rank"])
+        for mark in run.ask("marks").to_pylist()
+        if mark["kind"] == "fault"
+    )
+    assert marked == [(3, 1), (5, 0), (7, 1), (9, 0), (11, 1)]
+
+
+def test_a_burner_binds_its_rank_and_ends() -> None:
+    cores = os.sched_getaffinity(0)
+    burner = Burner(rank=1)
+    burner.start(1.5)
+    try:
+        assert os.sched_getaffinity(0) == {burner.core}
+        started = [process.pid for process in burner.processes]
+        assert len(started) == 2
+    finally:
+        burner.stop()
+    assert os.sched_getaffinity(0) == cores
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
 
 
 def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Faults in real training jobs: benchmarks/real_faults.py plans, runs, scores and prints them."""
