@@ -6,9 +6,9 @@ import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { NO_DATA } from '../lib/canvas/colour.mjs';
 import { showLegend } from '../lib/canvas/colour_legend.mjs';
 import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
-import { xOfColumn } from '../lib/canvas/step_axis.mjs';
+import { stepRange, xOfColumn } from '../lib/canvas/step_axis.mjs';
 import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
-import { loadCulprits } from '../lib/culprits.mjs';
+import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
@@ -50,7 +50,8 @@ class HeatView {
     Object.assign(this, { element, app, compact, load });
     this.mapRequest = { order, rows: null, steps: null };
     this.theme = readTheme();
-    this.shown = { culprits: [], victims: [] };
+    this.shown = {};
+    this.roles = NO_ROLES;
     this.software = isSoftwareGl();
     this.#build();
     this.stopTheme = onTheme(() => this.#restyle());
@@ -216,7 +217,7 @@ class HeatView {
 
   async #loadCulprits(signal) {
     try {
-      Object.assign(this.shown, await loadCulprits(this.app, signal));
+      this.roles = await loadCulprits(this.app, signal);
       this.#showKey();
       this.#redraw();
     } catch { /* superseded */ }
@@ -239,12 +240,19 @@ class HeatView {
     if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sentRequest);
   }
 
+  /** Who is judged in the steps on screen. */
+  #rolesShown() {
+    const { data } = this;
+    if (data.kind === 'hosts') return rolesIn(this.roles, data.allSteps ?? null);
+    return rolesIn(this.roles, data.width ? stepRange(data) : null);
+  }
+
   /** Explains the signs next to rows and the hatching, if there are any. */
   #showKey() {
     if (!this.data) return;
-    const { culprits, victims } = this.shown;
+    const { culprits, victims } = this.#rolesShown();
     const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
-      [victims.length, make('span', { class: 'fault' }, '\u25C1 '), 'waits for it'],
+      [victims.length, make('span', {}, '\u25C1 '), 'waits for it'],
       [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
     this.keyLine.replaceChildren(...marks.filter(([isPresent]) => isPresent)
       .map(([, sign, text]) => make('span', {}, [sign, text])));
@@ -296,7 +304,8 @@ class HeatView {
       if (!this.data || !this.geometry) return;
       const { rank, steps } = this.app.view;
       this.pen.clearRect(0, 0, this.geometry.width, this.geometry.height);
-      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, rank, steps });
+      const { culprits, victims, steps: faultSteps } = this.#rolesShown();
+      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, culprits, victims, faultSteps, rank, steps });
     });
   }
 

@@ -5,7 +5,10 @@
  */
 import { readTheme } from '../lib/canvas/kind_colours.mjs';
 import { clamped, contains, padded, panned, zoomed } from '../lib/canvas/time_scale.mjs';
+import { loadCulprits, NO_ROLES } from '../lib/culprits.mjs';
+import { makeFetcher } from '../lib/fetcher.mjs';
 import { draw } from './lanes/draw.mjs';
+import { isJudged } from './lanes/fault_time.mjs';
 import { labelRoom, laneAt, lanesInSight, laneSizes, laneTop, mostScroll, rowAt, timeOf } from './lanes/geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, WAIT } from './lanes/tile.mjs';
 import { NothingYet } from './lanes/tile_loader.mjs';
@@ -13,6 +16,7 @@ import { NothingYet } from './lanes/tile_loader.mjs';
 const FETCH_MS = 70;
 const FOLLOW_MS = 600;
 const URL_MS = 250;
+const ROLES_MS = 1000;
 const OVERSCAN = 0.5;
 const SMALLEST_SHARE = 1000;  // a slice to reveal is shown larger than 1/SMALLEST_SHARE of the window
 const MOST_AT_ONCE = 64;
@@ -29,7 +33,7 @@ export class Timeline extends EventTarget {
     this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
     this.theme = readTheme(document.body);
     this.tile = null;
-    this.shown = { rank: app.view.rank, isCulprit: app.view.finding !== null, selected: null, hover: null, area: null, marks: [], highlightedNames: null, pinned: new Set() };
+    this.shown = { rank: app.view.rank, roles: NO_ROLES, selected: null, hover: null, area: null, marks: [], highlightedNames: null, pinned: new Set() };
     this.geometry = {
       width: 0, height: 0, left: 116, top: 36, laneHeight: 40, scroll: 0, ranks: [],
       window: { begin: 0, end: 1 },
@@ -38,6 +42,7 @@ export class Timeline extends EventTarget {
     this.serverChooses = true;  // the window: the selected steps, else the newest
     this.following = false;
     this.followedAt = -Infinity;  // when new data was last loaded
+    this.roles = makeFetcher((signal) => this.#loadRoles(signal), ROLES_MS);
   }
 
   /** The attempt on screen; it is not the newest if the steps are from before a restart. */
@@ -60,6 +65,7 @@ export class Timeline extends EventTarget {
     this.tile = null;
     this.writtenWindow = t;
     this.load(0);
+    this.roles.now();
   }
 
   /** Show the steps of the view state. */
@@ -94,6 +100,20 @@ export class Timeline extends EventTarget {
         this.load(0);
       }
     }
+  }
+
+  /** Load who is judged; the lanes are drawn again once it is known. */
+  async #loadRoles(signal) {
+    try {
+      this.shown.roles = await loadCulprits(this.app, signal);
+      this.redraw();
+    } catch { /* superseded */ }
+  }
+
+  /** Whether a rank is a culprit at a time. */
+  isJudgedAt(rank, t) {
+    const { tile } = this;
+    return isJudged(tile, tile.laneOfRank.get(rank) ?? 0, rank, this.shown.roles, { begin: t, end: t + 1 });
   }
 
   /** Request parameters of the tile for a window; without a window the server chooses. */
@@ -426,6 +446,7 @@ export class Timeline extends EventTarget {
 
   destroy() {
     this.loading?.abort();
+    this.roles.stop();
     for (const timer of [this.timer, this.followTimer, this.urlTimer]) clearTimeout(timer);
     cancelAnimationFrame(this.frame);
   }

@@ -11,7 +11,7 @@ export function followView(timeline) {
     before = view;
     if (view.run !== old.run || view.page !== old.page) return;  // the page is about to change
     timeline.shown.rank = view.rank;
-    timeline.shown.isCulprit = view.finding !== null;
+    if (view.finding !== old.finding) timeline.roles.now();
     if (view.attempt !== old.attempt) {
       timeline.open();
     } else if (!isEqual(view.steps, old.steps) && view.steps) {
@@ -28,7 +28,9 @@ export function followView(timeline) {
     timeline.redraw();
   };
   const onRun = ({ detail }) => {
-    if (detail.run === app.view.run) timeline.news();
+    if (detail.run !== app.view.run) return;
+    timeline.news();
+    timeline.roles.news();
   };
   if (options.data) return { destroy() {} };
   app.addEventListener('view', onView);

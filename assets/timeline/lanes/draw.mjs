@@ -3,8 +3,9 @@
  * the same function draws the live page, the overview and a shared file.
  *
  * @typedef {Object} Shown what is drawn over the lanes; every part may be missing
- * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
- * @property {boolean} isCulprit a finding names the selected rank: its mark has the fault colour
+ * @property {?number} rank selected rank: its lane is outlined, waits for it in the accent colour
+ * @property {import('../../lib/culprits.mjs').Roles} [roles] the culprits' lanes have a mark in the fault
+ *   colour, as have the waits for them while the finding holds
  * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
  * @property {?{rank: number, begin: number, end: number, row: number}} hover
  * @property {?{begin: number, end: number, lanes: [number, number]}} area
@@ -15,8 +16,10 @@
 import { inkOn, rgbOf } from '../../lib/canvas/colour.mjs';
 import { patternOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
+import { NO_ROLES } from '../../lib/culprits.mjs';
 import { cutInMiddle } from '../../lib/value_text.mjs';
 import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
+import { isFaultWait } from './fault_time.mjs';
 import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
@@ -299,13 +302,20 @@ function drawWaits(lanePart) {
   return drawRanks;
 }
 
+/** Colour of a wait that stands out: for a culprit, or for the selected rank; null for any other. */
+function markOfWait({ tile, theme, shown, number }, i, rank, isUpstream) {
+  const t = tile.from + tile.arrays.start[i];
+  if (isFaultWait(tile, number, { rank, t, isUpstream }, shown.roles ?? NO_ROLES)) return theme.ink.fault;
+  return rank === shown.rank ? theme.ink.link : null;
+}
+
 /** Draws a wait; returns what draws the rank it waits for, at the end of a box whose beginning has a name. */
 function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
-  const { ctx, tile, theme, shown, y } = lanePart;
+  const { ctx, tile, theme, y } = lanePart;
   const ref = tile.arrays.ref[i];
   const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
-  const isSelected = rank >= 0 && rank === shown.rank;
-  const colour = isSelected ? theme.ink.fault : theme.ink.quiet;
+  const mark = rank < 0 ? null : markOfWait(lanePart, i, rank, isUpstream);
+  const colour = mark ?? theme.ink.quiet;
   const top = y + box.y + 0.5;
   const height = box.height - 1;
   if (isUpstream) {
@@ -313,7 +323,7 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
     ctx.fillStyle = theme.ink.bubble;
     ctx.fillRect(x, top, width, height);
   }
-  ctx.globalAlpha = isSelected ? 0.75 : isUpstream ? 0.4 : 0.6;
+  ctx.globalAlpha = mark ? 0.75 : isUpstream ? 0.4 : 0.6;
   ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
   ctx.fillRect(x, top, width, height);
   ctx.globalAlpha = 1;
@@ -333,11 +343,21 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
     const left = isAtEnd ? x + width - room - 3 : x + 1;
     ctx.fillStyle = theme.ink.panel;
     ctx.fillRect(left + 1, top + 1.5, room, height - 3);
-    drawText(ctx, theme, text, left, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
+    drawText(ctx, theme, text, left, top, room + 4, height, mark ?? theme.ink.text);
   };
 }
 
+/** An outline around the lane of the selected rank. */
+function drawSelectedLane(ctx, geometry, theme, rank) {
+  const lane = geometry.ranks.indexOf(rank);
+  if (lane < 0) return;
+  ctx.strokeStyle = theme.ink.link;
+  ctx.lineWidth = 1;
+  ctx.strokeRect(geometry.left + 0.5, laneTop(geometry, lane) - 1.5, geometry.width - geometry.left - 1, geometry.laneHeight - 1);
+}
+
 function drawSelection(ctx, geometry, theme, shown) {
+  drawSelectedLane(ctx, geometry, theme, shown.rank);
   for (const [slice, colour, width] of [[shown.hover, theme.ink.text, 1], [shown.selected, theme.ink.text, 2]]) {
     if (!slice) continue;
     const lane = geometry.ranks.indexOf(slice.rank);

@@ -39,7 +39,8 @@ export function makeDetails(timeline, element, go) {
       make('div', { class: 'tl-columns' }, listOf({ title: '', rows: text.rows }), membersBox));
     if (instance) {
       fill(membersBox, async (signal) => membersTable(
-        await loadMembers(timeline, instance, signal), (member) => go(member, instance)));
+        await loadMembers(timeline, instance, signal), (member) => go(member, instance),
+        (rank) => timeline.isJudgedAt(rank, slice.begin)));
     }
   }
 
