@@ -299,6 +299,10 @@ export class Timeline extends EventTarget {
     const { tile } = this;
     const { row, share } = rowAt(geometry, lane, y);
     const slack = 3 * (this.window.end - this.window.begin) / Math.max(geometry.width - geometry.left, 1);
+    if (row === COMPUTE && tile.meta.detail === 'nested' && !geometry.onlyComm) {  // drawn over the spans that it lies in
+      const over = tile.at(number, IDLE, 0, t);
+      if (over >= 0) return this.#slice(over);
+    }
     const lowest = Math.floor(share * tile.levels[row]);
     for (let level = lowest; level >= (geometry.onlyComm ? lowest : 0); level--) {
       const i = tile.at(number, row, level, t, level === lowest ? slack : 0);

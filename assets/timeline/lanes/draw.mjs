@@ -24,7 +24,6 @@ import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
-const RANK_PX = 32;  // room for the rank that a span waits for
 const GHOST_SHARE = 0.42;
 const TEXT_FROM_PX = 20;
 
@@ -49,13 +48,12 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
       const number = tile.laneOfRank.get(geometry.ranks[lane]);
       if (number === undefined) continue;
       const lanePart = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
-      drawIdle(lanePart);
-      drawAll(drawRow(lanePart, COMPUTE));
+      drawComputeRow(lanePart);
       drawMicrobatches(lanePart);
       drawGhost(lanePart);
       const names = drawRow(lanePart, COMM);
-      const ranks = drawWaits(lanePart);
-      drawAll([...names, ...ranks]);  // above the waits, which would make the names unreadable
+      drawWaits(lanePart);
+      drawAll(names);  // above the waits, which would make the names unreadable
       drawAll(drawRow(lanePart, HOST));
     }
   }
@@ -99,6 +97,18 @@ function* rectsOf(lanePart, row, level = 0) {
   }
 }
 
+/**
+ * Compute and the reasons of idle time. Where boxes are whole spans, a wait lies inside of them
+ * (communication within forward or backward): it is drawn over the boxes, else behind them.
+ */
+function drawComputeRow(lanePart) {
+  const isWhole = lanePart.tile.meta.detail === 'nested' && !lanePart.geometry.onlyComm;
+  if (!isWhole) drawIdle(lanePart);
+  const names = drawRow(lanePart, COMPUTE);
+  if (isWhole) drawIdle(lanePart, true);
+  drawAll(names);
+}
+
 const drawAll = (drawings) => drawings.forEach((draw) => draw());
 
 /** Draws the spans of a row and returns what draws their names. */
@@ -137,7 +147,7 @@ function drawRow(lanePart, row) {
         const name = tile.meta.names[names[ref[i]]];
         const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
         const from = Math.max(x, geometry.left);
-        const end = x + width - (row === COMM && !geometry.onlyComm && width > 2 * RANK_PX ? RANK_PX : 0);
+        const end = x + width;
         const ink = isOpen ? theme.ink.text : inkOn(rgbOf(colour));
         const back = row === COMM && !isOpen && !isDimmed ? colour : null;
         drawNames.push(() => drawText(ctx, theme, text, from, y, end - from, height - 1, ink, back));
@@ -262,11 +272,16 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 
-function drawIdle(lanePart) {
+/** The reasons of idle time; with `isOver` they cover the boxes below them. */
+function drawIdle(lanePart, isOver = false) {
   const { ctx, tile, theme, geometry, y } = lanePart;
   const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
   for (const [i, x, width] of rectsOf(lanePart, IDLE)) {
     const kind = tile.meta.kinds[tile.arrays.kind[i]];
+    if (isOver) {
+      ctx.fillStyle = theme.ink.panel;
+      ctx.fillRect(x, y + box.y, width, box.height);
+    }
     if (kind === 'not_visible') {
       if (width < 3) continue;
       ctx.fillStyle = patternOf(ctx, theme, 'dots', theme.ink.faint);
@@ -277,29 +292,22 @@ function drawIdle(lanePart) {
       ctx.fillRect(x, y + box.y, width, box.height);
       ctx.globalAlpha = 1;
     } else {
-      drawWaiting(lanePart, i, x, width, box, kind === 'upstream')();
+      drawWaiting(lanePart, i, x, width, box, kind === 'upstream', tile.levels[COMPUTE] > 1)();
     }
   }
 }
 
-/** Communication that only waits loses its fill; returns what draws the ranks that it waits for. */
+/** Communication that only waits loses its fill; for whom it waits stands in the row of compute. */
 function drawWaits(lanePart) {
   const { ctx, tile, theme, geometry, y } = lanePart;
   const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
-  const drawRanks = [];
-  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason, which is drawn behind compute
   for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
     if (width < 2) continue;
     ctx.fillStyle = theme.ink.panel;
     ctx.globalAlpha = 0.72;
     ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
     ctx.globalAlpha = 1;
-    if (isNested && width > 26) {
-      const isUpstream = tile.meta.kinds[tile.arrays.kind[i]] === 'upstream';
-      drawRanks.push(drawWaiting(lanePart, i, x, width, box, isUpstream, true));
-    }
   }
-  return drawRanks;
 }
 
 /** Colour of a wait that stands out: for a culprit, or for the selected rank; null for any other. */
@@ -342,7 +350,8 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
     if (room > width - 2) return;
     const left = isAtEnd ? x + width - room - 3 : x + 1;
     ctx.fillStyle = theme.ink.panel;
-    ctx.fillRect(left + 1, top + 1.5, room, height - 3);
+    const plate = Math.min(height - 3, 16);  // the hatching stays visible around it
+    ctx.fillRect(left + 1, top + (height - plate) / 2, room, plate);
     drawText(ctx, theme, text, left, top, room + 4, height, mark ?? theme.ink.text);
   };
 }
