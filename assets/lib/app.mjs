@@ -15,6 +15,7 @@ export class App extends EventTarget {
     this.base = config.base;
     this.pages = config.pages;
     this.view = emptyView();
+    this.scope = null;
     this.readUrl();
     window.addEventListener('popstate', () => this.readUrl());
   }
@@ -40,6 +41,16 @@ export class App extends EventTarget {
         () => history.replaceState(history.state, '', formatUrl(this.view, this.base)), WRITE_URL_MS);
     }
     this.#announceView();
+  }
+
+  /**
+   * A view reports the steps that its page shows, and why these; the strip and the scope chip say so.
+   * @param {?{steps: [number, number], why: string}} scope
+   */
+  showScope(scope) {
+    if (JSON.stringify(scope) === JSON.stringify(this.scope)) return;
+    this.scope = scope;
+    this.dispatchEvent(new CustomEvent('scope', { detail: scope }));
   }
 
   /** Open another page of the run, or another run; Dash renders it without a reload. */

@@ -27,6 +27,7 @@ class StripView {
     const { signal } = this.stop;
     app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.fetcher.news(); }, { signal });
     app.addEventListener('view', () => this.#viewChanged(), { signal });
+    app.addEventListener('scope', () => this.redraw(), { signal });
     app.addEventListener('link', ({ detail }) => this.#completeLink(detail.patch), { signal });
     this.sizes = new ResizeObserver(() => this.redraw());
     this.sizes.observe(this.canvas);
@@ -106,7 +107,7 @@ class StripView {
     this.frame = requestAnimationFrame(() => draw(this.canvas, {
       points: this.points, meta: this.meta, axis: this.axis, side: SIDE,
       steps: this.dragged ? brush(this.dragged.from, this.dragged.to) : this.app.view.steps,
-      finding: this.app.view.finding, hovered: this.hovered, problem: this.problem,
+      viewport: this.app.scope?.steps ?? null, finding: this.app.view.finding, hovered: this.hovered, problem: this.problem,
     }));
   }
 
