@@ -1,7 +1,7 @@
 /**
  * The timeline's canvas and its state: window, lanes, the tile on screen and the tile being loaded. Knows
  * the canvas and the app's view state; tooltips and panels listen to its events:
- * `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
+ * `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `marks`, `pins`, `state`.
  */
 import { readTheme } from '../lib/canvas/kind_colours.mjs';
 import { clamped, contains, padded, panned, zoomed } from '../lib/canvas/time_scale.mjs';
@@ -315,6 +315,7 @@ export class Timeline extends EventTarget {
   #slice(i) {
     const { tile } = this;
     const slice = tile.describe(i);
+    slice.tileRow = slice.row;
     slice.row = slice.row === IDLE ? COMPUTE : slice.row === WAIT ? COMM : slice.row;
     return { ...slice, index: i, tile, level: tile.arrays.level[i], levels: tile.levels[slice.row] };
   }
@@ -354,7 +355,8 @@ export class Timeline extends EventTarget {
         const i = tile.at(number, row, level, middle);
         if (i < 0) continue;
         const slice = this.#slice(i);
-        const distance = Math.abs((slice.span?.begin ?? slice.begin) - wanted.begin);
+        const { begin, dur } = slice.span ?? { begin: slice.begin, dur: slice.end - slice.begin };
+        const distance = Math.abs(begin - wanted.begin) + Math.abs(begin + dur - wanted.end);
         if (!best || distance <= best.distance) best = { slice, distance };
       }
       if (!best) continue;
@@ -369,7 +371,7 @@ export class Timeline extends EventTarget {
     this.wantedRanks = ranks;
     if (ranks.length) this.#setRanks(ranks);
     else this.tile = null;
-    this.shown.area = null;
+    this.setArea(null);
     this.geometry.scroll = 0;
     this.#fitHeight();
     this.redraw();
@@ -383,18 +385,33 @@ export class Timeline extends EventTarget {
     const kept = this.shown.marks.filter((t) => Math.abs(t - markedTime) > near);
     this.shown.marks = kept.length < this.shown.marks.length ? kept : [...kept, markedTime];
     this.redraw();
+    this.emit('marks');
   }
 
   /** Clear selection, area and marks. */
   clear() {
-    Object.assign(this.shown, { area: null, marks: [], ghost: null });
+    Object.assign(this.shown, { marks: [], ghost: null });
+    this.setArea(null);
     this.select(null);
-    this.emit('area', null);
+    this.emit('marks');
+  }
+
+  /** Select an area: {begin, end, lanes: [first, last]}; null for none. */
+  setArea(area) {
+    this.shown.area = area;
+    this.redraw();
+    this.emit('area', area);
   }
 
   /** Toggle whether a lane is kept on top. */
   pin(rank) {
     if (!this.shown.pinned.delete(rank)) this.shown.pinned.add(rank);
+    this.sortLanes();
+    this.emit('pins');
+  }
+
+  /** Put the pinned lanes on top. */
+  sortLanes() {
     this.#setRanks(this.geometry.ranks);
     this.redraw();
   }

@@ -81,9 +81,9 @@ export class PageControls {
     return this.app.link(patch);
   }
 
-  async copy(text) {
+  async copy(text, what = 'this page with its steps, ranks, selection and marks') {
     const done = await copyText(text);
-    toast(done ? 'Link copied: it opens exactly this view.' : `Copy this link by hand: ${text}`);
+    toast(done ? `Link copied: it opens ${what}.` : `Copy this link by hand: ${text}`);
   }
 
   /** Carry out the action of a button or a key. @returns {boolean} whether there is such an action */
@@ -108,7 +108,7 @@ export class PageControls {
     const target = event.target.closest?.('[data-act],[data-copy],[data-open]');
     if (!target) return;
     if (target.dataset.open) this.#open(target.dataset.open);
-    else if (target.dataset.copy) this.copy(new URL(target.dataset.copy, location.origin).href);
+    else if (target.dataset.copy) this.copy(new URL(target.dataset.copy, location.origin).href, 'the view that shows this finding');
     else this.act(target.dataset.act);
     event.preventDefault();
   }

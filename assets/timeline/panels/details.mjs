@@ -57,9 +57,8 @@ export function makeDetails(timeline, element, go) {
       make('header', {}, make('h3', {}, `${formatNs(length)} of ${ranks.length} lane${ranks.length > 1 ? 's' : ''}`),
         button('Zoom to it', () => timeline.fit()),
         button('Close', () => {
-          timeline.shown.area = null;
+          timeline.setArea(null);
           element.hidden = true;
-          timeline.redraw();
         })), sumsBox);
     fill(sumsBox, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length));
   }
