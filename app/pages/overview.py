@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.finding_links import chosen_finding, finding_view
 from app.analysis.kpis import kpis_of
+from app.analysis.page_scope import MOST_RANKS_AT_ONCE
 from app.components import about_run
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
@@ -24,8 +25,6 @@ from ingest.errors import UserError
 from ingest.run import Run
 
 _WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
-MOST_RANKS_AT_ONCE = 1024
-"""For larger jobs the numbers come after the page: they take longer than a first picture may."""
 
 
 def render(hub: Hub, view: View) -> Component:

@@ -34,9 +34,9 @@ export async function loadLayout(app, signal) {
 
 /** Load one value per rank from the server. */
 export async function loadValues(app, signal) {
-  const { attempt, steps } = app.view;
+  const { attempt, steps, finding } = app.view;
   const { arrays, meta } = await app.arrays(app.api('ranks/grid', {
-    attempt, metric: await metricOf(app), steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+    attempt, metric: await metricOf(app), finding, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
   }), signal);
   return { ...arrays, ...meta };
 }
@@ -180,6 +180,7 @@ class GridView {
     this.values = values;
     const { metric } = values.legend;
     const { steps } = values;
+    this.app.showScope?.(steps && { steps, why: values.why ?? '' });
     const count = this.places.rank.length;
     const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';

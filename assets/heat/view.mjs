@@ -31,8 +31,9 @@ const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[
 export async function loadHeat(app, request, signal) {
   if (request.order === 'hosts') {
     const { metric, attempt, height } = request;
+    const { finding } = app.view;
     return hostData(await app.arrays(
-      app.api('ranks/hosts', { metric, attempt, height, steps: pair(app.view.steps) }), signal));
+      app.api('ranks/hosts', { metric, attempt, height, finding, steps: pair(app.view.steps) }), signal));
   }
   const answer = await app.arrays(app.api('ranks/heat', {
     ...request, rows: pair(request.rows), steps: pair(request.steps),

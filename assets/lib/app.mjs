@@ -22,7 +22,9 @@ export class App extends EventTarget {
 
   /** Read the view state from the address bar. */
   readUrl() {
+    const { page, run } = this.view;
     this.view = parseUrl(location.pathname, location.search, this.base, this.pages);
+    if (page !== this.view.page || run !== this.view.run) this.showScope(null);  // until the page's views report theirs
     this.#announceView();
   }
 

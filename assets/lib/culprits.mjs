@@ -52,7 +52,7 @@ export function rolesIn(roles, steps) {
 }
 
 /** The finding with this id, else the nearest in time with the same ranks and fault. */
-function matchingFinding(findings, wantedId) {
+export function matchingFinding(findings, wantedId) {
   if (wantedId === null) return undefined;
   const split = (id) => [id.slice(0, Math.max(id.lastIndexOf('-'), 0)), Number(id.slice(id.lastIndexOf('-') + 1)) || 0];
   const [who, step] = split(wantedId);

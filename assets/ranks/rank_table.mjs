@@ -96,12 +96,12 @@ class RankTable {
   }
 
   async #fetch(signal) {
-    const { attempt, steps } = this.app.view;
+    const { attempt, steps, finding } = this.app.view;
     try {
       const findings = loadCulprits(this.app, signal);
       findings.catch(() => {});
       const answer = await this.app.json(this.app.api('ranks/table', {
-        attempt, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+        attempt, finding, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
         sort: this.sort, dir: this.dir, page: this.page, filter: this.filter,
       }), signal);
       this.roles = rolesIn(await findings, answer.steps ?? null);

@@ -139,8 +139,8 @@ function drawViewport(context, plot, { viewport }, height, colours) {
   const width = Math.max(to - from, 4);
   context.fillStyle = colours.link;
   context.fillRect(from, y + 1, width, 1.5);
-  context.fillRect(from, y - 3, 1.5, 5);
-  context.fillRect(from + width - 1.5, y - 3, 1.5, 5);
+  context.fillRect(from, y - 1, 1.5, 3);
+  context.fillRect(from + width - 1.5, y - 1, 1.5, 3);
 }
 
 /** A gap near the top of a bar that exceeds the scale. */

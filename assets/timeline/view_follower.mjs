@@ -1,6 +1,17 @@
 /** Keeps a timeline in step with the view state and with new data of the run. */
 
+import { stepsShown } from './lanes/draw_axes.mjs';
+
 const isEqual = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/** The steps in the window, for the strip and the scope chip; null without steps. */
+export function scopeOf({ tile, window, geometry }) {
+  if (!tile || !window) return null;
+  const inside = stepsShown(tile, geometry)
+    .filter(({ step, begin, end }) => step >= 0 && begin < window.end && end > window.begin)
+    .map(({ step }) => step);
+  return inside.length ? { steps: [inside[0], inside[inside.length - 1]], why: 'in the window' } : null;
+}
 
 /** @returns {{destroy: () => void}} */
 export function followView(timeline) {
@@ -33,6 +44,11 @@ export function followView(timeline) {
     timeline.roles.news();
   };
   if (options.data) return { destroy() {} };
+  const reportSteps = () => {
+    if (!options.compact) app.showScope(scopeOf(timeline));
+  };
+  timeline.addEventListener('tile', reportSteps);
+  timeline.addEventListener('window', reportSteps);
   app.addEventListener('view', onView);
   const onLink = ({ detail }) => {
     if (!options.compact) Object.assign(detail.patch, timeline.linkPatch());

@@ -59,10 +59,22 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Scope:
-    """Chosen steps (None: the newest), and the step at which the first finding begins."""
+    """Steps on the page (None: the newest), and what a baseline leaves out: the steps since the
+    finding begins, and those of other findings.
+    """
 
     steps: tuple[int, int] | None = None
     until: int | None = None
+    slow: tuple[tuple[int, float], ...] = ()
+    """first and last steps of findings; infinite while they go on"""
+
+    def clean(self, series: Series) -> Series:
+        """The values outside of all findings."""
+        return [
+            (step, value)
+            for step, value in series
+            if not any(first <= step <= last for first, last in self.slow)
+        ]
 
 
 @dataclass(frozen=True)
@@ -215,7 +227,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
     detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
@@ -251,7 +263,7 @@ def _share(
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
     value = statistics.median(v for _, v in now)
     detail, tone = change_of(value, base, higher_is_bad, relative=False)
     return Kpi(

@@ -10,7 +10,7 @@ from tests.app.pages_in_process import having, text_of
 
 def test_the_breakdown_adds_up_and_has_a_table(hub: Hub) -> None:
     tree, caption = breakdown(hub, View("slow_rank"), "light")
-    assert caption == "mean of steps 0 to 13"
+    assert caption == "mean of steps 5 to 13"
     assert breakdown(hub, View("slow_rank", steps=(7, 7)), "light")[1] == "mean of step 7"
     (graph,) = [part for part in having(tree) if type(part).__name__ == "Graph"]
     names = {bar.name for bar in graph.figure.data}

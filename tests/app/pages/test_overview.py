@@ -102,7 +102,8 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
         "app.analysis.kpis.diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),))
     )
     view = View("slow_rank", steps=(11, 13))
-    assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
+    known = scope_of(Diagnosis((Verdict("a", (over,)),)), view, (11, 13))
+    assert known == Scope((11, 13), 7, ((7, over.last_step),))
     page, file = overview.render(hub, view), collect(hub, shown_view(hub, view), DETAILS[-1])
     (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
     assert step_time.baseline_text == "steps 2 to 6"

@@ -5,7 +5,7 @@ import test from 'node:test';
 import {
   axisOf, brush, ceiling, clippedBars, columns, extent, marksNear, moved, placeLabels, pointAt, stepAt, ticks, underlineRows, xOf,
 } from '../../../assets/strip/geometry.mjs';
-import { milliseconds, paragraph, pointSentences, stripLabel } from '../../../assets/strip/messages.mjs';
+import { milliseconds, paragraph, pointSentences, scopeText, shownMarks, stripLabel } from '../../../assets/strip/messages.mjs';
 
 const points = {
   first: [10, 12, 14], last: [11, 13, 14], step: [11, 12, 14], ms: Float32Array.from([100, 900, NaN]),
@@ -123,4 +123,17 @@ test('findings of the same steps have underlines of their own', () => {
   assert.deepEqual(underlineRows([]), []);
   const many = underlineRows(Array.from({ length: 9 }, () => of(0, 5)));
   assert.deepEqual(many, [0, 1, 2, 3, 3, 3, 3, 3, 3]);
+});
+
+test('planted faults are hidden unless the view asks for them; real marks stay', () => {
+  const marks = [{ step: 8, kind: 'fault', text: 'Injected fault: slow' }, { step: 9, kind: 'restart', text: 'Attempt 1' },
+    { step: 9, kind: 'error', text: 'OOM' }];
+  assert.deepEqual(shownMarks(marks, false).map(({ kind }) => kind), ['restart', 'error']);
+  assert.equal(shownMarks(marks, true).length, 3);
+});
+
+test('the chip names the steps on screen, and why these', () => {
+  assert.equal(scopeText({ steps: [10, 29], why: 'the newest 20' }), 'steps 10 to 29, the newest 20');
+  assert.equal(scopeText({ steps: [3, 3], why: '' }), 'step 3');
+  assert.equal(scopeText(null), '');
 });
