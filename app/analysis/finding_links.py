@@ -7,6 +7,9 @@ import re
 from app.view_state import View
 from diagnosis.findings import Diagnosis, Evidence, Finding
 
+MOST_CULPRITS, MOST_VICTIMS = 8, 2
+"""Lanes that "Show me" opens, besides the healthy peers that the evidence names."""
+
 
 def chosen_finding(diagnosis: Diagnosis, finding_id: str | None) -> Finding | None:
     """The finding of that id, else the most urgent one, else None."""
@@ -49,7 +52,16 @@ def finding_view(finding: Finding, view: View) -> View:
         (e for e in finding.evidence if dict(e.view).get("page") == "timeline"),
         finding.evidence[0],
     )
-    return evidence_view(evidence, view).to(finding=finding.id)
+    shown = evidence_view(evidence, view).to(finding=finding.id)
+    return shown.to(ranks=_with_roles(shown.ranks, finding)) if shown.ranks else shown
+
+
+def _with_roles(ranks: tuple[int, ...], finding: Finding) -> tuple[int, ...]:
+    """Lanes that have some of the culprits, and some of the ranks that wait for them."""
+    culprits = [place.rank for place in finding.culprits]
+    others = [rank for rank in finding.victims if rank not in ranks]
+    more = others[: max(MOST_VICTIMS - (len(finding.victims) - len(others)), 0)]
+    return tuple(dict.fromkeys([*ranks, *culprits[:MOST_CULPRITS], *more]))
 
 
 def evidence_view(evidence: Evidence, view: View) -> View:

@@ -169,7 +169,7 @@ def _breakdown_place() -> Component:
 
 
 def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
-    """Lanes of the culprit's pipeline group at its first slow steps; a new one per finding."""
+    """The culprit, victims and a peer at its first slow steps; a new one per finding."""
     assert view.run is not None
     if not hub.cache.get(view.run, ("has rows", view.attempt), lambda run, _: _has_rows(run, view)):
         text = "The lanes of the ranks appear here with the first span."
@@ -196,7 +196,7 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
         id=f"timeline-of-{name}",
         className="panel picture timeline",
         key=name,
-        **{"aria-label": "Timeline of the affected pipeline group"},
+        **{"aria-label": "Timeline of the ranks that the finding is about"},
     )
 
 

@@ -25,7 +25,7 @@ def test_the_banner_names_the_rank_and_offers_to_show_it(diagnosis: Diagnosis) -
     shown, problems = parse_url(*link.href.split("?"), base="/base")
     first = diagnosis.findings[0].first_step
     assert problems == []
-    assert (shown.page, shown.rank, shown.ranks) == ("timeline", 5, (1, 5))
+    assert (shown.page, shown.rank, shown.ranks) == ("timeline", 5, (1, 5, 4, 7))
     assert shown.steps == (first, first + 1)
     assert (shown.attempt, shown.finding) == (0, diagnosis.findings[0].id)
     (copy,) = having(line, data_copy=link.href)

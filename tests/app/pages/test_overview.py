@@ -121,7 +121,7 @@ def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:
     page = overview.render(hub, View("slow_rank"))
     (timeline,) = having(page, data_view="finding-timeline")
     options = json.loads(timeline.to_plotly_json()["props"]["data-options"])
-    assert options["ranks"] == [1, 5]
+    assert options["ranks"] == [1, 5, 4, 7]  # the stage before, its TP and its DP peer
     assert options["rank"] == 5
     assert options["steps"][0] in range(4, 8)
     assert having(page, data_view="grid")
