@@ -54,7 +54,7 @@ def shown_view(hub: Hub, view: View) -> ShownView:
         run=run,
         view=view,
         attempt=attempt_for(run, view),
-        headline=headline(diagnosis),
+        headline=headline(diagnosis, run.state),
         finding=finding,
         timeline=_timeline(view, finding),
         steps=page_scope(hub, view).steps,

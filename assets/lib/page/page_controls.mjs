@@ -56,7 +56,10 @@ export class PageControls {
     document.addEventListener('keydown', (event) => this.#key(event));
     document.addEventListener('change', (event) => this.#change(event));
     app.addEventListener('live', ({ detail }) => {
+      const before = this.live.state;
       this.live = detail;
+      // silence is no news of the run, and yet the banner must not stay green
+      if (before !== null && before !== detail.state) this.app.publish('pulse', { run: this.app.view.run, state: detail.state });
       this.liveReceivedMs = performance.now();
       this.#showLive();
       this.#refreshTopBar();
