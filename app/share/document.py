@@ -30,7 +30,7 @@ _COLUMNS = (
     ("Compute", "compute_ms", "ms", 1),
     ("Exposed comm", "exposed_comm_ms", "ms", 1),
     ("Data wait", "data_wait_ms", "ms", 1),
-    ("Bubble", "bubble_ms", "ms", 1),
+    ("Idle", "bubble_ms", "ms", 1),
     ("Wait", "wait_ms", "ms", 1),
     ("Wait caused", "wait_caused_ms", "rank-ms", 1),
 )

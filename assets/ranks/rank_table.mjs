@@ -14,7 +14,7 @@ export const COLUMNS = [
   ['compute_ms', 'Compute', MS, 'time in forward, backward and optimizer, or in compute kernels'],
   ['exposed_comm_ms', 'Exposed comm', MS, 'communication not hidden by compute, waiting included'],
   ['data_wait_ms', 'Data wait', MS, 'waiting for the next batch'],
-  ['bubble_ms', 'Bubble', MS, 'recorded time in which the rank neither computes, waits for data nor transfers data'],
+  ['bubble_ms', 'Idle', MS, 'recorded time in which the rank neither computes, waits for data nor transfers data: schedule bubble, waiting for a rank, host work'],
   ['wait_ms', 'Wait', MS, 'waiting in collectives for ranks that arrived later'],
   ['wait_caused_ms', 'Wait caused', { unit: 'rank-ms', decimals: 1 }, 'waiting time of all other ranks together because this rank arrived last'],
   ['state', 'State', null, 'whether the rank is running, silent, lost or finished'],

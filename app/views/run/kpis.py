@@ -21,6 +21,12 @@ WARM_UP_STEPS = 2
 HOOK_STEPS = 100
 """Newest steps whose heartbeats give the hooks' cost: a long run of many ranks has millions."""
 NOISE_MADS = 3.0
+IDLE_PARTS = (
+    ("waiting_ratio", "waiting"),
+    ("bubble_other_ratio", "host"),
+    ("not_visible_ratio", "not visible"),
+)
+"""Column of job_shares and label of what is idle besides the schedule bubble."""
 _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
 LEAST_CHANGE = 0.01
@@ -288,7 +294,7 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
-    for name, cause in (("waiting_ratio", "rank waits"), ("bubble_other_ratio", "host")):
+    for name, cause in IDLE_PARTS:
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
@@ -296,12 +302,13 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     return _share(
         "bubble",
         "Bubble",
-        _series(shares, "bubble_ratio"),
+        _series(shares, "schedule_ratio"),
         scope,
-        "Recorded time in which ranks neither compute, wait for data nor transfer data; share of "
-        "all ranks' time. Parts of it: waiting for ranks that arrive last; host work (garbage "
-        "collection, checkpoints, host code, copies), which the timeline draws separately.",
-        extra=", ".join(parts) + ("\u00a0%" if parts else ""),
+        "Waiting in communication although no single rank arrived last: the schedule's share of "
+        "all ranks' time. Idle besides: waiting for a rank that arrived last, in its own stage or "
+        "another; host work (garbage collection, checkpoints, host code, copies); time that "
+        "nothing recorded.",
+        extra="idle: " + ", ".join(parts) + "\u00a0%" if parts else "",
     )
 
 

@@ -57,13 +57,14 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     assert by_key["step_time"].detail == "similar to steps 2 to 6"
     assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
     assert by_key["exposed_comm"].extra == "TP 20.0\u00a0%"
-    assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
+    assert by_key["bubble"].value == "0.0"  # rank 0 waits 20 of 100 for rank 1: not the schedule
+    assert by_key["bubble"].extra == "idle: waiting 10.0\u00a0%"
     assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
     assert "mfu" not in by_key  # no peak is known
     assert "hook_cost" not in by_key  # no heartbeat
 
 
-def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
+def test_the_bubble_tile_separates_the_schedule_from_what_is_idle(tmp_path: Path) -> None:
     builder = two_rank_run(tmp_path / "saves", num_steps=0)
     builder.group(7, [0, 1], "tp")
     for step in range(7):
@@ -78,8 +79,8 @@ def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
     builder.publish()
     with open_run(builder.folder) as run:
         (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
-    assert bubble.value == "20.0"
-    assert bubble.extra == "rank waits 10.0, host 10.0\u00a0%"
+    assert bubble.value == "0.0"
+    assert bubble.extra == "idle: waiting 10.0, host 10.0, not visible 20.0\u00a0%"
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
