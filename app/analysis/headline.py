@@ -47,7 +47,8 @@ def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
 
 
 def _unusual(diagnosis: Diagnosis, state: str) -> str:
-    return SILENT.get(state) or (diagnosis.unusual if isinstance(diagnosis, RunDiagnosis) else "")
+    unusual = diagnosis.unusual if isinstance(diagnosis, RunDiagnosis) else ""
+    return " ".join(filter(None, (unusual, SILENT.get(state))))
 
 
 def _first(sentences: Sequence[str]) -> str:

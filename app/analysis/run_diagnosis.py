@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.views.run.kpis import TIMES_USUAL
 from diagnosis.findings import Diagnosis, Finding
 
-TIMES_USUAL = 3.0
-"""A newest step that took this many times as long as usual is not that of a healthy job."""
 FEWEST_STEPS = 5
 STALLED_S, STALLED_STEPS = 60.0, 5.0
 """Without a finished step for this long, and for as many usual steps, ranks are stalled."""

@@ -59,6 +59,7 @@ class HeatView {
     this.stop = new AbortController();
     const { signal } = this.stop;
     app.addEventListener('view', () => this.#followView(), { signal });
+    app.addEventListener('scope', () => this.#redraw(), { signal });
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     app.addEventListener('run', () => this.fetcher.news(), { signal });
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -306,7 +307,7 @@ class HeatView {
       const { rank, steps } = this.app.view;
       this.pen.clearRect(0, 0, this.geometry.width, this.geometry.height);
       const { culprits, victims, steps: faultSteps } = this.#rolesShown();
-      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, culprits, victims, faultSteps, rank, steps });
+      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, culprits, victims, faultSteps, rank, steps: this.app.scope?.steps ?? steps });
     });
   }
 

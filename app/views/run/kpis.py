@@ -29,6 +29,8 @@ IDLE_PARTS = (
 """Column of job_shares and label of what is idle besides the schedule bubble."""
 _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
+TIMES_USUAL = 3.0
+"""A newest step this many times as long as usual stands on the tile by itself."""
 LEAST_CHANGE = 0.01
 """Changes below 1 % of the baseline (or 1 point of a share) do not count."""
 
@@ -237,6 +239,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
     detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
+    newest = _newest_if_long(series)
     return Kpi(
         "step_time",
         "Step time",
@@ -244,11 +247,24 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
         unit,
         detail,
         "Median over the steps; the time of a step is that of its slowest pipeline group.",
-        tone,
+        "bad" if newest else tone,
         tuple(series),
         base.value if base else None,
         base.text if base else "",
+        newest,
     )
+
+
+def _newest_if_long(series: Series) -> str:
+    """The newest step where it took TIMES_USUAL as long as the others: their median hides it."""
+    if len(series) <= FIRST_STEPS:
+        return ""
+    usual = statistics.median(value for _, value in series[:-1])
+    step, value = series[-1]
+    if value < TIMES_USUAL * usual:
+        return ""
+    text, unit = _time(value)
+    return f"newest step {step}: {text} {unit}, {value / usual:.1f}x the usual"
 
 
 def _time(value_ms: float) -> tuple[str, str]:
