@@ -15,7 +15,8 @@ from app.runs.policies import PREFETCH, max_age
 from app.view_state import View
 from app.views.ranks.metric_matrix import Steps
 from app.views.ranks.scales import metric_of
-from app.views.run.kpis import Kpi, Scope, measured, with_reporting
+from app.views.run.kpi import Kpi
+from app.views.run.kpis import Scope, measured, with_reporting
 from app.views.run.rank_kpi import kpi_of_rank
 from diagnosis.findings import Diagnosis
 from ingest.run import Run

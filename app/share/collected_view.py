@@ -19,7 +19,7 @@ from app.views.ranks.grid import grid
 from app.views.ranks.metric_matrix import cells, newest_part
 from app.views.ranks.rank_table import RankRow, rank_rows
 from app.views.ranks.scales import metric_of
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 from app.views.run.without_steps import Front, recorded
 from app.views.timeline.lanes import Place, choose, known
 from app.views.timeline.query import places_of

@@ -15,7 +15,7 @@ from app.share.bundle import bundle, from_folder
 from app.share.collected_view import CollectedView
 from app.share.markup import joined, tag
 from app.views.ranks.rank_table import RankRow
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 from app.web.assets import assets_folder
 from diagnosis.findings import Finding
 from diagnosis.statistics.units import steps_text

@@ -62,12 +62,12 @@ export function drawMarks(ctx, data, geometry, theme, shown) {
   ctx.beginPath();
   ctx.rect(plot.x - 6, plot.y - 4, plot.w + 16, plot.h + 8);
   ctx.clip();
+  selection(ctx, data, geometry, theme, shown);
   for (const rank of shown.victims ?? []) rowMark(ctx, data, geometry, rank, theme.text, false);
   for (const rank of shown.culprits ?? []) {
     rowMark(ctx, data, geometry, rank, theme.fault, true);
     faultFrame(ctx, data, geometry, rank, theme.fault, shown.faultSteps);
   }
-  selection(ctx, data, geometry, theme, shown);
   ctx.restore();
   if (shown.drag) dragged(ctx, geometry, theme, shown.drag);
 }

@@ -9,7 +9,7 @@ import numpy as np
 from app.views.ranks.grid import grid
 from app.views.ranks.metric_matrix import Cells
 from app.views.ranks.scales import IN_NOISE, NO_DATA
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 
 
 def kpi_of_rank(cells: Cells, rank: int) -> Kpi | None:

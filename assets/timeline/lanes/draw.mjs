@@ -16,12 +16,11 @@
 import { inkOn, rgbOf } from '../../lib/canvas/colour.mjs';
 import { patternOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
-import { NO_ROLES } from '../../lib/culprits.mjs';
-import { cutInMiddle } from '../../lib/value_text.mjs';
 import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
-import { isFaultWait } from './fault_time.mjs';
-import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
-import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
+import { drawText, setFont, widthOf } from './draw_text.mjs';
+import { drawIdle, drawWaits } from './draw_waits.mjs';
+import { lanesInSight, laneTop, rectsOf, rowBox, xOf } from './geometry.mjs';
+import { COMM, COMPUTE, HOST, NO_REF } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
 const GHOST_SHARE = 0.42;
@@ -76,24 +75,6 @@ function drawLaneBacks(ctx, geometry, theme, shown) {
     ctx.globalAlpha = 0.55;
     ctx.fillRect(geometry.left, y + geometry.laneHeight - 3, geometry.width - geometry.left, 1);
     ctx.globalAlpha = 1;
-  }
-}
-
-/** x and width of a rectangle, at least a pixel wide; null if it is out of sight. */
-function extentOf({ tile, geometry }, i) {
-  const { start, dur } = tile.arrays;
-  const x = xOf(geometry, tile.from + start[i]);
-  const end = xOf(geometry, tile.from + start[i] + dur[i]);
-  if (end < geometry.left || x > geometry.width) return null;
-  const from = Math.max(x, geometry.left - 2);
-  return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
-}
-
-function* rectsOf(lanePart, row, level = 0) {
-  const [first, last] = lanePart.tile.range(lanePart.number, row, level);
-  for (let i = first; i < last; i++) {
-    const extent = extentOf(lanePart, i);
-    if (extent) yield [i, ...extent];
   }
 }
 
@@ -159,45 +140,6 @@ function drawRow(lanePart, row) {
 
 const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
   ? ` ${tile.arrays.span_microbatch[s]}` : '');
-
-/** Left-aligned text, cut to a box; nothing if even a part would not be readable. `back` covers a pattern below it. */
-function drawText(ctx, theme, text, x, y, width, height, colour, back = null) {
-  const size = Math.min(11, Math.floor(height));
-  if (size < 8) return;
-  setFont(ctx, theme, size);
-  const shown = fitting(ctx, text, size, width - 6);
-  if (back && shown) {
-    ctx.fillStyle = back;
-    ctx.fillRect(x + 2, y + 1, Math.min(widthOf(ctx, shown, size) + 4, width - 3), height - 2);
-  }
-  ctx.fillStyle = colour;
-  ctx.fillText(shown, x + 4, y + height / 2 + 0.5);
-}
-
-function setFont(ctx, theme, size) {
-  const font = `${size}px ${theme.font}`;
-  if (ctx.font !== font) ctx.font = font;
-  ctx.textBaseline = 'middle';
-  ctx.textAlign = 'left';
-}
-
-const widths = new Map();  // cached: measuring takes longer than drawing
-
-function widthOf(ctx, text, size) {
-  const key = `${size} ${text}`;
-  if (!widths.has(key)) {
-    if (widths.size > 5000) widths.clear();
-    widths.set(key, ctx.measureText(text).width);
-  }
-  return widths.get(key);
-}
-
-/** The part of a text that fits, estimated from its mean letter width: clipping each box would be slow. Empty rather than one or two letters. */
-function fitting(ctx, text, size, room) {
-  const width = widthOf(ctx, text, size);
-  if (width <= room) return text;
-  return cutInMiddle(text, Math.floor(text.length * room / width) - 1);
-}
 
 /** Micro-batch numbers in forward and backward spans, and a thin line where each begins. */
 function drawMicrobatches(lanePart) {
@@ -270,90 +212,6 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   ctx.fillRect(x + 0.5, y, width, height);
   ctx.fillStyle = inkOn(rgbOf(colour));
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
-}
-
-/** The reasons of idle time; with `isOver` they cover the boxes below them. */
-function drawIdle(lanePart, isOver = false) {
-  const { ctx, tile, theme, geometry, y } = lanePart;
-  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
-  for (const [i, x, width] of rectsOf(lanePart, IDLE)) {
-    const kind = tile.meta.kinds[tile.arrays.kind[i]];
-    if (isOver) {
-      ctx.fillStyle = theme.ink.panel;
-      ctx.fillRect(x, y + box.y, width, box.height);
-    }
-    if (kind === 'not_visible') {
-      if (width < 3) continue;
-      ctx.fillStyle = patternOf(ctx, theme, 'dots', theme.ink.faint);
-      ctx.fillRect(x, y + box.y, width, box.height);
-    } else if (kind === 'bubble') {
-      ctx.globalAlpha = 0.75;
-      ctx.fillStyle = theme.ink.bubble;
-      ctx.fillRect(x, y + box.y, width, box.height);
-      ctx.globalAlpha = 1;
-    } else {
-      drawWaiting(lanePart, i, x, width, box, kind === 'upstream', tile.levels[COMPUTE] > 1)();
-    }
-  }
-}
-
-/** Communication that only waits loses its fill; for whom it waits stands in the row of compute. */
-function drawWaits(lanePart) {
-  const { ctx, tile, theme, geometry, y } = lanePart;
-  const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
-  for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
-    if (width < 2) continue;
-    ctx.fillStyle = theme.ink.panel;
-    ctx.globalAlpha = 0.72;
-    ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
-    ctx.globalAlpha = 1;
-  }
-}
-
-/** Colour of a wait that stands out: for a culprit, or for the selected rank; null for any other. */
-function markOfWait({ tile, theme, shown, number }, i, rank, isUpstream) {
-  const t = tile.from + tile.arrays.start[i];
-  if (isFaultWait(tile, number, { rank, t, isUpstream }, shown.roles ?? NO_ROLES)) return theme.ink.fault;
-  return rank === shown.rank ? theme.ink.link : null;
-}
-
-/** Draws a wait; returns what draws the rank it waits for, at the end of a box whose beginning has a name. */
-function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
-  const { ctx, tile, theme, y } = lanePart;
-  const ref = tile.arrays.ref[i];
-  const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
-  const mark = rank < 0 ? null : markOfWait(lanePart, i, rank, isUpstream);
-  const colour = mark ?? theme.ink.quiet;
-  const top = y + box.y + 0.5;
-  const height = box.height - 1;
-  if (isUpstream) {
-    ctx.globalAlpha = 0.4;
-    ctx.fillStyle = theme.ink.bubble;
-    ctx.fillRect(x, top, width, height);
-  }
-  ctx.globalAlpha = mark ? 0.75 : isUpstream ? 0.4 : 0.6;
-  ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
-  ctx.fillRect(x, top, width, height);
-  ctx.globalAlpha = 1;
-  if (width < 3) return () => {};
-  ctx.strokeStyle = colour;
-  ctx.lineWidth = 1;
-  ctx.setLineDash(isUpstream ? [3, 3] : []);
-  ctx.strokeRect(x + 0.5, top, Math.max(width - 1.5, 1), height);
-  ctx.setLineDash([]);
-  return () => {
-    if (rank < 0 || width < 26 || height < 9) return;
-    const text = `r${rank}`;
-    const size = Math.min(11, height);
-    setFont(ctx, theme, size);
-    const room = widthOf(ctx, text, size) + 6;
-    if (room > width - 2) return;
-    const left = isAtEnd ? x + width - room - 3 : x + 1;
-    ctx.fillStyle = theme.ink.panel;
-    const plate = Math.min(height - 3, 16);  // the hatching stays visible around it
-    ctx.fillRect(left + 1, top + (height - plate) / 2, room, plate);
-    drawText(ctx, theme, text, left, top, room + 4, height, mark ?? theme.ink.text);
-  };
 }
 
 /** An outline around the lane of the selected rank. */

@@ -19,11 +19,8 @@ from app.runs.hub import Hub
 from app.share.collected_view import DETAILS, collect
 from app.share.shown_view import shown_view
 from app.view_state import View
-from app.views.run.kpis import (
-    Kpi,
-    Scope,
-    kpis,
-)
+from app.views.run.kpi import Kpi
+from app.views.run.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
