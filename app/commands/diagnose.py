@@ -84,7 +84,7 @@ def as_lines(diagnosis: Diagnosis) -> list[str]:
     lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
     could_not, not_recorded = unjudged(diagnosis)
     lines += [f"not judged  {sentence}" for sentence in could_not]
-    lines += [f"not there   {sentence}" for sentence in not_recorded]
+    lines += [f"unrecorded  {sentence}" for sentence in not_recorded]
     if isinstance(diagnosis, RunDiagnosis) and diagnosis.unusual:
         lines.append(f"unusual     {diagnosis.unusual}")
     return lines

@@ -7,13 +7,13 @@ const EDGE_SHARE = 0.02;  // of the window; a step of which less is in sight is 
 const isEqual = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 /** The steps in the window, for the strip and the scope chip; null without steps. */
-export function scopeOf({ tile, window, geometry }) {
+export function scopeOf({ tile, window, geometry, serverChooses, app }) {
   if (!tile || !window) return null;
   const inside = stepsShown(tile, geometry)
     .filter(({ step, begin, end }) => step >= 0
       && Math.min(end, window.end) - Math.max(begin, window.begin) > EDGE_SHARE * (window.end - window.begin))
     .map(({ step }) => step);
-  return inside.length ? { steps: [inside[0], inside[inside.length - 1]], why: 'in the window' } : null;
+  return inside.length ? { steps: [inside[0], inside[inside.length - 1]], why: serverChooses && app.view.steps ? 'chosen' : 'in the window' } : null;
 }
 
 /** @returns {{destroy: () => void}} */
