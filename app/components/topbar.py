@@ -79,7 +79,7 @@ def _tools() -> list[Component]:
             id="pause-button",
         ),
         html.Span(id="findings-count"),
-        _button("copy-link", "Copy link", "Copies a link to exactly this view"),
+        _button("copy-link", "Copy link", "Copies a link to this page with its steps, ranks, selection and marks"),
         html.Span(id="share-place", **{"data-view": "share"}),
         _theme(),
         _help(),

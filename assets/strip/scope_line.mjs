@@ -4,7 +4,7 @@ import { scopeText } from './messages.mjs';
 
 /** @returns {{element: HTMLElement, update: (marks: {kind: string}[]) => void}} */
 export function makeScopeLine(app) {
-  const text = make('span', { class: 'chip scope-chip', role: 'status' });
+  const text = make('span', { class: 'chip scope-chip' });
   const clear = make('button', { type: 'button', title: 'Show the steps that the page chooses' }, 'Clear');
   clear.addEventListener('click', () => app.set({ steps: null, t: null }, { push: true }));
   const truth = make('button', { type: 'button', class: 'truth' });
