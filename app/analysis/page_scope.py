@@ -9,7 +9,9 @@ from app.analysis.finding_links import linked_finding
 from app.runs.hub import Hub
 from app.view_state import View
 from app.views.ranks.metric_matrix import LAST_STEPS, Steps, last_steps
+from app.views.run.kpis import FIRST_STEPS, WARM_UP_STEPS
 from diagnosis.findings import Diagnosis, Finding
+from ingest.run import Run
 from ingest.stopping import Stop
 
 CHOSEN = "chosen"
@@ -31,11 +33,22 @@ def page_scope(hub: Hub, view: View, stop: Stop | None = None) -> PageScope:
     if view.steps is not None:
         return PageScope(view.steps, CHOSEN)
     key = "newest steps", view.attempt
-    newest = hub.cache.get(view.run, key, lambda run, _: (last_steps(run, view.attempt),))[0]
+    newest = hub.cache.get(view.run, key, lambda run, _: (_newest_steps(run, view.attempt),))[0]
     if newest is None:
         return PageScope(None)
     finding = _finding(hub, view, stop)
     return _newest(newest) if finding is None else _of_finding(finding, newest[1])
+
+
+def _newest_steps(run: Run, attempt: int | None) -> Steps | None:
+    """The newest steps, fewer of a short run: the tiles compare them with its first ones."""
+    newest = last_steps(run, attempt)
+    if newest is None:
+        return None
+    first, last = newest
+    if last - first + 1 < LAST_STEPS:  # all steps of the run
+        first = max(first, min(first + WARM_UP_STEPS + FIRST_STEPS, last - FIRST_STEPS + 1))
+    return first, last
 
 
 def _finding(hub: Hub, view: View, stop: Stop | None) -> Finding | None:

@@ -79,7 +79,11 @@ def _tools() -> list[Component]:
             id="pause-button",
         ),
         html.Span(id="findings-count"),
-        _button("copy-link", "Copy link", "Copies a link to this page with its steps, ranks, selection and marks"),
+        _button(
+            "copy-link",
+            "Copy link",
+            "Copies a link to this page with steps, ranks and selection",
+        ),
         html.Span(id="share-place", **{"data-view": "share"}),
         _theme(),
         _help(),

@@ -31,7 +31,9 @@ def finding(hub: Hub) -> Finding:
 def test_an_ongoing_finding_decides_unless_steps_are_chosen(hub: Hub) -> None:
     assert page_scope(hub, View("slow_rank")) == PageScope((5, 13), "since the finding begins")
     assert page_scope(hub, View("slow_rank", steps=(2, 3))) == PageScope((2, 3), "chosen")
-    assert page_scope(hub, View("healthy")) == PageScope((0, 13), "the newest 14")
+    assert page_scope(hub, View("healthy")) == PageScope(
+        (7, 13), "the newest 7"
+    )  # tiles compare with 2 to 6
     assert page_scope(hub, View("begun")) == PageScope(None)
 
 
@@ -40,7 +42,7 @@ def test_a_finding_that_is_over_decides_only_where_the_view_names_it(
 ) -> None:
     over = replace(finding, severity="past", ongoing=False, first_step=3, last_step=6)
     monkeypatch.setattr(module, "diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),)))
-    assert page_scope(hub, View("slow_rank")).steps == (0, 13)
+    assert page_scope(hub, View("slow_rank")).steps == (7, 13)
     named = page_scope(hub, View("slow_rank", finding=over.id))
     assert named == PageScope((3, 6), "those of the finding")
 
@@ -60,7 +62,7 @@ def test_pictures_of_large_jobs_do_not_wait_for_the_diagnosis(
     hub: Hub, finding: Finding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RANKS_AT_ONCE", 7)
-    assert page_scope(hub, View("slow_rank")).why == "the newest 14"
+    assert page_scope(hub, View("slow_rank")).why == "the newest 7"
     assert page_scope(hub, View("slow_rank", finding=finding.id)).steps == (5, 13)
 
 
