@@ -47,6 +47,8 @@ PAGES = (
 PAGE_NAMES = tuple(page.name for page in PAGES)
 
 _MOST_RANKS = 4096
+_MOST_MARKS = 64
+_LAST_ROW = 4
 _LONGEST = 4000
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
 _ARGUMENT = re.compile(r"([qm])\.([A-Za-z]\w{0,39})", re.ASCII)
@@ -70,6 +72,16 @@ class View:
     """first and last step, both included"""
     t: tuple[int, int] | None = None
     """window of time, ns since the run's t0"""
+    span: tuple[int, int, int, int] | None = None
+    """selected span of the timeline: rank, row of the tile, begin and end, ns"""
+    area: tuple[int, int, int, int] | None = None
+    """selected area of the timeline: begin and end, ns, ranks of its first and last lane"""
+    marks: tuple[int, ...] = ()
+    """times marked on the timeline, ns since the run's t0"""
+    pins: tuple[int, ...] = ()
+    """lanes kept on top"""
+    truth: bool = False
+    """planted faults of generated runs are shown"""
     replay: int | None = None
     """step that the what-if page replays"""
     metric: str | None = None
@@ -136,6 +148,7 @@ def explain(view: View, run: Run) -> list[str]:
     A rank of the job that has not reported yet is not an error.
     """
     shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
+    shown |= {"marks": (), "truth": False}
     if view.to(page="", **shown) == View(view.run, ""):
         return []
     attempts = {row["attempt"]: row for row in run.ask("run_summary").to_pylist()}
@@ -226,6 +239,38 @@ def _pair(text: str) -> tuple[int, int]:
     return low, high
 
 
+def _span(text: str) -> tuple[int, int, int, int]:
+    rank, row, times = _parts(text, 3)
+    if _natural(row) > _LAST_ROW:
+        raise ValueError(f"{text[:40]!r} names no row from 0 to {_LAST_ROW}")
+    return _natural(rank), _natural(row), *_pair(times)
+
+
+def _area(text: str) -> tuple[int, int, int, int]:
+    times, first, last = _parts(text, 3)
+    return *_pair(times), _natural(first), _natural(last)
+
+
+def _parts(text: str, number: int) -> list[str]:
+    parts = text.split(",")
+    if len(parts) != number:
+        raise ValueError(f"{text[:40]!r} does not have {number} parts")
+    return parts
+
+
+def _times(text: str) -> tuple[int, ...]:
+    times = tuple(dict.fromkeys(map(_whole, text.split(","))))
+    if len(times) > _MOST_MARKS:
+        raise ValueError(f"there are more than {_MOST_MARKS} times")
+    return times
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(f"{text[:40]!r} is neither 0 nor 1")
+    return text == "1"
+
+
 def _name(text: str) -> str:
     if not re.fullmatch(r"[\w.:/ -]{1,120}", text):
         raise ValueError(f"{text[:40]!r} is not a name")
@@ -255,12 +300,25 @@ def _format_pair(pair: tuple[int, int] | None) -> str:
     return "" if pair is None else f"{pair[0]}..{pair[1]}"
 
 
+def _format_span(span: tuple[int, int, int, int] | None) -> str:
+    return "" if span is None else f"{span[0]},{span[1]},{span[2]}..{span[3]}"
+
+
+def _format_area(area: tuple[int, int, int, int] | None) -> str:
+    return "" if area is None else f"{area[0]}..{area[1]},{area[2]},{area[3]}"
+
+
 _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "attempt": (_natural, _plain),
     "rank": (_natural, _plain),
     "ranks": (_ranks, format_ranks),
     "steps": (_pair, _format_pair),
     "t": (_pair, _format_pair),
+    "span": (_span, _format_span),
+    "area": (_area, _format_area),
+    "marks": (_times, lambda times: ",".join(map(str, times))),
+    "pins": (_ranks, format_ranks),
+    "truth": (_flag, lambda flag: "1" if flag else ""),
     "replay": (_natural, _plain),
     "metric": (_name, _plain),
     "finding": (_name, _plain),

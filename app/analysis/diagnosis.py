@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
@@ -54,12 +55,32 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
         return _unjudged("import", _IMPORTING)
     wanted = run.newest_attempt if attempt is None else attempt
     steps = _steps(run, wanted)
-    diagnosis = diagnose(tables_of(run, wanted, steps.within(steps.num_ranks), stop), wanted)
+    tables = tables_of(run, wanted, steps.within(steps.num_ranks), stop)
+    diagnosis = RunDiagnosis(
+        diagnose(tables, wanted).verdicts,
+        records_collectives=_has_collectives(run, wanted),
+        unusual=_unusual(run, wanted, tables),
+    )
     if not diagnosis.judged and steps.num_ranks == 0 and run.state == "finished":
         waiting = describe_open_collectives(run.ask("outstanding", attempt=wanted, stop=stop))
         sentences = (_NO_STEPS,) if waiting is None else (_NO_STEPS, waiting, _LISTED)
         return _unjudged("steps", " ".join(sentences))
     return diagnosis.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+
+
+def _has_collectives(run: Run, attempt: int) -> bool:
+    text = "SELECT 1 FROM collective_rollup WHERE attempt = $attempt LIMIT 1"
+    return bool(run.index_rows(text, attempt=attempt))
+
+
+def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
+    """Why the newest step is not like the others, or that there is none for long; '' otherwise."""
+    row = run.index_rows(
+        "SELECT max(end_ns) AS ended_ns FROM step_rollup WHERE attempt = $attempt AND finished",
+        attempt=attempt,
+    )[0]
+    waits = stalled(tables["last_signs"], tables["steps"], row["ended_ns"])
+    return waits or unusual_step(tables["steps"])
 
 
 def _unjudged(why: str, sentence: str) -> Diagnosis:

@@ -5,28 +5,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.analysis.run_diagnosis import RunDiagnosis, unjudged
 from diagnosis.findings import Diagnosis
+
+SILENT = {
+    "silent": "Nothing has arrived from some of the ranks for more than 10 s.",
+    "lost": "Nothing arrives any more from the ranks that have not finished.",
+}
+"""States of a run in which nothing is known of what its ranks do."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """Title and text; `tone`: calm or unknown, the class of its style."""
+    """Title and text; `tone`: calm, warning or unknown, the class of its style."""
 
     tone: str
     title: str
     text: str
 
 
-def headline(diagnosis: Diagnosis) -> Headline:
-    """Calm only where something was judged and nothing stood out."""
+def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
+    """Calm only where all that the run records was judged, nothing stood out, and the newest step
+    is like the others. `state`: of the run.
+    """
     if not diagnosis.judged:
         missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
         return Headline("unknown", "Not enough data", missing)
     in_order = _in_order(diagnosis.checked)
+    if unusual := _unusual(diagnosis, state):
+        return Headline(
+            "warning", "No slow rank found, but not all is well", f"{unusual} {in_order}"
+        )
     if diagnosis.set_aside:
         text = " ".join([*diagnosis.set_aside, in_order])
         return Headline("unknown", "Noted, no finding", text)
+    could_not, _ = unjudged(diagnosis)
+    if could_not:
+        text = f"Could not be judged: {_first(could_not)} {in_order}"
+        return Headline("warning", "No slow rank found, but not everything could be judged", text)
     return Headline("calm", "No slow rank", in_order)
+
+
+def _unusual(diagnosis: Diagnosis, state: str) -> str:
+    unusual = diagnosis.unusual if isinstance(diagnosis, RunDiagnosis) else ""
+    return " ".join(filter(None, (unusual, SILENT.get(state))))
+
+
+def _first(sentences: Sequence[str]) -> str:
+    """The first sentence and how many more there are."""
+    number = len(sentences) - 1
+    others = "reason" if number == 1 else "reasons"
+    return f"{sentences[0]}" + (f" The drawer lists {number} more {others}." if number else "")
 
 
 def _in_order(checked: Sequence[str]) -> str:

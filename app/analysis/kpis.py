@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.finding_links import chosen_finding, linked_finding
+from app.analysis.finding_metric import metric_of_finding
+from app.analysis.metric_maps import Maps
+from app.analysis.page_scope import page_scope
 from app.runs.hub import Hub
 from app.runs.policies import PREFETCH, max_age
 from app.view_state import View
-from app.views.run.kpis import Kpi, Scope, measured, with_reporting
+from app.views.ranks.metric_matrix import Steps
+from app.views.ranks.scales import metric_of
+from app.views.run.kpi import Kpi
+from app.views.run.kpis import Scope, measured, with_reporting
+from app.views.run.rank_kpi import kpi_of_rank
 from diagnosis.findings import Diagnosis
+from ingest.run import Run
 from ingest.stopping import Stop
 
 HEARD_EVERY_S = 1.0
 
 
-def scope_of(diagnosis: Diagnosis, view: View) -> Scope:
-    """The steps of the view, against those before the first of all findings.
+def scope_of(diagnosis: Diagnosis, view: View, steps: Steps | None) -> Scope:
+    """`steps`, against those before the finding on the page that lie in no finding.
 
     Findings that are over count too: a baseline must not hold what was slow.
     """
-    begins = (finding.first_step for finding in diagnosis.findings)
-    return Scope(view.steps, min(begins, default=None))
+    finding = chosen_finding(diagnosis, view.finding)
+    slow = {(f.first_step, math.inf if f.ongoing else f.last_step) for f in diagnosis.findings}
+    return Scope(steps, finding.first_step if finding else None, tuple(sorted(slow)))
 
 
 def kpis_of(
@@ -33,16 +44,38 @@ def kpis_of(
     clock as well, and just when a job hangs there is no news: that is read again each second.
     """
     assert view.run is not None
-    scope = scope_of(diagnosis_of(hub, view.run, view.attempt, stop), view)
+    diagnosis = diagnosis_of(hub, view.run, view.attempt, stop)
+    scope = scope_of(diagnosis, view, page_scope(hub, view, stop).steps)
     key = ("kpis", view.attempt, scope)
     known = hub.cache.get(
         view.run, key, lambda run, _: measured(run, view.attempt, scope), PREFETCH
     )
+    own = _tile_of_finding(hub, view, scope.steps, stop)
     if now_ns is not None:
-        return with_reporting(hub.run(view.run), view.attempt, known, now_ns)
-    return hub.cache.get(
+        return own + with_reporting(hub.run(view.run), view.attempt, known, now_ns)
+    return own + hub.cache.get(
         view.run,
         ("kpis with heartbeats", view.attempt, scope),
         lambda run, _: with_reporting(run, view.attempt, known, time.time_ns()),
         max_age(HEARD_EVERY_S),
     )
+
+
+def _tile_of_finding(
+    hub: Hub, view: View, steps: Steps | None, stop: Stop | None
+) -> tuple[Kpi, ...]:
+    """The metric of the finding that the view names, of its first culprit against the peers."""
+    assert view.run is not None
+    finding = linked_finding(diagnosis_of(hub, view.run, view.attempt, stop), view.finding)
+    metric = metric_of(view.metric or metric_of_finding(finding)) if finding else None
+    if finding is None or metric is None or steps is None or not finding.culprits:
+        return ()
+    rank = finding.culprits[0].rank
+    key = "tile of a finding", metric.name, view.attempt, steps, rank
+
+    def compute(_run: Run, stop: Stop | None) -> tuple[Kpi, ...]:
+        cells = Maps(hub).some(view.run or "", metric, view.attempt, steps, stop)
+        tile = kpi_of_rank(cells, rank)
+        return (tile,) if tile else ()
+
+    return hub.cache.get(view.run, key, compute, stop=stop)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.analysis.finding_metric import metrics_of
 from diagnosis.detectors import against_baseline
 from diagnosis.findings import Diagnosis
 from ingest.run import Run
@@ -49,9 +50,10 @@ def clock_of(run: Run, attempt: int | None = None) -> dict[str, Any]:
 
 
 def whole_answer(diagnosis: Diagnosis, run: Run, attempt: int | None = None) -> dict[str, Any]:
-    """Diagnosis.to_json() with `not_identifiable` and `clock`."""
+    """Diagnosis.to_json() with `metrics`, `not_identifiable` and `clock`."""
     return {
         **diagnosis.to_json(),
+        "metrics": metrics_of(diagnosis),
         "not_identifiable": not_identifiable(diagnosis),
         "clock": clock_of(run, attempt),
     }

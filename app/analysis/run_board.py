@@ -12,6 +12,7 @@ from weakref import ref
 import duckdb
 
 from app.analysis.diagnosis import diagnose_run
+from app.analysis.headline import headline
 from app.runs.hub import Hub
 from app.runs.per_hub import PerHub
 from app.views.run.runs import (
@@ -192,7 +193,9 @@ def judgement(folder: Path, stop: Stop) -> Judged | None:
     present = sum(finding.ongoing for finding in diagnosis.findings)
     first = diagnosis.findings[0].title if diagnosis.findings else ""
     past = len(diagnosis.findings) - present
-    return Judged(present, past, first, len(diagnosis.set_aside))
+    return Judged(
+        present, past, first, len(diagnosis.set_aside), headline(diagnosis).tone == "warning"
+    )
 
 
 _boards = PerHub(RunBoard)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from app.analysis.diagnosis import against_baseline, diagnose_run
 from app.analysis.imports import open_any
 from app.analysis.not_identifiable import whole_answer
+from app.analysis.run_diagnosis import RunDiagnosis, unjudged
 from app.commands.run_argument import add_run_arguments, open_run
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
@@ -59,7 +61,7 @@ def _compared(run: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> 
     attempt = run.newest_attempt if arguments.attempt is None else arguments.attempt
     with open_any(arguments.baseline) as good:
         verdict = against_baseline(run, attempt, good)
-    return Diagnosis((*diagnosis.verdicts, verdict))
+    return replace(diagnosis, verdicts=(*diagnosis.verdicts, verdict))
 
 
 def as_json(whole: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +82,11 @@ def as_lines(diagnosis: Diagnosis) -> list[str]:
     lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
     lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
     lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
-    lines += [f"not judged  {verdict.missing}" for verdict in diagnosis.not_enough]
+    could_not, not_recorded = unjudged(diagnosis)
+    lines += [f"not judged  {sentence}" for sentence in could_not]
+    lines += [f"unrecorded  {sentence}" for sentence in not_recorded]
+    if isinstance(diagnosis, RunDiagnosis) and diagnosis.unusual:
+        lines.append(f"unusual     {diagnosis.unusual}")
     return lines
 
 

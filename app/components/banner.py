@@ -11,13 +11,13 @@ from app.view_state import View
 from diagnosis.findings import Diagnosis, Finding
 
 
-def banner(diagnosis: Diagnosis, view: View, base: str) -> Component:
-    """One line for one finding, with its buttons; green or grey where there is none."""
+def banner(diagnosis: Diagnosis, view: View, base: str, state: str = "finished") -> Component:
+    """One line for one finding, with its buttons; green, amber or grey where there is none."""
     finding = chosen_finding(diagnosis, view.finding)
     note = stale_link_note(diagnosis, view.finding)
     if finding is not None:
         return _finding_line(diagnosis, finding, note, _buttons(finding_view(finding, view), base))
-    calm = headline(diagnosis)
+    calm = headline(diagnosis, state)
     sentence = [html.Strong(f"{calm.title}."), " ", calm.text, " ", note]
     return html.Div(
         html.P(sentence, className="message"), className=f"banner {calm.tone}", role="status"

@@ -6,20 +6,21 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from app.analysis.page_scope import page_scope
 from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
 from app.runs.hub import Hub
 from app.view_state import View
+from app.views.ranks.metric_matrix import Steps
 from diagnosis.statistics.units import steps_text
 from ingest.run import Run
-
-LAST_STEPS = 20
 
 
 def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     """Chart and table, and a caption; raises UserError."""
     assert view.run is not None
-    key = ("breakdown", view.attempt, view.steps)
-    table, steps, all_known = hub.cache.get(view.run, key, lambda run, _: _table(run, view))
+    scope = page_scope(hub, view).steps
+    key = ("breakdown", view.attempt, scope)
+    table, steps, all_known = hub.cache.get(view.run, key, lambda run, _: _table(run, view, scope))
     if table.empty:
         return html.P("No step is finished yet.", className="quiet"), ""
     caption = f"mean of {steps_text(*steps)}"
@@ -39,12 +40,9 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     return html.Div([chart, _as_table(table)]), caption
 
 
-def _table(run: Run, view: View) -> tuple[pd.DataFrame, tuple[int, int], bool]:
+def _table(run: Run, view: View, scope: Steps | None) -> tuple[pd.DataFrame, tuple[int, int], bool]:
     params = {} if view.attempt is None else {"attempt": view.attempt}
-    steps = view.steps
-    if steps is None:
-        known = run.ask("job_shares", **params).column("step").to_pylist()
-        steps = (known[-LAST_STEPS:][0], known[-1]) if known else (0, 0)
+    steps = scope or (0, 0)
     rows = run.ask("where_time_goes", step_min=steps[0], step_max=steps[1], **params).to_pylist()
     return frame_of(rows), steps, all(row["bubble_known"] for row in rows)
 

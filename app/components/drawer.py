@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 
 from app.analysis.finding_links import chosen_finding, evidence_view, finding_view
 from app.analysis.not_identifiable import not_identifiable
+from app.analysis.run_diagnosis import unjudged
 from app.view_state import View, format_ranks
 from app.views.run.about_run import Clocks
 from diagnosis.findings import Diagnosis, Evidence, Finding
@@ -38,7 +39,9 @@ def drawer(diagnosis: Diagnosis, view: View, base: str, clocks: Clocks | None = 
         parts.append(html.P("Nothing was found.", className="quiet"))
     parts += _sentences("Set aside", diagnosis.set_aside)
     parts += _not_identifiable(diagnosis)
-    parts += _sentences("Not enough data", [lack.missing for lack in diagnosis.not_enough])
+    could_not, not_recorded = unjudged(diagnosis)
+    parts += _sentences("Could not be judged", could_not)
+    parts += _sentences("Not recorded", not_recorded)
     if clocks is not None:
         parts += [html.H3("Clocks"), html.P(clocks.sentence, className=_tone(clocks))]
     parts += _sentences("In order", diagnosis.checked)

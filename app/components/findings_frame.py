@@ -60,13 +60,14 @@ def register(dash: Dash, hub: Hub, base: str) -> None:
         try:
             diagnosis = diagnosis_of(hub, view.run, view.attempt)
             clocks = _clocks_of(hub, view.run, view.attempt)
+            state = hub.run(view.run).state
         except UserError:  # the page itself says why
             return None, None, None
-        digest = f"{diagnosis.digest} {view.url(base)} {clocks.sentence}"
+        digest = f"{diagnosis.digest} {view.url(base)} {clocks.sentence} {state}"
         if digest == shown:
             raise PreventUpdate
         with_banner = view.page == "overview" or view.finding is not None
-        line = banner(diagnosis, view, base) if with_banner else None
+        line = banner(diagnosis, view, base, state) if with_banner else None
         return line, drawer(diagnosis, view, base, clocks), digest
 
     @dash.callback(

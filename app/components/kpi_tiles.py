@@ -8,7 +8,7 @@ from urllib.parse import quote
 from dash import html
 from dash.development.base_component import Component
 
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 
 WIDTH, HEIGHT = 120, 26
 _MOST_POINTS = 120

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from app.analysis.headline import headline
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -78,7 +79,11 @@ def _tools() -> list[Component]:
             id="pause-button",
         ),
         html.Span(id="findings-count"),
-        _button("copy-link", "Copy link", "Copies a link to exactly this view"),
+        _button(
+            "copy-link",
+            "Copy link",
+            "Copies a link to this page with steps, ranks and selection",
+        ),
         html.Span(id="share-place", **{"data-view": "share"}),
         _theme(),
         _help(),
@@ -92,7 +97,9 @@ def findings_button(diagnosis: Diagnosis) -> Component:
     if number:
         text = "1 finding" if number == 1 else f"{number} findings"
     else:
-        text = "No finding" if diagnosis.judged else "Not judged"
+        text = {"calm": "No finding", "warning": "Partly judged"}.get(
+            headline(diagnosis).tone, "Not judged" if not diagnosis.judged else "No finding"
+        )
     return html.Button(
         text,
         id="findings-button",

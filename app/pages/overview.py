@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.finding_links import chosen_finding, finding_view
 from app.analysis.kpis import kpis_of
+from app.analysis.page_scope import MOST_RANKS_AT_ONCE
 from app.components import about_run
 from app.components.findings_frame import Address, view_at
 from app.components.kpi_tiles import tiles
@@ -24,8 +25,6 @@ from ingest.errors import UserError
 from ingest.run import Run
 
 _WHEN_SEEN = json.dumps({"store": "breakdown-seen"})
-MOST_RANKS_AT_ONCE = 1024
-"""For larger jobs the numbers come after the page: they take longer than a first picture may."""
 
 
 def render(hub: Hub, view: View) -> Component:
@@ -170,7 +169,7 @@ def _breakdown_place() -> Component:
 
 
 def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
-    """Lanes of the culprit's pipeline group at its first slow steps; a new one per finding."""
+    """The culprit, victims and a peer at its first slow steps; a new one per finding."""
     assert view.run is not None
     if not hub.cache.get(view.run, ("has rows", view.attempt), lambda run, _: _has_rows(run, view)):
         text = "The lanes of the ranks appear here with the first span."
@@ -197,7 +196,7 @@ def _timeline(hub: Hub, diagnosis: Diagnosis, view: View) -> Component:
         id=f"timeline-of-{name}",
         className="panel picture timeline",
         key=name,
-        **{"aria-label": "Timeline of the affected pipeline group"},
+        **{"aria-label": "Timeline of the ranks that the finding is about"},
     )
 
 

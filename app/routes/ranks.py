@@ -22,15 +22,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.analysis.metric_maps import Maps
+from app.analysis.page_scope import PageScope, page_scope
 from app.routes.context import RouteContext
 from app.runs.hub import Hub
 from app.runs.policies import max_age
+from app.view_state import View
 from app.views.ranks import grid as grids
 from app.views.ranks import heat_map as heat_maps
 from app.views.ranks import host_map as host_maps
 from app.views.ranks import rank_table as tables
 from app.views.ranks.empty_reason import empty_reason
-from app.views.ranks.metric_matrix import Cells, Steps, last_steps
+from app.views.ranks.metric_matrix import Cells, Steps
 from app.views.ranks.rank_places import places
 from app.views.ranks.scales import DEFAULT, METRICS, Metric, metric_of
 from app.web.answers import answer, answer_prefetched
@@ -94,7 +96,8 @@ class _Answers:
 
     def grid(self, params: Parameters, stop: Stop) -> bytes:
         grid = self._values(params, metric_of(params.text("metric")), stop)
-        return pack_arrays(grid.arrays(), grid.meta() | self._nothing_in_grid(params, grid))
+        meta = grid.meta() | {"why": self._scope(params, stop).why}
+        return pack_arrays(grid.arrays(), meta | self._nothing_in_grid(params, grid))
 
     def hosts(self, params: Parameters, stop: Stop) -> bytes:
         grid = self._values(params, metric_of(params.text("metric")), stop)
@@ -142,7 +145,7 @@ class _Answers:
 
     def table(self, params: Parameters, stop: Stop) -> Any:
         attempt = params.whole("attempt")
-        steps = self._steps(params, attempt)
+        steps = self._steps(params, stop)
 
         def compute(run: Run, stop: Stop | None) -> Any:
             slow = self._values(params, METRICS[DEFAULT], stop)
@@ -170,7 +173,7 @@ class _Answers:
 
     def _values(self, params: Parameters, metric: Metric, stop: Stop) -> grids.Grid:
         attempt = params.whole("attempt")
-        steps = self._steps(params, attempt)
+        steps = self._steps(params, stop)
 
         def compute(_run: Run, stop: Stop | None) -> grids.Grid:
             return grids.grid(self._maps.some(params.run, metric, attempt, steps, stop))
@@ -178,8 +181,13 @@ class _Answers:
         key = ("grid of ranks", metric.name, attempt, steps)
         return self._hub.cache.get(params.run, key, compute, stop=stop)
 
-    def _steps(self, params: Parameters, attempt: int | None) -> Steps:
-        return params.pair("steps") or last_steps(self._hub.run(params.run), attempt) or NO_STEPS
+    def _steps(self, params: Parameters, stop: Stop) -> Steps:
+        return self._scope(params, stop).steps or NO_STEPS
+
+    def _scope(self, params: Parameters, stop: Stop) -> PageScope:
+        finding = params.text("finding") or None
+        view = View(params.run, attempt=params.whole("attempt"), finding=finding)
+        return page_scope(self._hub, view.to(steps=params.pair("steps")), stop)
 
     def _whole(self, params: Parameters, stop: Stop) -> tuple[Cells, bool]:
         metric, attempt = metric_of(params.text("metric")), params.whole("attempt")

@@ -103,12 +103,16 @@ USES: dict[str, Use] = {
         "which ranks are silent depends on the clock, also while a job hangs and has no news",
         "analysis/kpis.py",
     ),
+    "tile of a finding": _fresh(
+        "one rank's numbers of a map that may take seconds to read", "analysis/kpis.py"
+    ),
     "diagnosis": _stale(
         "takes seconds on thousands of ranks; every page and several routes ask for it",
         "analysis/diagnosis.py",
     ),
     "findings": _prefetch("pages ask for it at each piece of news", "routes/findings.py"),
     "strip": _prefetch("pages ask for it at each piece of news", "routes/overview.py"),
+    "newest steps": _fresh("which steps a page shows by default", "analysis/page_scope.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),

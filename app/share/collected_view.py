@@ -19,7 +19,7 @@ from app.views.ranks.grid import grid
 from app.views.ranks.metric_matrix import cells, newest_part
 from app.views.ranks.rank_table import RankRow, rank_rows
 from app.views.ranks.scales import metric_of
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 from app.views.run.without_steps import Front, recorded
 from app.views.timeline.lanes import Place, choose, known
 from app.views.timeline.query import places_of
@@ -110,7 +110,7 @@ def collect(
         made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         finding=shown.finding,
         headline=shown.headline,
-        metric=metric_of(shown.view.metric).title,
+        metric=metric_of(shown.metric).title,
         heat=heat,
         shown_ranks=tuple(lanes),
         rank=shown.timeline.rank,
@@ -150,12 +150,12 @@ def _heat_part(
 ) -> tuple[bytes | None, str | None]:
     """The heat map, packed, and a note; cached for the next file of the same finding."""
     onset = shown.finding.first_step if shown.finding else None
-    metric = metric_of(shown.view.metric).name
+    metric = metric_of(shown.metric).name
     key = ("shared heat", metric, shown.view.attempt, detail.heat, onset)
     return hub.cache.get(
         shown.run_name,
         key,
-        lambda run, stop: _heat(run, shown.view, detail, onset, stop),
+        lambda run, stop: _heat(run, shown.view.to(metric=metric), detail, onset, stop),
         stop=stop,
     )
 

@@ -15,7 +15,7 @@ from app.share.bundle import bundle, from_folder
 from app.share.collected_view import CollectedView
 from app.share.markup import joined, tag
 from app.views.ranks.rank_table import RankRow
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 from app.web.assets import assets_folder
 from diagnosis.findings import Finding
 from diagnosis.statistics.units import steps_text
@@ -30,7 +30,7 @@ _COLUMNS = (
     ("Compute", "compute_ms", "ms", 1),
     ("Exposed comm", "exposed_comm_ms", "ms", 1),
     ("Data wait", "data_wait_ms", "ms", 1),
-    ("Bubble", "bubble_ms", "ms", 1),
+    ("Idle", "bubble_ms", "ms", 1),
     ("Wait", "wait_ms", "ms", 1),
     ("Wait caused", "wait_caused_ms", "rank-ms", 1),
 )
@@ -226,8 +226,7 @@ def _table(collected: CollectedView) -> Markup:
         tag("th", "Host", scope="col"),
         *[tag("th", f"{c[0]}, {c[2]}", scope="col", class_="number") for c in _COLUMNS],
     )
-    named = {place.rank for place in collected.finding.culprits} if collected.finding else set()
-    victims = set(collected.finding.victims) if collected.finding else set()
+    named, victims = _judged(collected.finding, collected.row_steps)
     rows = [_row(row, named, victims) for row in collected.rows]
     table = tag("table", tag("thead", head), tag("tbody", *rows))
     return tag(
@@ -236,6 +235,15 @@ def _table(collected: CollectedView) -> Markup:
         tag("div", table, class_="scroll", tabindex="0", role="region", aria_label="Ranks"),
         class_="panel shared-ranks",
     )
+
+
+def _judged(finding: Finding | None, steps: tuple[int, int]) -> tuple[set[int], set[int]]:
+    """Culprits and victims in these steps: nobody before the finding begins, or after its end."""
+    if finding is None or steps[1] < finding.first_step:
+        return set(), set()
+    if not finding.ongoing and steps[0] > finding.last_step:
+        return set(), set()
+    return {place.rank for place in finding.culprits}, set(finding.victims)
 
 
 def _fronts(collected: CollectedView) -> Markup:
@@ -280,7 +288,8 @@ def _row(row: RankRow, culprits: set[int], victims: set[int]) -> Markup:
         value = getattr(row, name)
         stands_out = name == "slowdown" and row.beyond_noise and (value or 0) > 1
         text = NONE if value is None else f"{value:,.{digits}f}"
-        cells.append(tag("td", text, class_="number fault" if stands_out else "number"))
+        beyond = " fault" if row.rank in culprits else " beyond"
+        cells.append(tag("td", text, class_=f"number{beyond if stands_out else ''}"))
     number = tag("th", tag("span", str(row.rank), class_=tone), scope="row")
     return tag("tr", number, tag("td", place or NONE), tag("td", row.host or NONE), *cells)
 
@@ -298,5 +307,8 @@ def _data(collected: CollectedView) -> str:
         "ranks": list(collected.shown_ranks),
         "culprits": [place.rank for place in finding.culprits] if finding else [],
         "victims": list(finding.victims) if finding else [],
+        "fault_steps": [finding.first_step, None if finding.ongoing else finding.last_step]
+        if finding
+        else None,
     }
     return json.dumps(data).replace("<", "\\u003c")

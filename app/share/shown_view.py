@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.finding_links import chosen_finding, finding_view, stale_link_note
+from app.analysis.finding_metric import metric_of_finding
 from app.analysis.headline import Headline, headline
+from app.analysis.page_scope import page_scope
 from app.runs.hub import Hub
 from app.view_state import View, explain
-from app.views.ranks.metric_matrix import last_steps
 from app.views.timeline.window import attempt_for
 from diagnosis.findings import Finding
 from ingest.run import Run
@@ -30,6 +31,8 @@ class ShownView:
     """what the timeline shows"""
     steps: tuple[int, int] | None
     """which the table of ranks sums up"""
+    metric: str | None
+    """of the heat map; None: the default"""
     notes: tuple[str, ...]
     """what cannot be shown, and why"""
 
@@ -51,12 +54,18 @@ def shown_view(hub: Hub, view: View) -> ShownView:
         run=run,
         view=view,
         attempt=attempt_for(run, view),
-        headline=headline(diagnosis),
+        headline=headline(diagnosis, run.state),
         finding=finding,
         timeline=_timeline(view, finding),
-        steps=view.steps or last_steps(run, view.attempt),
+        steps=page_scope(hub, view).steps,
+        metric=view.metric or _metric(finding, view),
         notes=tuple(notes),
     )
+
+
+def _metric(finding: Finding | None, view: View) -> str | None:
+    """That of the finding, where the view names one."""
+    return metric_of_finding(finding) if finding is not None and view.finding is not None else None
 
 
 def _possible(view: View, run: Run) -> View:

@@ -37,7 +37,7 @@ export class FlatRenderer {
       const flag = this.flags[i];
       context.fillStyle = flag & FLAGS.culprit ? theme.fault : this.colours[this.codes[i]];
       context.fillRect(x - side / 2, y - side / 2, side, side);
-      const frame = flag & FLAGS.selected ? theme.text : flag & FLAGS.victim ? theme.fault
+      const frame = flag & FLAGS.selected ? theme.link : flag & FLAGS.victim ? theme.text
         : flag & FLAGS.tp ? theme.tp : flag & FLAGS.pp ? theme.pp : flag & FLAGS.dp ? theme.dp : null;
       if (frame) {
         context.strokeStyle = frame;

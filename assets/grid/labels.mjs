@@ -135,7 +135,7 @@ export function groupMembers(places, selected, axis) {
   return members.sort((a, b) => places[axis][a] - places[axis][b]);
 }
 
-/** Rings that make the culprits (solid) and the selected rank visible among thousands of cubes. */
+/** Rings that make the culprits (solid) and the selected rank (in the accent colour) visible among thousands of cubes. */
 function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [] }) {
   const pixel = [0, 0];
   const culpritSet = new Set(culprits);
@@ -151,7 +151,7 @@ function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [
     }
     plate(ctx, `rank ${ranks[i]}`, pixel, radius, camera, theme);
     if (camera.scale > 12) continue;  // the cube's own frame is visible
-    ctx.strokeStyle = i === selected ? theme.text : theme.fault;
+    ctx.strokeStyle = i === selected ? theme.link : theme.fault;
     ctx.lineWidth = 1.5;
     ctx.beginPath();
     ctx.arc(...pixel, radius + 3, 0, 7);

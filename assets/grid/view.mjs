@@ -8,7 +8,7 @@ import { colourTable, NO_DATA } from '../lib/canvas/colour.mjs';
 import { showLegend } from '../lib/canvas/colour_legend.mjs';
 import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
 import { placeTip } from '../lib/canvas/tooltip.mjs';
-import { loadCulprits } from '../lib/culprits.mjs';
+import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
@@ -34,9 +34,9 @@ export async function loadLayout(app, signal) {
 
 /** Load one value per rank from the server. */
 export async function loadValues(app, signal) {
-  const { attempt, steps } = app.view;
+  const { attempt, steps, finding } = app.view;
   const { arrays, meta } = await app.arrays(app.api('ranks/grid', {
-    attempt, metric: await metricOf(app), steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+    attempt, metric: await metricOf(app), finding, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
   }), signal);
   return { ...arrays, ...meta };
 }
@@ -49,7 +49,7 @@ export function mount(element, app, options = {}) {
 class GridView {
   constructor(element, app, { compact = false, load = loadLayout, values = loadValues } = {}) {
     Object.assign(this, { element, app, compact, load, loadValues: values });
-    this.roles = { culprits: new Set(), victims: new Set() };
+    this.#setRoles(NO_ROLES);
     this.#build();
     this.#listen();
     this.stopTheme = onTheme(() => this.#restyle());
@@ -130,14 +130,17 @@ class GridView {
       if (layout) this.#place(layout);
       this.layoutKey = layoutKey;
       this.#show(values);
-      const { culprits, victims } = await findings;
-      this.roles = { culprits: new Set(culprits), victims: new Set(victims) };
-      Object.assign(this.state, { culprits });
+      this.#setRoles(rolesIn(await findings, this.values.steps));
+      this.state.culprits = [...this.roles.culprits];
       this.#showKey();
       this.#mark();
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
+  }
+
+  #setRoles({ culprits, victims }) {
+    this.roles = { culprits: new Set(culprits), victims: new Set(victims) };
   }
 
   /** Camera and selection stay as they are if the ranks are the same. */
@@ -177,6 +180,7 @@ class GridView {
     this.values = values;
     const { metric } = values.legend;
     const { steps } = values;
+    this.app.showScope?.(steps && { steps, why: values.why ?? '' });
     const count = this.places.rank.length;
     const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';

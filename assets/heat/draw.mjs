@@ -31,7 +31,7 @@ export function cellImage(data, theme, makeCanvas = () => document.createElement
  * @param {import('./geometry.mjs').Geometry} geometry
  * @param {Object} theme readTheme(): noise, more, less, text, quiet, line, panel, fault, link, font
  * @param {{rank?: ?number, steps?: ?[number, number], hover?: ?Object, drag?: ?Object,
- *   culprits?: number[], victims?: number[]}} shown
+ *   culprits?: number[], victims?: number[], faultSteps?: ?[number, number]}} shown
  * @param {?HTMLCanvasElement} image cellImage(data, theme)
  */
 export function draw(ctx, data, geometry, theme, shown = {}, image = cellImage(data, theme)) {
@@ -62,9 +62,12 @@ export function drawMarks(ctx, data, geometry, theme, shown) {
   ctx.beginPath();
   ctx.rect(plot.x - 6, plot.y - 4, plot.w + 16, plot.h + 8);
   ctx.clip();
-  for (const rank of shown.victims ?? []) rowMark(ctx, data, geometry, rank, theme.fault, false);
-  for (const rank of shown.culprits ?? []) rowMark(ctx, data, geometry, rank, theme.fault, true);
   selection(ctx, data, geometry, theme, shown);
+  for (const rank of shown.victims ?? []) rowMark(ctx, data, geometry, rank, theme.text, false);
+  for (const rank of shown.culprits ?? []) {
+    rowMark(ctx, data, geometry, rank, theme.fault, true);
+    faultFrame(ctx, data, geometry, rank, theme.fault, shown.faultSteps);
+  }
   ctx.restore();
   if (shown.drag) dragged(ctx, geometry, theme, shown.drag);
 }
@@ -188,14 +191,36 @@ function rowMark(ctx, data, geometry, rank, colour, solid) {
   else ctx.stroke();
 }
 
+/** A frame around the cells of a culprit's row in which the finding holds. */
+function faultFrame(ctx, data, geometry, rank, colour, steps) {
+  if (!steps || data.kind === 'hosts') return;
+  const box = boxOfRank(data, geometry, rank);
+  const [from, to] = faultExtent(data, geometry, steps);
+  if (!box || to <= from) return;
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 2;
+  ctx.strokeRect(from + 1, Math.round(box.y), Math.max(to - from - 2, 1), Math.max(Math.round(box.h), 3));
+}
+
+/** Left and right end, px, of the part of the map that lies in `steps`; equal ends if none does. */
+export function faultExtent(data, geometry, [first, last]) {
+  const { plot } = geometry;
+  const clipped = (x) => Math.min(plot.x + plot.w, Math.max(plot.x, x));
+  const from = Number.isFinite(first) ? clipped(xOfStep(data, geometry, first)) : plot.x;
+  const to = Number.isFinite(last) ? clipped(xOfStep(data, geometry, last + 1)) : plot.x + plot.w;
+  return [from, Math.max(from, to)];
+}
+
 function selection(ctx, data, geometry, theme, shown) {
-  ctx.lineWidth = 1;
-  ctx.strokeStyle = theme.text;
+  ctx.lineWidth = 1.5;
+  ctx.strokeStyle = theme.link;
   const box = shown.rank === null || shown.rank === undefined ? null : boxOfRank(data, geometry, shown.rank);
   if (box) {  // around a thin row, not over it
     const room = box.h < 6 ? 3 : 0;
     ctx.strokeRect(box.x + 0.5, Math.round(box.y) - 0.5 - room, box.w - 1, Math.round(box.h) + 1 + 2 * room);
   }
+  ctx.lineWidth = 1;
+  ctx.strokeStyle = theme.text;
   if (shown.hover) {
     const { rows, column } = shown.hover;
     const [x, y] = [xOfColumn(data, geometry, data.columns[column]), yOfRow(data, geometry, rows[0])];

@@ -3,6 +3,8 @@ import { unpackArrays } from '../lib/arrays.mjs';
 import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { IN_NOISE, NO_DATA } from '../lib/canvas/colour.mjs';
 import { showLegend } from '../lib/canvas/colour_legend.mjs';
+import { stepRange } from '../lib/canvas/step_axis.mjs';
+import { rolesIn } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { formatValue } from '../lib/value_text.mjs';
 import { cellImage, draw } from './draw.mjs';
@@ -36,8 +38,9 @@ export function blockText(data, block) {
 }
 
 /** @param {HTMLElement} container @param {import('../lib/offline_app.mjs').OfflineApp} app */
-export function mountHeat(container, app, { heat, culprits, victims }) {
+export function mountHeat(container, app, { heat }) {
   const whole = heatOfText(heat);
+  const { culprits, victims, steps: faultSteps } = rolesIn(app.roles, whole.width ? stepRange(whole) : null);
   let data = whole;
   const height = Math.min(MOST_PX, Math.max(LEAST_PX, whole.rank.length * ROW_PX + 44));
   const canvas = make('canvas', {
@@ -66,7 +69,7 @@ export function mountHeat(container, app, { heat, culprits, victims }) {
       image = cellImage(data, theme);
       hover = null;
     }
-    draw(context, data, geometry, theme, { rank: app.view.rank, steps: app.view.steps, hover, culprits, victims }, image);
+    draw(context, data, geometry, theme, { rank: app.view.rank, steps: app.view.steps, hover, culprits, victims, faultSteps }, image);
   };
   const applyTheme = () => {
     theme = readTheme();

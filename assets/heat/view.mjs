@@ -6,9 +6,9 @@ import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { NO_DATA } from '../lib/canvas/colour.mjs';
 import { showLegend } from '../lib/canvas/colour_legend.mjs';
 import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
-import { xOfColumn } from '../lib/canvas/step_axis.mjs';
+import { stepRange, xOfColumn } from '../lib/canvas/step_axis.mjs';
 import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
-import { loadCulprits } from '../lib/culprits.mjs';
+import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
@@ -31,8 +31,9 @@ const pair = (value) => value && `${Math.max(0, value[0])}..${Math.max(0, value[
 export async function loadHeat(app, request, signal) {
   if (request.order === 'hosts') {
     const { metric, attempt, height } = request;
+    const { finding } = app.view;
     return hostData(await app.arrays(
-      app.api('ranks/hosts', { metric, attempt, height, steps: pair(app.view.steps) }), signal));
+      app.api('ranks/hosts', { metric, attempt, height, finding, steps: pair(app.view.steps) }), signal));
   }
   const answer = await app.arrays(app.api('ranks/heat', {
     ...request, rows: pair(request.rows), steps: pair(request.steps),
@@ -50,13 +51,15 @@ class HeatView {
     Object.assign(this, { element, app, compact, load });
     this.mapRequest = { order, rows: null, steps: null };
     this.theme = readTheme();
-    this.shown = { culprits: [], victims: [] };
+    this.shown = {};
+    this.roles = NO_ROLES;
     this.software = isSoftwareGl();
     this.#build();
     this.stopTheme = onTheme(() => this.#restyle());
     this.stop = new AbortController();
     const { signal } = this.stop;
     app.addEventListener('view', () => this.#followView(), { signal });
+    app.addEventListener('scope', () => this.#redraw(), { signal });
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     app.addEventListener('run', () => this.fetcher.news(), { signal });
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -216,7 +219,7 @@ class HeatView {
 
   async #loadCulprits(signal) {
     try {
-      Object.assign(this.shown, await loadCulprits(this.app, signal));
+      this.roles = await loadCulprits(this.app, signal);
       this.#showKey();
       this.#redraw();
     } catch { /* superseded */ }
@@ -239,12 +242,19 @@ class HeatView {
     if (!this.worst.hidden) showWorst(this.worst, this.app, data, this.sentRequest);
   }
 
+  /** Who is judged in the steps on screen. */
+  #rolesShown() {
+    const { data } = this;
+    if (data.kind === 'hosts') return rolesIn(this.roles, data.allSteps ?? null);
+    return rolesIn(this.roles, data.width ? stepRange(data) : null);
+  }
+
   /** Explains the signs next to rows and the hatching, if there are any. */
   #showKey() {
     if (!this.data) return;
-    const { culprits, victims } = this.shown;
+    const { culprits, victims } = this.#rolesShown();
     const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
-      [victims.length, make('span', { class: 'fault' }, '\u25C1 '), 'waits for it'],
+      [victims.length, make('span', {}, '\u25C1 '), 'waits for it'],
       [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
     this.keyLine.replaceChildren(...marks.filter(([isPresent]) => isPresent)
       .map(([, sign, text]) => make('span', {}, [sign, text])));
@@ -296,7 +306,8 @@ class HeatView {
       if (!this.data || !this.geometry) return;
       const { rank, steps } = this.app.view;
       this.pen.clearRect(0, 0, this.geometry.width, this.geometry.height);
-      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, rank, steps });
+      const { culprits, victims, steps: faultSteps } = this.#rolesShown();
+      drawMarks(this.pen, this.data, this.geometry, this.theme, { ...this.shown, culprits, victims, faultSteps, rank, steps: this.app.scope?.steps ?? steps });
     });
   }
 

@@ -15,13 +15,16 @@ export class App extends EventTarget {
     this.base = config.base;
     this.pages = config.pages;
     this.view = emptyView();
+    this.scope = null;
     this.readUrl();
     window.addEventListener('popstate', () => this.readUrl());
   }
 
   /** Read the view state from the address bar. */
   readUrl() {
+    const { page, run } = this.view;
     this.view = parseUrl(location.pathname, location.search, this.base, this.pages);
+    if (page !== this.view.page || run !== this.view.run) this.showScope(null);  // until the page's views report theirs
     this.#announceView();
   }
 
@@ -40,6 +43,16 @@ export class App extends EventTarget {
         () => history.replaceState(history.state, '', formatUrl(this.view, this.base)), WRITE_URL_MS);
     }
     this.#announceView();
+  }
+
+  /**
+   * A view reports the steps that its page shows, and why these; the strip and the scope chip say so.
+   * @param {?{steps: [number, number], why: string}} scope
+   */
+  showScope(scope) {
+    if (JSON.stringify(scope) === JSON.stringify(this.scope)) return;
+    this.scope = scope;
+    this.dispatchEvent(new CustomEvent('scope', { detail: scope }));
   }
 
   /** Open another page of the run, or another run; Dash renders it without a reload. */

@@ -1,4 +1,5 @@
 /** The metrics of a run, requested once per run, and the metric a view shows. */
+import { matchingFinding } from './culprits.mjs';
 
 const lists = new Map();
 
@@ -13,9 +14,22 @@ export function metricsOf(app) {
   return lists.get(run);
 }
 
-/** Name of the view's metric; null (the default) if it names none or one that does not exist. */
+/**
+ * Name of the view's metric, else that of the finding it names; null (the default) if there is neither, or
+ * the metric does not exist.
+ */
 export async function metricOf(app) {
-  const { metric } = app.view;
+  const metric = app.view.metric ?? await metricOfFinding(app);
   if (metric === null) return null;
   return (await metricsOf(app)).some(({ name }) => name === metric) ? metric : null;
+}
+
+async function metricOfFinding(app) {
+  if (app.view.finding === null) return null;
+  try {
+    const { findings = [], metrics = {} } = await app.json(app.api('findings', { attempt: app.view.attempt }));
+    return metrics[matchingFinding(findings, app.view.finding)?.id] ?? null;
+  } catch {  // the page shows the default metric, and says elsewhere that the server cannot be reached
+    return null;
+  }
 }

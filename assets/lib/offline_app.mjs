@@ -2,10 +2,15 @@
 import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
-  /** @param {{rank: ?number, ranks: number[], steps: ?[number, number]}} data */
-  constructor({ rank, ranks, steps }) {
+  /**
+   * @param {{rank: ?number, ranks: number[], steps: ?[number, number], culprits: number[],
+   *   victims: number[], fault_steps: ?[number, ?number]}} data fault_steps: of the finding, the last one
+   *   null while it goes on
+   */
+  constructor({ rank, ranks, steps, culprits = [], victims = [], fault_steps: fault = null }) {
     super();
     this.base = '';
+    this.roles = { culprits, victims, steps: fault && [fault[0], fault[1] ?? Infinity] };
     this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, ranks, steps };
   }
 

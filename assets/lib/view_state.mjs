@@ -10,6 +10,11 @@
  * @property {number[]} ranks lanes of the timeline
  * @property {?[number, number]} steps first and last, both included
  * @property {?[number, number]} t window, ns since the run's t0
+ * @property {?[number, number, number, number]} span selected on the timeline: rank, row, begin, end
+ * @property {?[number, number, number, number]} area of the timeline: begin, end, ranks of the first and last lane
+ * @property {number[]} marks times marked on the timeline, ns since the run's t0
+ * @property {number[]} pins lanes kept on top
+ * @property {boolean} truth planted faults of generated runs are shown
  * @property {?number} replay step that the what-if page replays
  * @property {?string} metric
  * @property {?string} finding
@@ -20,13 +25,15 @@
  */
 
 const MOST_RANKS = 4096;
+const MOST_MARKS = 64;
+const LAST_ROW = 4;
 const LONGEST = 4000;
 
 /** @returns {View} */
 export function emptyView() {
   return {
     run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, t: null,
-    replay: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
+    span: null, area: null, marks: [], pins: [], truth: false, replay: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
   };
 }
 
@@ -66,6 +73,29 @@ export function formatRanks(ranks) {
   return runs.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)).join(',');
 }
 
+/** `RANK,ROW,BEGIN..END` */
+function parseSpan(text) {
+  const [rankText, rowText, times, ...rest] = text.split(',');
+  const [rank, row, window] = [natural(rankText), natural(rowText ?? ''), pair(times ?? '')];
+  return rest.length || rank === undefined || !(row <= LAST_ROW) || !window ? undefined : [rank, row, ...window];
+}
+
+/** `BEGIN..END,RANK,RANK` */
+function parseArea(text) {
+  const [times, firstText, lastText, ...rest] = text.split(',');
+  const [window, first, last] = [pair(times), natural(firstText ?? ''), natural(lastText ?? '')];
+  return rest.length || !window || first === undefined || last === undefined ? undefined : [...window, first, last];
+}
+
+function parseTimes(text) {
+  const times = [...new Set(text.split(',').map(whole))];
+  return times.length > MOST_MARKS || times.includes(undefined) ? undefined : times;
+}
+
+const formatSpan = (span) => (span === null ? '' : `${span[0]},${span[1]},${span[2]}..${span[3]}`);
+const formatArea = (area) => (area === null ? '' : `${area[0]}..${area[1]},${area[2]},${area[3]}`);
+const flag = (text) => (text === '1' ? true : text === '0' ? false : undefined);
+
 const ARGUMENTS = { q: 'args', m: 'model' };
 const FIELDS = {
   attempt: [natural, plain],
@@ -73,6 +103,11 @@ const FIELDS = {
   ranks: [parseRanks, formatRanks],
   steps: [pair, formatPair],
   t: [pair, formatPair],
+  span: [parseSpan, formatSpan],
+  area: [parseArea, formatArea],
+  marks: [parseTimes, (times) => times.join(',')],
+  pins: [parseRanks, formatRanks],
+  truth: [flag, (value) => (value ? '1' : '')],
   replay: [natural, plain],
   metric: [name, plain],
   finding: [name, plain],

@@ -1,4 +1,5 @@
 /** The table of ranks: sorted, filtered and paged by the server, 50 rows at a time. */
+import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { formatValue, stepsText } from '../lib/value_text.mjs';
@@ -9,11 +10,11 @@ export const COLUMNS = [
   ['rank', 'Rank', null, 'global rank'], ['pp', 'PP', null, 'pipeline stage'],
   ['dp', 'DP', null, 'data-parallel replica'], ['tp', 'TP', null, 'position in the tensor-parallel group'],
   ['host', 'Host', null, 'machine'],
-  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute divided by the median of its peers; red: beyond noise'],
+  ['slowdown', 'Slowdown', { unit: 'x', decimals: 2 }, 'compute divided by the median of its peers; bold: beyond noise; red: of a rank that a finding names'],
   ['compute_ms', 'Compute', MS, 'time in forward, backward and optimizer, or in compute kernels'],
   ['exposed_comm_ms', 'Exposed comm', MS, 'communication not hidden by compute, waiting included'],
   ['data_wait_ms', 'Data wait', MS, 'waiting for the next batch'],
-  ['bubble_ms', 'Bubble', MS, 'recorded time in which the rank neither computes, waits for data nor transfers data'],
+  ['bubble_ms', 'Idle', MS, 'recorded time in which the rank neither computes, waits for data nor transfers data: schedule bubble, waiting for a rank, host work'],
   ['wait_ms', 'Wait', MS, 'waiting in collectives for ranks that arrived later'],
   ['wait_caused_ms', 'Wait caused', { unit: 'rank-ms', decimals: 1 }, 'waiting time of all other ranks together because this rank arrived last'],
   ['state', 'State', null, 'whether the rank is running, silent, lost or finished'],
@@ -29,7 +30,7 @@ export function mount(element, app) {
 
 class RankTable {
   constructor(element, app) {
-    Object.assign(this, { element, app, sort: 'slowdown', dir: 'desc', page: 0, filter: '' });
+    Object.assign(this, { element, app, sort: 'slowdown', dir: 'desc', page: 0, filter: '', roles: NO_ROLES });
     this.#build();
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), REFETCH_MS);
     this.onView = () => this.#followView();
@@ -76,8 +77,8 @@ class RankTable {
   }
 
   #viewKey() {
-    const { run, attempt, steps } = this.app.view;
-    return JSON.stringify([run, attempt, steps]);
+    const { run, attempt, steps, finding } = this.app.view;
+    return JSON.stringify([run, attempt, steps, finding]);
   }
 
   #followView() {
@@ -95,12 +96,15 @@ class RankTable {
   }
 
   async #fetch(signal) {
-    const { attempt, steps } = this.app.view;
+    const { attempt, steps, finding } = this.app.view;
     try {
+      const findings = loadCulprits(this.app, signal);
+      findings.catch(() => {});
       const answer = await this.app.json(this.app.api('ranks/table', {
-        attempt, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
+        attempt, finding, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
         sort: this.sort, dir: this.dir, page: this.page, filter: this.filter,
       }), signal);
+      this.roles = rolesIn(await findings, answer.steps ?? null);
       if (!signal.aborted) this.#show(answer);
     } catch (error) {
       if (error.name === 'AbortError') return;
@@ -128,10 +132,12 @@ class RankTable {
   }
 
   #row(row) {
+    const isCulprit = this.roles.culprits.includes(row.rank);
     const cells = COLUMNS.map(([name, , format]) => {
       const value = row[name];
       const text = value === null ? '–' : format ? formatValue(value, format).replace(/ \S+$/, format.unit === 'x' ? ' x' : '') : String(value);
-      const classes = [TEXT.has(name) ? '' : 'number', name === 'slowdown' && row.beyond_noise ? 'fault' : '', value === null ? 'faint' : ''].join(' ').trim();
+      const tone = name === 'rank' && isCulprit ? 'fault' : name === 'slowdown' && row.beyond_noise ? (isCulprit ? 'fault' : 'beyond') : '';
+      const classes = [TEXT.has(name) ? '' : 'number', tone, value === null ? 'faint' : ''].join(' ').trim();
       return make('td', { class: classes || null, title: value === null ? 'not recorded' : null }, text);
     });
     const link = make('a', { href: this.app.link({ page: 'timeline', rank: row.rank }) }, 'timeline');

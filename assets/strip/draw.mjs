@@ -1,11 +1,17 @@
-/** Draws the strip: step times as bars, median, findings as ranges, marks above, step numbers below, brush. */
-import { ceiling, columns, ticks, xOf } from './geometry.mjs';
+/**
+ * Draws the strip: step times as bars, median, marks above; below a line for each finding, the steps on
+ * screen and step numbers; the brush.
+ */
+import { ceiling, clippedBars, columns, placeLabels, ticks, underlineRows, xOf } from './geometry.mjs';
 import { milliseconds } from './messages.mjs';
 
 const TOP = 13;
-const BOTTOM = 15;
+const NUMBERS = 13;  // room for step numbers, px
+const ROW = 3;  // of an underline, with the gap above it, px
+const VIEWPORT = 3;
 const WIDEST = 44;  // a bar of few steps, px
 const FONT = '11px system-ui, sans-serif';
+const LABEL_FONT = '600 10px system-ui, sans-serif';
 const GLYPHS = { fault: '▼', restart: '↻', checkpoint: '◆', error: '✕', hook_error: '✕', silent: '○', lost: '○' };
 
 function tokens(canvas) {
@@ -19,7 +25,8 @@ function tokens(canvas) {
 /**
  * @param {HTMLCanvasElement} canvas
  * @param {{points: ?Object, meta: ?Object, axis: ?Object, side: number,
- *   steps: ?[number, number], finding: ?string, hovered: ?number, problem: ?string}} shown
+ *   steps: ?[number, number], viewport: ?[number, number], finding: ?string, hovered: ?number,
+ *   problem: ?string}} shown steps: brushed; viewport: on screen
  */
 export function draw(canvas, shown) {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight];
@@ -46,8 +53,10 @@ export function draw(canvas, shown) {
     context.fillText('No step times: they appear here once the run has a finished step.', side, height / 2);
     return;
   }
+  const rows = underlineRows(shown.meta.stretches);
   const plot = {
-    left: side, width: width - 2 * side, top: TOP, bottom: height - BOTTOM,
+    left: side, width: width - 2 * side, top: TOP, rows,
+    bottom: height - NUMBERS - VIEWPORT - ROW * Math.max(...rows.map((row) => row + 1), 1),
     x: (step) => side + xOf(axis.range, width - 2 * side, axis.place(step)),
   };
   const top = ceiling(points, shown.meta.median_ms);
@@ -55,12 +64,14 @@ export function draw(canvas, shown) {
   drawBars(context, plot, shown, top, colours);
   drawMedian(context, plot, shown, top, colours);
   drawMarks(context, plot, shown, colours);
+  drawClipped(context, plot, shown, top, colours);
+  drawViewport(context, plot, shown, height, colours);
   drawSteps(context, plot, axis, height, colours);
   drawBrush(context, plot, shown, colours);
 }
 
 function drawStretches(context, plot, { meta, finding }, colours) {
-  for (const stretch of meta.stretches) {
+  for (const [index, stretch] of meta.stretches.entries()) {
     const from = plot.x(stretch.first);
     const to = plot.x(stretch.last + 1);
     const colour = { urgent: colours.fault, warning: colours.warn, past: colours.faint }[stretch.severity];
@@ -68,7 +79,7 @@ function drawStretches(context, plot, { meta, finding }, colours) {
     context.fillStyle = colour;
     context.fillRect(from, plot.top, to - from, plot.bottom - plot.top);
     context.globalAlpha = 1;
-    context.fillRect(from, plot.bottom, to - from, 2);
+    context.fillRect(from, plot.bottom + 1 + ROW * plot.rows[index], Math.max(to - from, 2), ROW - 1);
   }
 }
 
@@ -98,6 +109,38 @@ function drawBars(context, plot, { points, axis, hovered }, top, colours) {
   context.textAlign = 'left';
   const named = plot.width < 520 ? '' : 'step time, ';  // marks are drawn on the same line
   context.fillText(`${named}up to ${milliseconds(top)}`, plot.left, plot.top - 6);
+}
+
+/** Times that exceed the scale, as text over the bars that are cut. */
+function drawClipped(context, plot, { axis }, top, colours) {
+  context.font = LABEL_FONT;
+  const bars = clippedBars(axis.points, top).map(({ place, ms }) => ({
+    text: milliseconds(ms), ms,
+    middle: plot.left + xOf(axis.range, plot.width, place + 0.5),
+  }));
+  const room = (text) => context.measureText(text).width + 6;
+  context.textAlign = 'center';
+  for (const { text, left, width } of placeLabels(bars, room, plot.left, plot.left + plot.width)) {
+    context.fillStyle = colours.panel;
+    context.fillRect(left, plot.top + 8, width, 12);
+    context.fillStyle = colours.text;
+    context.fillText(text, left + width / 2, plot.top + 14.5);
+  }
+  context.font = FONT;
+}
+
+/** A bracket below the steps that the page shows. */
+function drawViewport(context, plot, { viewport }, height, colours) {
+  if (!viewport) return;
+  const from = Math.max(plot.x(viewport[0]), plot.left);
+  const to = Math.min(plot.x(viewport[1] + 1), plot.left + plot.width);
+  if (to <= from) return;
+  const y = height - NUMBERS - VIEWPORT;
+  const width = Math.max(to - from, 4);
+  context.fillStyle = colours.link;
+  context.fillRect(from, y + 1, width, 1.5);
+  context.fillRect(from, y - 1, 1.5, 3);
+  context.fillRect(from + width - 1.5, y - 1, 1.5, 3);
 }
 
 /** A gap near the top of a bar that exceeds the scale. */

@@ -7,6 +7,9 @@
  * @property {ArrayLike<number>} step the slowest of them @property {ArrayLike<number>} ms its time
  */
 
+const MOST_TRIED = 200;  // labels of clipped bars that are tried for a place
+const MOST_UNDERLINES = 4;
+
 /** First and last step; null without steps. @param {Points} points */
 export function extent(points) {
   const count = points.first.length;
@@ -93,6 +96,46 @@ export function ceiling(points, median) {
   if (!values.length) return 1;
   const high = values[Math.floor(0.97 * (values.length - 1))];
   return Math.min(Math.max(high * 1.15, (median ?? 0) * 1.6), values[values.length - 1] * 1.15) || 1;
+}
+
+/** Points above the top of the scale: place on the axis and time. @param {Points} points those of the axis */
+export function clippedBars(points, top) {
+  const bars = [];
+  for (let i = 0; i < points.ms.length; i++) {
+    if (points.ms[i] > top) bars.push({ place: points.step[i], ms: points.ms[i] });
+  }
+  return bars;
+}
+
+/**
+ * Places of labels that do not overlap, between two ends; the greatest times come first.
+ * @param {{text: string, ms: number, middle: number}[]} bars @param {(text: string) => number} room
+ * @returns {{text: string, left: number, width: number}[]}
+ */
+export function placeLabels(bars, room, from, to) {
+  const placed = [];
+  for (const { text, middle } of [...bars].sort((a, b) => b.ms - a.ms).slice(0, MOST_TRIED)) {
+    const width = room(text);
+    const left = Math.min(Math.max(middle - width / 2, from), to - width);
+    if (placed.every((other) => left >= other.left + other.width || left + width <= other.left)) {
+      placed.push({ text, left, width });
+    }
+  }
+  return placed;
+}
+
+/**
+ * Row of the underline of each stretch, 0 uppermost: stretches of one row do not overlap, up to the last
+ * row, which takes what is left. @param {{first: number, last: number}[]} stretches
+ */
+export function underlineRows(stretches) {
+  const ends = [];
+  return stretches.map(({ first, last }) => {
+    const free = ends.findIndex((steps) => steps.every((other) => last < other.first || first > other.last));
+    const row = free >= 0 ? free : Math.min(ends.length, MOST_UNDERLINES - 1);
+    (ends[row] ??= []).push({ first, last });
+    return row;
+  });
 }
 
 /** Brush between two steps in any order. */

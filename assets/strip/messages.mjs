@@ -25,3 +25,9 @@ export function milliseconds(ms) {
   if (ms >= 10000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms >= 10 ? Math.round(ms).toLocaleString('en') : ms.toFixed(1)} ms`;
 }
+
+/** Marks without the faults that somebody planted, unless the view asks for the truth. */
+export const shownMarks = (marks, truth) => (truth ? marks : marks.filter(({ kind }) => kind !== 'fault'));
+
+/** "steps 10 to 29, the newest 20" @param {?{steps: [number, number], why: string}} scope */
+export const scopeText = (scope) => (scope === null ? '' : `${stepsText(scope.steps)}${scope.why ? `, ${scope.why}` : ''}`);

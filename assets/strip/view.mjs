@@ -1,11 +1,13 @@
 /**
  * The step-time strip on top of every page of a run. Dragging selects steps for all views, double-click
- * or Escape clears the selection, arrow keys move it. A hidden table has the same content.
+ * or Escape clears the selection, arrow keys move it. A hidden table has the same content. Below: which
+ * steps the page shows.
  */
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { draw } from './draw.mjs';
 import { axisOf, brush, extent, marksNear, moved, pointAt, stepAt } from './geometry.mjs';
-import { paragraph, pointSentences, stripLabel } from './messages.mjs';
+import { makeScopeLine } from './scope_line.mjs';
+import { paragraph, pointSentences, shownMarks, stripLabel } from './messages.mjs';
 
 const CLICK_PX = 4;
 const TABLE_ROWS = 40;
@@ -20,13 +22,14 @@ export function mount(element, app) {
 
 class StripView {
   constructor(element, app) {
-    Object.assign(this, { element, app, points: null, meta: null, dragged: null, hovered: null });
+    Object.assign(this, { element, app, points: null, meta: null, marks: [], dragged: null, hovered: null });
     this.stop = new AbortController();
     this.fetcher = makeFetcher((signal) => this.#load(signal), REFETCH_MS);
     this.#build();
     const { signal } = this.stop;
     app.addEventListener('run', ({ detail }) => { if (detail.run === app.view.run) this.fetcher.news(); }, { signal });
     app.addEventListener('view', () => this.#viewChanged(), { signal });
+    app.addEventListener('scope', () => { this.line.update(this.marks); this.redraw(); }, { signal });
     app.addEventListener('link', ({ detail }) => this.#completeLink(detail.patch), { signal });
     this.sizes = new ResizeObserver(() => this.redraw());
     this.sizes.observe(this.canvas);
@@ -50,7 +53,8 @@ class StripView {
     hidden.append(this.announcement, this.table);
     this.canvas = canvas;
     this.attempt = this.app.view.attempt;
-    this.element.replaceChildren(canvas, this.tip, hidden);
+    this.line = makeScopeLine(this.app);
+    this.element.replaceChildren(canvas, this.line.element, this.tip, hidden);
   }
 
   #listen(signal) {
@@ -70,10 +74,10 @@ class StripView {
       const url = this.app.api('strip', { attempt: this.app.view.attempt });
       const { arrays, meta } = await this.app.arrays(url, signal);
       if (signal.aborted) return;
-      Object.assign(this, { points: arrays, meta, range: extent(arrays), axis: axisOf(arrays) });
+      Object.assign(this, { points: arrays, meta: { ...meta }, marks: meta.marks, range: extent(arrays), axis: axisOf(arrays) });
+      this.#chooseMarks();
       this.problem = null;
       this.element.classList.remove('failed');
-      this.#describe();
       this.redraw();
     } catch (error) {
       if (error.name === 'AbortError' || signal.aborted) return;
@@ -89,8 +93,17 @@ class StripView {
       this.attempt = this.app.view.attempt;
       this.fetcher.now();
     } else {
+      this.#chooseMarks();
       this.redraw();
     }
+  }
+
+  /** Faults that somebody planted are hidden unless the view asks for them: they are the solution. */
+  #chooseMarks() {
+    this.line.update(this.marks);
+    if (!this.meta || this.meta.truth === this.app.view.truth) return;
+    this.meta = { ...this.meta, truth: this.app.view.truth, marks: shownMarks(this.marks, this.app.view.truth) };
+    this.#describe();
   }
 
   /** Add the steps that pages show by default to a link: they change while the run grows. */
@@ -106,7 +119,7 @@ class StripView {
     this.frame = requestAnimationFrame(() => draw(this.canvas, {
       points: this.points, meta: this.meta, axis: this.axis, side: SIDE,
       steps: this.dragged ? brush(this.dragged.from, this.dragged.to) : this.app.view.steps,
-      finding: this.app.view.finding, hovered: this.hovered, problem: this.problem,
+      viewport: this.app.scope?.steps ?? null, finding: this.app.view.finding, hovered: this.hovered, problem: this.problem,
     }));
   }
 

@@ -23,7 +23,7 @@ export function listen(timeline, actions, everywhere) {
     const { slice } = timeline.at(...pointOf(event));
     if (!slice) return;
     timeline.select(slice);
-    timeline.shown.area = null;
+    timeline.setArea(null);
     timeline.fit();
   });
   on('keydown', (event) => pressKey(timeline, event, actions));
@@ -116,8 +116,7 @@ function hover(timeline, x, y) {
 function click(timeline, x, y) {
   if (!timeline.window) return;
   const { slice, rank } = timeline.at(x, y);
-  timeline.shown.area = null;
-  timeline.emit('area', null);
+  timeline.setArea(null);
   timeline.select(slice);
   // a click outside the lane's name is for the slice: the selected rank stays, as others are compared with it
   if (x >= timeline.geometry.left || rank === null || rank === timeline.app.view.rank) return;

@@ -1,11 +1,14 @@
 /**
  * The timeline's canvas and its state: window, lanes, the tile on screen and the tile being loaded. Knows
  * the canvas and the app's view state; tooltips and panels listen to its events:
- * `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `state`.
+ * `tile` (a new one is shown), `window` (moved), `select`, `hover`, `area`, `marks`, `pins`, `state`.
  */
 import { readTheme } from '../lib/canvas/kind_colours.mjs';
 import { clamped, contains, padded, panned, zoomed } from '../lib/canvas/time_scale.mjs';
+import { loadCulprits, NO_ROLES } from '../lib/culprits.mjs';
+import { makeFetcher } from '../lib/fetcher.mjs';
 import { draw } from './lanes/draw.mjs';
+import { isJudged } from './lanes/fault_time.mjs';
 import { labelRoom, laneAt, lanesInSight, laneSizes, laneTop, mostScroll, rowAt, timeOf } from './lanes/geometry.mjs';
 import { COMM, COMPUTE, HOST, IDLE, WAIT } from './lanes/tile.mjs';
 import { NothingYet } from './lanes/tile_loader.mjs';
@@ -13,6 +16,7 @@ import { NothingYet } from './lanes/tile_loader.mjs';
 const FETCH_MS = 70;
 const FOLLOW_MS = 600;
 const URL_MS = 250;
+const ROLES_MS = 1000;
 const OVERSCAN = 0.5;
 const SMALLEST_SHARE = 1000;  // a slice to reveal is shown larger than 1/SMALLEST_SHARE of the window
 const MOST_AT_ONCE = 64;
@@ -29,7 +33,7 @@ export class Timeline extends EventTarget {
     this.ctx = canvas.getContext('2d', { willReadFrequently: true, alpha: false });
     this.theme = readTheme(document.body);
     this.tile = null;
-    this.shown = { rank: app.view.rank, isCulprit: app.view.finding !== null, selected: null, hover: null, area: null, marks: [], highlightedNames: null, pinned: new Set() };
+    this.shown = { rank: app.view.rank, roles: NO_ROLES, selected: null, hover: null, area: null, marks: [], highlightedNames: null, pinned: new Set() };
     this.geometry = {
       width: 0, height: 0, left: 116, top: 36, laneHeight: 40, scroll: 0, ranks: [],
       window: { begin: 0, end: 1 },
@@ -38,6 +42,7 @@ export class Timeline extends EventTarget {
     this.serverChooses = true;  // the window: the selected steps, else the newest
     this.following = false;
     this.followedAt = -Infinity;  // when new data was last loaded
+    this.roles = makeFetcher((signal) => this.#loadRoles(signal), ROLES_MS);
   }
 
   /** The attempt on screen; it is not the newest if the steps are from before a restart. */
@@ -60,6 +65,7 @@ export class Timeline extends EventTarget {
     this.tile = null;
     this.writtenWindow = t;
     this.load(0);
+    this.roles.now();
   }
 
   /** Show the steps of the view state. */
@@ -94,6 +100,20 @@ export class Timeline extends EventTarget {
         this.load(0);
       }
     }
+  }
+
+  /** Load who is judged; the lanes are drawn again once it is known. */
+  async #loadRoles(signal) {
+    try {
+      this.shown.roles = await loadCulprits(this.app, signal);
+      this.redraw();
+    } catch { /* superseded */ }
+  }
+
+  /** Whether a rank is a culprit at a time. */
+  isJudgedAt(rank, t) {
+    const { tile } = this;
+    return isJudged(tile, tile.laneOfRank.get(rank) ?? 0, rank, this.shown.roles, { begin: t, end: t + 1 });
   }
 
   /** Request parameters of the tile for a window; without a window the server chooses. */
@@ -279,6 +299,10 @@ export class Timeline extends EventTarget {
     const { tile } = this;
     const { row, share } = rowAt(geometry, lane, y);
     const slack = 3 * (this.window.end - this.window.begin) / Math.max(geometry.width - geometry.left, 1);
+    if (row === COMPUTE && tile.meta.detail === 'nested' && !geometry.onlyComm) {  // drawn over the spans that it lies in
+      const over = tile.at(number, IDLE, 0, t);
+      if (over >= 0) return this.#slice(over);
+    }
     const lowest = Math.floor(share * tile.levels[row]);
     for (let level = lowest; level >= (geometry.onlyComm ? lowest : 0); level--) {
       const i = tile.at(number, row, level, t, level === lowest ? slack : 0);
@@ -291,6 +315,7 @@ export class Timeline extends EventTarget {
   #slice(i) {
     const { tile } = this;
     const slice = tile.describe(i);
+    slice.tileRow = slice.row;
     slice.row = slice.row === IDLE ? COMPUTE : slice.row === WAIT ? COMM : slice.row;
     return { ...slice, index: i, tile, level: tile.arrays.level[i], levels: tile.levels[slice.row] };
   }
@@ -330,7 +355,8 @@ export class Timeline extends EventTarget {
         const i = tile.at(number, row, level, middle);
         if (i < 0) continue;
         const slice = this.#slice(i);
-        const distance = Math.abs((slice.span?.begin ?? slice.begin) - wanted.begin);
+        const { begin, dur } = slice.span ?? { begin: slice.begin, dur: slice.end - slice.begin };
+        const distance = Math.abs(begin - wanted.begin) + Math.abs(begin + dur - wanted.end);
         if (!best || distance <= best.distance) best = { slice, distance };
       }
       if (!best) continue;
@@ -345,7 +371,7 @@ export class Timeline extends EventTarget {
     this.wantedRanks = ranks;
     if (ranks.length) this.#setRanks(ranks);
     else this.tile = null;
-    this.shown.area = null;
+    this.setArea(null);
     this.geometry.scroll = 0;
     this.#fitHeight();
     this.redraw();
@@ -359,18 +385,33 @@ export class Timeline extends EventTarget {
     const kept = this.shown.marks.filter((t) => Math.abs(t - markedTime) > near);
     this.shown.marks = kept.length < this.shown.marks.length ? kept : [...kept, markedTime];
     this.redraw();
+    this.emit('marks');
   }
 
   /** Clear selection, area and marks. */
   clear() {
-    Object.assign(this.shown, { area: null, marks: [], ghost: null });
+    Object.assign(this.shown, { marks: [], ghost: null });
+    this.setArea(null);
     this.select(null);
-    this.emit('area', null);
+    this.emit('marks');
+  }
+
+  /** Select an area: {begin, end, lanes: [first, last]}; null for none. */
+  setArea(area) {
+    this.shown.area = area;
+    this.redraw();
+    this.emit('area', area);
   }
 
   /** Toggle whether a lane is kept on top. */
   pin(rank) {
     if (!this.shown.pinned.delete(rank)) this.shown.pinned.add(rank);
+    this.sortLanes();
+    this.emit('pins');
+  }
+
+  /** Put the pinned lanes on top. */
+  sortLanes() {
     this.#setRanks(this.geometry.ranks);
     this.redraw();
   }
@@ -426,6 +467,7 @@ export class Timeline extends EventTarget {
 
   destroy() {
     this.loading?.abort();
+    this.roles.stop();
     for (const timer of [this.timer, this.followTimer, this.urlTimer]) clearTimeout(timer);
     cancelAnimationFrame(this.frame);
   }

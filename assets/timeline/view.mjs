@@ -4,6 +4,7 @@ import { Flows } from './flows.mjs';
 import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
 import { serverLoader, textLoader } from './lanes/tile_loader.mjs';
+import { linkSelection } from './linked_selection.mjs';
 import { makeDetails } from './panels/details.mjs';
 import { makeCapture } from './panels/kernel_capture.mjs';
 import { makeTable, describeCanvas } from './panels/lanes_table.mjs';
@@ -42,7 +43,7 @@ export function mount(element, app, options) {
     parts.push(capture, lanes, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
   }
   element.append(timeline.announcement);
-  parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline));
+  parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline), linkSelection(timeline));
   const sizeObserver = new ResizeObserver(() => timeline.resize());
   sizeObserver.observe(body);
   const themeObserver = new MutationObserver(() => timeline.applyTheme());

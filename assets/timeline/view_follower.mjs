@@ -1,6 +1,20 @@
 /** Keeps a timeline in step with the view state and with new data of the run. */
 
+import { stepsShown } from './lanes/draw_axes.mjs';
+
+const EDGE_SHARE = 0.02;  // of the window; a step of which less is in sight is at its edge
+
 const isEqual = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/** The steps in the window, for the strip and the scope chip; null without steps. */
+export function scopeOf({ tile, window, geometry, serverChooses, app }) {
+  if (!tile || !window) return null;
+  const inside = stepsShown(tile, geometry)
+    .filter(({ step, begin, end }) => step >= 0
+      && Math.min(end, window.end) - Math.max(begin, window.begin) > EDGE_SHARE * (window.end - window.begin))
+    .map(({ step }) => step);
+  return inside.length ? { steps: [inside[0], inside[inside.length - 1]], why: serverChooses && app.view.steps ? 'chosen' : 'in the window' } : null;
+}
 
 /** @returns {{destroy: () => void}} */
 export function followView(timeline) {
@@ -11,7 +25,7 @@ export function followView(timeline) {
     before = view;
     if (view.run !== old.run || view.page !== old.page) return;  // the page is about to change
     timeline.shown.rank = view.rank;
-    timeline.shown.isCulprit = view.finding !== null;
+    if (view.finding !== old.finding) timeline.roles.now();
     if (view.attempt !== old.attempt) {
       timeline.open();
     } else if (!isEqual(view.steps, old.steps) && view.steps) {
@@ -28,9 +42,16 @@ export function followView(timeline) {
     timeline.redraw();
   };
   const onRun = ({ detail }) => {
-    if (detail.run === app.view.run) timeline.news();
+    if (detail.run !== app.view.run) return;
+    timeline.news();
+    timeline.roles.news();
   };
   if (options.data) return { destroy() {} };
+  const reportSteps = () => {
+    if (!options.compact) app.showScope(scopeOf(timeline));
+  };
+  timeline.addEventListener('tile', reportSteps);
+  timeline.addEventListener('window', reportSteps);
   app.addEventListener('view', onView);
   const onLink = ({ detail }) => {
     if (!options.compact) Object.assign(detail.patch, timeline.linkPatch());

@@ -78,7 +78,7 @@ function ends(ctx, { meta }, layout, window, theme) {
   for (const [world, time] of [['real', meta.T_s], ['ideal', meta.T_ideal_s]]) {
     const x = xOf(layout, window, time);
     if (x < layout.left || x > layout.width + 1) continue;
-    ctx.fillStyle = world === 'real' ? theme.ink.fault : theme.ink.link;
+    ctx.fillStyle = world === 'real' ? theme.ink.text : theme.ink.link;
     ctx.fillRect(Math.min(Math.round(x), layout.width - 1.5), layout.axis, 1.5, layout.height);
     ctx.textAlign = x > layout.width - 120 ? 'right' : 'left';
     ctx.fillText(`takes ${seconds(time)}`, x + (ctx.textAlign === 'right' ? -5 : 5), layout.tops[world] - 9);

@@ -114,6 +114,8 @@ class WhatIfView {
     if (!this.parts) this.#build();
     this.result = result;
     const { parts, app } = this;
+    const { steps } = result;
+    app.showScope(steps.length ? { steps: [steps[0], steps[steps.length - 1]], why: app.view.steps ? 'chosen' : 'those replayed' } : null);
     showHead(parts.head, app, result);
     showBars(parts.types, app, {
       title: 'By type of operation', symbol: 'S_t', hint: 'only this type as measured, all else ideal', first: 'operation', entries: Object.entries(result.S_t),

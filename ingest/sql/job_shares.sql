@@ -11,9 +11,11 @@
 -- column: dp_ratio  of the data-parallel axes
 -- column: ep_ratio  of the expert axis
 -- column: other_comm_ratio  of other groups
--- column: bubble_ratio  bubble; NULL where clocks are not aligned or members are missing
--- column: waiting_ratio  of it waiting for a late last arriver
--- column: bubble_other_ratio  of it gc, checkpoint, host code, copies: not compute, though no waiting
+-- column: bubble_ratio  idle in recorded time: the next three together; NULL where clocks are not aligned
+--   or members are missing
+-- column: schedule_ratio  schedule bubble: waiting in communication although no single rank arrived last
+-- column: waiting_ratio  waiting for a late last arriver, of this or another stage
+-- column: bubble_other_ratio  host: gc, checkpoint, host code, copies
 -- column: not_visible_ratio  nothing was recorded
 -- column: num_ranks  ranks that finished the step
 -- empty: no step in this range is finished
@@ -51,7 +53,8 @@ SELECT step, compute_ns / total_ns AS compute_ratio, data_ns / total_ns AS data_
     comm_ns / total_ns AS exposed_comm_ratio, coalesce(tp_ns, 0) / total_ns AS tp_ratio,
     coalesce(pp_ns, 0) / total_ns AS pp_ratio, coalesce(dp_ns, 0) / total_ns AS dp_ratio,
     coalesce(ep_ns, 0) / total_ns AS ep_ratio, coalesce(other_ns, 0) / total_ns AS other_comm_ratio,
-    bubble_ns / nullif(known_ns, 0) AS bubble_ratio, late_ns / nullif(known_ns, 0) AS waiting_ratio,
+    bubble_ns / nullif(known_ns, 0) AS bubble_ratio,
+    greatest(bubble_ns - late_ns - host_ns, 0) / nullif(known_ns, 0) AS schedule_ratio, late_ns / nullif(known_ns, 0) AS waiting_ratio,
     host_ns / nullif(known_ns, 0) AS bubble_other_ratio,
     unseen_ns / total_ns AS not_visible_ratio, num_ranks
 FROM sums LEFT JOIN axes USING (step) ORDER BY step

@@ -14,10 +14,10 @@
 -- column: dp_ms  communication of the data-parallel axes not hidden by compute, ms
 -- column: ep_ms  expert-parallel communication not hidden by compute, ms
 -- column: other_comm_ms  communication of other groups not hidden by compute, ms
--- column: waiting_ms  bubble: waiting for a late last arriver, ms; 0 where unknown
--- column: schedule_ms  bubble: other waiting in communication, ms; 0 where unknown
--- column: other_ms  gc, checkpoint, host code, copies, ms
--- column: not_visible_ms  nothing was recorded, ms
+-- column: waiting_ms  idle: waiting for a late last arriver, of this or another stage, ms; 0 where unknown
+-- column: schedule_ms  bubble: waiting although no single rank arrived last, ms; 0 where unknown
+-- column: other_ms  idle: host work (gc, checkpoint, host code, copies), ms
+-- column: not_visible_ms  nothing was recorded: idle or not, ms
 -- column: bubble_known  whether waiting could be separated from communication in all steps
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished

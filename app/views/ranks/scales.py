@@ -127,9 +127,10 @@ _ALL = (
     ),
     Metric(
         "bubble",
-        "Bubble",
+        "Idle",
         "ms",
-        "Recorded time in which the rank neither computes, waits for data nor transfers data.",
+        "Recorded time in which the rank neither computes, waits for data nor transfers data: "
+        "schedule bubble, waiting for a rank, host work.",
         "bubble",
     ),
     Metric(

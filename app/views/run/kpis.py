@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.views.run.without_steps import Recorded, ranks_text, recorded
+from app.views.run.kpi import Kpi
+from app.views.run.recorded_kpis import recorded_kpis
+from app.views.run.without_steps import recorded
 from ingest.run import Run
 
 NOW_STEPS = 5
@@ -21,31 +23,21 @@ WARM_UP_STEPS = 2
 HOOK_STEPS = 100
 """Newest steps whose heartbeats give the hooks' cost: a long run of many ranks has millions."""
 NOISE_MADS = 3.0
+IDLE_PARTS = (
+    ("waiting_ratio", "waiting"),
+    ("bubble_other_ratio", "host"),
+    ("not_visible_ratio", "not visible"),
+)
+"""Column of job_shares and label of what is idle besides the schedule bubble."""
 _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
+TIMES_USUAL = 3.0
+"""A newest step this many times as long as usual stands on the tile by itself."""
 LEAST_CHANGE = 0.01
 """Changes below 1 % of the baseline (or 1 point of a share) do not count."""
 
 Series = list[tuple[int, float]]
 """(step, value), in order of steps, only known values"""
-
-
-@dataclass(frozen=True)
-class Kpi:
-    """One tile. `tone`: plain; beyond noise bad or good. `series`: for the sparkline."""
-
-    key: str
-    label: str
-    value: str
-    unit: str
-    detail: str
-    meaning: str
-    tone: str = "plain"
-    series: tuple[tuple[int, float], ...] = ()
-    baseline: float | None = None
-    baseline_text: str = ""
-    extra: str = ""
-    """the components of the number"""
 
 
 @dataclass(frozen=True)
@@ -59,10 +51,22 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Scope:
-    """Chosen steps (None: the newest), and the step at which the first finding begins."""
+    """Steps on the page (None: the newest), and what a baseline leaves out: the steps since the
+    finding begins, and those of other findings.
+    """
 
     steps: tuple[int, int] | None = None
     until: int | None = None
+    slow: tuple[tuple[int, float], ...] = ()
+    """first and last steps of findings; infinite while they go on"""
+
+    def clean(self, series: Series) -> Series:
+        """The values outside of all findings."""
+        return [
+            (step, value)
+            for step, value in series
+            if not any(first <= step <= last for first, last in self.slow)
+        ]
 
 
 @dataclass(frozen=True)
@@ -98,58 +102,6 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     ]
     ended = tuple(_series(job, "num_finished"))
     return Measured(tuple(kpi for kpi in tiles if kpi is not None), ended)
-
-
-def recorded_kpis(counts: Recorded) -> list[Kpi]:
-    """The tiles of a run without steps: its records, and its open collectives."""
-    if not counts.num_collectives:
-        by = f"by {_many(counts.num_ranks, 'rank')}"
-        meaning = "No step of this run is known."
-        return [Kpi("recorded", "Spans recorded", f"{counts.num_spans:,}", "", by, meaning)]
-    num_open = sum(front.num_open for front in counts.fronts)
-    apart = [front for front in counts.fronts if front.is_apart]
-    groups = sum(front.num_open > 0 for front in counts.fronts)
-    kpis = [
-        Kpi(
-            "recorded",
-            "Collectives recorded",
-            f"{counts.num_collectives:,}",
-            "",
-            f"by {_many(counts.num_ranks, 'rank')}, in {_many(len(counts.fronts), 'group')}",
-            "Collectives, sends and receives, counted once per member.",
-        ),
-        Kpi(
-            "open",
-            "Not completed",
-            f"{num_open:,}",
-            "",
-            f"in {_many(groups, 'group')}" if num_open else "all of them ended",
-            "Collectives, sends and receives without a recorded end.",
-        ),
-    ]
-    if apart:
-        first = apart[0]
-        kpis.append(
-            Kpi(
-                "apart",
-                "Groups out of sync",
-                f"{len(apart):,}",
-                "",
-                f"{_ranks(first.behind)} at {first.op} {first.seq:,}",
-                "Groups whose members are at different collectives: those that are ahead wait for "
-                "those that are behind or silent.",
-                "bad",
-            )
-        )
-    return kpis
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _ranks(ranks: tuple[int, ...]) -> str:
-    return f"rank{'' if len(ranks) == 1 else 's'} {ranks_text(ranks, 16)}"
 
 
 def with_reporting(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
@@ -215,10 +167,11 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
     detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
+    newest = _newest_if_long(series)
     return Kpi(
         "step_time",
         "Step time",
@@ -226,11 +179,24 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
         unit,
         detail,
         "Median over the steps; the time of a step is that of its slowest pipeline group.",
-        tone,
+        "bad" if newest else tone,
         tuple(series),
         base.value if base else None,
         base.text if base else "",
+        newest,
     )
+
+
+def _newest_if_long(series: Series) -> str:
+    """The newest step where it took TIMES_USUAL as long as the others: their median hides it."""
+    if len(series) <= FIRST_STEPS:
+        return ""
+    usual = statistics.median(value for _, value in series[:-1])
+    step, value = series[-1]
+    if value < TIMES_USUAL * usual:
+        return ""
+    text, unit = _time(value)
+    return f"newest step {step}: {text} {unit}, {value / usual:.1f}x the usual"
 
 
 def _time(value_ms: float) -> tuple[str, str]:
@@ -251,7 +217,7 @@ def _share(
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(series, now, scope.until), now)
+    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
     value = statistics.median(v for _, v in now)
     detail, tone = change_of(value, base, higher_is_bad, relative=False)
     return Kpi(
@@ -276,7 +242,7 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     parts = []
-    for name, cause in (("waiting_ratio", "rank waits"), ("bubble_other_ratio", "host")):
+    for name, cause in IDLE_PARTS:
         now = now_of(_series(shares, name), scope.steps)
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
@@ -284,12 +250,13 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     return _share(
         "bubble",
         "Bubble",
-        _series(shares, "bubble_ratio"),
+        _series(shares, "schedule_ratio"),
         scope,
-        "Recorded time in which ranks neither compute, wait for data nor transfer data; share of "
-        "all ranks' time. Parts of it: waiting for ranks that arrive last; host work (garbage "
-        "collection, checkpoints, host code, copies), which the timeline draws separately.",
-        extra=", ".join(parts) + ("\u00a0%" if parts else ""),
+        "Waiting in communication although no single rank arrived last: the schedule's share of "
+        "all ranks' time. Idle besides: waiting for a rank that arrived last, in its own stage or "
+        "another; host work (garbage collection, checkpoints, host code, copies); time that "
+        "nothing recorded.",
+        extra="idle: " + ", ".join(parts) + "\u00a0%" if parts else "",
     )
 
 

@@ -31,6 +31,8 @@ class Judged:
     """its title; empty without a finding"""
     num_noted: int = 0
     """number of observations that are not findings"""
+    is_partial: bool = False
+    """something that the run records could not be judged, or its newest step is unusual"""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class RunRow:
     first_finding: str = ""
     num_noted: int | None = None
     """number of observations that are not findings; None: not judged"""
+    is_partial: bool | None = None
+    """whether something that it records could not be judged; None: nothing was"""
 
 
 def read_card(folder: Path) -> Card:
@@ -174,6 +178,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         num_past=judged.num_past if judged else None,
         first_finding=judged.first if judged else "",
         num_noted=judged.num_noted if judged else None,
+        is_partial=judged.is_partial if judged else None,
     )
 
 

@@ -16,7 +16,7 @@ export const help = (pages) => [
     ['e', 'evidence: open or close the drawer'],
     [`g then ${pages.map((page) => page.key).join(' ')}`,
       `go to ${pages.map((page) => page.name).join(', ')}`],
-    ['c', 'copy a link to exactly this view'],
+    ['c', 'copy a link to this page with its steps, ranks, selection and marks'],
     ['?', 'this help'],
     ['Esc', 'close, clear'],
   ]],

@@ -56,7 +56,10 @@ export class PageControls {
     document.addEventListener('keydown', (event) => this.#key(event));
     document.addEventListener('change', (event) => this.#change(event));
     app.addEventListener('live', ({ detail }) => {
+      const before = this.live.state;
       this.live = detail;
+      // silence is no news of the run, and yet the banner must not stay green
+      if (before !== null && before !== detail.state) this.app.publish('pulse', { run: this.app.view.run, state: detail.state });
       this.liveReceivedMs = performance.now();
       this.#showLive();
       this.#refreshTopBar();
@@ -81,9 +84,9 @@ export class PageControls {
     return this.app.link(patch);
   }
 
-  async copy(text) {
+  async copy(text, what = 'this page with its steps, ranks, selection and marks') {
     const done = await copyText(text);
-    toast(done ? 'Link copied: it opens exactly this view.' : `Copy this link by hand: ${text}`);
+    toast(done ? `Link copied: it opens ${what}.` : `Copy this link by hand: ${text}`);
   }
 
   /** Carry out the action of a button or a key. @returns {boolean} whether there is such an action */
@@ -108,7 +111,7 @@ export class PageControls {
     const target = event.target.closest?.('[data-act],[data-copy],[data-open]');
     if (!target) return;
     if (target.dataset.open) this.#open(target.dataset.open);
-    else if (target.dataset.copy) this.copy(new URL(target.dataset.copy, location.origin).href);
+    else if (target.dataset.copy) this.copy(new URL(target.dataset.copy, location.origin).href, 'the view that shows this finding');
     else this.act(target.dataset.act);
     event.preventDefault();
   }

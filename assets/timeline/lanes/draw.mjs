@@ -3,8 +3,9 @@
  * the same function draws the live page, the overview and a shared file.
  *
  * @typedef {Object} Shown what is drawn over the lanes; every part may be missing
- * @property {?number} rank selected rank: its lane is marked, waits for it are in the fault colour
- * @property {boolean} isCulprit a finding names the selected rank: its mark has the fault colour
+ * @property {?number} rank selected rank: its lane is outlined, waits for it in the accent colour
+ * @property {import('../../lib/culprits.mjs').Roles} [roles] the culprits' lanes have a mark in the fault
+ *   colour, as have the waits for them while the finding holds
  * @property {?{rank: number, begin: number, end: number}} selected the slice with the details
  * @property {?{rank: number, begin: number, end: number, row: number}} hover
  * @property {?{begin: number, end: number, lanes: [number, number]}} area
@@ -15,13 +16,13 @@
 import { inkOn, rgbOf } from '../../lib/canvas/colour.mjs';
 import { patternOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
-import { cutInMiddle } from '../../lib/value_text.mjs';
 import { drawAxes, drawLabels, drawStepBorders } from './draw_axes.mjs';
-import { lanesInSight, laneTop, rowBox, xOf } from './geometry.mjs';
-import { COMM, COMPUTE, HOST, IDLE, NO_REF, WAIT } from './tile.mjs';
+import { drawText, setFont, widthOf } from './draw_text.mjs';
+import { drawIdle, drawWaits } from './draw_waits.mjs';
+import { lanesInSight, laneTop, rectsOf, rowBox, xOf } from './geometry.mjs';
+import { COMM, COMPUTE, HOST, NO_REF } from './tile.mjs';
 
 const HATCH_FROM_PX = 5;
-const RANK_PX = 32;  // room for the rank that a span waits for
 const GHOST_SHARE = 0.42;
 const TEXT_FROM_PX = 20;
 
@@ -46,13 +47,12 @@ export function draw(ctx, tile, geometry, theme, shown = {}) {
       const number = tile.laneOfRank.get(geometry.ranks[lane]);
       if (number === undefined) continue;
       const lanePart = { ctx, tile, geometry, theme, shown, number, y: laneTop(geometry, lane) };
-      drawIdle(lanePart);
-      drawAll(drawRow(lanePart, COMPUTE));
+      drawComputeRow(lanePart);
       drawMicrobatches(lanePart);
       drawGhost(lanePart);
       const names = drawRow(lanePart, COMM);
-      const ranks = drawWaits(lanePart);
-      drawAll([...names, ...ranks]);  // above the waits, which would make the names unreadable
+      drawWaits(lanePart);
+      drawAll(names);  // above the waits, which would make the names unreadable
       drawAll(drawRow(lanePart, HOST));
     }
   }
@@ -78,22 +78,16 @@ function drawLaneBacks(ctx, geometry, theme, shown) {
   }
 }
 
-/** x and width of a rectangle, at least a pixel wide; null if it is out of sight. */
-function extentOf({ tile, geometry }, i) {
-  const { start, dur } = tile.arrays;
-  const x = xOf(geometry, tile.from + start[i]);
-  const end = xOf(geometry, tile.from + start[i] + dur[i]);
-  if (end < geometry.left || x > geometry.width) return null;
-  const from = Math.max(x, geometry.left - 2);
-  return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
-}
-
-function* rectsOf(lanePart, row, level = 0) {
-  const [first, last] = lanePart.tile.range(lanePart.number, row, level);
-  for (let i = first; i < last; i++) {
-    const extent = extentOf(lanePart, i);
-    if (extent) yield [i, ...extent];
-  }
+/**
+ * Compute and the reasons of idle time. Where boxes are whole spans, a wait lies inside of them
+ * (communication within forward or backward): it is drawn over the boxes, else behind them.
+ */
+function drawComputeRow(lanePart) {
+  const isWhole = lanePart.tile.meta.detail === 'nested' && !lanePart.geometry.onlyComm;
+  if (!isWhole) drawIdle(lanePart);
+  const names = drawRow(lanePart, COMPUTE);
+  if (isWhole) drawIdle(lanePart, true);
+  drawAll(names);
 }
 
 const drawAll = (drawings) => drawings.forEach((draw) => draw());
@@ -134,7 +128,7 @@ function drawRow(lanePart, row) {
         const name = tile.meta.names[names[ref[i]]];
         const text = isOpen ? name.split(',')[0] : name + (level === 0 ? microbatchOf(tile, ref[i]) : '');
         const from = Math.max(x, geometry.left);
-        const end = x + width - (row === COMM && !geometry.onlyComm && width > 2 * RANK_PX ? RANK_PX : 0);
+        const end = x + width;
         const ink = isOpen ? theme.ink.text : inkOn(rgbOf(colour));
         const back = row === COMM && !isOpen && !isDimmed ? colour : null;
         drawNames.push(() => drawText(ctx, theme, text, from, y, end - from, height - 1, ink, back));
@@ -146,45 +140,6 @@ function drawRow(lanePart, row) {
 
 const microbatchOf = (tile, s) => (tile.arrays.span_microbatch[s] >= 0
   ? ` ${tile.arrays.span_microbatch[s]}` : '');
-
-/** Left-aligned text, cut to a box; nothing if even a part would not be readable. `back` covers a pattern below it. */
-function drawText(ctx, theme, text, x, y, width, height, colour, back = null) {
-  const size = Math.min(11, Math.floor(height));
-  if (size < 8) return;
-  setFont(ctx, theme, size);
-  const shown = fitting(ctx, text, size, width - 6);
-  if (back && shown) {
-    ctx.fillStyle = back;
-    ctx.fillRect(x + 2, y + 1, Math.min(widthOf(ctx, shown, size) + 4, width - 3), height - 2);
-  }
-  ctx.fillStyle = colour;
-  ctx.fillText(shown, x + 4, y + height / 2 + 0.5);
-}
-
-function setFont(ctx, theme, size) {
-  const font = `${size}px ${theme.font}`;
-  if (ctx.font !== font) ctx.font = font;
-  ctx.textBaseline = 'middle';
-  ctx.textAlign = 'left';
-}
-
-const widths = new Map();  // cached: measuring takes longer than drawing
-
-function widthOf(ctx, text, size) {
-  const key = `${size} ${text}`;
-  if (!widths.has(key)) {
-    if (widths.size > 5000) widths.clear();
-    widths.set(key, ctx.measureText(text).width);
-  }
-  return widths.get(key);
-}
-
-/** The part of a text that fits, estimated from its mean letter width: clipping each box would be slow. Empty rather than one or two letters. */
-function fitting(ctx, text, size, room) {
-  const width = widthOf(ctx, text, size);
-  if (width <= room) return text;
-  return cutInMiddle(text, Math.floor(text.length * room / width) - 1);
-}
 
 /** Micro-batch numbers in forward and backward spans, and a thin line where each begins. */
 function drawMicrobatches(lanePart) {
@@ -259,85 +214,17 @@ function drawNumber({ ctx, theme }, text, x, y, height, colour) {
   ctx.fillText(text, x + 3.5, y + height / 2 + 0.5);
 }
 
-function drawIdle(lanePart) {
-  const { ctx, tile, theme, geometry, y } = lanePart;
-  const box = rowBox(geometry.laneHeight, COMPUTE, geometry.onlyComm);
-  for (const [i, x, width] of rectsOf(lanePart, IDLE)) {
-    const kind = tile.meta.kinds[tile.arrays.kind[i]];
-    if (kind === 'not_visible') {
-      if (width < 3) continue;
-      ctx.fillStyle = patternOf(ctx, theme, 'dots', theme.ink.faint);
-      ctx.fillRect(x, y + box.y, width, box.height);
-    } else if (kind === 'bubble') {
-      ctx.globalAlpha = 0.75;
-      ctx.fillStyle = theme.ink.bubble;
-      ctx.fillRect(x, y + box.y, width, box.height);
-      ctx.globalAlpha = 1;
-    } else {
-      drawWaiting(lanePart, i, x, width, box, kind === 'upstream')();
-    }
-  }
-}
-
-/** Communication that only waits loses its fill; returns what draws the ranks that it waits for. */
-function drawWaits(lanePart) {
-  const { ctx, tile, theme, geometry, y } = lanePart;
-  const box = rowBox(geometry.laneHeight, COMM, geometry.onlyComm);
-  const drawRanks = [];
-  const isNested = tile.levels[COMPUTE] > 1;  // whole spans hide the reason, which is drawn behind compute
-  for (const [i, x, width] of rectsOf(lanePart, WAIT)) {
-    if (width < 2) continue;
-    ctx.fillStyle = theme.ink.panel;
-    ctx.globalAlpha = 0.72;
-    ctx.fillRect(x, y + box.y + 1, width, box.height - 2);
-    ctx.globalAlpha = 1;
-    if (isNested && width > 26) {
-      const isUpstream = tile.meta.kinds[tile.arrays.kind[i]] === 'upstream';
-      drawRanks.push(drawWaiting(lanePart, i, x, width, box, isUpstream, true));
-    }
-  }
-  return drawRanks;
-}
-
-/** Draws a wait; returns what draws the rank it waits for, at the end of a box whose beginning has a name. */
-function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
-  const { ctx, tile, theme, shown, y } = lanePart;
-  const ref = tile.arrays.ref[i];
-  const rank = ref === NO_REF ? -1 : tile.arrays.wait_rank[ref];
-  const isSelected = rank >= 0 && rank === shown.rank;
-  const colour = isSelected ? theme.ink.fault : theme.ink.quiet;
-  const top = y + box.y + 0.5;
-  const height = box.height - 1;
-  if (isUpstream) {
-    ctx.globalAlpha = 0.4;
-    ctx.fillStyle = theme.ink.bubble;
-    ctx.fillRect(x, top, width, height);
-  }
-  ctx.globalAlpha = isSelected ? 0.75 : isUpstream ? 0.4 : 0.6;
-  ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
-  ctx.fillRect(x, top, width, height);
-  ctx.globalAlpha = 1;
-  if (width < 3) return () => {};
-  ctx.strokeStyle = colour;
+/** An outline around the lane of the selected rank. */
+function drawSelectedLane(ctx, geometry, theme, rank) {
+  const lane = geometry.ranks.indexOf(rank);
+  if (lane < 0) return;
+  ctx.strokeStyle = theme.ink.link;
   ctx.lineWidth = 1;
-  ctx.setLineDash(isUpstream ? [3, 3] : []);
-  ctx.strokeRect(x + 0.5, top, Math.max(width - 1.5, 1), height);
-  ctx.setLineDash([]);
-  return () => {
-    if (rank < 0 || width < 26 || height < 9) return;
-    const text = `r${rank}`;
-    const size = Math.min(11, height);
-    setFont(ctx, theme, size);
-    const room = widthOf(ctx, text, size) + 6;
-    if (room > width - 2) return;
-    const left = isAtEnd ? x + width - room - 3 : x + 1;
-    ctx.fillStyle = theme.ink.panel;
-    ctx.fillRect(left + 1, top + 1.5, room, height - 3);
-    drawText(ctx, theme, text, left, top, room + 4, height, isSelected ? theme.ink.fault : theme.ink.text);
-  };
+  ctx.strokeRect(geometry.left + 0.5, laneTop(geometry, lane) - 1.5, geometry.width - geometry.left - 1, geometry.laneHeight - 1);
 }
 
 function drawSelection(ctx, geometry, theme, shown) {
+  drawSelectedLane(ctx, geometry, theme, shown.rank);
   for (const [slice, colour, width] of [[shown.hover, theme.ink.text, 1], [shown.selected, theme.ink.text, 2]]) {
     if (!slice) continue;
     const lane = geometry.ranks.indexOf(slice.rank);

@@ -1,5 +1,7 @@
 /** Draws the axis, step borders, marks and labels around the lanes. Pure, as draw.mjs. */
 import { niceStep, ticks } from '../../lib/canvas/time_scale.mjs';
+import { NO_ROLES } from '../../lib/culprits.mjs';
+import { isJudged } from './fault_time.mjs';
 import { lanesInSight, laneTop, mostScroll, xOf } from './geometry.mjs';
 
 const STEP_TEXT_PX = 34;
@@ -148,8 +150,13 @@ export function drawLabels(ctx, tile, geometry, theme, shown) {
     if (isSelected) {
       ctx.fillStyle = theme.ink.raised;
       ctx.fillRect(0, y - 2, left, laneHeight);
-      ctx.fillStyle = shown.isCulprit ? theme.ink.fault : theme.ink.link;
-      ctx.fillRect(0, y - 2, 4, laneHeight);
+      ctx.strokeStyle = theme.ink.link;
+      ctx.lineWidth = 1;
+      ctx.strokeRect(0.5, y - 1.5, left, laneHeight - 1);
+    }
+    if (tile && isJudged(tile, tile.laneOfRank.get(rank), rank, shown.roles ?? NO_ROLES, geometry.window)) {
+      ctx.fillStyle = theme.ink.fault;
+      ctx.fillRect(0, y - 2, 4, laneHeight - 1);
     }
     drawLabel(ctx, tile, theme, rank, y, geometry, isSelected, shown);
   }

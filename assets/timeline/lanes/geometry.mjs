@@ -87,3 +87,22 @@ export const xOf = (geometry, t) => geometry.left
 export const timeOf = (geometry, x) => geometry.window.begin
   + (x - geometry.left) * (geometry.window.end - geometry.window.begin)
   / Math.max(geometry.width - geometry.left, 1);
+
+/** x and width of a rectangle, at least a pixel wide; null if it is out of sight. */
+function extentOf({ tile, geometry }, i) {
+  const { start, dur } = tile.arrays;
+  const x = xOf(geometry, tile.from + start[i]);
+  const end = xOf(geometry, tile.from + start[i] + dur[i]);
+  if (end < geometry.left || x > geometry.width) return null;
+  const from = Math.max(x, geometry.left - 2);
+  return [from, Math.max(Math.min(end, geometry.width + 2) - from, 1)];
+}
+
+/** Index, x and width of the rectangles of a lane's row that are in sight. */
+export function* rectsOf(lanePart, row, level = 0) {
+  const [first, last] = lanePart.tile.range(lanePart.number, row, level);
+  for (let i = first; i < last; i++) {
+    const extent = extentOf(lanePart, i);
+    if (extent) yield [i, ...extent];
+  }
+}

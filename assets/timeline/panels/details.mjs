@@ -39,7 +39,8 @@ export function makeDetails(timeline, element, go) {
       make('div', { class: 'tl-columns' }, listOf({ title: '', rows: text.rows }), membersBox));
     if (instance) {
       fill(membersBox, async (signal) => membersTable(
-        await loadMembers(timeline, instance, signal), (member) => go(member, instance)));
+        await loadMembers(timeline, instance, signal), (member) => go(member, instance),
+        (rank) => timeline.isJudgedAt(rank, slice.begin)));
     }
   }
 
@@ -56,9 +57,8 @@ export function makeDetails(timeline, element, go) {
       make('header', {}, make('h3', {}, `${formatNs(length)} of ${ranks.length} lane${ranks.length > 1 ? 's' : ''}`),
         button('Zoom to it', () => timeline.fit()),
         button('Close', () => {
-          timeline.shown.area = null;
+          timeline.setArea(null);
           element.hidden = true;
-          timeline.redraw();
         })), sumsBox);
     fill(sumsBox, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length));
   }

@@ -41,13 +41,13 @@ export function verdict(members) {
     + `${last.transfer_us === null ? 'an unknown time' : formatNs(last.transfer_us * 1e3)}.`;
 }
 
-/** @param {(member: Object) => void} go */
-export function membersTable(members, go) {
+/** @param {(member: Object) => void} go @param {(rank: number) => boolean} isCulprit */
+export function membersTable(members, go, isCulprit) {
   const us = (value) => (value === null ? '' : formatNs(value * 1e3));
   return make('div', { class: 'scroll' },
     make('p', {}, verdict(members)),
     members.length ? table('members of the collective', ['rank', 'operation', 'waited', 'wait caused, all ranks'],
       members.slice(0, 64).map((member) => [
-        button(`r${member.rank}`, () => go(member), { class: member.is_last ? 'late' : '' }),
+        button(`r${member.rank}`, () => go(member), { class: member.is_last ? (isCulprit(member.rank) ? 'late culprit' : 'late') : '' }),
         member.op, us(member.wait_us), us(member.wait_caused_us)])) : '');
 }

@@ -2,6 +2,8 @@
 import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
+import { stepsText } from '../../lib/value_text.mjs';
+import { scopeOf } from '../view_follower.mjs';
 import { button } from './dom.mjs';
 
 const NOTE_MS = 6000;
@@ -36,15 +38,16 @@ export function clockSentence(meta) {
     : 'clocks aligned, error unknown';
 }
 
-/** Number of lanes, length of the window, accuracy of the clocks. */
+/** Number of lanes, steps, length of the window, accuracy of the clocks. */
 function makeNote(timeline) {
   const note = make('span', { class: 'quiet tl-note' });
   const update = () => {
     const { tile } = timeline;
     if (!tile) return;
     const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
+    const scope = scopeOf(timeline);
     note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks.toLocaleString('en')} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
-      + `${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
+      + `${scope ? `${stepsText(scope.steps)} \u00B7 ` : ''}${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
   };
   timeline.addEventListener('tile', update);
   timeline.addEventListener('window', update);

@@ -13,7 +13,7 @@ from app.analysis.finding_links import (
     stale_link_note,
 )
 from app.view_state import View
-from diagnosis.findings import Diagnosis, Evidence, Verdict
+from diagnosis.findings import Diagnosis, Evidence, Place, Verdict
 from tests.diagnosis.test_findings import EVIDENCE, a_finding, past_finding
 
 VIEW = View("a_run")
@@ -51,7 +51,16 @@ def test_a_finding_is_seen_on_the_timeline_where_its_evidence_is() -> None:
     ranks_page = Evidence("Slow.", 2.0, "x", "rank_work", (), (("page", "ranks"), ("rank", 5)))
     both = replace(URGENT, evidence=(ranks_page, EVIDENCE))
     assert finding_view(both, VIEW) == View(
-        "a_run", "timeline", ranks=(1, 5), steps=(8, 9), finding=URGENT.id
+        "a_run", "timeline", ranks=(1, 5, 4), steps=(8, 9), finding=URGENT.id
     )
     assert finding_view(replace(URGENT, evidence=(ranks_page,)), VIEW).page == "ranks"
     assert evidence_view(ranks_page, VIEW) == View("a_run", "ranks", rank=5)
+
+
+def test_show_me_opens_culprits_and_some_of_those_that_wait() -> None:
+    several = replace(
+        URGENT, culprits=(Place(5), Place(9)), victims=(4, 6, 8), evidence=(EVIDENCE,)
+    )
+    assert finding_view(several, VIEW).ranks == (1, 5, 9, 4, 6)
+    has_one = replace(several, victims=(1, 4, 6))  # rank 1 is among the lanes of the evidence
+    assert finding_view(has_one, VIEW).ranks == (1, 5, 9, 4)

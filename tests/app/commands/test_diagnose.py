@@ -56,3 +56,17 @@ def test_too_little_to_judge_exits_4(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_unknown_attempt_is_one_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(run), "--attempt", "7"]) == 2
     assert "there is no attempt 7; there are: 0" in capsys.readouterr().err
+
+
+def test_what_was_not_judged_and_what_is_not_recorded_are_listed_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    main(["diagnose", str(tmp_path / "healthy")])
+    lines = capsys.readouterr().out.splitlines()
+    unjudged = [line for line in lines if line.startswith("not judged ")]
+    assert (
+        len([line for line in unjudged if "wait for CPU cores" in line]) == 1
+    )  # of four detectors
+    assert any(line.startswith("unrecorded  No checkpoint save was recorded") for line in lines)
+    assert not any("checkpoint" in line for line in unjudged)

@@ -25,7 +25,7 @@ def test_the_banner_names_the_rank_and_offers_to_show_it(diagnosis: Diagnosis) -
     shown, problems = parse_url(*link.href.split("?"), base="/base")
     first = diagnosis.findings[0].first_step
     assert problems == []
-    assert (shown.page, shown.rank, shown.ranks) == ("timeline", 5, (1, 5))
+    assert (shown.page, shown.rank, shown.ranks) == ("timeline", 5, (1, 5, 4, 7))
     assert shown.steps == (first, first + 1)
     assert (shown.attempt, shown.finding) == (0, diagnosis.findings[0].id)
     (copy,) = having(line, data_copy=link.href)
@@ -72,10 +72,13 @@ def test_the_banner_notes_that_the_linked_finding_is_gone(
 
 
 def test_healthy_and_unknown_are_not_the_same(hub: Hub) -> None:
-    calm = banner(diagnosis_of(hub, "healthy"), View("healthy"), "")
-    assert "calm" in calm.className
-    assert "No rank was slow" in text_of(calm)
-    assert "8 ranks compared" in text_of(calm)
+    partly = banner(diagnosis_of(hub, "healthy"), View("healthy"), "")  # on shared cores
+    assert "warning" in partly.className
+    assert "Could not be judged: Stage 1 computes" in text_of(partly)
+    assert "8 ranks compared" in text_of(partly)
+    fine = Diagnosis((Verdict("a", checked="No rank was slow."),))
+    assert "calm" in banner(fine, View("healthy"), "").className
+    assert "calm" not in banner(fine, View("healthy"), "", "lost").className
     for name, sentence in (
         ("short", "Only 3 steps are finished"),
         ("begun", "No step is finished"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from app.components.kpi_tiles import line_svg, pooled, sparkline, tiles
-from app.views.run.kpis import Kpi
+from app.views.run.kpi import Kpi
 from tests.app.pages_in_process import having, text_of
 
 

@@ -28,6 +28,16 @@ def test_a_bar_has_the_time_of_each_part_that_takes_any() -> None:
     shown = {bar.name: (list(bar.y), list(bar.x), bar.marker.color) for bar in chart.data}
     assert shown == {
         "compute": (["rank 4"], [30.0], COLOURS["light"]["backward"]),
-        "waiting for a rank": (["rank 4"], [20.0], COLOURS["light"]["fault"]),
+        "idle: waiting for a rank": (["rank 4"], [20.0], COLOURS["light"]["wait"]),
     }
     assert figure(table, "none such").data[0].marker.color == COLOURS["dark"]["backward"]
+
+
+def test_every_segment_has_its_name_in_the_legend_and_no_segment_is_red() -> None:
+    parts = dict.fromkeys(PARTS, 10.0)
+    table = frame_of([{"rank": 4, "pp": 1, **parts}, {"rank": 5, "pp": 1, **parts}])
+    for theme, fault in (("dark", "#FF3B6B"), ("light", "#C20043")):
+        chart = figure(table, theme)
+        assert [bar.name for bar in chart.data] == [label for label, _, _ in PARTS.values()]
+        assert all(bar.showlegend is not False for bar in chart.data)
+        assert fault not in {bar.marker.color for bar in chart.data}

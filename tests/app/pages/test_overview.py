@@ -19,11 +19,8 @@ from app.runs.hub import Hub
 from app.share.collected_view import DETAILS, collect
 from app.share.shown_view import shown_view
 from app.view_state import View
-from app.views.run.kpis import (
-    Kpi,
-    Scope,
-    kpis,
-)
+from app.views.run.kpi import Kpi
+from app.views.run.kpis import Scope, kpis
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
@@ -57,13 +54,14 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     assert by_key["step_time"].detail == "similar to steps 2 to 6"
     assert by_key["exposed_comm"].value == "20.0"  # (30 + 10) / 2 of 100
     assert by_key["exposed_comm"].extra == "TP 20.0\u00a0%"
-    assert by_key["bubble"].value == "10.0"  # rank 0 waits 20 of 100, rank 1 nothing
+    assert by_key["bubble"].value == "0.0"  # rank 0 waits 20 of 100 for rank 1: not the schedule
+    assert by_key["bubble"].extra == "idle: waiting 10.0\u00a0%"
     assert by_key["time_lost"].value == "10.0"  # the same 20 us of 2 x 100
     assert "mfu" not in by_key  # no peak is known
     assert "hook_cost" not in by_key  # no heartbeat
 
 
-def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
+def test_the_bubble_tile_separates_the_schedule_from_what_is_idle(tmp_path: Path) -> None:
     builder = two_rank_run(tmp_path / "saves", num_steps=0)
     builder.group(7, [0, 1], "tp")
     for step in range(7):
@@ -78,8 +76,8 @@ def test_the_bubble_tile_separates_host_work(tmp_path: Path) -> None:
     builder.publish()
     with open_run(builder.folder) as run:
         (bubble,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "bubble"]
-    assert bubble.value == "20.0"
-    assert bubble.extra == "rank waits 10.0, host 10.0\u00a0%"
+    assert bubble.value == "0.0"
+    assert bubble.extra == "idle: waiting 10.0, host 10.0, not visible 20.0\u00a0%"
 
 
 def test_a_run_without_a_finished_step_says_so(hub: Hub) -> None:
@@ -102,7 +100,8 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
         "app.analysis.kpis.diagnosis_of", lambda *_: Diagnosis((Verdict("a", (over,)),))
     )
     view = View("slow_rank", steps=(11, 13))
-    assert scope_of(Diagnosis((Verdict("a", (over,)),)), view) == Scope((11, 13), 7)
+    known = scope_of(Diagnosis((Verdict("a", (over,)),)), view, (11, 13))
+    assert known == Scope((11, 13), 7, ((7, over.last_step),))
     page, file = overview.render(hub, view), collect(hub, shown_view(hub, view), DETAILS[-1])
     (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
     assert step_time.baseline_text == "steps 2 to 6"
@@ -120,7 +119,7 @@ def test_the_page_points_the_pictures_at_the_finding(hub: Hub) -> None:
     page = overview.render(hub, View("slow_rank"))
     (timeline,) = having(page, data_view="finding-timeline")
     options = json.loads(timeline.to_plotly_json()["props"]["data-options"])
-    assert options["ranks"] == [1, 5]
+    assert options["ranks"] == [1, 5, 4, 7]  # the stage before, its TP and its DP peer
     assert options["rank"] == 5
     assert options["steps"][0] in range(4, 8)
     assert having(page, data_view="grid")

@@ -31,11 +31,16 @@ def test_the_timeline_shows_lanes_and_selects_one() -> None:
     assert dict(timeline_view(1, 5, (4, 5), (8, 9))) == shown
 
 
-def test_the_pipeline_of_a_rank_is_shown_in_order_of_its_stages() -> None:
+def test_a_rank_is_shown_among_its_peers_and_the_next_stages() -> None:
+    """Rank 5 is pp 0, dp 2, tp 1: 4 shares its work, 3 and 7 do the same work, 13 comes next."""
     view = dict(pipeline_view(ranks(), 5, 0, (8, 9)))
-    assert (view["rank"], view["ranks"]) == (5, (5, 13))
+    assert (view["rank"], view["ranks"]) == (5, (5, 3, 4, 7, 13))
+    assert dict(pipeline_view(ranks(), 13, 0, (8, 9)))["ranks"] == (5, 13, 11, 12, 15)
+
+
+def test_without_a_layout_another_rank_is_shown_next_to_it() -> None:
     alone = dict(pipeline_view(ranks(known_layout=False), 5, 0, (8, 9)))
-    assert alone["ranks"] == (5,)
+    assert alone["ranks"] == (5, 4)
 
 
 @pytest.mark.parametrize(("last", "shown"), [(20, (8, 9)), (9, (8, 9)), (8, (8, 8))])

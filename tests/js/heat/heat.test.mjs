@@ -3,7 +3,6 @@ import { test } from 'node:test';
 
 import { blockOf, stepTicks, xOfStep } from '../../../assets/lib/canvas/step_axis.mjs';
 import { niceTicks } from '../../../assets/lib/canvas/ticks.mjs';
-import { culpritsOf } from '../../../assets/lib/culprits.mjs';
 import { rowTicks } from '../../../assets/heat/draw.mjs';
 import { blockAt, boxOfRank, geometryOf, heatData, hostData, NO_RANK, yOfRow, zoomOf } from '../../../assets/heat/geometry.mjs';
 import { aboutMap, blockSentences, emptyMap } from '../../../assets/heat/messages.mjs';
@@ -115,29 +114,6 @@ test('hosts: a cell is a rank, and a slot without one has none', () => {
   assert.deepEqual(rowTicks(hosts, 100).map(({ label }) => label), ['a', 'b']);
   const box = boxOfRank(hosts, geometry, 1);
   assert.deepEqual([box.x, box.w], [plot.x + plot.w / 2, plot.w / 2]);
-});
-
-test('the finding of the view names culprits, else the first urgent one', () => {
-  const findings = [
-    { id: 'a', culprit_ranks: [1], victim_ranks: [2] },
-    { id: 'b', urgent: true, culprit_ranks: [3] },
-  ];
-  assert.deepEqual(culpritsOf(findings, 'a'), { culprits: [1], victims: [2] });
-  assert.deepEqual(culpritsOf(findings, null), { culprits: [3], victims: [] });
-  assert.equal(culpritsOf([], null), null);
-});
-
-test('a finding whose first step has moved is the same finding', () => {
-  const findings = [
-    { id: 'slow_worker-0-5-4', severity: 'urgent', culprit_ranks: [5] },
-    { id: 'slow_worker-0-3-40', severity: 'past', culprit_ranks: [3] },
-    { id: 'slow_worker-0-3-9', severity: 'past', culprit_ranks: [3], victim_ranks: [1] },
-  ];
-  assert.deepEqual(culpritsOf(findings, 'slow_worker-0-3-7'), { culprits: [3], victims: [1] });
-  assert.deepEqual(culpritsOf(findings, 'slow_worker-0-3-40'), { culprits: [3], victims: [] });
-  for (const gone of ['slow_worker-0-2-4', 'slow_worker-1-3-7', 'slow_link-0-3-7', 'nonsense']) {
-    assert.deepEqual(culpritsOf(findings, gone), { culprits: [5], victims: [] });
-  }
 });
 
 test('a tip names the block, the cell it has its colour from, and what is noise', () => {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 
 import {
-  axisOf, brush, ceiling, columns, extent, marksNear, moved, pointAt, stepAt, ticks, xOf,
+  axisOf, brush, ceiling, clippedBars, columns, extent, marksNear, moved, placeLabels, pointAt, stepAt, ticks, underlineRows, xOf,
 } from '../../../assets/strip/geometry.mjs';
-import { milliseconds, paragraph, pointSentences, stripLabel } from '../../../assets/strip/messages.mjs';
+import { milliseconds, paragraph, pointSentences, scopeText, shownMarks, stripLabel } from '../../../assets/strip/messages.mjs';
 
 const points = {
   first: [10, 12, 14], last: [11, 13, 14], step: [11, 12, 14], ms: Float32Array.from([100, 900, NaN]),
@@ -104,4 +104,36 @@ test('the label names one step or a range, and the table has full sentences', ()
   assert.equal(stripLabel([0, 13], 2271), 'Step times of steps 0 to 13, median 2,271 ms.');
   assert.equal(stripLabel([6, 6], null), 'Step times of step 6, median unknown.');
   assert.equal(paragraph(['Step 8: 100 ms', 'Checkpoint, 5 ms not hidden.']), 'Step 8: 100 ms. Checkpoint, 5 ms not hidden.');
+});
+
+test('a step beyond the scale has its value printed; the greatest come first where there is no room', () => {
+  const first = [...Array(20).keys()];
+  const ms = Float64Array.from(first, (step) => (step === 7 ? 700 : step === 8 ? 650 : step === 15 ? 500 : 100));
+  const bars = clippedBars({ first, last: first, step: first, ms }, 180);
+  assert.deepEqual(bars, [{ place: 7, ms: 700 }, { place: 8, ms: 650 }, { place: 15, ms: 500 }]);
+  const labels = placeLabels(bars.map(({ place, ms }) => ({ text: `${ms}`, ms, middle: place * 10 })), () => 30, 0, 160);
+  assert.deepEqual(labels.map(({ text }) => text), ['700', '500'], '650 has no room next to 700');
+  assert.deepEqual(labels.map(({ left }) => left), [55, 130], 'within the strip');
+  assert.deepEqual(clippedBars({ first, last: first, step: first, ms: ms.fill(NaN) }, 180), []);
+});
+
+test('findings of the same steps have underlines of their own', () => {
+  const of = (first, last) => ({ first, last });
+  assert.deepEqual(underlineRows([of(4, 9), of(4, 9), of(8, 12), of(13, 20)]), [0, 1, 2, 0]);
+  assert.deepEqual(underlineRows([]), []);
+  const many = underlineRows(Array.from({ length: 9 }, () => of(0, 5)));
+  assert.deepEqual(many, [0, 1, 2, 3, 3, 3, 3, 3, 3]);
+});
+
+test('planted faults are hidden unless the view asks for them; real marks stay', () => {
+  const marks = [{ step: 8, kind: 'fault', text: 'Injected fault: slow' }, { step: 9, kind: 'restart', text: 'Attempt 1' },
+    { step: 9, kind: 'error', text: 'OOM' }];
+  assert.deepEqual(shownMarks(marks, false).map(({ kind }) => kind), ['restart', 'error']);
+  assert.equal(shownMarks(marks, true).length, 3);
+});
+
+test('the chip names the steps on screen, and why these', () => {
+  assert.equal(scopeText({ steps: [10, 29], why: 'the newest 20' }), 'steps 10 to 29, the newest 20');
+  assert.equal(scopeText({ steps: [3, 3], why: '' }), 'step 3');
+  assert.equal(scopeText(null), '');
 });

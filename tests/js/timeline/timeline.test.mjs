@@ -8,6 +8,7 @@ import {
   laneAt, lanesInSight, laneSizes, laneTop, MOST_LANE, mostScroll, rowAt, rowBox, timeOf, xOf,
 } from '../../../assets/timeline/lanes/geometry.mjs';
 import { COMM, COMPUTE, HOST, NO_REF, Tile } from '../../../assets/timeline/lanes/tile.mjs';
+import { areaOf, fieldsOf } from '../../../assets/timeline/linked_selection.mjs';
 import { sentenceOf } from '../../../assets/timeline/panels/lanes_table.mjs';
 import { instanceOf, verdict } from '../../../assets/timeline/panels/members.mjs';
 import { emptySentence } from '../../../assets/timeline/panels/states.mjs';
@@ -227,4 +228,17 @@ test('the ghost is the peer with the median compute, not the median of everythin
   assert.equal(medianRank(area), 5);
   assert.equal(medianRank({ ...area, ranks: [1, 3], time_ns: area.time_ns.slice(0, 2) }), 3);
   assert.equal(medianRank({ ...area, ranks: [], time_ns: [] }), null);
+});
+
+test('what is selected goes into the link and comes back', () => {
+  const ranks = [7, 4, 5, 6];
+  const selected = { rank: 5, row: 0, tileRow: 3, begin: 100.4, end: 250.2 };
+  const fields = fieldsOf({ selected, area: { begin: 1.6, end: 9, lanes: [1, 3] }, marks: [5.5, 8], pinned: new Set([7]) }, ranks);
+  assert.deepEqual(fields, { span: [5, 3, 100, 250], area: [2, 9, 4, 6], marks: [6, 8], pins: [7] });
+  assert.deepEqual(areaOf(fields.area, ranks), { begin: 2, end: 9, lanes: [1, 3] });
+  assert.equal(areaOf(fields.area, [4, 5]), null, 'one of its lanes is gone');
+  const span = { begin: 90, dur: 300 };
+  assert.deepEqual(fieldsOf({ selected: { ...selected, tileRow: 1, span, count: 1 }, area: null, marks: [], pinned: new Set() }, ranks),
+    { span: [5, 1, 90, 390], area: null, marks: [], pins: [] });
+  assert.equal(fieldsOf({ selected: null, area: null, marks: [], pinned: new Set() }, ranks).span, null);
 });

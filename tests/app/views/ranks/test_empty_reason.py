@@ -18,9 +18,9 @@ from tests.runs_builder import RunBuilder, collectives_only_run, two_rank_run
         ("bubble", 3, None, False, "This run has no attempt 3."),
         ("bubble", 0, (7, 9), False, "No data for steps 7 to 9."),
         ("bubble", None, (7, 7), False, "No data for step 7."),
-        ("bubble", None, (2, 9), False, "No values of “Bubble” are recorded in steps 2 to 9."),
-        ("bubble", None, None, False, "No values of “Bubble” are recorded in this run."),
-        ("bubble", None, None, True, "No rank has peers, so “Bubble” cannot be compared."),
+        ("bubble", None, (2, 9), False, "No values of “Idle” are recorded in steps 2 to 9."),
+        ("bubble", None, None, False, "No values of “Idle” are recorded in this run."),
+        ("bubble", None, None, True, "No rank has peers, so “Idle” cannot be compared."),
         (
             "slowdown",
             None,

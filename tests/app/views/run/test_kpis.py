@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from app.view_state import View
 from app.views.run.kpis import (
     Baseline,
     Scope,
+    _step_time,
     baseline_of,
     change_of,
     kpis,
@@ -108,3 +110,23 @@ def test_achange_of_is_coloured_only_beyond_noise(
 ) -> None:
     base = Baseline(100.0, 3.0, "steps 1 to 5")
     assert change_of(value, base, higher_is_bad, relative) == (detail, tone)
+
+
+def test_a_newest_step_of_seven_times_the_usual_stands_on_its_tile() -> None:
+    series = [(step, 100.0 + step % 3) for step in range(30)]
+    calm = _step_time(series, Scope((10, 29)))
+    assert calm is not None
+    assert (calm.extra, calm.tone) == ("", "plain")
+    long = _step_time([*series, (30, 707.0)], Scope((11, 30)))
+    assert long is not None
+    assert (long.extra, long.tone) == ("newest step 30: 707 ms, 7.0x the usual", "bad")
+    assert long.value == "101"
+
+
+def test_a_baseline_lies_in_no_finding() -> None:
+    """Steps 3 to 5 were slow for another reason."""
+    series = [(step, 100.0 if not 3 <= step <= 5 else 500.0) for step in range(12)]
+    scope = Scope((10, 11), 10, ((3, 5), (10, math.inf)))
+    base = baseline_of(scope.clean(series), now_of(series, scope.steps), scope.until)
+    assert base is not None
+    assert (base.value, base.text) == (100.0, "steps 2 to 9")

@@ -10,7 +10,7 @@ from app.share.collected_view import DETAILS, collect
 from app.share.document import document
 from app.share.shown_view import shown_view
 from app.view_state import View
-from app.views.run.kpis import recorded_kpis
+from app.views.run.recorded_kpis import recorded_kpis
 from app.views.run.without_steps import Front, Recorded, ranks_text, recorded
 from ingest.imports.importer import import_paths
 from ingest.run import open_run

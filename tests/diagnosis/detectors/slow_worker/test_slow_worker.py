@@ -181,7 +181,7 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     }
     links = [dict(e.view) for e in finding.evidence]
     timeline = next(link for link in links if link["page"] == "timeline")
-    assert timeline["ranks"] == (5, 13)  # its pipeline group, in order of the stages
+    assert timeline["ranks"] == (5, 3, 4, 7, 13)  # its pipeline group, in order of the stages
     assert timeline["steps"] == (8, 9)
 
 

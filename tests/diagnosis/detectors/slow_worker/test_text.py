@@ -22,7 +22,7 @@ def test_without_aligned_clocks_the_waiting_is_unknown() -> None:
     assert finding.cost is not None  # by how much longer it computes
     assert finding.victims == ()
     link = dict(finding.evidence[0].view)  # the lanes can be looked at all the same
-    assert (link["page"], link["ranks"], link["steps"]) == ("timeline", (5, 13), (8, 9))
+    assert (link["page"], link["ranks"], link["steps"]) == ("timeline", (5, 3, 4, 7, 13), (8, 9))
     assert finding.confidence == "medium"
     assert "wait" not in finding.text
     assert any("clocks are not aligned" in one for one in finding.alternatives)

@@ -5,8 +5,8 @@ import { between, codeOf, colourTable, fromOklab, IN_NOISE, NO_DATA, paint, toOk
 import { scaleParts } from '../../../../assets/lib/canvas/colour_legend.mjs';
 import { formatValue } from '../../../../assets/lib/value_text.mjs';
 
-const DARK = { noise: '#2B313B', more: '#FF3B6B', less: '#58A6FF' };
-const LIGHT = { noise: '#DDE1E7', more: '#C8003F', less: '#1B5FBF' };
+const DARK = { noise: '#2B313B', more: '#F2A93B', less: '#58A6FF' };
+const LIGHT = { noise: '#DDE1E7', more: '#B05A00', less: '#1B5FBF' };
 
 const labOf = (table, code) => toOklab(`#${[0, 1, 2].map((i) => table[4 * code + i].toString(16).padStart(2, '0')).join('')}`);
 const distance = (a, b) => Math.hypot(...a.map((value, i) => value - b[i]));

@@ -1,0 +1,96 @@
+"""A diagnosis with what it takes to call a run healthy: what could not be judged although it was
+recorded, and whether the newest steps are as long as the others.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from app.views.run.kpis import TIMES_USUAL
+from diagnosis.findings import Diagnosis, Finding
+
+FEWEST_STEPS = 5
+STALLED_S, STALLED_STEPS = 60.0, 5.0
+"""Without a finished step for this long, and for as many usual steps, ranks are stalled."""
+_NEEDS_COLLECTIVES = re.compile("aligned|known whole")
+_NOT_RECORDED = re.compile(
+    "^No [a-z -]+ (?:was|were) recorded|were not recorded apart|^The log has no"
+    "|no communication in the log|^No heartbeats|^No compute|^Fewer than two pipeline stages"
+    "|^One micro-batch per step"
+)
+"""How detectors say that a run does not contain what they read, or nothing to compare."""
+
+
+@dataclass(frozen=True)
+class RunDiagnosis(Diagnosis):
+    """The diagnosis of a run. `unusual`: why its newest step is not like the others, or ''."""
+
+    records_collectives: bool = True
+    unusual: str = ""
+
+    def with_findings(self, change: Callable[[Finding], Finding]) -> RunDiagnosis:
+        """The same with every finding changed."""
+        return replace(self, verdicts=super().with_findings(change).verdicts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; what could not be judged is divided by the reason."""
+        could_not, not_recorded = unjudged(self)
+        return super().to_json() | {
+            "could_not_judge": list(could_not),
+            "not_recorded": list(not_recorded),
+            "unusual": self.unusual or None,
+        }
+
+
+def unjudged(diagnosis: Diagnosis) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What could not be judged although the run records it, and what it does not record; each
+    sentence once.
+    """
+    records = not isinstance(diagnosis, RunDiagnosis) or diagnosis.records_collectives
+    missing = dict.fromkeys(lack.missing for lack in diagnosis.not_enough)
+    not_recorded = tuple(text for text in missing if _is_not_recorded(text, records))
+    return tuple(text for text in missing if text not in not_recorded), not_recorded
+
+
+def _is_not_recorded(missing: str, records_collectives: bool) -> bool:
+    if _NEEDS_COLLECTIVES.search(missing):
+        return not records_collectives
+    return _NOT_RECORDED.search(missing) is not None
+
+
+def unusual_step(steps: pa.Table) -> str:
+    """A sentence if the newest finished step took far longer than the others; rows of `steps`."""
+    known = [(r["step"], r["step_ms"]) for r in steps.to_pylist() if r["step_ms"] is not None]
+    if len(known) <= FEWEST_STEPS:
+        return ""
+    (newest, took_ms), usual_ms = known[-1], statistics.median(ms for _, ms in known[:-1])
+    if took_ms < TIMES_USUAL * usual_ms:
+        return ""
+    return (
+        f"The newest step, {newest}, took {took_ms:,.0f} ms, {took_ms / usual_ms:.1f} times as "
+        f"long as usual ({usual_ms:,.0f} ms)."
+    )
+
+
+def stalled(signs: pa.Table, steps: pa.Table, ended_ns: int | None) -> str:
+    """A sentence if ranks of a job that has not ended report, but finish no step; rows of
+    `last_signs` and `steps`, and the end of the newest finished step.
+    """
+    rows = signs.to_pylist()
+    if ended_ns is None or not rows or any(row["status"] is not None for row in rows):
+        return ""
+    known = [ms for ms in steps.column("step_ms").to_pylist() if ms is not None]
+    waits_s = (max(row["last_ns"] for row in rows) - ended_ns) / 1e9
+    usual_s = statistics.median(known) / 1e3 if known else 0.0
+    if waits_s < max(STALLED_S, STALLED_STEPS * usual_s):
+        return ""
+    return (
+        f"The ranks report, but have finished no step for {waits_s:,.0f} s; a step usually takes "
+        f"{usual_s:,.1f} s."
+    )
