@@ -1,0 +1,57 @@
+"""step_regression of the whole job: steps longer than before, and nobody named."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.detectors.job_slower import detect
+from tests.diagnosis.work_tables import phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+STEPS, FROM = 80, 40
+
+
+@pytest.mark.parametrize("ms", [20.0, 100.0])
+def test_all_ranks_longer_since_a_step(ms: float) -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {} if step < FROM else {"step_ms": 200.0 + ms, "data_ms": 2.0 + ms}
+
+    (finding,) = detect(phase_tables(DP8, STEPS, phases), attempt=0).findings
+    assert (finding.kind, finding.culprits, finding.ongoing) == ("step_regression", (), True)
+    assert abs(finding.first_step - FROM) <= 2
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(ms, rel=0.05)
+    assert f"Steps are {100 * ms / 200:.0f} % longer since step" in finding.text
+    assert "most of it lies in waiting for data" in finding.text
+    assert finding.text.endswith("no rank, stage or link stands out for as long.")
+
+
+def test_where_waits_are_hidden_it_says_so() -> None:
+    """Rank 3 is late in every fourth step, another time: the others' compute takes the wait."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        late = 60.0 if step % 4 == rank % 4 else 0.0
+        longest = 60.0
+        more = 40.0 if step >= FROM else 0.0
+        compute = 70.0 + (longest - late if rank < 8 else 0.0) + more
+        return {
+            "step_ms": 75.0 + longest + more,
+            "data_ms": 2.0 + (late if rank in (step % 4,) else 0.0),
+            "compute_ms": compute if rank == step % 4 else 70.0 + longest + more,
+            "comm_ms": 3.0,
+        }
+
+    (finding,) = detect(phase_tables(DP8, STEPS, phases), attempt=0).findings
+    assert "ranks wait for each other inside the timer of compute" in finding.text
+
+
+def test_a_steady_job_has_none() -> None:
+    verdict = detect(phase_tables(DP8, STEPS, lambda r, s: {}), attempt=0)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+
+
+def test_three_steps_are_too_few() -> None:
+    verdict = detect(phase_tables(DP8, 3, lambda r, s: {}), attempt=0)
+    assert "3 finished steps are too few" in verdict.not_enough[0].missing

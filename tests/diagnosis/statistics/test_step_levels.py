@@ -1,0 +1,79 @@
+"""Since when steps are longer than before: for good, for a while, for a few; noise and patterns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_levels import rises
+
+STEPS = 240
+
+
+def steps(noise: float = 0.01, seed: int = 1, num: int = STEPS) -> Floats:
+    return 100.0 * np.exp(np.random.default_rng(seed).normal(0.0, noise, num))
+
+
+def alternating(noise: float = 0.01) -> Floats:
+    """Every second step takes three times as long: means of steps are what can be compared."""
+    return steps(noise) * np.where(np.arange(STEPS) % 2, 1.5, 0.5)
+
+
+@pytest.mark.parametrize("made", [steps(), alternating(), steps(num=60)])
+@pytest.mark.parametrize("longer", [1.1, 1.5])
+def test_longer_from_a_step_to_the_last(made: Floats, longer: float) -> None:
+    first = made.size // 2
+    made = np.where(np.arange(made.size) >= first, longer, 1.0) * made
+    (rise,) = rises(made)
+    assert abs(rise.first - first) <= 2
+    assert rise.last >= made.size - 3
+    assert rise.excess == pytest.approx(longer - 1, abs=0.03)
+
+
+def test_longer_for_a_while() -> None:
+    made = steps()
+    made[100:140] *= 1.2
+    (rise,) = rises(made)
+    assert abs(rise.first - 100) <= 2
+    assert abs(rise.last - 139) <= 2
+
+
+def test_four_steps_that_are_far_longer() -> None:
+    made = steps()
+    made[100:104] *= 1.49
+    (rise,) = rises(made)
+    assert (rise.first, rise.last) == (100, 103)
+
+
+def test_a_slow_growth_is_one_rise() -> None:
+    made = steps(noise=0.003)
+    made[100:200] *= np.linspace(1.0, 1.6, 100)
+    (rise,) = rises(made)
+    assert 100 <= rise.first <= 140
+    assert abs(rise.last - 199) <= 2
+
+
+@pytest.mark.parametrize("every", [10, 50, 100])
+def test_regular_long_steps_are_no_rise(every: int) -> None:
+    made = steps()
+    made[::every] *= 3.0
+    assert rises(made) == []
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.03, 0.1])
+@pytest.mark.parametrize("num", [4, 12, 40, 240])
+def test_noise_and_warm_up_are_no_rise(noise: float, num: int) -> None:
+    for seed in range(20):
+        made = steps(noise, seed, num)
+        made[:3] *= 4.0
+        assert rises(made) == []
+
+
+def test_steps_that_are_not_known_are_skipped() -> None:
+    made = steps()
+    made[120:] *= 1.3
+    made[[5, 60, 121, 200]] = np.nan
+    (rise,) = rises(made)
+    assert abs(rise.first - 120) <= 2
+    assert np.isfinite(rise.now_ms)

@@ -1,0 +1,120 @@
+"""One cause, one finding: episodes, hosts, the whole job, and at most ten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from diagnosis.findings import Cost, Diagnosis, Evidence, Finding, Place, Verdict
+from diagnosis.one_cause import MOST_FINDINGS, joined, listed, merged, steps_of, unexplained
+
+HOSTS: dict[int, str | None] = {rank: f"node{rank // 4}" for rank in range(16)}
+EVIDENCE = Evidence("Slow.", 1.5, "x", "rank_work")
+
+
+def finding(rank: int | None, first: int, last: int, ms: float = 10.0, **changes: Any) -> Finding:
+    values: dict[str, Any] = {
+        "kind": "slow_worker",
+        "attempt": 0,
+        "severity": "past",
+        "confidence": "high",
+        "title": f"Rank {rank} was slow",
+        "text": "It was slow.",
+        "culprits": () if rank is None else (Place(rank, HOSTS[rank]),),
+        "first_step": first,
+        "last_step": last,
+        "ongoing": False,
+        "cost": Cost(ms, 100.0, last - first + 1, 16),
+        "evidence": (EVIDENCE,),
+        "alternatives": (),
+        "next_step": "Look.",
+    }
+    return Finding(**values | changes)
+
+
+def together(*findings: Finding) -> tuple[Finding, ...]:
+    return merged(Diagnosis((Verdict("slow_worker", findings),)), HOSTS).findings
+
+
+def test_episodes_of_one_rank_are_one_finding() -> None:
+    (only,) = together(finding(3, 5, 9), finding(3, 20, 29, 40.0), finding(3, 50, 54))
+    assert (only.first_step, only.last_step) == (5, 54)
+    assert steps_of(only) == ((5, 9), (20, 29), (50, 54))
+    assert "It came 3 times: steps 5 to 9, steps 20 to 29, steps 50 to 54." in only.text
+    assert only.cost is not None
+    assert only.cost.num_steps == 20
+    assert only.cost.ms_per_step == pytest.approx((5 * 10 + 10 * 40 + 5 * 10) / 20)
+    assert Finding.from_json(only.to_json()) == only
+
+
+def test_what_goes_on_decides_the_severity() -> None:
+    now = finding(3, 50, 59, ongoing=True, severity="urgent")
+    both = joined([finding(3, 5, 9, 90.0), now])
+    assert (both.severity, both.ongoing) == ("urgent", True)
+
+
+def test_other_kinds_and_other_ranks_stay_apart() -> None:
+    apart = (finding(3, 5, 9), finding(4, 5, 9), finding(3, 5, 9, kind="data_loader"))
+    assert len(together(*apart)) == 3
+
+
+def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
+    ranks = [finding(rank, 5, 30, 10.0 + rank) for rank in (4, 5, 6, 7)]
+    (only,) = together(*ranks)
+    assert only.hosts == ("node1",)
+    assert [place.rank for place in only.culprits] == [4, 5, 6, 7]
+    assert only.title.startswith("4 ranks of host node1: ")
+
+
+def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
+    assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
+
+
+def test_nearly_all_ranks_of_the_job_are_nobodys_fault() -> None:
+    one_host = dict.fromkeys(range(8), "node0")
+    ranks = tuple(finding(rank, 5, 30) for rank in range(7))
+    diagnosis = merged(Diagnosis((Verdict("slow_worker", ranks),)), dict(one_host))
+    assert diagnosis.findings == ()
+    (why,) = diagnosis.set_aside
+    assert "7 of 8 ranks" in why
+    assert "no rank is at fault by itself" in why
+
+
+def slower(first: int, last: int, ms: float) -> Verdict:
+    job = finding(None, first, last, ms, kind="step_regression", title="Steps are longer")
+    return Verdict("job_slower", (job,))
+
+
+@pytest.mark.parametrize(
+    ("other", "kept"),
+    [
+        (finding(3, 20, 59, 1.0), ["slow_worker"]),  # begins when steps become longer
+        (finding(3, 40, 59, 12.0), ["slow_worker"]),  # costs most of it
+        (finding(3, 5, 9, 50.0), ["slow_worker", "step_regression"]),  # was over before
+        (finding(3, 40, 59, 2.0), ["slow_worker", "step_regression"]),
+    ],
+)
+def test_a_slower_job_that_others_explain_is_no_finding(other: Finding, kept: list[str]) -> None:
+    diagnosis = Diagnosis((Verdict("slow_worker", (other,)), slower(20, 59, 10.0)))
+    left = unexplained(diagnosis, "job_slower")
+    assert sorted(f.kind for f in left.findings) == kept
+
+
+def test_a_small_part_that_names_nobody_is_set_aside() -> None:
+    part = finding(None, 22, 50, 3.0, kind="data_loader")
+    left = unexplained(
+        Diagnosis((Verdict("data_loader", (part,)), slower(20, 59, 10.0))), "job_slower"
+    )
+    assert [f.kind for f in left.findings] == ["step_regression"]
+    assert "part of what all steps are longer by" in left.set_aside[0]
+
+
+def test_at_most_ten_are_listed_and_the_others_counted() -> None:
+    many = tuple(finding(rank, rank, 60 + rank, 1.0 + rank) for rank in range(14))
+    diagnosis = listed(Diagnosis((Verdict("slow_worker", many),)))
+    assert len(diagnosis.findings) == MOST_FINDINGS
+    assert {f.culprits[0].rank for f in diagnosis.findings} == set(range(4, 14))
+    assert diagnosis.set_aside == (
+        "4 more findings of less urgency or cost are not listed: slow_worker (4).",
+    )
