@@ -107,6 +107,7 @@ export class Timeline extends EventTarget {
     try {
       this.shown.roles = await loadCulprits(this.app, signal);
       this.redraw();
+      this.emit('roles');
     } catch { /* superseded */ }
   }
 

@@ -247,7 +247,7 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         value = 100 * statistics.median(v for _, v in now) if now else 0.0
         if now and (name == "waiting_ratio" or value >= _LEAST_SHOWN):
             parts.append(f"{cause} {value:.1f}")
-    return _share(
+    tile = _share(
         "bubble",
         "Bubble",
         _series(shares, "schedule_ratio"),
@@ -258,6 +258,8 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         "nothing recorded.",
         extra="idle: " + ", ".join(parts) + "\u00a0%" if parts else "",
     )
+    # less of it is no improvement: a rank that arrives late turns it into waiting
+    return replace(tile, tone="plain") if tile is not None and tile.tone == "good" else tile
 
 
 def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:

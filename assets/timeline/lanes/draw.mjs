@@ -220,7 +220,9 @@ function drawSelectedLane(ctx, geometry, theme, rank) {
   if (lane < 0) return;
   ctx.strokeStyle = theme.ink.link;
   ctx.lineWidth = 1;
-  ctx.strokeRect(geometry.left + 0.5, laneTop(geometry, lane) - 1.5, geometry.width - geometry.left - 1, geometry.laneHeight - 1);
+  const top = Math.max(laneTop(geometry, lane) - 1.5, geometry.top + 0.5);
+  const bottom = laneTop(geometry, lane) + geometry.laneHeight - 2.5;
+  if (bottom > top) ctx.strokeRect(geometry.left + 0.5, top, geometry.width - geometry.left - 1, bottom - top);
 }
 
 function drawSelection(ctx, geometry, theme, shown) {

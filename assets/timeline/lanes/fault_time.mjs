@@ -27,6 +27,14 @@ function timesOf({ arrays, from }, { steps }) {
   return times;
 }
 
+/** Whether something may be red in a window of time: a finding with a culprit holds in it. */
+export function hasRed(tile, roles, window) {
+  return roles.culprits.length > 0 && tile.meta.lanes.some((_, number) => {
+    const time = faultTime(tile, number, roles);
+    return time !== null && time[0] < window.end && time[1] > window.begin;
+  });
+}
+
 /** Whether the culprit of a lane is judged in a window of time. */
 export function isJudged(tile, number, rank, roles, window) {
   if (!roles.culprits.includes(rank)) return false;

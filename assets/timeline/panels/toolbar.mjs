@@ -3,6 +3,7 @@ import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
+import { hasRed } from '../lanes/fault_time.mjs';
 import { scopeOf } from '../view_follower.mjs';
 import { button } from './dom.mjs';
 
@@ -141,11 +142,14 @@ export function makeLegend(timeline) {
     if (tile.arrays.span_open?.includes(1)) {
       parts.push(make('span', {}, make('span', { class: 'swatch open' }), 'not completed'));
     }
+    if (hasRed(tile, timeline.shown.roles, timeline.window)) {
+      parts.push(make('span', {}, make('span', { class: 'swatch judged' }), 'culprit, and waiting for it'));
+    }
     const note = detailNote(tile.meta);
     if (note) parts.push(make('span', { class: 'faint' }, note));
     element.replaceChildren(...parts);
   };
   timeline.addEventListener('tile', update);
-  timeline.addEventListener('theme', () => timeline.tile && update());
+  for (const event of ['theme', 'roles', 'window']) timeline.addEventListener(event, () => timeline.tile && update());
   return element;
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { draw } from '../../../assets/timeline/lanes/draw.mjs';
+import { hasRed } from '../../../assets/timeline/lanes/fault_time.mjs';
 import { NO_REF, Tile } from '../../../assets/timeline/lanes/tile.mjs';
 import { makePen, THEME } from './pen.mjs';
 
@@ -64,4 +65,10 @@ test('who waits for the schedule across stages is not red, unless the finding li
   const inLanes = (shown) => reds(shown, tileOf(2)).filter(({ x }) => x >= geometry.left).length;
   assert.equal(inLanes({ rank: 5, roles: { ...roles, victims: [] } }), 0);
   assert.ok(inLanes({ rank: 5, roles }) > 0);
+});
+
+test('the legend names red only where something may be red', () => {
+  assert.equal(hasRed(tileOf(), roles, { begin: 0, end: 1000 }), true);
+  assert.equal(hasRed(tileOf(), roles, { begin: 0, end: 480 }), false, 'only step 6 is in sight');
+  assert.equal(hasRed(tileOf(), { ...roles, culprits: [] }, { begin: 0, end: 1000 }), false);
 });

@@ -16,6 +16,7 @@ from app.view_state import View
 from app.views.run.kpis import (
     Baseline,
     Scope,
+    _bubble,
     _step_time,
     baseline_of,
     change_of,
@@ -130,3 +131,16 @@ def test_a_baseline_lies_in_no_finding() -> None:
     base = baseline_of(scope.clean(series), now_of(series, scope.steps), scope.until)
     assert base is not None
     assert (base.value, base.text) == (100.0, "steps 2 to 9")
+
+
+def test_less_schedule_bubble_is_not_praised() -> None:
+    """A rank that arrives late turns it into waiting."""
+    shares = [
+        {"step": step, "schedule_ratio": 0.1 if step < 8 else 0.02, "waiting_ratio": 0.0}
+        | {"bubble_other_ratio": 0.0, "not_visible_ratio": 0.0}
+        for step in range(12)
+    ]
+    tile = _bubble(shares, Scope((8, 11), 8))
+    assert tile is not None
+    assert (tile.value, tile.tone) == ("2.0", "plain")
+    assert tile.detail == "▼ 8.0 pt vs steps 2 to 6"
