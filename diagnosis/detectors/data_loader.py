@@ -59,7 +59,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:
     findings = []
     for late in lates:
-        lost = Lost((late.row,), late.episode, late.share, late.row)
+        lost = Lost((late.row,), late.episode, late.share, late.row, late=late)
         words = _words(f"Rank {times.ranks.rank_R[late.row]} waits for its data")
         findings.append(finding_of(times, lost, attempt, words))
     return findings

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.allocator_stalls import retried_steps
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.findings import MEASURED, Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
 from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
@@ -72,11 +72,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    if times.waits_hidden:
-        reason = (
-            "The log has no communication: who computes longer in a rare long step is not known."
-        )
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
     if spikes is None:
         checked = (
@@ -84,7 +79,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             f"{100 * MIN_SPIKE:.0f} % of a step or more)."
         )
         return Verdict(NAME, checked=checked)
-    rows = _at_fault(spikes)
+    rows = () if times.waits_hidden else _at_fault(spikes)
     if rows and _come_often(spikes.columns):
         checked = "No rare long steps; what one rank does as often as that makes it a slow one."
         return Verdict(NAME, checked=checked)
@@ -106,7 +101,7 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         return None
     excess_RS = _own_excess(times)
     excess_RS[retried_RS] = 0.0
-    along_S = _along_pipeline(times, excess_RS)
+    along_S = longer_S if times.waits_hidden else _along_pipeline(times, excess_RS)
     others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
     own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
     long = long[along_S[long] >= own_least]
@@ -162,18 +157,23 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     share = per_step_ms / middle(times.window_S[span])
     shown = int(spikes.excess_RN[:, 0].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
-    finding = finding_of(times, lost, attempt, _words(times, rows))
-    return replace(finding, evidence=(_evidence(times, spikes, finding), *finding.evidence))
+    period = period_of(times.step_S[columns[columns >= WARM_UP_STEPS]])
+    finding = finding_of(times, lost, attempt, _words(times, rows, period))
+    cost = finding.cost and replace(finding.cost, basis=MEASURED)  # against the steps around
+    evidence = (_evidence(times, spikes, finding), *finding.evidence)
+    return replace(finding, cost=cost, evidence=evidence)
 
 
 def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
     others_S = np.delete(spikes.longer_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
     steps = times.step_S[spikes.columns]
-    at = int(steps[0])
+    at, period = int(steps[0]), period_of(steps)
+    every = f"; one in {period}" if period else ""
     view = tuple((k, (at, at) if k == "steps" else v) for k, v in finding.evidence[0].view)
     return Evidence(
-        f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}) take {in_ms(longer_ms)} "
+        f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}{every}) take "
+        f"{in_ms(longer_ms)} "
         f"longer than those around them; of the others none more than "
         f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
         round(longer_ms, 3),
@@ -184,6 +184,18 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     )
 
 
+def period_of(steps: Ints) -> int | None:
+    """Steps from one to the next where they come regularly, three or more of them."""
+    gaps = np.diff(steps)
+    if gaps.size + 1 < FEWEST or gaps.min() <= 1:
+        return None
+    period = int(np.median(gaps))
+    times = np.round(gaps / period)  # one may be missing in between
+    regular = np.abs(gaps - times * period) <= max(1, _JITTER * period)
+    return period if bool(np.all(regular & (times >= 1))) else None
+
+
+_JITTER = 0.03
 _MOST_LISTED = 5
 
 
@@ -192,14 +204,17 @@ def _listed(steps: Ints) -> str:
     return named + (", ..." if steps.size > _MOST_LISTED else "")
 
 
-def _words(times: PhaseTimes, rows: tuple[int, ...]) -> Words:
+def _words(times: PhaseTimes, rows: tuple[int, ...], period: int | None) -> Words:
     who = named_ranks(times.ranks.rank_R[list(rows)]) if rows else "all ranks"
+    when = f"One step in {period} is" if period else "A few steps are"
+    how = "longer" if times.waits_hidden else "longer in compute"
     return Words(
         "jit_spikes",
-        f"Rare long steps on {who}",
-        "on average to rare steps that compute far longer",
-        f"A few steps compute far longer than all others on {who}, as when something compiles or "
-        "tunes itself for a new shape.",
+        f"One step in {period} is long" if period and not rows else f"Rare long steps on {who}",
+        f"on average to {f'one step in {period}' if period else 'rare steps'}, far longer than "
+        "the others,",
+        f"{when} far {how} than all others on {who}, as when something compiles or tunes itself, "
+        "or when the job does work that has no span of its own.",
         (
             "Rare work on purpose that has no span of its own (evaluation, logging, a scheduler of "
             "the job): only names distinguish them.",

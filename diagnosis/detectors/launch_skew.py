@@ -143,7 +143,7 @@ def _together(times: PhaseTimes, lates: Sequence[Late]) -> list[Lost]:
         same = [late, *(o for o in left if o.row in rows and _overlap(late.episode, o.episode))]
         is_whole = host is not None and 1 < len(rows) < times.ranks.rank_R.size
         if not is_whole or {member.row for member in same} != rows:
-            losses.append(Lost((late.row,), late.episode, late.share, late.row))
+            losses.append(Lost((late.row,), late.episode, late.share, late.row, late=late))
             continue
         left = [other for other in left if other not in same]
         worst = max(same, key=lambda member: member.share)
@@ -163,8 +163,7 @@ def words_of(times: PhaseTimes, kind: str, lost: Lost) -> Words:
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
     loses, why, others, then = _TEXTS[kind]
     title = f"{who} {_TITLES[kind]}"
-    confidence = "medium" if kind == "slow_worker" else "high"
-    return Words(kind, title, loses, f"{title}: {why}", others, then, confidence=confidence)
+    return Words(kind, title, loses, f"{title}: {why}", others, then)
 
 
 _TITLES = {

@@ -42,6 +42,9 @@ steps; what strikes in some steps only is not late at all in more than one of te
 LEAST_LAST = 0.8
 """In so many of the steps nobody but other culprits comes later."""
 
+SURELY_LAST, SURELY_EVEN = 0.95, 0.5
+"""From here on the finding is of high confidence."""
+
 _LEAST_LONGER, _STEPS_BEFORE = 0.25, 50
 """Steps are longer than those before by at least a quarter of what the rank comes late by: others
 may have come late by some of it before."""
@@ -66,6 +69,25 @@ class Late:
     def span(self) -> slice:
         """Columns of the episode."""
         return slice(self.episode.first, self.episode.last + 1)
+
+    @property
+    def signs(self) -> str:
+        """How steady it is late and how often last, a sentence."""
+        return (
+            f"It is late in {100 * self.steady:.0f} % of these steps, later than all others but "
+            f"culprits in {100 * self.last:.0f} %, and in nine of ten by at least "
+            f"{100 * self.even:.0f} % of the usual."
+        )
+
+    def confidence(self, times: PhaseTimes) -> str:
+        """high: last in nearly all steps, evenly, since some step of the run or among ranks whose
+        roles are known; low: where ranks wait is not clear.
+        """
+        if not times.is_clear:
+            return "low"
+        began = self.episode.first > 0 or times.ranks.has_roles
+        sure = self.last >= SURELY_LAST and self.even >= SURELY_EVEN and began
+        return "high" if sure else "medium"
 
     @property
     def is_steady(self) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, cost_of
+from diagnosis.findings import CONFIDENCES, Evidence, Finding, NotEnoughData, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
+from diagnosis.statistics.late_ranks import Late
 from diagnosis.statistics.phase_times import PhaseTimes, middle
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.units import in_ms, steps_text, when_text
@@ -40,6 +41,7 @@ class Lost:
     share: float  # of a step
     shown_row: int  # whose lanes show it
     hosts: tuple[str, ...] = ()
+    late: Late | None = None  # of one rank: how steady and how often last
 
 
 def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Finding:
@@ -49,7 +51,7 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
     ongoing = times.step_S.size - 1 - episode.last < OVER_AFTER_STEPS
     step_ms = middle(times.window_S[episode.first : episode.last + 1])
     lost_ms = lost.share * step_ms
-    confidence = words.confidence if ranks.has_roles or not lost.rows else "medium"
+    confidence = _confidence(times, lost, words)
     urgent = lost.share >= URGENT_SHARE and confidence != "low"
     since = when_text(first, last, ongoing)
     return Finding(
@@ -71,6 +73,14 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
         hosts=lost.hosts,
         cause=words.cause,
     )
+
+
+def _confidence(times: PhaseTimes, lost: Lost, words: Words) -> str:
+    """At most that of the kind; of a single rank's lateness what its signs give."""
+    if lost.late is not None:
+        given = lost.late.confidence(times)
+        return max(given, words.confidence, key=CONFIDENCES.index)
+    return words.confidence if times.ranks.has_roles or not lost.rows else "medium"
 
 
 def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
@@ -119,6 +129,11 @@ def _evidence(
             link,
         ),
     ]
+    if lost.late is not None:
+        of_steps = round(lost.late.last, 4)
+        evidence.append(
+            Evidence(lost.late.signs, of_steps, "of steps", words.question, params, link)
+        )
     if lost.rows and episode.first > 0:
         before = middle(times.late_RS[lost.rows[0], : episode.first])
         if math.isfinite(before):
