@@ -20,7 +20,15 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import episodes
-from diagnosis.statistics.late_ranks import Late, late_by_one, meet, worth_telling
+from diagnosis.statistics.late_ranks import (
+    LEAST_EVEN,
+    Late,
+    evenness,
+    is_longer,
+    late_by_one,
+    meet,
+    worth_telling,
+)
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
@@ -77,9 +85,15 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
         before = 0.0
     risen_S = share_S - before
     noise = NOISE_MADS * middle(np.abs(np.diff(share_S))) / np.sqrt(2)
-    starved = [(e, e.excess) for e in episodes(share_S, STARVED)]
+    starved = [
+        (e, e.excess)
+        for e in episodes(share_S, STARVED)
+        if e.excess >= 2 * STARVED and evenness(share_S[e.first : e.last + 1]) >= LEAST_EVEN
+    ]
     for episode in episodes(risen_S, max(noise, MIN_EXCESS)):
-        if not any(meet(episode, other) for other, _ in starved):
+        is_new = not any(meet(episode, other) for other, _ in starved)
+        even = evenness(risen_S[episode.first : episode.last + 1]) >= LEAST_EVEN
+        if is_new and even and is_longer(times.window_S, episode, episode.excess):
             starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = _words("The job waits for its data")

@@ -185,16 +185,22 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
 
 
 def period_of(steps: Ints) -> int | None:
-    """Steps from one to the next where they come regularly, three or more of them."""
-    gaps = np.diff(steps)
-    if gaps.size + 1 < FEWEST or gaps.min() <= 1:
-        return None
-    period = int(np.median(gaps))
-    times = np.round(gaps / period)  # one may be missing in between
-    regular = np.abs(gaps - times * period) <= max(1, _JITTER * period)
-    return period if bool(np.all(regular & (times >= 1))) else None
+    """Steps from one to the next where most of them come regularly, three or more.
+
+    Any two of them give a distance and a place to count from; the one that most of them fit.
+    """
+    best, period = 0, None
+    for gap in np.unique(steps[None, :] - steps[:, None]):
+        if gap <= 1:
+            continue
+        off = (steps[None, :] - steps[:, None] + gap // 2) % gap - gap // 2
+        fitting = int((np.abs(off) <= _JITTER * gap).sum(axis=1).max())
+        if fitting >= max(FEWEST, _MOST_REGULAR * steps.size) and fitting >= best:
+            best, period = fitting, int(gap)
+    return period
 
 
+_MOST_REGULAR = 0.75
 _JITTER = 0.03
 _MOST_LISTED = 5
 

@@ -31,6 +31,7 @@ from diagnosis.statistics.late_ranks import Late, late_by, late_by_one, meet, wo
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import IDLE, PhaseTimes, comparable, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
 
 NAME = "launch_skew"
 KINDS = ("launch_skew", "host_contention", "slow_worker")
@@ -81,11 +82,11 @@ def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]
     lates, set_aside = worth_telling(times, lates)
     skewed = [] if times.waits_hidden or not lates else moving(times)
     for late in lates:
-        if late.episode.first == 0 and not times.ranks.has_roles:
+        if late.episode.first <= WARM_UP_STEPS and not times.has_roles:
             set_aside.append(
                 f"Rank {times.ranks.rank_R[late.row]} spends {100 * late.share:.0f} % of each step "
-                "more outside of its recorded phases from the first step on; the layout is "
-                "unknown, so this may be its share."
+                "more outside of its recorded phases from the first step on; ranks of "
+                "other roles are compared, so this may be its share."
             )
             continue
         kind = _kind(times, parts, late)

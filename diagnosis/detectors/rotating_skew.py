@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
-from diagnosis.statistics.late_ranks import STEADY_SHARE
+from diagnosis.statistics.late_ranks import LEAST_EVEN, STEADY_SHARE, evenness, is_longer
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, middle, phase_times
@@ -65,7 +65,13 @@ def moving(times: PhaseTimes) -> list[Episode]:
     """
     rest_RS = _rest(times)
     lead_S, leader_S = _leads(rest_RS)
-    return [episode for episode in _episodes(lead_S) if _moves(rest_RS, lead_S, leader_S, episode)]
+    return [
+        episode
+        for episode in _episodes(lead_S)
+        if _moves(rest_RS, lead_S, leader_S, episode)
+        and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
+        and is_longer(times.window_S, episode, episode.excess)
+    ]
 
 
 def _rest(times: PhaseTimes) -> Floats:

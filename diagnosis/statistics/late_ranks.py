@@ -45,6 +45,9 @@ LEAST_LAST = 0.8
 SURELY_LAST, SURELY_EVEN = 0.95, 0.5
 """From here on the finding is of high confidence."""
 
+SHORT_STEPS, FEWEST_MOVING = 20, 3
+"""Three ranks that are late for fewer steps than that."""
+
 _LEAST_LONGER, _STEPS_BEFORE = 0.25, 50
 """Steps are longer than those before by at least a quarter of what the rank comes late by: others
 may have come late by some of it before."""
@@ -134,15 +137,18 @@ def _with_cost(times: PhaseTimes, lates: Iterable[Late]) -> list[Late]:
     """
     if max(times.hidden.values(), default=0.0) < BORDER:
         return list(lates)
-    return [late for late in lates if _is_longer(times.window_S, late)]
+    return [late for late in lates if is_longer(times.window_S, late.episode, late.share)]
 
 
-def _is_longer(window_S: Floats, late: Late) -> bool:
-    before_S = window_S[max(late.episode.first - _STEPS_BEFORE, 0) : late.episode.first]
+def is_longer(window_S: Floats, episode: Episode, share: float) -> bool:
+    """Whether steps are longer than those before by a part of this share of a step; True where too
+    few steps came before.
+    """
+    before_S = window_S[max(episode.first - _STEPS_BEFORE, 0) : episode.first]
     if np.isfinite(before_S).sum() < MIN_VOTES:
         return True
-    longer = float(np.nanmean(window_S[late.span]) / np.nanmean(before_S)) - 1
-    return longer >= _LEAST_LONGER * late.share
+    longer = float(np.nanmean(window_S[_span(episode)]) / np.nanmean(before_S)) - 1
+    return longer >= _LEAST_LONGER * share
 
 
 def _all_episodes(excess_RS: Floats, threshold_R: Floats) -> Iterator[tuple[int, Episode]]:
@@ -177,7 +183,20 @@ def culprits(excess_RS: Floats, stage_R: Ints, lates: Iterable[Late]) -> list[La
     columns = [np.arange(late.episode.first, late.episode.last + 1) for late in steady]
     cells = list(zip([late.row for late in steady], columns, strict=True))
     last = last_shares(excess_RS, stage_R, cells)
-    return [replace(steady[index], last=share) for index, share in last.items()]
+    return not_moving([replace(steady[index], last=share) for index, share in last.items()])
+
+
+def not_moving(lates: Sequence[Late]) -> list[Late]:
+    """Without short episodes where they move from rank to rank: so do the swings of a busy host."""
+    short = [late for late in lates if late.episode.last - late.episode.first < SHORT_STEPS]
+    if len({late.row for late in short}) < FEWEST_MOVING or _at_once(short):
+        return list(lates)
+    return [late for late in lates if late not in short]
+
+
+def _at_once(lates: Sequence[Late]) -> bool:
+    """Whether they are late in the same steps: then they have a cause in common."""
+    return all(meet(lates[0].episode, late.episode) for late in lates[1:])
 
 
 def last_shares(

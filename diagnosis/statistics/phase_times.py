@@ -64,6 +64,12 @@ class PhaseTimes:
     phases: dict[str, Floats]  # ms
     hidden: dict[str, float]  # share of the waiting that a phase takes up; 0 where not listed
     stage_R: Ints
+    mixed: bool = False  # ranks of several stages are compared: their compute may differ for good
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether ranks are compared with those of the same role alone."""
+        return self.ranks.has_roles and not self.mixed
 
     @property
     def waits_hidden(self) -> bool:
@@ -135,7 +141,7 @@ def _phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
     phases |= {name: cells[name] for name in IDLE}
     compared_RS = self_RS - (1 - hidden.get("compute", 0.0)) * phases["compute"]
     return PhaseTimes(
-        ranks, step_S, window_S, compared_RS if mixed else self_RS, phases, hidden, stage_R
+        ranks, step_S, window_S, compared_RS if mixed else self_RS, phases, hidden, stage_R, mixed
     )
 
 

@@ -55,6 +55,8 @@ def rises(step_ms_S: Floats) -> list[Rise]:
         if value_S.size >= width * _FEWEST_BLOCKS:
             lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
     lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
+    begun = min(FEWEST_STEPS, value_S.size // 5)  # before that a job may still warm up
+    lasting = [rise for rise in lasting if rise.first >= begun]
     return [
         Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)
         for rise in sorted(lasting, key=lambda rise: rise.first)
@@ -75,9 +77,7 @@ def _lasting(value_S: Floats, width: int) -> list[Rise]:
     return [
         rise
         for rise in _joined(value_S, [rise for rise in risen if rise is not None])
-        if rise.excess >= LEAST_RISE
-        and rise.last - rise.first + 1 >= FEWEST_STEPS
-        and rise.first >= width
+        if rise.excess >= LEAST_RISE and rise.last - rise.first + 1 >= FEWEST_STEPS
     ]
 
 

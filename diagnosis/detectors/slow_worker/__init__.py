@@ -42,7 +42,13 @@ from diagnosis.statistics.episodes import (
     recurring,
     sporadic,
 )
-from diagnosis.statistics.late_ranks import LEAST_EVEN, evenness, last_shares
+from diagnosis.statistics.late_ranks import (
+    FEWEST_MOVING,
+    LEAST_EVEN,
+    SHORT_STEPS,
+    evenness,
+    last_shares,
+)
 from diagnosis.statistics.peers import (
     NOISE_STEPS,
     Peers,
@@ -171,7 +177,15 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
         for row, own in even.items()
     ]
     last = last_shares(excess_RS, judged.peers.group_R, cells)
-    return {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
+    left = {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
+    short = {row for row, own in left.items() if max(e.last - e.first for e in own) < SHORT_STEPS}
+    moves = len(short) >= FEWEST_MOVING and not _at_once([left[row] for row in sorted(short)])
+    return {row: own for row, own in left.items() if not (moves and row in short)}
+
+
+def _at_once(apart: list[list[Episode]]) -> bool:
+    """Whether ranks are slow in the same steps: a cause that they share, no swings that move."""
+    return all(_overlap(apart[0], own) for own in apart[1:])
 
 
 def _single_ranks(

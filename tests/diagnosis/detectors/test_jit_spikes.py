@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
-from diagnosis.detectors.jit_spikes import detect
+from diagnosis.detectors.jit_spikes import detect, period_of
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
@@ -126,3 +126,18 @@ def diagnosed(folder: Path, *faults: str, seed: int) -> list[str]:
 def test_generated_jobs(tmp_path: Path, ms: int, seed: int) -> None:
     assert diagnosed(tmp_path / "spiky", f"jit_spikes,ms={ms},from=5", seed=seed) == ["jit_spikes"]
     assert diagnosed(tmp_path / "healthy", seed=seed) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "period"),
+    [
+        ([100, 200, 300, 400], 100),
+        ([100, 200, 285, 300, 400], 100),
+        ([50, 100, 200, 250], 50),
+        ([10, 47, 90, 200], None),
+        ([100, 200], None),
+        ([20, 21, 22], None),
+    ],
+)
+def test_the_period_of_regular_steps(steps: list[int], period: int | None) -> None:
+    assert period_of(np.array(steps)) == period
