@@ -51,7 +51,7 @@ class Episode:
     job_level: list[str] = field(default_factory=list)
     """other findings in its steps that name nobody"""
     misdated: list[str] = field(default_factory=list)
-    """findings about its culprits of which most steps lie before it"""
+    """findings about its culprits, or of its kind, with mostly other steps"""
     of_recording: list[str] = field(default_factory=list)
     """findings in its steps about what was recorded"""
 

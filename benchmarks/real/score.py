@@ -130,7 +130,7 @@ def _judge(job: Job, part: Part, step_ms: Mapping[int, float], clean: Mapping[in
     met = [episode for episode in job.episodes if meets(episode, part)]
     what = text_of(part)
     shared = [episode for episode in job.episodes if _common(episode, part) and not met]
-    if about := [episode for episode in shared if episode.ranks and _is_of(part, episode)]:
+    if about := [episode for episode in shared if _misdates(part, episode)]:
         about[0].misdated += [] if what in about[0].misdated else [what]
     elif not met:
         _note(job.false, {**part, "longer": _longer(part, step_ms, clean)})
@@ -162,6 +162,11 @@ def _is_of(part: Part, episode: Episode) -> bool:
     if not episode.ranks:
         return not names(part)
     return bool(part["ranks"]) and set(part["ranks"]) <= set(episode.ranks)
+
+
+def _misdates(part: Part, episode: Episode) -> bool:
+    """Whether a finding is about the episode in all but its steps."""
+    return _is_of(part, episode) and bool(episode.ranks or part["kind"] in episode.right)
 
 
 def text_of(part: Part) -> str:

@@ -105,6 +105,10 @@ def test_a_culprit_that_is_named_for_mostly_other_steps_is_misdated() -> None:
     )
     assert (episode.delay_s, episode.misdated, episode.wrong) == (None, ["launch_skew [5]"], [])
     assert [text_of(false) for false in job.false] == ["gc_pauses [1]"]
+    early, other = part("jit_spikes", (), 4, 25), part("gc_pauses", (), 4, 25)
+    job, episode = scored((3, [early, other]), fault="spikes-all", ranks=())
+    assert (episode.delay_s, episode.misdated) == (None, ["jit_spikes nobody"])
+    assert [text_of(false) for false in job.false] == ["gc_pauses nobody"]
 
 
 def test_a_false_finding_that_comes_again_is_one() -> None:
