@@ -82,7 +82,7 @@ def joined(parts: Sequence[Finding]) -> Finding:
     """One finding of several episodes: the most urgent and costly part, with all their steps."""
     parts = sorted(parts, key=lambda part: part.first_step)
     main = min(parts, key=lambda part: (_SEVERITIES.index(part.severity), -_lost_ms(part)))
-    spans = sorted({span for part in parts for span in steps_of(part)})
+    spans = _united(span for part in parts for span in steps_of(part))
     listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
     listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
     num_steps = sum(last - first + 1 for first, last in spans)
@@ -101,8 +101,19 @@ def joined(parts: Sequence[Finding]) -> Finding:
         first_step=spans[0][0],
         last_step=max(last for _, last in spans),
         cost=cost,
-        episodes=tuple(spans),
+        episodes=tuple(spans) if len(spans) > 1 else (),
     )
+
+
+def _united(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, those that meet as one."""
+    united: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = (united[-1][0], max(united[-1][1], last))
+        else:
+            united.append((first, last))
+    return united
 
 
 _MOST_LISTED = 5

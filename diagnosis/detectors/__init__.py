@@ -36,6 +36,7 @@ REGISTERED = (
     "monitor_overhead",
     "slow_op",
     "step_regression",
+    "late_now_and_then",
     "job_slower",
     "slow_network",
     "link_flap",
@@ -133,5 +134,5 @@ def diagnose(
         return diagnosis
     times = phase_times(tables)
     hosts = dict(zip(times.ranks.rank_R.tolist(), times.ranks.host_R, strict=True))
-    diagnosis = unexplained(merged(diagnosis, hosts), JOB_SLOWER)
+    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts)
     return listed(with_costs(diagnosis, times.step_S, times.window_S))

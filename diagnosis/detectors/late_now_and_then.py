@@ -1,0 +1,173 @@
+"""data_loader, slow_worker, launch_skew: a rank that comes late in some steps only, so often since
+some step that the job is slower for it.
+
+Where steps have become longer (diagnosis/statistics/step_levels.py), what each is longer by is
+attributed to the rank that comes last in it, as far as it is late. One rank or two that take most
+of it, and did not before, are named. A rank that strikes as often while steps are as long as ever
+is not: where ranks swing by themselves some rank is late in any step.
+
+Source: late arrival names the culprit (MegaScale, 2402.15627); the rule is ours. Assumes: what a
+rank is late by lengthens the step. Known false positives: two things that begin at once. Blind
+spots: more than two ranks; what has been so from the first steps on; less than what makes steps
+longer by 5 %. Cost: one pass over the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Finding, Verdict
+from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.late_ranks import late_by
+from diagnosis.statistics.phase_findings import Lost, Words, finding_of
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, phase_times
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
+from diagnosis.statistics.step_levels import FEWEST_STEPS, Rise, rises
+from diagnosis.statistics.units import named_ranks
+
+NAME = "late_now_and_then"
+KINDS = ("data_loader", "slow_worker", "launch_skew")
+QUESTIONS = ("rank_phases", "rank_places")
+
+MOST_OF_LATE, LEAST_OF_RISE = 0.7, 0.3
+"""The least that the named ranks take together of what late ranks take, and of what steps are
+longer by: work of all ranks may have become more at the same time."""
+
+_LEAST_OF_TWO = 0.25
+_FEWEST_STRUCK = 4
+_OF_BEFORE = 0.25
+"""A rank that struck at more than a quarter of this rate before is no news."""
+
+_STEPS_BEFORE = 100
+_REASONS = ("data", "compute", "stretch", "rest")
+
+
+@dataclass(frozen=True)
+class _Strikes:
+    """What steps are longer by and who comes last in them. R ranks, S steps of the rise."""
+
+    last_S: Ints
+    late_S: Floats  # share of a step by which the last one comes late
+    taken_R: Floats  # share of what all steps are longer by
+
+
+def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    """Verdict on the steps in `tables`: answers of QUESTIONS; None where ranks cannot be compared
+    or no steps are longer.
+    """
+    times = phase_times(tables)
+    longer = rises(times.window_S)
+    if not longer or not comparable(times):
+        return None
+    steady = late_by(times, _REASONS)
+    free_S = np.ones(times.step_S.size, np.bool_)  # of ranks that are late in every step
+    for late in steady:
+        free_S[late.span] = False
+    findings = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
+    checked = "No one or two ranks explain by coming late now and then why steps became longer."
+    return Verdict(NAME, tuple(findings), None if findings else checked)
+
+
+def _of_rise(times: PhaseTimes, rise: Rise, free_S: Bools, attempt: int) -> list[Finding]:
+    at = rise.first + np.flatnonzero(free_S[rise.first : rise.last + 1])
+    if at.size < FEWEST_STEPS:
+        return []
+    strikes = _strikes(times, at, rise.before_ms)
+    rows = _culprits(times, rise, strikes)
+    return [f for f in (_finding(times, rise, strikes, row, attempt) for row in rows) if f]
+
+
+def _strikes(times: PhaseTimes, at: Ints, before_ms: float) -> _Strikes:
+    """What happens in these columns."""
+    late_RS = np.nan_to_num(times.late_RS[:, at])
+    window_S = np.nan_to_num(times.window_S[at])
+    last_S = late_RS.argmax(axis=0)
+    late_S = np.maximum(late_RS.max(axis=0), 0.0)
+    longer_S = np.maximum(window_S - before_ms, 0.0)
+    explained_S = np.where(late_S >= MIN_EXCESS, np.minimum(late_S * window_S, longer_S), 0.0)
+    taken_R = np.bincount(last_S, explained_S, minlength=len(late_RS))
+    return _Strikes(last_S, late_S, taken_R / max(float(longer_S.sum()), 1e-9))
+
+
+def _culprits(times: PhaseTimes, rise: Rise, strikes: _Strikes) -> list[int]:
+    """One row or two that take most of it and struck less before; none otherwise."""
+    first, second = np.argsort(-strikes.taken_R)[:2].tolist()
+    all_late = float(strikes.taken_R.sum())
+    rows = [first]
+    if strikes.taken_R[second] >= _LEAST_OF_TWO * all_late:
+        rows = sorted([first, second])
+    taken = float(strikes.taken_R[rows].sum())
+    if taken < max(MOST_OF_LATE * all_late, LEAST_OF_RISE):
+        return []
+    before = np.arange(max(rise.first - _STEPS_BEFORE, 0), rise.first)
+    earlier = _strikes(times, before, 0.0)
+    return [row for row in rows if _is_news(strikes, earlier, row)]
+
+
+def _is_news(strikes: _Strikes, earlier: _Strikes, row: int) -> bool:
+    now, then = (_struck(each, row) for each in (strikes, earlier))
+    return bool(now.sum() >= _FEWEST_STRUCK and then.mean() <= _OF_BEFORE * now.mean())
+
+
+def _struck(strikes: _Strikes, row: int) -> Bools:
+    struck_S: Bools = (strikes.last_S == row) & (strikes.late_S >= MIN_EXCESS)
+    return struck_S
+
+
+def _whole(times: PhaseTimes, rise: Rise, row: int) -> Ints:
+    """Columns of all strikes that follow each other about as closely as those of the rise."""
+    everywhere = _strikes(times, np.arange(times.step_S.size), 0.0)
+    at = np.flatnonzero(_struck(everywhere, row))
+    inside = at[(at >= rise.first) & (at <= rise.last)]
+    near = max(_NEAR * float(np.median(np.diff(inside))), _NEAR)
+    group = np.concatenate(([0], np.cumsum(np.diff(at) > near)))
+    return at[np.isin(group, group[np.isin(at, inside)])]
+
+
+_NEAR = 3.0
+
+
+def _finding(
+    times: PhaseTimes, rise: Rise, strikes: _Strikes, row: int, attempt: int
+) -> Finding | None:
+    at = _whole(times, rise, row)
+    beyond = {name: float(np.nanmean(times.beyond_peers(name)[row, at])) for name in _REASONS}
+    reason = max(beyond, key=lambda name: np.nan_to_num(beyond[name]))
+    if not beyond[reason] >= MIN_EXCESS:
+        return None
+    share = float(strikes.taken_R[row]) * (rise.now_ms - rise.before_ms) / rise.now_ms
+    begins, ends = int(at[0]), int(at[-1])
+    lost = Lost((row,), Episode(begins, ends, share), share, row)
+    words = _words(times, row, reason, (at.size, ends - begins + 1))
+    return replace(finding_of(times, lost, attempt, words), confidence="medium")
+
+
+_KIND = {"data": "data_loader", "compute": "slow_worker"}
+_LOSES = {
+    "data": "on average to waiting for the next batch",
+    "compute": "on average to longer compute",
+    "stretch": "on average to standing still in the middle of its operations",
+    "rest": "on average to time outside of its recorded phases",
+}
+
+
+def _words(times: PhaseTimes, row: int, reason: str, steps: tuple[int, int]) -> Words:
+    who = named_ranks([int(times.ranks.rank_R[row])])
+    title = f"{who[0].upper()}{who[1:]} comes late now and then"
+    struck, of = steps
+    return Words(
+        _KIND.get(reason, "slow_worker" if times.waits_hidden else "launch_skew"),
+        title,
+        f"{_LOSES[reason]} ({struck} of {of} steps)",
+        f"{title}, in {struck} of {of} steps, and the others wait: steps are longer since.",
+        (
+            "Pauses that were not recorded as what they are: garbage collections, allocator "
+            "stalls, other processes on its host.",
+            "Work that this rank alone does in some steps (logging, saving).",
+        ),
+        "Look at what this rank does in the steps in which it comes last, and at its host.",
+    )
