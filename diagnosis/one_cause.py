@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from diagnosis.findings import Diagnosis, Finding, Verdict
+from diagnosis.findings import Diagnosis, Finding, Place, Verdict
+from diagnosis.statistics.step_levels import FEWEST_STEPS
 from diagnosis.statistics.units import named_ranks, steps_text
 
 MOST_FINDINGS = 10
@@ -22,12 +24,14 @@ EXPLAINED = 0.5
 """A finding on the whole job is left out where others take this share of what it costs."""
 
 _FEWEST_OF_HOST, _NEARLY_ALL = 3, 0.8
+_OF_HOSTS = "host_contention"
+"""Of this kind two ranks are enough: what keeps them from their cores is on their host."""
 _SEVERITIES = ("urgent", "warning", "past")
 
 
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None]) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
-    return _with(diagnosis, [_of_one_place, lambda findings: _of_one_host(findings, hosts)])
+    return _with(diagnosis, [_of_one_place, partial(_of_one_host, hosts=hosts), _of_one_place])
 
 
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
@@ -68,7 +72,7 @@ def _of_one_place(findings: Sequence[Finding]) -> dict[int, Finding | str | None
     """Episodes of one kind at one place as one finding, in place of the first of them."""
     groups = defaultdict[tuple[object, ...], list[int]](list)
     for index, finding in enumerate(findings):
-        ranks = tuple(sorted(place.rank for place in finding.culprits))
+        ranks = () if finding.hosts else tuple(sorted(p.rank for p in finding.culprits))
         groups[finding.kind, ranks, finding.stages, finding.hosts].append(index)
     changed: dict[int, Finding | str | None] = {}
     for members in groups.values():
@@ -144,7 +148,8 @@ def _of_one_host(
         main = max(members, key=lambda index: _lost_ms(findings[index]))
         together = [index for index in members if _overlap(findings[index], findings[main])]
         num = len(together)
-        if num < _FEWEST_OF_HOST or num < _NEARLY_ALL * sizes[host]:
+        of_host = kind == _OF_HOSTS and host is not None and num > 1
+        if not of_host and (num < _FEWEST_OF_HOST or num < _NEARLY_ALL * sizes[host]):
             continue
         ranks = sorted(findings[index].culprits[0].rank for index in together)
         if num >= _NEARLY_ALL * len(hosts) or host is None:
@@ -152,7 +157,11 @@ def _of_one_host(
             changed |= dict.fromkeys(together, f"{why}no rank is at fault by itself.")
             continue
         changed |= dict.fromkeys(together)
-        changed[main] = _on_host(findings[main], [findings[index] for index in together], host)
+        known = {place.rank: place for i in together for place in findings[i].culprits}
+        if of_host:
+            members = [rank for rank, its_host in hosts.items() if its_host == host]
+            known = {rank: known.get(rank, Place(rank, host)) for rank in members}
+        changed[main] = _on_host(findings[main], [findings[i] for i in together], known)
     return changed
 
 
@@ -163,14 +172,13 @@ def _overlap(finding: Finding, other: Finding) -> bool:
     )
 
 
-def _on_host(main: Finding, parts: Sequence[Finding], host: str) -> Finding:
-    places = sorted((part.culprits[0] for part in parts), key=lambda place: place.rank)
-    named = {place.rank for place in places}
+def _on_host(main: Finding, parts: Sequence[Finding], places: Mapping[int, Place]) -> Finding:
+    host = str(parts[0].culprits[0].host)
     return replace(
         main,
         title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
-        culprits=tuple(places),
-        victims=tuple(rank for rank in main.victims if rank not in named),
+        culprits=tuple(places[rank] for rank in sorted(places)),
+        victims=tuple(rank for rank in main.victims if rank not in places),
         hosts=(host,),
         first_step=min(part.first_step for part in parts),
         last_step=max(part.last_step for part in parts),
@@ -210,16 +218,17 @@ def _names(finding: Finding) -> bool:
 
 
 def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
-    """Whether one that names somebody begins when it does and lasts as long, or what others cost in
-    these steps is EXPLAINED of what it costs.
+    """Whether one that names somebody begins when it does and lasts as long or holds its few steps,
+    or what others cost in these steps is EXPLAINED of what it costs.
     """
     own = set(_steps(finding))
     near = max(_NEAR_STEPS, len(own) // 10)
+    is_short = len(own) < FEWEST_STEPS
     taken = 0.0
     for other in others:
         shared = len(own & set(_steps(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
-        if begins and _names(other) and shared >= _PART * len(own):
+        if (begins or is_short) and _names(other) and shared >= _PART * len(own):
             return True
         taken += other.cost.ms_per_step * shared if other.cost else 0.0
     return taken >= EXPLAINED * _lost_ms(finding)

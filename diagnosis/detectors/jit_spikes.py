@@ -101,7 +101,9 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         return None
     excess_RS = _own_excess(times)
     excess_RS[retried_RS] = 0.0
-    along_S = longer_S if times.waits_hidden else _along_pipeline(times, excess_RS)
+    along_S = _along_pipeline(times, excess_RS)
+    if times.waits_hidden:
+        along_S = longer_S - _of_other_kinds(times)
     others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
     own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
     long = long[along_S[long] >= own_least]
@@ -124,6 +126,15 @@ def _own_excess(times: PhaseTimes) -> Floats:
     work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
     excess_RS: Floats = work_RS - running_medians(work_RS)
     return excess_RS
+
+
+def _of_other_kinds(times: PhaseTimes) -> Floats:
+    """What steps may be longer by for data, collections and saves, ms: the rank with most."""
+    named_RS = np.sum(
+        [np.nan_to_num(times.phases[n]) for n in ("data", "gc", "checkpoint")], axis=0
+    )
+    most_S: Floats = np.maximum(named_RS - running_medians(named_RS), 0.0).max(axis=0)
+    return most_S
 
 
 def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from diagnosis.detectors.rotating_skew import moving
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.episodes import Episode
+from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.late_ranks import Late, late_by, late_by_one, meet, worth_telling
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import IDLE, PhaseTimes, comparable, middle, phase_times
@@ -80,9 +80,11 @@ def _findings(times: PhaseTimes, attempt: int) -> tuple[list[Finding], list[str]
     }
     lates = [late for late in lates if not _computes_longer(parts, late)]
     lates, set_aside = worth_telling(times, lates)
+    newest = times.step_S.size - 1 - OVER_AFTER_STEPS
     skewed = [] if times.waits_hidden or not lates else moving(times)
     for late in lates:
-        if late.episode.first <= WARM_UP_STEPS and not times.has_roles:
+        always = late.episode.first <= WARM_UP_STEPS and late.episode.last >= newest
+        if always and not times.has_roles:
             set_aside.append(
                 f"Rank {times.ranks.rank_R[late.row]} spends {100 * late.share:.0f} % of each step "
                 "more outside of its recorded phases from the first step on; ranks of "

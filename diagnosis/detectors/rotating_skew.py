@@ -3,13 +3,13 @@ collections.
 
 In each step the rank that spends most time beyond its peers outside of all recorded phases leads
 (diagnosis/statistics/phase_times.py); the job pays for that rank. Where the leader alternates and
-the lead has grown since some step, or takes a tenth of every step, hosts launch unevenly. One rank
+the lead has grown since some step, and steps are longer for it, hosts launch unevenly. One rank
 that leads in most steps is a finding of launch_skew.py.
 
 Signs: step time up, compute and bandwidth stable, the skew of starts grows, the leader alternates.
 Source: the rule is ours. Assumes: phases are recorded, so that
 the rest is host code. Known false positives: work that ranks do in turns on purpose and that no
-span shows. Blind spots: a skew that was always there and takes less than a tenth; jobs of fewer
+span shows. Blind spots: a skew that was always there, which may be usual; jobs of fewer
 than 4 ranks; logs without communication. Cost: one pass over the cells.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.late_ranks import LEAST_EVEN, STEADY_SHARE, evenness, is_longer
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
@@ -31,10 +31,6 @@ from diagnosis.statistics.rank_tables import Floats, Ints
 NAME = "rotating_skew"
 KINDS = ("launch_skew",)
 QUESTIONS = ("rank_phases", "rank_places")
-
-ALWAYS = 0.05
-"""From the first step on a step votes fully where a tenth of the time is lost (2505.05713: such
-jobs count as straggling); in the recorded healthy job on shared cores the lead takes 1 to 2 %."""
 
 MOST_OF_ONE = 0.5
 """A rank that leads in more of the steps is one rank's fault."""
@@ -70,6 +66,7 @@ def moving(times: PhaseTimes) -> list[Episode]:
         for episode in _episodes(lead_S)
         if _moves(rest_RS, lead_S, leader_S, episode)
         and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
+        and episode.first >= MIN_VOTES  # of what has always been so, nobody knows the usual
         and is_longer(times.window_S, episode, episode.excess)
     ]
 
@@ -91,17 +88,11 @@ def _leads(rest_RS: Floats) -> tuple[Floats, Ints]:
 
 
 def _episodes(lead_S: Floats) -> list[Episode]:
-    """Where the lead has grown, and where it takes a tenth of all steps."""
+    """Where the lead has grown."""
     before = level_before(lead_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     grown_S = lead_S - (before if np.isfinite(before) else 0.0)
     noise = NOISE_MADS * middle(np.abs(np.diff(lead_S))) / np.sqrt(2)
-    grown = episodes(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
-    always = episodes(lead_S, ALWAYS)
-    return grown + [alway for alway in always if not any(_meet(alway, other) for other in grown)]
-
-
-def _meet(episode: Episode, other: Episode) -> bool:
-    return episode.first <= other.last and other.first <= episode.last
+    return episodes(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
 
 
 def _moves(rest_RS: Floats, lead_S: Floats, leader_S: Ints, episode: Episode) -> bool:

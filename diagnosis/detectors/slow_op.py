@@ -74,10 +74,9 @@ def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
     steps = times.step_S[[onset.episode.first, onset.episode.last]].tolist()
     ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
     known = [op for op in ops if op is not None]
-    if len(known) < _FEWEST_OPS:
-        return None
     behind = max((op for op in known if op.is_behind), key=lambda op: op.depth, default=None)
-    if behind is None:
+    compute_ms = middle(times.phases["compute"][:, : onset.episode.first])
+    if behind is None or behind.before_ms >= _ALL_OF_IT * compute_ms:
         return None
     inside = [op for op in known if op.depth == behind.depth + 1]
     if sum(op.longer_ms for op in inside) >= LEAST_SHARE * behind.longer_ms:
@@ -85,8 +84,8 @@ def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
     return behind
 
 
-_FEWEST_OPS = 2
-"""Where all compute has one name, that says no more than that compute takes longer."""
+_ALL_OF_IT = 0.9
+"""Where nearly all compute has one name, that says no more than that compute takes longer."""
 
 
 def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> Op | None:

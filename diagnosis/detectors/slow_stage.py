@@ -28,13 +28,13 @@ from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, 
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
-from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
 KINDS = ("slow_stage",)
-QUESTIONS = ("rank_work", "rank_places")
+QUESTIONS = ("rank_phases", "rank_places", "rank_work")
 
 MIN_STAGE_EXCESS = 0.03
 """Votes begin here and are full at twice this; layers do not divide more evenly than by a few
@@ -63,6 +63,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     work = work_of(tables)
     if missing := steps_missing(NAME, work.step_S.size):
         return Verdict(NAME, not_enough=missing)
+    if phase_times(tables).waits_hidden:
+        reason = (
+            "Ranks wait inside the timer of their compute: which stage computes longer is unknown."
+        )
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     stages = _stages(work)
     if stages is None:
         reason = "Fewer than two pipeline stages are known: none to compare."

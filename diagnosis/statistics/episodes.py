@@ -104,6 +104,9 @@ def recurring(excess_S: Floats, threshold: float) -> list[Episode]:
     total = sum(float(vote_S[first:end].sum()) for first, end in bursts)
     if len(bursts) < FEWEST_BURSTS or total < RECURRING_VOTES:
         return []
+    num = sum(end - first for first, end in bursts)
+    if num < LEAST_DENSE * (bursts[-1][1] - bursts[0][0]):
+        return []
     return [
         Episode(first, end - 1, float(np.nanmedian(excess_S[first:end]))) for first, end in bursts
     ]

@@ -10,7 +10,7 @@ suffixes: see diagnosis/statistics/peers.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +45,9 @@ LEAST_LAST = 0.8
 SURELY_LAST, SURELY_EVEN = 0.95, 0.5
 """From here on the finding is of high confidence."""
 
+_CALM = 0.01
+"""Share of steps in which ranks that are not accused may stand out."""
+
 SHORT_STEPS, FEWEST_MOVING = 20, 3
 """Three ranks that are late for fewer steps than that."""
 
@@ -72,6 +75,11 @@ class Late:
     def span(self) -> slice:
         """Columns of the episode."""
         return slice(self.episode.first, self.episode.last + 1)
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the episode."""
+        return self.episode.last - self.episode.first + 1
 
     @property
     def signs(self) -> str:
@@ -112,7 +120,7 @@ def late_by(times: PhaseTimes, phases: Iterable[str]) -> list[Late]:
         if episode.excess >= MAIN_SHARE * late:
             least = float(threshold_R[row])
             lates.append(_late(excess_RS, row, episode, episode.excess, least))
-    return culprits(excess_RS, times.stage_R, _with_cost(times, lates))
+    return culprits(excess_RS, times.stage_R, _with_cost(times, lates), threshold_R)
 
 
 def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
@@ -128,7 +136,7 @@ def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
         share = min(episode.excess, late)
         if share >= MAIN_SHARE * max(episode.excess, late):
             lates.append(_late(reason_RS, row, episode, share, MIN_EXCESS))
-    return culprits(reason_RS, times.stage_R, _with_cost(times, lates))
+    return culprits(reason_RS, times.stage_R, _with_cost(times, lates), threshold_R)
 
 
 def _with_cost(times: PhaseTimes, lates: Iterable[Late]) -> list[Late]:
@@ -177,13 +185,26 @@ def evenness(excess_S: Floats) -> float:
     return float(np.quantile(known_S, 1 - _NEARLY_ALL)) / usual if usual > 0 else 0.0
 
 
-def culprits(excess_RS: Floats, stage_R: Ints, lates: Iterable[Late]) -> list[Late]:
+def culprits(
+    excess_RS: Floats, stage_R: Ints, lates: Iterable[Late], threshold_R: Floats
+) -> list[Late]:
     """Those that are steady, and than whom nobody but others of them comes later."""
     steady = [late for late in lates if late.is_steady]
+    if not is_calm(excess_RS, {late.row for late in steady}, threshold_R):
+        steady = [late for late in steady if late.num_steps >= SHORT_STEPS]
     columns = [np.arange(late.episode.first, late.episode.last + 1) for late in steady]
     cells = list(zip([late.row for late in steady], columns, strict=True))
     last = last_shares(excess_RS, stage_R, cells)
     return not_moving([replace(steady[index], last=share) for index, share in last.items()])
+
+
+def is_calm(excess_RS: Floats, accused: Collection[int], threshold_R: Floats) -> bool:
+    """Whether the other ranks hardly ever stand out, by twice the threshold: else a short episode
+    may be a swing.
+    """
+    others = [row for row in range(len(excess_RS)) if row not in accused]
+    stands_out = np.nan_to_num(excess_RS[others]) >= 2 * threshold_R[others, None]
+    return not stands_out.size or float(stands_out.mean()) <= _CALM
 
 
 def not_moving(lates: Sequence[Late]) -> list[Late]:

@@ -47,6 +47,7 @@ class Work:
     step_ms_RS: Floats
     wait_caused_RS: Floats  # rank-ms
     measure: str  # cpu or wall
+    wall_RS: Floats  # ms of compute
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def work_of(tables: Mapping[str, pa.Table]) -> Work:
         cells["step_ms"],
         cells["wait_caused_ms"],
         "cpu" if by_cpu else "wall",
+        compute_RS,
     )
 
 

@@ -47,6 +47,7 @@ from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
     SHORT_STEPS,
     evenness,
+    is_calm,
     last_shares,
 )
 from diagnosis.statistics.peers import (
@@ -176,6 +177,8 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
         (row, np.concatenate([np.arange(episode.first, episode.last + 1) for episode in own]))
         for row, own in even.items()
     ]
+    if not is_calm(excess_RS, even, judged.threshold_R):
+        cells = [cell for cell in cells if cell[1].size >= SHORT_STEPS]
     last = last_shares(excess_RS, judged.peers.group_R, cells)
     left = {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
     short = {row for row, own in left.items() if max(e.last - e.first for e in own) < SHORT_STEPS}

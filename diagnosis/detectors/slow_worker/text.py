@@ -53,9 +53,9 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
 
 
 def _cost(work: Work, suspect: Suspect) -> Cost | None:
-    """All wait for what it computes longer; CPU time grows as wall time does."""
+    """All wait for what it computes longer; wall time grows as CPU time does."""
     span = suspect.whole
-    own_ms = np.nanmean(work.work_RS[suspect.row, span])
+    own_ms = np.nanmean(work.wall_RS[suspect.row, span])
     slow_steps = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
     longer_ms = own_ms * suspect.episode.excess / suspect.slowdown
     step_ms, num_steps = float(np.nanmean(work.step_ms_RS[:, span])), span.stop - span.start

@@ -125,7 +125,7 @@ def phase_log(first: int) -> Phases:
 def test_in_a_phase_log_the_slow_rank_computes_less() -> None:
     (finding,) = judged(phase_log(FROM), known_layout=False).findings
     assert (finding.kind, [place.rank for place in finding.culprits]) == ("slow_worker", [7])
-    assert (finding.first_step, finding.confidence) == (FROM, "medium")
+    assert (finding.first_step, finding.confidence) == (FROM, "high")
 
 
 def test_without_a_layout_what_was_always_so_may_be_its_share() -> None:

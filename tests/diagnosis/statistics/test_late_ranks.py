@@ -10,6 +10,7 @@ from diagnosis.statistics.rank_tables import Floats
 
 RANKS, STEPS = 8, 40
 STAGE_R = np.zeros(RANKS, np.int64)
+LEAST_R = np.full(RANKS, 0.03)
 
 
 def lateness(**late: Floats | float) -> Floats:
@@ -33,7 +34,7 @@ def whole(excess_RS: Floats, *rows: int) -> list[Late]:
 
 
 def named(excess_RS: Floats, *rows: int) -> list[int]:
-    return [late.row for late in culprits(excess_RS, STAGE_R, whole(excess_RS, *rows))]
+    return [late.row for late in culprits(excess_RS, STAGE_R, whole(excess_RS, *rows), LEAST_R)]
 
 
 EVERY_SECOND = 0.4 * (np.arange(STEPS) % 2)

@@ -1,0 +1,76 @@
+"""Ranks that come late in some steps only, where steps are longer for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.detectors.late_now_and_then import detect
+from diagnosis.findings import Verdict
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+STEPS, FROM = 120, 60
+STRUCK = np.random.default_rng(5).random(STEPS) < 0.4
+
+
+def judged(phases: Phases) -> Verdict | None:
+    return detect(phase_tables(DP8, STEPS, phases), attempt=0)
+
+
+def strikes(*ranks: int, ms: float = 80.0, begins: int = FROM, costs: bool = True) -> Phases:
+    """Late in some steps, by turns where several are; the others wait in communication."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < begins or not STRUCK[step]:
+            return {}
+        longer = ms if costs else 0.0
+        late = rank == ranks[step % len(ranks)]
+        waits = {"data_ms": 2.0 + ms} if late else {"comm_ms": 40.0 + longer}
+        return {"step_ms": 200.0 + longer, **waits}
+
+    return phases
+
+
+def named(verdict: Verdict | None) -> list[tuple[str, int]]:
+    findings = verdict.findings if verdict else ()
+    return sorted((f.kind, f.culprits[0].rank) for f in findings)
+
+
+@pytest.mark.parametrize("ms", [60.0, 200.0])
+def test_one_rank_late_in_some_steps_is_named(ms: float) -> None:
+    verdict = judged(strikes(3, ms=ms))
+    assert named(verdict) == [("data_loader", 3)]
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert abs(finding.first_step - FROM) <= 3
+    assert "comes late now and then" in finding.title
+    assert finding.confidence == "medium"
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(0.4 * ms, rel=0.4)
+
+
+def test_two_ranks_by_turns_are_both_named() -> None:
+    assert named(judged(strikes(3, 6, ms=120.0))) == [("data_loader", 3), ("data_loader", 6)]
+
+
+def test_where_any_rank_may_be_late_nobody_is_named() -> None:
+    assert named(judged(strikes(*range(8), ms=120.0))) == []
+
+
+def test_strikes_from_the_first_step_on_are_no_news() -> None:
+    assert named(judged(strikes(3, begins=0))) == []
+
+
+def test_strikes_that_lengthen_no_step_name_nobody() -> None:
+    assert named(judged(strikes(3, costs=False))) == []
+
+
+def test_a_rank_late_in_every_step_is_left_to_the_other_detectors() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < FROM:
+            return {}
+        return {"step_ms": 280.0, **({"data_ms": 82.0} if rank == 3 else {"comm_ms": 120.0})}
+
+    assert named(judged(phases)) == []
