@@ -15,12 +15,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from diagnosis.findings import ESTIMATED, MEASURED, Cost, Diagnosis, Evidence, Finding
+from diagnosis.cost_text import cost_text
+from diagnosis.findings import MEASURED, Cost, Diagnosis, Evidence, Finding
 from diagnosis.one_cause import steps_of
 from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.statistics.units import in_ms
+
+Spans = Sequence[tuple[float, float]]
+"""First and last steps, both included; the last is infinite where it goes on."""
 
 FEWEST_WITHOUT, MOST_WITHOUT = 8, 50
 """Steps without any finding on each side of one: so few at least in all, and so many at most."""
@@ -44,10 +48,11 @@ def _measured(
     cost = finding.cost
     if cost is None or cost.basis == MEASURED:
         return cost, 0
-    own_S = _acts(finding, step_S) & np.isfinite(step_ms_S)
-    others = [f for f in findings if f is not finding and f.cost is not None and f.cost.ms_per_step]
-    other_S = np.any([_acts(f, step_S) for f in others], axis=0) if others else np.zeros_like(own_S)
-    without_S = _near(~own_S & ~other_S & np.isfinite(step_ms_S), own_S)
+    others = others_with_cost(finding, findings)
+    known_S = np.isfinite(step_ms_S)
+    own_S = _within(steps_of(finding), step_S) & known_S
+    other_S = _within([steps for f in others for steps in steps_of(f)], step_S)
+    without_S = _near(~own_S & ~other_S & known_S, own_S)
     if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
         return cost, 0
     alone_S = own_S & ~other_S
@@ -65,11 +70,22 @@ def _measured(
     return measured, int(without_S.sum())
 
 
-def _acts(finding: Finding, step_S: Ints) -> Bools:
-    acts_S = np.zeros(step_S.shape, np.bool_)
-    for first, last in steps_of(finding):
-        acts_S |= (step_S >= first) & (step_S <= last)
-    return acts_S
+def others_with_cost(finding: Finding, findings: Sequence[Finding]) -> list[Finding]:
+    """The other findings that make steps longer."""
+    return [f for f in findings if f is not finding and f.cost is not None and f.cost.ms_per_step]
+
+
+def steps_without(own: Spans, others: Spans, step_S: Ints) -> Bools:
+    """The steps near a finding that lie neither in it nor in others: those to compare with."""
+    own_S = _within(own, step_S)
+    return _near(~own_S & ~_within(others, step_S), own_S)
+
+
+def _within(spans: Spans, step_S: Ints) -> Bools:
+    within_S = np.zeros(step_S.shape, np.bool_)
+    for first, last in spans:
+        within_S |= (step_S >= first) & (step_S <= last)
+    return within_S
 
 
 def _near(free_S: Bools, own_S: Bools) -> Bools:
@@ -99,7 +115,7 @@ def _part(finding: Finding, others: Sequence[Finding], own_S: Bools, step_S: Int
     """Its share of what the findings of these steps are estimated to cost."""
     own = finding.cost.ms_per_step * int(own_S.sum()) if finding.cost else 0.0
     rest = sum(
-        other.cost.ms_per_step * int((_acts(other, step_S) & own_S).sum())
+        other.cost.ms_per_step * int((_within(steps_of(other), step_S) & own_S).sum())
         for other in others
         if other.cost is not None
     )
@@ -126,19 +142,3 @@ def _stated(finding: Finding, measured: tuple[Cost | None, int]) -> Finding:
         )
     text = f"{finding.text} {cost_text(cost, finding.ongoing)}"
     return replace(finding, cost=cost, text=text, evidence=evidence)
-
-
-def cost_text(cost: Cost, ongoing: bool) -> str:
-    """One sentence: by how much the steps of the job are longer for it."""
-    take = "take" if ongoing else "took"
-    about = "about " if cost.basis == ESTIMATED else ""
-    return (
-        f"Steps {take} {about}{in_ms(cost.ms_per_step)} longer for it, "
-        f"{share_text(cost.share)} of their time."
-    )
-
-
-def share_text(share: float) -> str:
-    """A share in percent: without decimals from 1 % on."""
-    percent = 100 * share
-    return f"{percent:.0f} %" if percent >= 1 or not percent else f"{percent:.1g} %"
