@@ -103,16 +103,17 @@ def change_of(
 ) -> tuple[str, str]:
     """Text for the change from the baseline, and the tone.
 
-    Times change by ms: beside a cost in percent of the step, percent of a baseline would look like
-    another cost.
+    Times name the baseline, not the difference: next to the cost of a finding, a median less a
+    median would look like another cost.
     """
     if base is None:
         return "no baseline to compare with", "plain"
     change = value - base.value
     least = LEAST_CHANGE * base.value if is_time else LEAST_CHANGE
-    size = in_ms(abs(change)) if is_time else f"{100 * abs(change):.1f} pt"
     if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
         return f"similar to {base.text}", "plain"
     arrow = "▲" if change > 0 else "▼"
     tone = "bad" if (change > 0) == higher_is_bad else "good"
-    return f"{arrow} {size} vs {base.text}", tone
+    if is_time:
+        return f"{arrow} from {in_ms(base.value)} in {base.text}", tone
+    return f"{arrow} {100 * abs(change):.1f} pt vs {base.text}", tone

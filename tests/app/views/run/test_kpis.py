@@ -90,9 +90,9 @@ def test_baselines() -> None:
     ("value", "higher_is_bad", "is_time", "detail", "tone"),
     [
         (102.0, True, True, "similar to steps 1 to 5", "plain"),  # within noise
-        (110.0, True, True, "▲ 10 ms vs steps 1 to 5", "bad"),
-        (90.0, True, True, "▼ 10 ms vs steps 1 to 5", "good"),
-        (90.0, False, True, "▼ 10 ms vs steps 1 to 5", "bad"),
+        (110.0, True, True, "▲ from 100 ms in steps 1 to 5", "bad"),
+        (90.0, True, True, "▼ from 100 ms in steps 1 to 5", "good"),
+        (90.0, False, True, "▼ from 100 ms in steps 1 to 5", "bad"),
         (100.2, True, False, "similar to steps 1 to 5", "plain"),
     ],
 )
