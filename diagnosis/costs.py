@@ -11,7 +11,7 @@ Every place that gives a cost reads the one of the finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,21 @@ _CLIPPED = 3.0
 """A step counts as at most so many median ones: one save or one hang is no level."""
 
 
+@dataclass(frozen=True)
+class _Without:
+    """The steps that a cost was measured against, and which part of the difference is counted."""
+
+    num_steps: int
+    mean_ms: float
+    part: float
+
+    @property
+    def divided(self) -> str:
+        if self.part >= 1.0:
+            return ""
+        return f"; {100 * self.part:.0f} % of the difference is this one's, the rest that of others"
+
+
 def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnosis:
     """Every finding with its cost measured where that is possible, and a sentence on it."""
     flat = diagnosis.findings
@@ -43,31 +58,32 @@ def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnos
 
 def _measured(
     finding: Finding, findings: Sequence[Finding], step_S: Ints, step_ms_S: Floats
-) -> tuple[Cost | None, int]:
-    """Its cost, and how many steps without it that was measured against (0: estimated)."""
+) -> tuple[Cost | None, _Without | None]:
+    """Its cost, and the steps that it was measured against; None where it is estimated."""
     cost = finding.cost
     if cost is None or cost.basis == MEASURED:
-        return cost, 0
+        return cost, None
     others = others_with_cost(finding, findings)
     known_S = np.isfinite(step_ms_S)
     own_S = _within(steps_of(finding), step_S) & known_S
     other_S = _within([steps for f in others for steps in steps_of(f)], step_S)
     without_S = _near(~own_S & ~other_S & known_S, own_S)
     if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
-        return cost, 0
+        return cost, None
     alone_S = own_S & ~other_S
     is_alone = alone_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
     used_S = alone_S if is_alone else own_S
     longer_ms, error_ms = _longer(step_ms_S[used_S], step_ms_S[without_S])
-    if not is_alone:
-        longer_ms *= _part(finding, others, own_S, step_S)
+    part = 1.0 if is_alone else _part(finding, others, own_S, step_S)
+    all_ms = longer_ms
+    longer_ms *= part
     if 2 * error_ms >= max(longer_ms, cost.ms_per_step):
-        return cost, 0
+        return cost, None
     step_ms = float(step_ms_S[used_S].mean())
     longer_ms = round(min(max(longer_ms, 0.0), step_ms), 3)
     step_ms = max(round(step_ms, 3), longer_ms)
     measured = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
-    return measured, int(without_S.sum())
+    return measured, _Without(int(without_S.sum()), step_ms - max(all_ms, 0.0), part)
 
 
 def others_with_cost(finding: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -122,17 +138,17 @@ def _part(finding: Finding, others: Sequence[Finding], own_S: Bools, step_S: Int
     return own / (own + rest) if own + rest > 0 else 1.0
 
 
-def _stated(finding: Finding, measured: tuple[Cost | None, int]) -> Finding:
-    cost, num_without = measured
+def _stated(finding: Finding, measured: tuple[Cost | None, _Without | None]) -> Finding:
+    cost, without = measured
     if cost is None:
         return finding
     evidence = finding.evidence
-    if num_without:
+    if without is not None:
         params = question_params(finding.first_step, finding.last_step, finding.attempt)
         evidence += (
             Evidence(
-                f"Steps with it take {in_ms(cost.step_ms)} on average, {num_without} steps near it "
-                f"without any finding {in_ms(cost.step_ms - cost.ms_per_step)}.",
+                f"Steps with it take {in_ms(cost.step_ms)} on average, {without.num_steps} steps "
+                f"near it without any finding {in_ms(without.mean_ms)}{without.divided}.",
                 round(cost.step_ms, 3),
                 "ms",
                 "rank_phases",

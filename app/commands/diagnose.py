@@ -74,7 +74,8 @@ def exit_code(diagnosis: Diagnosis) -> int:
 def as_lines(diagnosis: Diagnosis) -> list[str]:
     """The diagnosis as lines of text."""
     lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
-    lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
+    # detectors that read the same may find the same
+    lines += [f"in order    {sentence}" for sentence in dict.fromkeys(diagnosis.checked)]
     lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
     could_not, not_recorded = unjudged(diagnosis)
     lines += [f"not judged  {sentence}" for sentence in could_not]

@@ -112,8 +112,8 @@ def as_text(answer: Answer) -> str:
         recovered = f"{100 * metrics.M_S:.1f} % of it is recovered"
         lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [
-        f"cause      {cause.kind}: {printable(cause.text)}; replayed with it alone, a step is "
-        f"{1000 * cause.cost_s:.3g} ms longer"
+        f"cause      {cause.kind}: {printable(cause.text)}; replayed with it alone, all steps "
+        f"together are {1000 * cause.cost_s:.3g} ms longer on average"
         for cause in causes(answer.prepared)
     ]
     lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]

@@ -70,7 +70,7 @@ export function showBars(element, app, { title, symbol, hint, first, entries }) 
 
 /** What each finding costs, in the words of the banner. @param {?Object} answer of what-if/costs; null: still loading */
 export function showCosts(element, app, answer) {
-  const head = make('header', {}, [make('h2', {}, answer?.heading ?? 'What findings cost'), make('span', { class: 'quiet' }, 'each against steps without it')]);
+  const head = make('header', {}, [make('h2', {}, answer?.heading ?? 'What findings cost'), make('span', { class: 'quiet' }, 'the numbers of the banner and of the list of findings')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Comparing the ranks.'));
   const items = answer.costs.map(({ id, title, text }) => make('li', {}, [
     appLink(app, { page: 'overview', finding: id }, title), `: ${text}.`,
@@ -84,7 +84,7 @@ export function showCauses(element, app, answer) {
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying without each suspect.'));
   const items = answer.causes.map((cause) => make('li', {}, [
     make('strong', {}, cause.kind.replaceAll('_', ' ')), `: ${cause.text}. `,
-    make('span', { class: 'quiet' }, `Replayed with it alone, a step is ${seconds(cause.cost_s)} longer. `),
+    make('span', { class: 'quiet' }, `Replayed with it alone, all steps together are ${seconds(cause.cost_s)} longer on average. `),
     ...(cause.ranks.length && cause.ranks.length <= MOST_LINKS ? ['Timeline of ', ...rankLinks(app, cause.ranks), '.'] : []),
   ]));
   return element.replaceChildren(

@@ -111,11 +111,8 @@ def of_json(plain: dict[str, Any]) -> Numbers:
 
 def of_tile(hub: Hub, view: View) -> Numbers:
     tile = next(kpi for kpi in kpis_of(hub, view) if kpi.key == "cost")
-    share, hours = tile.detail.split(" of step time, ")
-    steps, basis = tile.extra.split(", ", 1)
-    ms, unit = f"{tile.value} {tile.unit}".split(" per ")
-    assert unit == "step"
-    return ms, share, hours, steps, basis
+    (numbers,) = lines_in(f"{tile.value} {tile.unit}, {tile.detail}; {tile.extra}")
+    return numbers
 
 
 def in_drawer(hub: Hub, name: str, findings: Sequence[Finding]) -> list[Numbers]:

@@ -20,14 +20,14 @@ def kpi_of_cost(finding: Finding, is_on_page: bool = True) -> Kpi | None:
     if cost is None:
         return None
     value, unit = in_ms(cost.ms_per_step).rsplit(" ", 1)
-    of_which = f"{cost_steps_text(finding)}, {basis_text(cost)}"
+    hours = f"{hours_text(cost.rank_hours)} in {cost_steps_text(finding)}; {basis_text(cost)}"
     return Kpi(
         "cost",
         "Cost of the finding",
         value,
         f"{unit} per step",
-        f"{share_text(cost.share)} of step time, {hours_text(cost.rank_hours)}",
+        f"{share_text(cost.share)} of step time",
         f"{finding.title}. {_MEANING}",
         "bad" if finding.ongoing else "plain",
-        extra=of_which if is_on_page else f"{finding.title}: {of_which}",
+        extra=hours if is_on_page else f"{finding.title}: {hours}",
     )

@@ -72,11 +72,19 @@ def baseline_of(series: Series, now: Series, scope: Scope) -> Baseline | None:
 
 
 def _without_findings(series: Series, now: Series, scope: Scope) -> Series:
+    """Those near the finding; where they are too few for a cost, all after a shorter warm-up."""
     step_S = np.array([step for step, _ in series], np.int64)
-    is_clean_S = steps_without(scope.own, scope.others, step_S)
+    near = set(step_S[steps_without(scope.own, scope.others, step_S)].tolist())
     shown = {step for step, _ in now}
-    pairs = zip(series, is_clean_S, strict=True)
-    return [pair for pair, is_clean in pairs if is_clean and pair[0] not in shown]
+    chosen = [(step, value) for step, value in series if step in near and step not in shown]
+    if len(chosen) >= FEWEST_STEPS:
+        return chosen
+    taken = (*scope.own, *scope.others, (now[0][0], now[-1][0]))
+    return [
+        (step, value)
+        for step, value in series[WARM_UP_STEPS:]
+        if not any(first <= step <= last for first, last in taken)
+    ]
 
 
 def _before(series: Series, now: Series) -> Series:

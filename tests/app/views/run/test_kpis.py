@@ -82,7 +82,10 @@ def test_baselines() -> None:
     before = baseline_of(series[:20], series[15:20], Scope(own=((8, math.inf),)))
     assert before is not None
     assert before.text == "steps 3 to 7"  # as the cost is measured: after the warm-up, before 8
-    assert baseline_of(series[:20], series[15:20], Scope(own=((5, math.inf),))) is None
+    short = baseline_of(series[:20], series[15:20], Scope(own=((5, math.inf),)))
+    assert short is not None
+    assert short.text == "steps 2 to 4"  # two would be too few
+    assert baseline_of(series[:20], series[15:20], Scope(own=((4, math.inf),))) is None
     assert baseline_of([], [], Scope()) is None
 
 
