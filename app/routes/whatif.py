@@ -63,7 +63,7 @@ class _Answers:
             min_age(NEW_EVERY_S),
             stop,
         )
-        return JSONResponse(causes_json(named, analysis))
+        return JSONResponse(causes_json(named))
 
     def costs(self, params: Parameters, stop: Stop) -> Response:
         diagnosis = diagnosis_of(self._hub, params.run, params.whole("attempt"), stop)

@@ -75,7 +75,7 @@ export function showCosts(element, app, answer) {
   const items = answer.costs.map(({ id, title, text }) => make('li', {}, [
     appLink(app, { page: 'overview', finding: id }, title), `: ${text}.`,
   ]));
-  return element.replaceChildren(head, items.length ? make('ol', { class: 'whatif-causes' }, items) : make('p', {}, answer.none));
+  return element.replaceChildren(head, items.length ? make('ol', { class: 'whatif-cost-list' }, items) : make('p', {}, answer.none));
 }
 
 /** Causes, and by how much each lengthens a replayed step. @param {?Object} answer of what-if/causes; null: still computing */

@@ -39,7 +39,7 @@ def test_an_import_shows_the_cost_of_each_rank(tab: Tab, straggler_run: str) -> 
     tab.page.wait_for_selector("ol.whatif-causes")
     tab.settle()
     text = tab.page.locator(".whatif-head").inner_text()
-    assert "Stragglers cost " in text
+    assert text.startswith("All unevenness of the ranks together, by replay: ")
     assert f"rank {SLOW_RANK}" in text
     assert "slow worker" in tab.page.locator("ol.whatif-causes").inner_text()
     assert "forward-compute" in tab.page.locator(".whatif-types").inner_text()
@@ -108,6 +108,12 @@ def test_the_recorded_sample(
     assert "rank 5" in tab.page.locator(".whatif-head").inner_text()
     tab.page.wait_for_selector("ol.whatif-causes")
     assert "rank 5 computes" in tab.page.locator("ol.whatif-causes").inner_text()
+    costs = tab.page.locator("ol.whatif-cost-list")
+    assert "Rank 5 is slow" in costs.inner_text()
+    assert "% of step time" in costs.inner_text()
+    costs.get_by_role("link", name="Rank 5 is slow").click()
+    tab.page.wait_for_url("**/run/slow_rank?finding=slow_worker-0-5-*")
+    tab.wait_for("document.querySelector('.kpis')?.innerText.includes('Cost of the finding')")
     canvas = tab.page.locator(f"{MAP} canvas")
     canvas.focus()
     for key in ("ArrowRight", "ArrowDown"):

@@ -10,7 +10,7 @@ from diagnosis.statistics.units import in_ms
 _MEANING = (
     "By how much the steps of the job are longer than without the finding, on average over its "
     "steps; times steps and ranks, the hours that all ranks lost. Measured against steps without "
-    "any finding near it; estimated where these are too few or differ too much."
+    "any finding near it; where these are too few or too noisy, the detector's estimate."
 )
 
 

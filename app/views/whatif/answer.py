@@ -86,7 +86,7 @@ def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
     ]
 
 
-def causes_json(causes: Sequence[Cause], answer: Answer) -> dict[str, Any]:
+def causes_json(causes: Sequence[Cause]) -> dict[str, Any]:
     """Causes, by how many seconds a replayed step is longer with each alone, and what is not
     identifiable.
     """
