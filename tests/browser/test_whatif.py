@@ -108,12 +108,6 @@ def test_the_recorded_sample(
     assert "rank 5" in tab.page.locator(".whatif-head").inner_text()
     tab.page.wait_for_selector("ol.whatif-causes")
     assert "rank 5 computes" in tab.page.locator("ol.whatif-causes").inner_text()
-    costs = tab.page.locator("ol.whatif-cost-list")
-    assert "Rank 5 is slow" in costs.inner_text()
-    assert "% of step time" in costs.inner_text()
-    costs.get_by_role("link", name="Rank 5 is slow").click()
-    tab.page.wait_for_url("**/run/slow_rank?finding=slow_worker-0-5-*")
-    tab.wait_for("document.querySelector('.kpis')?.innerText.includes('Cost of the finding')")
     canvas = tab.page.locator(f"{MAP} canvas")
     canvas.focus()
     for key in ("ArrowRight", "ArrowDown"):
@@ -135,4 +129,17 @@ def test_what_cannot_be_replayed_is_explained_in_one_sentence(tab: Tab, imported
     status = tab.page.locator(".whatif [role=status]").inner_text()
     assert status.startswith("No what-if analysis: ")
     assert "layout" in status
+    tab.assert_sound()
+
+
+def test_what_findings_cost_leads_to_the_finding(tab: Tab) -> None:
+    tab.open(View("slow_rank", "what-if").url())
+    tab.page.wait_for_selector("ol.whatif-cost-list")
+    tab.settle()
+    costs = tab.page.locator("ol.whatif-cost-list")
+    assert "Rank 5 is slow" in costs.inner_text()
+    assert "% of step time" in costs.inner_text()
+    costs.get_by_role("link", name="Rank 5 is slow").click()
+    tab.page.wait_for_url("**/run/slow_rank/overview?*finding=slow_worker-0-5-*")
+    tab.wait_for("document.querySelector('.kpis')?.innerText.includes('Cost of the finding')")
     tab.assert_sound()
