@@ -11,16 +11,20 @@ Every place that gives a cost reads the one of the finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diagnosis.findings import ESTIMATED, MEASURED, Cost, Diagnosis, Evidence, Finding
+from diagnosis.cost_text import cost_text
+from diagnosis.findings import MEASURED, Cost, Diagnosis, Evidence, Finding
 from diagnosis.one_cause import steps_of
 from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.statistics.units import in_ms
+
+Spans = Sequence[tuple[float, float]]
+"""First and last steps, both included; the last is infinite where it goes on."""
 
 FEWEST_WITHOUT, MOST_WITHOUT = 8, 50
 """Steps without any finding on each side of one: so few at least in all, and so many at most."""
@@ -28,6 +32,21 @@ FEWEST_WITHOUT, MOST_WITHOUT = 8, 50
 _FEWEST_ALONE = 4
 _CLIPPED = 3.0
 """A step counts as at most so many median ones: one save or one hang is no level."""
+
+
+@dataclass(frozen=True)
+class _Without:
+    """The steps that a cost was measured against, and which part of the difference is counted."""
+
+    num_steps: int
+    mean_ms: float
+    part: float
+
+    @property
+    def divided(self) -> str:
+        if self.part >= 1.0:
+            return ""
+        return f"; {100 * self.part:.0f} % of the difference is this one's, the rest that of others"
 
 
 def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnosis:
@@ -39,37 +58,50 @@ def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnos
 
 def _measured(
     finding: Finding, findings: Sequence[Finding], step_S: Ints, step_ms_S: Floats
-) -> tuple[Cost | None, int]:
-    """Its cost, and how many steps without it that was measured against (0: estimated)."""
+) -> tuple[Cost | None, _Without | None]:
+    """Its cost, and the steps that it was measured against; None where it is estimated."""
     cost = finding.cost
     if cost is None or cost.basis == MEASURED:
-        return cost, 0
-    own_S = _acts(finding, step_S) & np.isfinite(step_ms_S)
-    others = [f for f in findings if f is not finding and f.cost is not None and f.cost.ms_per_step]
-    other_S = np.any([_acts(f, step_S) for f in others], axis=0) if others else np.zeros_like(own_S)
-    without_S = _near(~own_S & ~other_S & np.isfinite(step_ms_S), own_S)
+        return cost, None
+    others = others_with_cost(finding, findings)
+    known_S = np.isfinite(step_ms_S)
+    own_S = _within(steps_of(finding), step_S) & known_S
+    other_S = _within([steps for f in others for steps in steps_of(f)], step_S)
+    without_S = _near(~own_S & ~other_S & known_S, own_S)
     if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
-        return cost, 0
+        return cost, None
     alone_S = own_S & ~other_S
     is_alone = alone_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
     used_S = alone_S if is_alone else own_S
     longer_ms, error_ms = _longer(step_ms_S[used_S], step_ms_S[without_S])
-    if not is_alone:
-        longer_ms *= _part(finding, others, own_S, step_S)
+    part = 1.0 if is_alone else _part(finding, others, own_S, step_S)
+    all_ms = longer_ms
+    longer_ms *= part
     if 2 * error_ms >= max(longer_ms, cost.ms_per_step):
-        return cost, 0
+        return cost, None
     step_ms = float(step_ms_S[used_S].mean())
     longer_ms = round(min(max(longer_ms, 0.0), step_ms), 3)
     step_ms = max(round(step_ms, 3), longer_ms)
     measured = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
-    return measured, int(without_S.sum())
+    return measured, _Without(int(without_S.sum()), step_ms - max(all_ms, 0.0), part)
 
 
-def _acts(finding: Finding, step_S: Ints) -> Bools:
-    acts_S = np.zeros(step_S.shape, np.bool_)
-    for first, last in steps_of(finding):
-        acts_S |= (step_S >= first) & (step_S <= last)
-    return acts_S
+def others_with_cost(finding: Finding, findings: Sequence[Finding]) -> list[Finding]:
+    """The other findings that make steps longer."""
+    return [f for f in findings if f is not finding and f.cost is not None and f.cost.ms_per_step]
+
+
+def steps_without(own: Spans, others: Spans, step_S: Ints) -> Bools:
+    """The steps near a finding that lie neither in it nor in others: those to compare with."""
+    own_S = _within(own, step_S)
+    return _near(~own_S & ~_within(others, step_S), own_S)
+
+
+def _within(spans: Spans, step_S: Ints) -> Bools:
+    within_S = np.zeros(step_S.shape, np.bool_)
+    for first, last in spans:
+        within_S |= (step_S >= first) & (step_S <= last)
+    return within_S
 
 
 def _near(free_S: Bools, own_S: Bools) -> Bools:
@@ -99,24 +131,24 @@ def _part(finding: Finding, others: Sequence[Finding], own_S: Bools, step_S: Int
     """Its share of what the findings of these steps are estimated to cost."""
     own = finding.cost.ms_per_step * int(own_S.sum()) if finding.cost else 0.0
     rest = sum(
-        other.cost.ms_per_step * int((_acts(other, step_S) & own_S).sum())
+        other.cost.ms_per_step * int((_within(steps_of(other), step_S) & own_S).sum())
         for other in others
         if other.cost is not None
     )
     return own / (own + rest) if own + rest > 0 else 1.0
 
 
-def _stated(finding: Finding, measured: tuple[Cost | None, int]) -> Finding:
-    cost, num_without = measured
+def _stated(finding: Finding, measured: tuple[Cost | None, _Without | None]) -> Finding:
+    cost, without = measured
     if cost is None:
         return finding
     evidence = finding.evidence
-    if num_without:
+    if without is not None:
         params = question_params(finding.first_step, finding.last_step, finding.attempt)
         evidence += (
             Evidence(
-                f"Steps with it take {in_ms(cost.step_ms)} on average, {num_without} steps near it "
-                f"without any finding {in_ms(cost.step_ms - cost.ms_per_step)}.",
+                f"Steps with it take {in_ms(cost.step_ms)} on average, {without.num_steps} steps "
+                f"near it without any finding {in_ms(without.mean_ms)}{without.divided}.",
                 round(cost.step_ms, 3),
                 "ms",
                 "rank_phases",
@@ -126,19 +158,3 @@ def _stated(finding: Finding, measured: tuple[Cost | None, int]) -> Finding:
         )
     text = f"{finding.text} {cost_text(cost, finding.ongoing)}"
     return replace(finding, cost=cost, text=text, evidence=evidence)
-
-
-def cost_text(cost: Cost, ongoing: bool) -> str:
-    """One sentence: by how much the steps of the job are longer for it."""
-    take = "take" if ongoing else "took"
-    about = "about " if cost.basis == ESTIMATED else ""
-    return (
-        f"Steps {take} {about}{in_ms(cost.ms_per_step)} longer for it, "
-        f"{share_text(cost.share)} of their time."
-    )
-
-
-def share_text(share: float) -> str:
-    """A share in percent: without decimals from 1 % on."""
-    percent = 100 * share
-    return f"{percent:.0f} %" if percent >= 1 or not percent else f"{percent:.1g} %"

@@ -259,7 +259,7 @@ class Verdict:
 
     `checked`: what was examined and is in order, None where nothing could be judged.
     `set_aside`: what stood out and is not one of this detector's kinds, and why.
-    `of_data`: it is about what was recorded; found in order, that alone judges no job.
+    `of_data`: it is about what was recorded, or the job as a whole; in order, it judges no rank.
     """
 
     detector: str

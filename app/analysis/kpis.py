@@ -15,10 +15,14 @@ from app.runs.policies import PREFETCH, max_age
 from app.view_state import View
 from app.views.ranks.metric_matrix import Steps
 from app.views.ranks.scales import metric_of
+from app.views.run.cost_kpi import kpi_of_cost
 from app.views.run.kpi import Kpi
-from app.views.run.kpis import Scope, measured, with_reporting
+from app.views.run.kpi_baseline import Scope
+from app.views.run.kpis import measured, with_reporting
 from app.views.run.rank_kpi import kpi_of_rank
-from diagnosis.findings import Diagnosis
+from diagnosis.costs import others_with_cost
+from diagnosis.findings import Diagnosis, Finding
+from diagnosis.one_cause import steps_of
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -26,13 +30,29 @@ HEARD_EVERY_S = 1.0
 
 
 def scope_of(diagnosis: Diagnosis, view: View, steps: Steps | None) -> Scope:
-    """`steps`, against those before the finding on the page that lie in no finding.
-
-    Findings that are over count too: a baseline must not hold what was slow.
-    """
+    """`steps`, against those that the cost of the finding on the page is measured against."""
     finding = chosen_finding(diagnosis, view.finding)
-    slow = {(f.first_step, math.inf if f.ongoing else f.last_step) for f in diagnosis.findings}
-    return Scope(steps, finding.first_step if finding else None, tuple(sorted(slow)))
+    if finding is None:
+        return Scope(steps)
+    others = others_with_cost(finding, diagnosis.findings)
+    further = {span for other in others for span in _spans(other)}
+    return Scope(steps, _spans(finding), tuple(sorted(further)))
+
+
+def _spans(finding: Finding) -> tuple[tuple[int, float], ...]:
+    """First and last steps of its episodes; what goes on has no end."""
+    *past, (first, last) = steps_of(finding)
+    return *past, (first, math.inf if finding.ongoing else last)
+
+
+def cost_tile(diagnosis: Diagnosis, finding_id: str | None) -> tuple[Kpi, ...]:
+    """What the finding that the view names costs, else the most urgent one with a cost."""
+    on_page = chosen_finding(diagnosis, finding_id)
+    finding = linked_finding(diagnosis, finding_id)
+    if finding is None:
+        finding = next((f for f in diagnosis.findings if f.cost is not None), None)
+    tile = None if finding is None else kpi_of_cost(finding, finding is on_page)
+    return (tile,) if tile else ()
 
 
 def kpis_of(
@@ -50,7 +70,7 @@ def kpis_of(
     known = hub.cache.get(
         view.run, key, lambda run, _: measured(run, view.attempt, scope), PREFETCH
     )
-    own = _tile_of_finding(hub, view, scope.steps, stop)
+    own = cost_tile(diagnosis, view.finding) + _tile_of_finding(hub, view, scope.steps, stop)
     if now_ns is not None:
         return own + with_reporting(hub.run(view.run), view.attempt, known, now_ns)
     return own + hub.cache.get(

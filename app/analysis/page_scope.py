@@ -9,7 +9,7 @@ from app.analysis.finding_links import linked_finding
 from app.runs.hub import Hub
 from app.view_state import View
 from app.views.ranks.metric_matrix import LAST_STEPS, Steps, last_steps
-from app.views.run.kpis import FIRST_STEPS, WARM_UP_STEPS
+from app.views.run.kpi_baseline import FIRST_STEPS, WARM_UP_STEPS
 from diagnosis.findings import Diagnosis, Finding
 from ingest.run import Run
 from ingest.stopping import Stop

@@ -9,13 +9,13 @@ import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from app.analysis.diagnosis import against_baseline, diagnose_run
 from app.analysis.imports import open_any
 from app.analysis.not_identifiable import whole_answer
 from app.analysis.run_diagnosis import RunDiagnosis, unjudged
 from app.commands.run_argument import add_run_arguments, open_run
+from diagnosis.cost_text import cost_line
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
 from ingest.run import Run
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             diagnosis = _compared(opened, arguments, diagnosis)
         whole = whole_answer(diagnosis, opened, arguments.attempt)
     if arguments.json:
-        print(json.dumps(as_json(whole)))
+        print(json.dumps(whole))
     else:
         lines = as_lines(diagnosis)
         lines += [
@@ -64,12 +64,6 @@ def _compared(run: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> 
     return replace(diagnosis, verdicts=(*diagnosis.verdicts, verdict))
 
 
-def as_json(whole: dict[str, Any]) -> dict[str, Any]:
-    """The object of --json: the costliest findings first, and what was and was not judged."""
-    by_cost = sorted(whole["findings"], key=lambda finding: -(finding["cost_ms_per_step"] or 0.0))
-    return {**whole, "findings": by_cost}
-
-
 def exit_code(diagnosis: Diagnosis) -> int:
     """0 healthy, 3 findings, 4 no detector had enough data."""
     if diagnosis.findings:
@@ -80,7 +74,8 @@ def exit_code(diagnosis: Diagnosis) -> int:
 def as_lines(diagnosis: Diagnosis) -> list[str]:
     """The diagnosis as lines of text."""
     lines = [line for finding in diagnosis.findings for line in _finding_lines(finding)]
-    lines += [f"in order    {sentence}" for sentence in diagnosis.checked]
+    # detectors that read the same may find the same
+    lines += [f"in order    {sentence}" for sentence in dict.fromkeys(diagnosis.checked)]
     lines += [f"set aside   {sentence}" for sentence in diagnosis.set_aside]
     could_not, not_recorded = unjudged(diagnosis)
     lines += [f"not judged  {sentence}" for sentence in could_not]
@@ -99,6 +94,8 @@ def _finding_lines(finding: Finding) -> list[str]:
         f"  who         {where}",
         f"  confidence  {finding.confidence}",
     ]
+    if finding.cost is not None:
+        lines.append(f"  cost        {cost_line(finding)}")
     lines += [f"  evidence    {evidence.sentence}" for evidence in finding.evidence]
     lines += [f"  or perhaps  {sentence}" for sentence in finding.alternatives]
     return [*lines, f"  next step   {finding.next_step}", f"  id          {finding.id}", ""]

@@ -1,7 +1,7 @@
-"""Estimate how long a job would take without its stragglers, and how much each of them costs.
+"""Estimate how long a job would take without its stragglers, and list what its findings cost.
 
 Replays the recorded operations with some of them made ideal (arXiv 2505.05713); docs/whatif.md
-explains the numbers and the assumptions.
+explains the numbers and the assumptions. What a finding costs comes from the diagnosis.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import sys
 from typing import Any
 
+from app.analysis.diagnosis import diagnose_run
+from app.analysis.finding_costs import costs_lines
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.whatif.analysis import Answer, whatif_of
 from app.views.whatif.answer import worst_first
@@ -37,6 +39,7 @@ KEYS = (
 )
 """Keys of the JSON object."""
 
+HEADING = "All unevenness of the ranks together, by replay"
 _WORKERS_SHOWN = 5
 
 
@@ -52,7 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
             answer = whatif_of(opened)
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
-        text = json.dumps(as_json(answer.metrics)) if arguments.json else as_text(answer)
+        if arguments.json:
+            text = json.dumps(as_json(answer.metrics))
+        else:
+            costs = costs_lines(diagnose_run(opened, answer.attempt))
+            text = "\n".join([*map(printable, costs), "", HEADING, as_text(answer)])
     print(text)
     return 0
 
@@ -84,7 +91,7 @@ def as_text(answer: Answer) -> str:
     lost = 100 * (1 - 1 / metrics.S)
     steps = f"{len(metrics.step_S)} steps, {metrics.step_S[0]} to {metrics.step_S[-1]}"
     lines = [
-        f"S          {metrics.S:.4f}  ({lost:.1f} % of the time goes to stragglers; {steps})",
+        f"S          {metrics.S:.4f}  ({lost:.1f} % of the replayed time; {steps})",
         f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
         f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]
@@ -105,7 +112,8 @@ def as_text(answer: Answer) -> str:
         recovered = f"{100 * metrics.M_S:.1f} % of it is recovered"
         lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [
-        f"cause      {cause.kind}: {printable(cause.text)}; {1000 * cause.cost_s:.3g} ms a step"
+        f"cause      {cause.kind}: {printable(cause.text)}; replayed with it alone, all steps "
+        f"together are {1000 * cause.cost_s:.3g} ms longer on average"
         for cause in causes(answer.prepared)
     ]
     lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]

@@ -12,6 +12,7 @@ from app.analysis.not_identifiable import not_identifiable
 from app.analysis.run_diagnosis import unjudged
 from app.view_state import View, format_ranks
 from app.views.run.about_run import Clocks
+from diagnosis.cost_text import cost_line
 from diagnosis.findings import Diagnosis, Evidence, Finding
 from diagnosis.statistics.units import steps_text
 
@@ -90,6 +91,8 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
         ("Steps", _steps(finding)),
         ("Confidence", finding.confidence),
     ]
+    if finding.cost is not None:
+        rows.append(("Cost", cost_line(finding)))
     if finding.victims:
         shown = format_ranks(finding.victims[:_MOST_VICTIMS]).replace(",", ", ")
         more = len(finding.victims) - _MOST_VICTIMS

@@ -2,6 +2,7 @@
 
 what-if           the numbers, or {"reason": sentence} if the data do not allow them
 what-if/causes    which rank, stage or operation costs how much
+what-if/costs     what each finding costs, as everywhere else: from the diagnosis, not from a replay
 what-if/replay    one step as replayed and without stragglers, as arrays
 
 All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has new data,
@@ -17,6 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.analysis.diagnosis import diagnosis_of
+from app.analysis.finding_costs import costs_json
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.answer_store import Cached
@@ -60,7 +63,11 @@ class _Answers:
             min_age(NEW_EVERY_S),
             stop,
         )
-        return JSONResponse(causes_json(named, analysis))
+        return JSONResponse(causes_json(named))
+
+    def costs(self, params: Parameters, stop: Stop) -> Response:
+        diagnosis = diagnosis_of(self._hub, params.run, params.whole("attempt"), stop)
+        return JSONResponse(costs_json(diagnosis))
 
     def replay(self, params: Parameters, stop: Stop) -> Response:
         analysis = self._analysis(params, stop).value
@@ -107,5 +114,6 @@ def routes(context: RouteContext) -> list[Route]:
     return [
         route("", answers.numbers),
         route("/causes", answers.causes),
+        route("/costs", answers.costs),
         route("/replay", answers.replay),
     ]

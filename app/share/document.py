@@ -17,6 +17,7 @@ from app.share.markup import joined, tag
 from app.views.ranks.rank_table import RankRow
 from app.views.run.kpi import Kpi
 from app.web.assets import assets_folder
+from diagnosis.cost_text import cost_line
 from diagnosis.findings import Finding
 from diagnosis.statistics.units import steps_text
 
@@ -140,6 +141,7 @@ def _banner(collected: CollectedView) -> Markup:
         "section",
         tag("h1", finding.title),
         tag("p", finding.text),
+        tag("p", tag("strong", "Cost: "), cost_line(finding)) if finding.cost else None,
         _evidence(finding),
         tag("p", tag("strong", "Next: "), finding.next_step),
         class_=f"panel shared-banner {finding.severity}",

@@ -39,16 +39,19 @@ export function replayedSteps(steps) {
   return steps.length === 1 ? stepsText([first, last]) : `${steps.length.toLocaleString('en')} steps, ${first} to ${last}`;
 }
 
-/** Whether stragglers cost more than a healthy job loses. @param {Object} result */
+/** What the numbers of the replay are, as opposed to what a finding costs. */
+const HEADING = 'All unevenness of the ranks together, by replay';
+
+/** Whether more is lost than a healthy job loses. @param {Object} result */
 export const isStraggling = (result) => result.S >= result.straggling;
 
 /** The sentence at the top of the page. @param {Object} result numbers of the server */
 export function headline(result) {
   const [real, ideal] = [seconds(result.T_s), seconds(result.T_ideal_s)];
   if (!isStraggling(result)) {
-    return `Stragglers cost next to nothing: a step takes ${real}, and ${ideal} without them.`;
+    return `${HEADING}: next to nothing. A step takes ${real}, and ${ideal} without it.`;
   }
-  return `Stragglers cost ${percent(1 - 1 / result.S)} of the time: a step takes ${real}, and ${ideal} without them.`;
+  return `${HEADING}: ${percent(1 - 1 / result.S)} of the replayed time. A step takes ${real}, and ${ideal} without it.`;
 }
 
 /** The tooltip that gives the symbol of a number. */

@@ -1,21 +1,24 @@
 /** The numbers of the what-if page: headline, tiles, tables with bars, causes. */
 import { make } from '../lib/dom.mjs';
-import { bars, headline, notesOf, percent, ratio, seconds, replayedSteps, symbolText, tiles } from './messages.mjs';
+import { bars, headline, notesOf, ratio, seconds, replayedSteps, symbolText, tiles } from './messages.mjs';
 
 const MOST_ROWS = 12;
 const MOST_LINKS = 8;
 const NOISE = 1.03;
 
-/** A link to a rank's timeline that opens without a reload. */
-export function rankLink(app, rank, text = String(rank)) {
-  const link = make('a', { href: app.link({ page: 'timeline', rank, ranks: [] }) }, text);
+/** A link to another view that opens without a reload. */
+function appLink(app, view, text) {
+  const link = make('a', { href: app.link(view) }, text);
   link.addEventListener('click', (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
-    app.open({ page: 'timeline', rank, ranks: [] });
+    app.open(view);
   });
   return link;
 }
+
+/** A link to a rank's timeline. */
+export const rankLink = (app, rank, text = String(rank)) => appLink(app, { page: 'timeline', rank, ranks: [] }, text);
 
 function rankLinks(app, ranks) {
   const separator = (i) => (i === 0 ? '' : i === ranks.length - 1 ? ' and ' : ', ');
@@ -65,13 +68,23 @@ export function showBars(element, app, { title, symbol, hint, first, entries }) 
   );
 }
 
-/** Causes and their costs. @param {?Object} answer of what-if/causes; null: still computing */
+/** What each finding costs, in the words of the banner. @param {?Object} answer of what-if/costs; null: still loading */
+export function showCosts(element, app, answer) {
+  const head = make('header', {}, [make('h2', {}, answer?.heading ?? 'What findings cost'), make('span', { class: 'quiet' }, 'the numbers of the banner and of the list of findings')]);
+  if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Comparing the ranks.'));
+  const items = answer.costs.map(({ id, title, text }) => make('li', {}, [
+    appLink(app, { page: 'overview', finding: id }, title), `: ${text}.`,
+  ]));
+  return element.replaceChildren(head, items.length ? make('ol', { class: 'whatif-cost-list' }, items) : make('p', {}, answer.none));
+}
+
+/** Causes, and by how much each lengthens a replayed step. @param {?Object} answer of what-if/causes; null: still computing */
 export function showCauses(element, app, answer) {
-  const head = make('header', {}, [make('h2', {}, 'Causes'), make('span', { class: 'quiet' }, 'found by comparing medians; costs come from a replay')]);
+  const head = make('header', {}, [make('h2', {}, 'Causes in the replay'), make('span', { class: 'quiet' }, 'found by comparing medians; each is replayed alone')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying without each suspect.'));
   const items = answer.causes.map((cause) => make('li', {}, [
     make('strong', {}, cause.kind.replaceAll('_', ' ')), `: ${cause.text}. `,
-    make('span', { class: 'quiet' }, `Costs ${seconds(cause.cost_s)} a step, ${percent(cause.share)}. `),
+    make('span', { class: 'quiet' }, `Replayed with it alone, all steps together are ${seconds(cause.cost_s)} longer on average. `),
     ...(cause.ranks.length && cause.ranks.length <= MOST_LINKS ? ['Timeline of ', ...rankLinks(app, cause.ranks), '.'] : []),
   ]));
   return element.replaceChildren(

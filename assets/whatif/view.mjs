@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
 import { ReplayView } from './replay.mjs';
-import { showBars, showCauses, showHead } from './summary.mjs';
+import { showBars, showCauses, showCosts, showHead } from './summary.mjs';
 import { WorkerMap } from './worker_map.mjs';
 
 const NEWS_MS = 5000;
@@ -65,13 +65,18 @@ class WhatIfView {
       if (result.is_outdated) this.fetcher.news();
       if (result.reason) return this.#showMessage(`No what-if analysis: ${result.reason}.`);
       this.#show(result);
-      await this.#fetchReplay();
+      await Promise.all([this.#fetchReplay(), this.#fetchCosts(signal)]);
       const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
     return undefined;
+  }
+
+  async #fetchCosts(signal) {
+    const costs = await this.app.json(this.app.api('what-if/costs', { attempt: this.app.view.attempt }), signal);
+    if (!signal.aborted && this.parts) showCosts(this.parts.costs, this.app, costs);
   }
 
   async #fetchReplay() {
@@ -101,13 +106,14 @@ class WhatIfView {
   }
 
   #build() {
-    const names = ['head', 'causes', 'map', 'replay', 'types', 'stages', 'dps'];
+    const names = ['costs', 'head', 'causes', 'map', 'replay', 'types', 'stages', 'dps'];
     this.parts = Object.fromEntries(names.map((name) => [name, make('section', { class: `panel whatif-${name}` })]));
     this.map = new WorkerMap(this.parts.map, this.app);
     this.replay = new ReplayView(this.parts.replay, this.app);
+    showCosts(this.parts.costs, this.app, null);
     showCauses(this.parts.causes, this.app, null);
-    const { head, causes, map, replay, ...tables } = this.parts;
-    this.element.replaceChildren(head, causes, map, replay, make('div', { class: 'whatif-tables' }, Object.values(tables)));
+    const { costs, head, causes, map, replay, ...tables } = this.parts;
+    this.element.replaceChildren(costs, head, causes, map, replay, make('div', { class: 'whatif-tables' }, Object.values(tables)));
   }
 
   #show(result) {

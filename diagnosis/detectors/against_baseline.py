@@ -16,13 +16,22 @@ cells and channels of both runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
+from diagnosis.cost_text import cost_text
+from diagnosis.findings import (
+    MEASURED,
+    Cost,
+    Evidence,
+    Finding,
+    NotEnoughData,
+    Verdict,
+    cost_of,
+)
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import first_two, question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
@@ -136,6 +145,12 @@ def _mad(values_S: Floats) -> float:
     return middle(np.abs(values_S - middle(values_S)))
 
 
+def _cost(now: _Pace, longer_ms: float) -> Cost | None:
+    """Measured against the steps of the baseline."""
+    cost = cost_of(longer_ms, middle(now.window_S), now.step_S.size, now.rank_R.size)
+    return replace(cost, basis=MEASURED) if cost else None
+
+
 def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: int) -> Finding:
     first, last = int(now.step_S[0]), int(now.step_S[-1])
     share = min(longer_ms / middle(now.window_S), 1.0)
@@ -143,6 +158,7 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
     params = question_params(first, last, attempt)
     rank = int(now.rank_R[0])
     link = timeline_view(attempt, rank, (rank,), first_two(first, last))
+    cost = _cost(now, longer_ms)
     return Finding(
         kind=kind,
         attempt=attempt,
@@ -151,12 +167,12 @@ def _finding(kind: str, now: _Pace, longer_ms: float, good_ms: float, attempt: i
         title=title,
         text=f"{what} {in_ms(good_ms + longer_ms)} per step "
         f"{when_text(first, last, ongoing=True)}, {in_ms(longer_ms)} more than in the "
-        "baseline.",
+        "baseline." + (f" {cost_text(cost, ongoing=True)}" if cost else ""),
         first_step=first,
         last_step=last,
         ongoing=True,
         slowdown=round((good_ms + longer_ms) / good_ms, 4) if good_ms > 0 else None,
-        cost=cost_of(longer_ms, middle(now.window_S), now.step_S.size, now.rank_R.size),
+        cost=cost,
         evidence=(
             Evidence(
                 f"{what} {in_ms(good_ms + longer_ms)} in {steps_text(first, last)}; in the "

@@ -1,5 +1,5 @@
--- Share of each step lost to stragglers: wait_caused summed over ranks / (ranks x step time). This
--- figure is measured; if a replay is possible, (T - T_ideal) / T of the what-if analysis is better. By
+-- Share of each step that ranks wait for late ones: wait_caused summed over ranks / (ranks x step
+-- time). By how much steps are longer is another question: what a finding costs answers it. By
 -- default only groups within one pipeline stage count: waits across stages are partly due to the
 -- schedule, and a healthy pipeline would seem to lose time. So time that stages lose by waiting for a
 -- late stage is missing.

@@ -39,7 +39,7 @@ def test_an_import_shows_the_cost_of_each_rank(tab: Tab, straggler_run: str) -> 
     tab.page.wait_for_selector("ol.whatif-causes")
     tab.settle()
     text = tab.page.locator(".whatif-head").inner_text()
-    assert "Stragglers cost " in text
+    assert text.startswith("All unevenness of the ranks together, by replay: ")
     assert f"rank {SLOW_RANK}" in text
     assert "slow worker" in tab.page.locator("ol.whatif-causes").inner_text()
     assert "forward-compute" in tab.page.locator(".whatif-types").inner_text()
@@ -129,4 +129,17 @@ def test_what_cannot_be_replayed_is_explained_in_one_sentence(tab: Tab, imported
     status = tab.page.locator(".whatif [role=status]").inner_text()
     assert status.startswith("No what-if analysis: ")
     assert "layout" in status
+    tab.assert_sound()
+
+
+def test_what_findings_cost_leads_to_the_finding(tab: Tab) -> None:
+    tab.open(View("slow_rank", "what-if").url())
+    tab.page.wait_for_selector("ol.whatif-cost-list")
+    tab.settle()
+    costs = tab.page.locator("ol.whatif-cost-list")
+    assert "Rank 5 is slow" in costs.inner_text()
+    assert "% of step time" in costs.inner_text()
+    costs.get_by_role("link", name="Rank 5 is slow").click()
+    tab.page.wait_for_url("**/run/slow_rank/overview?*finding=slow_worker-0-5-*")
+    tab.wait_for("document.querySelector('.kpis')?.innerText.includes('Cost of the finding')")
     tab.assert_sound()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Sequence
@@ -10,19 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.views.run.kpi import Kpi
+from app.views.run.kpi_baseline import (
+    FIRST_STEPS,
+    Scope,
+    Series,
+    baseline_of,
+    change_of,
+    now_of,
+)
 from app.views.run.recorded_kpis import recorded_kpis
 from app.views.run.without_steps import recorded
+from diagnosis.statistics.units import steps_text
 from ingest.run import Run
 
-NOW_STEPS = 5
-"""Steps whose median is `now` if no steps are chosen."""
-BASELINE_STEPS = 50
-FIRST_STEPS, FEWEST_STEPS = 5, 3
-WARM_UP_STEPS = 2
-"""The first steps allocate and compile: they are not part of a baseline."""
 HOOK_STEPS = 100
 """Newest steps whose heartbeats give the hooks' cost: a long run of many ranks has millions."""
-NOISE_MADS = 3.0
 IDLE_PARTS = (
     ("waiting_ratio", "waiting"),
     ("bubble_other_ratio", "host"),
@@ -33,40 +34,6 @@ _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
 TIMES_USUAL = 3.0
 """A newest step this many times as long as usual stands on the tile by itself."""
-LEAST_CHANGE = 0.01
-"""Changes below 1 % of the baseline (or 1 point of a share) do not count."""
-
-Series = list[tuple[int, float]]
-"""(step, value), in order of steps, only known values"""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The value with which `now` is compared. `noise`: 3 MAD of its steps."""
-
-    value: float
-    noise: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Steps on the page (None: the newest), and what a baseline leaves out: the steps since the
-    finding begins, and those of other findings.
-    """
-
-    steps: tuple[int, int] | None = None
-    until: int | None = None
-    slow: tuple[tuple[int, float], ...] = ()
-    """first and last steps of findings; infinite while they go on"""
-
-    def clean(self, series: Series) -> Series:
-        """The values outside of all findings."""
-        return [
-            (step, value)
-            for step, value in series
-            if not any(first <= step <= last for first, last in self.slow)
-        ]
 
 
 @dataclass(frozen=True)
@@ -127,64 +94,33 @@ def _series(rows: Sequence[dict[str, Any]], name: str) -> Series:
     return [(row["step"], row[name]) for row in rows if row[name] is not None]
 
 
-def now_of(series: Series, steps: tuple[int, int] | None) -> Series:
-    """The chosen steps of a series, else its last 5."""
-    if steps is None:
-        return series[-NOW_STEPS:]
-    return [(step, value) for step, value in series if steps[0] <= step <= steps[1]]
-
-
-def baseline_of(series: Series, now: Series, until: int | None) -> Baseline | None:
-    """The 50 steps before `now` and before step `until` (where a finding begins).
-
-    If there are fewer, the first 3 to 5 after the warm-up; else None.
-    """
-    if not now:
-        return None
-    end = now[0][0] if until is None else min(now[0][0], until)
-    before = [(step, value) for step, value in series if step < end][WARM_UP_STEPS:]
-    chosen = before[-BASELINE_STEPS:] if len(before) >= BASELINE_STEPS else before[:FIRST_STEPS]
-    if len(chosen) < FEWEST_STEPS:
-        return None
-    middle = statistics.median(value for _, value in chosen)
-    return Baseline(middle, _noise(chosen), f"steps {chosen[0][0]} to {chosen[-1][0]}")
-
-
-def _with_noise_of(base: Baseline | None, now: Series) -> Baseline | None:
-    """The baseline with the greater of the noise before and now: three steps say little about
-    it.
-    """
-    return None if base is None else replace(base, noise=max(base.noise, _noise(now)))
-
-
-def _noise(series: Series) -> float:
-    values = [value for _, value in series]
-    middle = statistics.median(values)
-    return NOISE_MADS * statistics.median(abs(value - middle) for value in values)
-
-
 def _step_time(series: Series, scope: Scope) -> Kpi | None:
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
+    base = baseline_of(series, now, scope)
     value = statistics.median(v for _, v in now)
     text, unit = _time(value)
-    detail, tone = change_of(value, base, higher_is_bad=True, relative=True)
+    detail, tone = change_of(value, base, higher_is_bad=True, is_time=True)
     newest = _newest_if_long(series)
+    shown = f"wall time, median of {_steps(now)}"
     return Kpi(
         "step_time",
         "Step time",
         text,
         unit,
         detail,
-        "Median over the steps; the time of a step is that of its slowest pipeline group.",
+        "The time of a step is that of its slowest pipeline group.",
         "bad" if newest else tone,
         tuple(series),
         base.value if base else None,
         base.text if base else "",
-        newest,
+        f"{shown}; {newest}" if newest else shown,
     )
+
+
+def _steps(series: Series) -> str:
+    return steps_text(series[0][0], series[-1][0])
 
 
 def _newest_if_long(series: Series) -> str:
@@ -217,16 +153,16 @@ def _share(
     now = now_of(series, scope.steps)
     if not now:
         return None
-    base = _with_noise_of(baseline_of(scope.clean(series), now, scope.until), now)
+    base = baseline_of(series, now, scope)
     value = statistics.median(v for _, v in now)
-    detail, tone = change_of(value, base, higher_is_bad, relative=False)
+    detail, tone = change_of(value, base, higher_is_bad, is_time=False)
     return Kpi(
         key,
         label,
         f"{100 * value:.1f}",
         "%",
         detail,
-        meaning,
+        f"{meaning} Wall time, median of {_steps(now)}.",
         tone,
         tuple(series),
         base.value if base else None,
@@ -282,11 +218,13 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
 def _lost(series: Series, scope: Scope) -> Kpi | None:
     return _share(
         "time_lost",
-        "Lost to stragglers",
+        "Waiting for late ranks",
         series,
         scope,
-        "Time that ranks wait for the last arrival in groups within their stage, as measured; "
-        "share of all ranks' time.",
+        "Time that ranks wait for the last arrival in groups within their stage, summed over all "
+        "ranks: a share of all ranks' time. No cost of a finding: that is by how much steps are "
+        "longer.",
+        extra="of all ranks' time",
     )
 
 
@@ -349,22 +287,3 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
         extra=extra,
     )
-
-
-def change_of(
-    value: float, base: Baseline | None, higher_is_bad: bool, relative: bool
-) -> tuple[str, str]:
-    """Text for the change from the baseline, and the tone."""
-    if base is None:
-        return "no baseline to compare with", "plain"
-    change = value - base.value
-    least = LEAST_CHANGE * base.value if relative else LEAST_CHANGE
-    if relative:
-        size = f"{100 * abs(change) / base.value:.1f} %" if base.value else "0 %"
-    else:
-        size = f"{100 * abs(change):.1f} pt"
-    if math.isclose(change, 0, abs_tol=1e-12) or abs(change) <= max(base.noise, least):
-        return f"similar to {base.text}", "plain"
-    arrow = "▲" if change > 0 else "▼"
-    tone = "bad" if (change > 0) == higher_is_bad else "good"
-    return f"{arrow} {size} vs {base.text}", tone

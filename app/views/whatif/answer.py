@@ -86,8 +86,8 @@ def _worst(metrics: WhatIf) -> list[dict[str, Any]]:
     ]
 
 
-def causes_json(causes: Sequence[Cause], answer: Answer) -> dict[str, Any]:
-    """Causes with their costs, in s and as share of a replayed step, and what is not
+def causes_json(causes: Sequence[Cause]) -> dict[str, Any]:
+    """Causes, by how many seconds a replayed step is longer with each alone, and what is not
     identifiable.
     """
     costs = [
@@ -97,7 +97,6 @@ def causes_json(causes: Sequence[Cause], answer: Answer) -> dict[str, Any]:
             "ranks": cause.ranks,
             "text": cause.text,
             "cost_s": cause.cost_s,
-            "share": cause.cost_s / answer.metrics.T_s,
         }
         for cause in causes
     ]

@@ -34,6 +34,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
                 length = 50 * factor * (1 + 0.001 * ((rank * 7 + step * 3) % 5))
                 builder.step(rank, step, step * 100, step * 100 + 100)
                 builder.span(rank, step, "forward", step * 100, step * 100 + length)
+                builder.span(rank, step, "dp_comm", step * 100 + length, step * 100 + 100)
         builder.rank_files()
         builder.publish()
     opened = Hub(runs)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
+from sample_traces import RECORDED
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.app.views.whatif.test_analysis import refused, whatif, written
 from tests.runs_builder import two_rank_run
@@ -30,6 +32,25 @@ def test_an_axis_the_layout_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[
     answer = whatif(tmp_path / "run", capsys)
     assert answer["S_w"] == {"0": pytest.approx(7 / 9), "1": 1.0}  # rank 0 waits 20 of 90 us
     assert (answer["M_W"], answer["M_S"]) == (None, None)  # there is no loss to share out
+
+
+def test_what_findings_cost_is_listed_apart_from_the_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow_rank")
+    main(["diagnose", str(tmp_path / "slow_rank")])
+    (cost,) = [
+        line.removeprefix("  cost").strip()
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("  cost")
+    ]
+    assert main(["whatif", str(tmp_path / "slow_rank")]) == 0
+    findings, replayed = capsys.readouterr().out.split("\n\n")
+    assert findings.splitlines() == [
+        "What findings cost",
+        f"           Rank 5 is slow: {cost}",
+    ]
+    assert replayed.startswith("All unevenness of the ranks together, by replay\nS  ")
 
 
 def test_no_such_path(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,8 @@ from app.share.collected_view import DETAILS, collect
 from app.share.shown_view import shown_view
 from app.view_state import View
 from app.views.run.kpi import Kpi
-from app.views.run.kpis import Scope, kpis
+from app.views.run.kpi_baseline import Scope
+from app.views.run.kpis import kpis
 from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import open_run
 from tests.app.pages_in_process import call, having, plain_text, text_of
@@ -101,10 +102,10 @@ def test_live_page_and_shared_file_compare_with_the_same_steps(
     )
     view = View("slow_rank", steps=(11, 13))
     known = scope_of(Diagnosis((Verdict("a", (over,)),)), view, (11, 13))
-    assert known == Scope((11, 13), 7, ((7, over.last_step),))
+    assert known == Scope((11, 13), ((7, over.last_step),))
     page, file = overview.render(hub, view), collect(hub, shown_view(hub, view), DETAILS[-1])
     (step_time,) = [kpi for kpi in file.kpis if kpi.key == "step_time"]
-    assert step_time.baseline_text == "steps 2 to 6"
+    assert step_time.baseline_text == "steps 3 to 6"
     assert step_time.detail in text_of(page)
 
 
@@ -138,7 +139,9 @@ def test_the_callbacks_follow_the_run_and_the_address(hub: Hub) -> None:
     address = {"path": "/run/slow_rank/overview", "search": ""}
     answer = call(server, ask, "pulse.data", url__pathname=address["path"], url__search="")
     assert answer is not None  # a page that has just come, before the browser sent its address
-    assert "Lost to stragglers" in plain_text(answer["kpi-place"]["children"])
+    texts = plain_text(answer["kpi-place"]["children"])
+    assert "Cost of the finding" in texts
+    assert "Waiting for late ranks" in texts
     shown = answer["overview-timeline"]["children"]
     again = call(server, ask, "pulse.data", view__data=address, overview_timeline__children=shown)
     assert again is not None

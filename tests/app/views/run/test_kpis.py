@@ -13,18 +13,8 @@ import pytest
 from app.analysis.kpis import kpis_of
 from app.runs.hub import Hub
 from app.view_state import View
-from app.views.run.kpis import (
-    Baseline,
-    Scope,
-    _bubble,
-    _step_time,
-    baseline_of,
-    change_of,
-    kpis,
-    measured,
-    now_of,
-    with_reporting,
-)
+from app.views.run.kpi_baseline import Baseline, Scope, baseline_of, change_of, now_of
+from app.views.run.kpis import _bubble, _step_time, kpis, measured, with_reporting
 from ingest.run import open_run
 from tests.runs_builder import restarted_run, two_rank_run
 from trace_hooks.schema import publish_json
@@ -82,55 +72,67 @@ def test_baselines() -> None:
     series = [(step, 100.0 + step % 3) for step in range(100)]
     now = now_of(series, None)
     assert now == series[-5:]
-    long = baseline_of(series, now, None)
+    long = baseline_of(series, now, Scope())
     assert long is not None
     assert long.text == "steps 45 to 94"
     assert (long.value, long.noise) == (101.0, 3.0)
-    before = baseline_of(series[:20], series[15:20], 8)
+    few = baseline_of(series[:20], series[15:20], Scope())
+    assert few is not None
+    assert few.text == "steps 2 to 6"  # after the warm-up
+    before = baseline_of(series[:20], series[15:20], Scope(own=((8, math.inf),)))
     assert before is not None
-    assert before.text == "steps 2 to 6"  # after the warm-up, before step 8
-    short = baseline_of(series[:20], series[15:20], 5)
+    assert before.text == "steps 3 to 7"  # as the cost is measured: after the warm-up, before 8
+    short = baseline_of(series[:20], series[15:20], Scope(own=((5, math.inf),)))
     assert short is not None
-    assert short.text == "steps 2 to 4"
-    assert baseline_of(series[:20], series[15:20], 4) is None
-    assert baseline_of([], [], None) is None
+    assert short.text == "steps 2 to 4"  # two would be too few
+    assert baseline_of(series[:20], series[15:20], Scope(own=((4, math.inf),))) is None
+    assert baseline_of([], [], Scope()) is None
 
 
 @pytest.mark.parametrize(
-    ("value", "higher_is_bad", "relative", "detail", "tone"),
+    ("value", "higher_is_bad", "is_time", "detail", "tone"),
     [
         (102.0, True, True, "similar to steps 1 to 5", "plain"),  # within noise
-        (110.0, True, True, "▲ 10.0 % vs steps 1 to 5", "bad"),
-        (90.0, True, True, "▼ 10.0 % vs steps 1 to 5", "good"),
-        (90.0, False, True, "▼ 10.0 % vs steps 1 to 5", "bad"),
+        (110.0, True, True, "▲ from 100 ms in steps 1 to 5", "bad"),
+        (90.0, True, True, "▼ from 100 ms in steps 1 to 5", "good"),
+        (90.0, False, True, "▼ from 100 ms in steps 1 to 5", "bad"),
         (100.2, True, False, "similar to steps 1 to 5", "plain"),
     ],
 )
 def test_achange_of_is_coloured_only_beyond_noise(
-    value: float, higher_is_bad: bool, relative: bool, detail: str, tone: str
+    value: float, higher_is_bad: bool, is_time: bool, detail: str, tone: str
 ) -> None:
     base = Baseline(100.0, 3.0, "steps 1 to 5")
-    assert change_of(value, base, higher_is_bad, relative) == (detail, tone)
+    assert change_of(value, base, higher_is_bad, is_time) == (detail, tone)
 
 
 def test_a_newest_step_of_seven_times_the_usual_stands_on_its_tile() -> None:
     series = [(step, 100.0 + step % 3) for step in range(30)]
     calm = _step_time(series, Scope((10, 29)))
     assert calm is not None
-    assert (calm.extra, calm.tone) == ("", "plain")
+    assert (calm.extra, calm.tone) == ("wall time, median of steps 10 to 29", "plain")
     long = _step_time([*series, (30, 707.0)], Scope((11, 30)))
     assert long is not None
-    assert (long.extra, long.tone) == ("newest step 30: 707 ms, 7.0x the usual", "bad")
+    assert long.extra.endswith("; newest step 30: 707 ms, 7.0x the usual")
+    assert long.tone == "bad"
     assert long.value == "101"
 
 
 def test_a_baseline_lies_in_no_finding() -> None:
-    """Steps 3 to 5 were slow for another reason."""
-    series = [(step, 100.0 if not 3 <= step <= 5 else 500.0) for step in range(12)]
-    scope = Scope((10, 11), 10, ((3, 5), (10, math.inf)))
-    base = baseline_of(scope.clean(series), now_of(series, scope.steps), scope.until)
+    """Steps 3 to 5 were slow for another reason, and so are those from 14 on."""
+    series = [(step, 100.0 if not (3 <= step <= 5 or step >= 14) else 500.0) for step in range(18)]
+    scope = Scope((10, 11), ((10, 11),), ((3, 5), (14, math.inf)))
+    base = baseline_of(series, now_of(series, scope.steps), scope)
     assert base is not None
-    assert (base.value, base.text) == (100.0, "steps 2 to 9")
+    assert (base.value, base.text) == (100.0, "6 steps without a finding")  # 6 to 9, 12 and 13
+
+
+def test_a_baseline_lies_between_the_episodes_of_the_finding() -> None:
+    series = [(step, 500.0 if step in (8, 9, 14, 15) else 100.0) for step in range(20)]
+    scope = Scope((14, 19), ((8, 9), (14, 15)))
+    base = baseline_of(series, now_of(series, scope.steps), scope)
+    assert base is not None
+    assert (base.value, base.text) == (100.0, "9 steps without a finding")  # 3 to 7, 10 to 13
 
 
 def test_less_schedule_bubble_is_not_praised() -> None:
@@ -140,7 +142,7 @@ def test_less_schedule_bubble_is_not_praised() -> None:
         | {"bubble_other_ratio": 0.0, "not_visible_ratio": 0.0}
         for step in range(12)
     ]
-    tile = _bubble(shares, Scope((8, 11), 8))
+    tile = _bubble(shares, Scope((8, 11), ((8, 11),)))
     assert tile is not None
     assert (tile.value, tile.tone) == ("2.0", "plain")
     assert tile.detail == "▼ 8.0 pt vs steps 2 to 6"

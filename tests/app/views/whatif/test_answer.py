@@ -114,12 +114,12 @@ def test_chosen_steps_narrow_it(site: Site) -> None:
     assert "no operations" in site.get(site.slow, steps="900..901")["reason"]
 
 
-def test_causes_name_the_slow_worker_and_what_it_costs(site: Site) -> None:
+def test_causes_name_the_slow_worker_and_how_much_longer_steps_are_with_it(site: Site) -> None:
     answer = site.get(site.slow, "/causes")
     first = answer["causes"][0]
     assert first["kind"] == "slow_worker"
     assert first["ranks"] == [site.get(site.slow)["rank"][1][2]]
-    assert 0.1 < first["share"] < 1
+    assert 0.1 < first["cost_s"] / site.get(site.slow)["T_s"] < 1
     assert "baseline" in answer["not_identifiable"]
 
 
