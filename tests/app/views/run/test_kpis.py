@@ -145,4 +145,4 @@ def test_less_schedule_bubble_is_not_praised() -> None:
     tile = _bubble(shares, Scope((8, 11), ((8, 11),)))
     assert tile is not None
     assert (tile.value, tile.tone) == ("2.0", "plain")
-    assert tile.detail == "▼ 8.0 pt vs steps 2 to 6"
+    assert tile.detail == "▼ 8.0 pt vs steps 3 to 7"
