@@ -125,6 +125,12 @@ def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None
     return baseline.compare(tables[0], tables[1], attempt)
 
 
+def all_steps(run: Run) -> tuple[int, int]:
+    """First and last finished step of the newest attempt that are examined."""
+    steps = _steps(run, run.newest_attempt)
+    return steps.within(steps.num_ranks)
+
+
 @dataclass(frozen=True)
 class _Steps:
     """Finished steps of an attempt, and the ranks that have any."""

@@ -14,6 +14,7 @@ for less than a fifth of its steps looks healthy without a baseline. Cost: one p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -96,7 +97,7 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
         if is_new and even and is_longer(times.window_S, episode, episode.excess):
             starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
-    words = _words("The job waits for its data")
+    words = replace(_words("The job waits for its data"), confidence="medium")
     return [
         finding_of(times, Lost((), episode, share, worst), attempt, words)
         for episode, share in starved

@@ -21,7 +21,7 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, middles, phase_times
-from diagnosis.statistics.step_levels import LEAST_RISE, Rise, rises
+from diagnosis.statistics.step_levels import FEWEST_STEPS, LEAST_RISE, Rise, rises
 from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 NAME = "job_slower"
@@ -62,7 +62,7 @@ def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
         kind="step_regression",
         attempt=attempt,
         severity=("urgent" if urgent else "warning") if ongoing else "past",
-        confidence="medium",
+        confidence=_confidence(rise),
         title=f"Steps {are} longer than before",
         text=f"Steps {are} {100 * rise.excess:.0f} % longer {since}: {in_ms(rise.now_ms)} after "
         f"{in_ms(rise.before_ms)}{where}. {_unknown(times)}",
@@ -80,6 +80,15 @@ def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
         "of the devices), and record the job with hooks if these are phase timers.",
         cause="All ranks take part in it; which rank, link or change is behind it does not show.",
     )
+
+
+_SURE = 0.15
+"""Longer by so much for FEWEST_STEPS or more: no pattern of long and short steps does that."""
+
+
+def _confidence(rise: Rise) -> str:
+    sure = rise.excess >= _SURE and rise.last - rise.first + 1 >= FEWEST_STEPS
+    return "high" if sure else "medium"
 
 
 def _unknown(times: PhaseTimes) -> str:
