@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from diagnosis.findings import Diagnosis, Finding, Verdict
+from diagnosis.findings import Cost, Diagnosis, Finding, Verdict
 from diagnosis.statistics.units import named_ranks, steps_text
 
 MOST_FINDINGS = 10
@@ -30,6 +30,8 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None]) -> Diagnosis:
     return _with(diagnosis, [_of_one_place, lambda findings: _of_one_host(findings, hosts)])
 
 
+Span = tuple[int, int]
+"""First and last step."""
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
 
 
@@ -82,18 +84,10 @@ def joined(parts: Sequence[Finding]) -> Finding:
     """One finding of several episodes: the most urgent and costly part, with all their steps."""
     parts = sorted(parts, key=lambda part: part.first_step)
     main = min(parts, key=lambda part: (_SEVERITIES.index(part.severity), -_lost_ms(part)))
-    spans = sorted({span for part in parts for span in steps_of(part)})
+    spans = _united(span for part in parts for span in steps_of(part))
     listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
     listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
-    num_steps = sum(last - first + 1 for first, last in spans)
-    cost = main.cost
-    known = [part.cost for part in parts if part.cost is not None]
-    if cost is not None and known:
-        total = sum(each.num_steps for each in known)
-        longer = sum(each.ms_per_step * each.num_steps for each in known) / total
-        step = sum(each.step_ms * each.num_steps for each in known) / total
-        cost = replace(cost, ms_per_step=round(min(longer, step), 3), step_ms=round(step, 3))
-        cost = replace(cost, num_steps=num_steps)
+    cost = main.cost and _joined_cost(main.cost, parts, spans)
     text = f"{main.text} It came {len(spans)} times: {listed}." if len(spans) > 1 else main.text
     return replace(
         main,
@@ -102,6 +96,39 @@ def joined(parts: Sequence[Finding]) -> Finding:
         last_step=max(last for _, last in spans),
         cost=cost,
         episodes=tuple(spans),
+    )
+
+
+def _united(spans: Iterable[Span]) -> list[Span]:
+    """Without overlaps: steps that two detectors see count once."""
+    united: list[Span] = []
+    for first, last in sorted(spans):
+        if united and first <= united[-1][1]:
+            united[-1] = united[-1][0], max(last, united[-1][1])
+        else:
+            united.append((first, last))
+    return united
+
+
+def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[Span]) -> Cost:
+    """The mean over the episodes of what the costliest part says of each."""
+    costs = []
+    for first, last in spans:
+        of_span = [
+            part
+            for part in parts
+            if part.cost and any(low <= last and first <= high for low, high in steps_of(part))
+        ]
+        main = max(of_span, key=_lost_ms, default=None)
+        if main is not None and main.cost is not None:
+            costs.append((last - first + 1, main.cost))
+    total = sum(number for number, _ in costs)
+    longer = sum(number * each.ms_per_step for number, each in costs) / total
+    step = sum(number * each.step_ms for number, each in costs) / total
+    num_steps = sum(last - first + 1 for first, last in spans)
+    step_ms = round(step, 3)
+    return replace(
+        cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps
     )
 
 
