@@ -30,8 +30,6 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None]) -> Diagnosis:
     return _with(diagnosis, [_of_one_place, lambda findings: _of_one_host(findings, hosts)])
 
 
-Span = tuple[int, int]
-"""First and last step."""
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
 
 
@@ -95,22 +93,34 @@ def joined(parts: Sequence[Finding]) -> Finding:
         first_step=spans[0][0],
         last_step=max(last for _, last in spans),
         cost=cost,
-        episodes=tuple(spans),
+        episodes=tuple(spans) if len(spans) > 1 else (),
     )
 
 
-def _united(spans: Iterable[Span]) -> list[Span]:
-    """Without overlaps: steps that two detectors see count once."""
-    united: list[Span] = []
+def _united(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, those that meet as one."""
+    united: list[tuple[int, int]] = []
     for first, last in sorted(spans):
-        if united and first <= united[-1][1]:
-            united[-1] = united[-1][0], max(last, united[-1][1])
+        if united and first <= united[-1][1] + 1:
+            united[-1] = (united[-1][0], max(united[-1][1], last))
         else:
             united.append((first, last))
     return united
 
 
-def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[Span]) -> Cost:
+_MOST_LISTED = 5
+
+
+def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
+    """First and last step of each of its episodes."""
+    return finding.episodes or ((finding.first_step, finding.last_step),)
+
+
+def _lost_ms(finding: Finding) -> float:
+    return finding.cost.ms_per_step * finding.cost.num_steps if finding.cost else 0.0
+
+
+def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int, int]]) -> Cost:
     """The mean over the episodes of what the costliest part says of each."""
     costs = []
     for first, last in spans:
@@ -130,18 +140,6 @@ def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[Span]) ->
     return replace(
         cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps
     )
-
-
-_MOST_LISTED = 5
-
-
-def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
-    """First and last step of each of its episodes."""
-    return finding.episodes or ((finding.first_step, finding.last_step),)
-
-
-def _lost_ms(finding: Finding) -> float:
-    return finding.cost.ms_per_step * finding.cost.num_steps if finding.cost else 0.0
 
 
 def _of_one_host(
