@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from diagnosis.findings import Diagnosis, Finding, Place, Verdict
+from diagnosis.findings import Cost, Diagnosis, Finding, Place, Verdict
 from diagnosis.statistics.step_levels import FEWEST_STEPS
 from diagnosis.statistics.units import named_ranks, steps_text
 
@@ -89,15 +89,7 @@ def joined(parts: Sequence[Finding]) -> Finding:
     spans = _united(span for part in parts for span in steps_of(part))
     listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
     listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
-    num_steps = sum(last - first + 1 for first, last in spans)
-    cost = main.cost
-    known = [part.cost for part in parts if part.cost is not None]
-    if cost is not None and known:
-        total = sum(each.num_steps for each in known)
-        longer = sum(each.ms_per_step * each.num_steps for each in known) / total
-        step = sum(each.step_ms * each.num_steps for each in known) / total
-        cost = replace(cost, ms_per_step=round(min(longer, step), 3), step_ms=round(step, 3))
-        cost = replace(cost, num_steps=num_steps)
+    cost = main.cost and _joined_cost(main.cost, parts, spans)
     text = f"{main.text} It came {len(spans)} times: {listed}." if len(spans) > 1 else main.text
     return replace(
         main,
@@ -130,6 +122,28 @@ def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
 
 def _lost_ms(finding: Finding) -> float:
     return finding.cost.ms_per_step * finding.cost.num_steps if finding.cost else 0.0
+
+
+def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int, int]]) -> Cost:
+    """The mean over the episodes of what the costliest part says of each."""
+    costs = []
+    for first, last in spans:
+        of_span = [
+            part
+            for part in parts
+            if part.cost and any(low <= last and first <= high for low, high in steps_of(part))
+        ]
+        main = max(of_span, key=_lost_ms, default=None)
+        if main is not None and main.cost is not None:
+            costs.append((last - first + 1, main.cost))
+    total = sum(number for number, _ in costs)
+    longer = sum(number * each.ms_per_step for number, each in costs) / total
+    step = sum(number * each.step_ms for number, each in costs) / total
+    num_steps = sum(last - first + 1 for first, last in spans)
+    step_ms = round(step, 3)
+    return replace(
+        cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps
+    )
 
 
 def _of_one_host(

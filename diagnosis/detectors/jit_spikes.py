@@ -78,7 +78,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             "No rare long steps (compute longer than in the steps around them, by "
             f"{100 * MIN_SPIKE:.0f} % of a step or more)."
         )
-        return Verdict(NAME, checked=checked)
+        return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
     rows = () if times.waits_hidden else _at_fault(spikes)
     if rows and _come_often(spikes.columns):
         checked = "No rare long steps; what one rank does as often as that makes it a slow one."

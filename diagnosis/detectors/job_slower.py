@@ -64,8 +64,7 @@ def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence=_confidence(rise),
         title=f"Steps {are} longer than before",
-        text=f"Steps {are} {100 * rise.excess:.0f} % longer {since}: {in_ms(rise.now_ms)} after "
-        f"{in_ms(rise.before_ms)}{where}. {_unknown(times)}",
+        text=f"Steps {are} longer {since}{where}. {_unknown(times)}",
         first_step=first,
         last_step=last,
         ongoing=ongoing,

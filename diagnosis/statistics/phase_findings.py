@@ -60,7 +60,7 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence=confidence,
         title=words.title,
-        text=f"{_loss(times, lost, lost_ms)} {words.loses} {since}.",
+        text=f"{_who_loses(times, lost)} time {words.loses.removeprefix(_MEAN)} {since}.",
         culprits=tuple(place_of(ranks, row) for row in lost.rows),
         victims=_victims(times, lost),
         first_step=first,
@@ -91,16 +91,23 @@ def steps_missing(name: str, num_steps: int) -> tuple[NotEnoughData, ...]:
     return (NotEnoughData(name, f"{reason} {MIN_VOTES:.0f} are needed."),)
 
 
+_MEAN = "on average "
+
+
 def _loss(times: PhaseTimes, lost: Lost, lost_ms: float) -> str:
-    """Who loses how much: the ranks at fault, or each step where no rank is."""
+    """Who loses how much. Only evidence says it: the cost of the finding is measured on steps."""
+    per_step = " per step" if lost.hosts or lost.rows else ""
+    return f"{_who_loses(times, lost)} {in_ms(lost_ms)}{per_step}"
+
+
+def _who_loses(times: PhaseTimes, lost: Lost) -> str:
+    """The ranks at fault, or each step where no rank is."""
     named = [str(times.ranks.rank_R[row]) for row in lost.rows]
     if lost.hosts:
-        return f"All ranks of {', '.join(lost.hosts)} lose {in_ms(lost_ms)} per step"
+        return f"All ranks of {', '.join(lost.hosts)} lose"
     if not named:
-        return f"Each step loses {in_ms(lost_ms)}"
-    if len(named) == 1:
-        return f"Rank {named[0]} loses {in_ms(lost_ms)} per step"
-    return f"Ranks {', '.join(named)} lose {in_ms(lost_ms)} per step"
+        return "Each step loses"
+    return f"Rank {named[0]} loses" if len(named) == 1 else f"Ranks {', '.join(named)} lose"
 
 
 def _victims(times: PhaseTimes, lost: Lost) -> tuple[int, ...]:

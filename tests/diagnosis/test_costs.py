@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.costs import cost_text, share_text, with_costs
+from diagnosis.cost_text import cost_text, share_text
+from diagnosis.costs import with_costs
 from diagnosis.findings import ESTIMATED, MEASURED, Cost, Diagnosis, Finding, Verdict, cost_of
 from diagnosis.statistics.rank_tables import Floats
 from tests.diagnosis.test_one_cause import finding

@@ -44,7 +44,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         last_step=last,
         ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
-        cost=_cost(work, suspect),
+        cost=_cost(work, suspect, waits),
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
@@ -52,14 +52,18 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     )
 
 
-def _cost(work: Work, suspect: Suspect) -> Cost | None:
-    """All wait for what it computes longer; wall time grows as CPU time does."""
+def _cost(work: Work, suspect: Suspect, waits: Waits | None) -> Cost | None:
+    """All wait for what it computes longer; wall time grows as CPU time does, but steps by no more
+    than each of the others waits for it.
+    """
     span = suspect.whole
     own_ms = np.nanmean(work.wall_RS[suspect.row, span])
     slow_steps = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
     longer_ms = own_ms * suspect.episode.excess / suspect.slowdown
     step_ms, num_steps = float(np.nanmean(work.step_ms_RS[:, span])), span.stop - span.start
     longer_ms *= slow_steps / num_steps
+    if waits is not None and waits.num_others:
+        longer_ms = np.minimum(longer_ms, waits.per_step_ms / waits.num_others)
     return cost_of(float(longer_ms), step_ms, num_steps, work.ranks.world_size)
 
 

@@ -32,7 +32,9 @@ def test_pauses_that_move_name_no_rank(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(ms)
     assert "one rank after the other" in finding.title
     loss = f"Each step loses {in_ms(ms)} to the longest garbage collection"
-    assert finding.text.startswith(f"{loss} since step {FROM}.")
+    assert finding.text.startswith(
+        f"Each step loses time to the longest garbage collection since step {FROM}."
+    )
     assert finding.evidence[0].sentence == f"{loss} in steps {FROM} to {STEPS - 1}."
 
 

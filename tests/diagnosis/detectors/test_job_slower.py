@@ -22,7 +22,7 @@ def test_all_ranks_longer_since_a_step(ms: float) -> None:
     assert abs(finding.first_step - FROM) <= 2
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(ms, rel=0.05)
-    assert f"Steps are {100 * ms / 200:.0f} % longer since step" in finding.text
+    assert "Steps are longer since step" in finding.text
     assert "most of it lies in waiting for data" in finding.text
     assert finding.text.endswith("no rank, stage or link stands out for as long.")
 
