@@ -6,7 +6,7 @@ python benchmarks/real_faults.py --again FOLDER --results FILE    kept runs, the
 python benchmarks/real_faults.py --report FILE                    the tables
 
 Small GPTs train on this machine's cores (gloo): TP 2 x PP 2 x DP 2, FSDP2 over 8 ranks, DDP over 4;
-alone, or beside a process that computes in bursts of random length and share. Which job gets which
+alone, or next to a process that computes in bursts of random length and share. Which job gets which
 kinds and doses is drawn with a seed. Faults are switched on for a while and off again; the server's
 own follower and diagnosis watch. An alert is the first diagnosis that is right about an episode
 (benchmarks/real/score.py); its delay counts from the mark that the fault leaves when it begins.
@@ -168,7 +168,7 @@ def neighbours_of(options: argparse.Namespace) -> tuple[bool, ...]:
 
 def print_job(job: dict[str, Any], episodes: list[Episode]) -> None:
     """A line for the job and for each of its episodes, while the others go on."""
-    where = f"{job['layout']}{' beside a neighbour' if job['neighbour'] else ''}"
+    where = f"{job['layout']}{' next to a neighbour' if job['neighbour'] else ''}"
     false = ", ".join(map(text_of, job["false"])) or "none"
     print(
         f"{job['id']} {where}: {job['num_steps']} steps, {job['step_ms']:.0f} ms without a fault, "

@@ -13,6 +13,7 @@ from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, WORLDS
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.rivals.installed import HTA, NVRX, answers_of
+from benchmarks.accuracy.rivals.named import Counts
 from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
 from benchmarks.accuracy.tables import AUDIBLE
 from sample_traces.generate.labelled.worlds import LOG_WORLDS
@@ -24,15 +25,9 @@ _HEALTHY_MORE = 4
 
 
 @dataclass
-class Named:
-    """How often a tool named the right or wrong ranks."""
+class Named(Counts):
+    """The same with healthy jobs and errors apart."""
 
-    exactly: int = 0
-    with_others: int = 0
-    others: int = 0
-    nobody: int = 0
-    innocents: int = 0  # jobs in which no rank is at fault by itself
-    blameless: int = 0
     alarms: int = 0
     healthy: int = 0
     errors: int = 0
@@ -117,7 +112,7 @@ def _row(tool: str, answers: dict[str, dict[str, object]], outcomes: Sequence[Ou
         named.with_others,
         named.others,
         named.nobody,
-        f"{named.innocents} of {named.blameless}",
+        f"{named.accused} of {named.blameless}",
         f"{named.alarms} of {named.healthy}",
         named.errors,
     ]
@@ -133,13 +128,5 @@ def _count(named: Named, outcome: Outcome, answer: dict[str, object]) -> None:
     if outcome.case.kind == HEALTHY:
         named.healthy += 1
         named.alarms += bool(named_ranks)
-    elif not culprits:
-        named.blameless += 1
-        named.innocents += bool(named_ranks)
-    elif named_ranks == culprits:
-        named.exactly += 1
-    elif named_ranks & culprits:
-        named.with_others += 1
     else:
-        named.others += bool(named_ranks)
-        named.nobody += not named_ranks
+        named.add(culprits, named_ranks)

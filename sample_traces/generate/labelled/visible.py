@@ -17,7 +17,7 @@ LOST = "ranks of the healthy job differ as much by themselves"
 
 
 def lost_in_noise(job: SyntheticJob, fault: SyntheticFault) -> str:
-    """Why the fault cannot be told from the noise of the job, empty where it can.
+    """Why the noise of the job hides the fault; empty where it does not.
 
     Only faults that change what ranks do by themselves; those of transfers do not.
     """
