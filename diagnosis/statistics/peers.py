@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush, heappushpop
 
 import numpy as np
 import numpy.typing as npt
@@ -169,10 +170,32 @@ def level_before(row_S: Floats) -> float:
 
 def _greatest_change(log_S: Floats, fewest: int) -> tuple[int, float]:
     """Number of values before the change, at least `fewest`, and the deviation it leaves."""
-    splits = range(fewest, log_S.size - _FEWEST_PAST + 1)
-    left_by = {at: _deviation(log_S[:at]) + _deviation(log_S[at:]) for at in splits}
-    best = min(left_by, key=lambda at: left_by[at])
-    return best, left_by[best]
+    left_S = deviations_of_heads(log_S)
+    right_S = deviations_of_heads(log_S[::-1])[::-1]
+    splits_S = (
+        left_S[fewest - 1 : -_FEWEST_PAST] + right_S[fewest : right_S.size - _FEWEST_PAST + 1]
+    )
+    best = int(np.argmin(splits_S))
+    return best + fewest, float(splits_S[best])
+
+
+def deviations_of_heads(values_S: Floats) -> Floats:
+    """Sum of the absolute deviations from the median, of the first value, the first two, ..."""
+    below: list[float] = []  # a heap of the negated lower half, which holds the median
+    above: list[float] = []
+    sum_below = sum_above = 0.0
+    deviations = []
+    for value in values_S.tolist():
+        greatest = -heappushpop(below, -value)
+        heappush(above, greatest)
+        sum_below, sum_above = sum_below + value - greatest, sum_above + greatest
+        if len(above) > len(below):
+            least = heappop(above)
+            heappush(below, -least)
+            sum_below, sum_above = sum_below + least, sum_above - least
+        median = -below[0] if len(below) > len(above) else 0.0
+        deviations.append(sum_above - sum_below + median)
+    return np.array(deviations)
 
 
 def _deviation(values: Floats) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diagnosis.statistics.peers import (
+    deviations_of_heads,
     level_before,
     medians_of_others,
     noises,
@@ -99,6 +100,13 @@ def test_the_level_before_the_first_lasting_change(changes: tuple[tuple[int, flo
     levels = np.concatenate([np.full(num, level) for num, level in changes])
     noisy = levels * np.exp(np.random.default_rng(3).normal(0, 0.02, levels.size))
     assert level_before(noisy) == pytest.approx(1.0, rel=0.03)
+
+
+def test_deviations_of_heads_are_those_of_each_head_alone() -> None:
+    values = np.random.default_rng(5).normal(0, 1, 200).round(1)  # many values occur twice
+    heads = [values[: count + 1] for count in range(values.size)]
+    alone = [np.abs(head - np.median(head)).sum() for head in heads]
+    np.testing.assert_allclose(deviations_of_heads(values), alone, atol=1e-9)
 
 
 @pytest.mark.parametrize(("slow", "x", "expected"), [(1, 1.5, [1]), (0, 0.6, []), (None, 1.5, [])])
