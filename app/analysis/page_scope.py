@@ -37,7 +37,9 @@ def page_scope(hub: Hub, view: View, stop: Stop | None = None) -> PageScope:
     if newest is None:
         return PageScope(None)
     finding = _finding(hub, view, stop)
-    return _newest(newest) if finding is None else _of_finding(finding, newest[1])
+    if finding is None or finding.first_step > newest[1]:  # no step has finished since it began
+        return _newest(newest)
+    return _of_finding(finding, newest[1])
 
 
 def _newest_steps(run: Run, attempt: int | None) -> Steps | None:
@@ -72,7 +74,7 @@ def _newest(steps: Steps) -> PageScope:
 
 def _of_finding(finding: Finding, newest: int) -> PageScope:
     """The last steps of a finding, as many as are shown of a run."""
-    last = max(newest if finding.ongoing else min(finding.last_step, newest), finding.first_step)
+    last = newest if finding.ongoing else min(finding.last_step, newest)
     first = max(finding.first_step, last - LAST_STEPS + 1)
     if first == finding.first_step:
         why = "since the finding begins" if finding.ongoing else "those of the finding"

@@ -8,7 +8,7 @@ import { colourTable, NO_DATA } from '../lib/canvas/colour.mjs';
 import { showLegend } from '../lib/canvas/colour_legend.mjs';
 import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
 import { placeTip } from '../lib/canvas/tooltip.mjs';
-import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
+import { loadCulprits, NO_ROLES, rolesShown } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
@@ -130,7 +130,7 @@ class GridView {
       if (layout) this.#place(layout);
       this.layoutKey = layoutKey;
       this.#show(values);
-      this.#setRoles(rolesIn(await findings, this.values.steps));
+      this.#setRoles(rolesShown(await findings, this.app.view, this.values.steps));
       this.state.culprits = [...this.roles.culprits];
       this.#showKey();
       this.#mark();

@@ -51,6 +51,14 @@ export function rolesIn(roles, steps) {
   return steps[0] <= roles.steps[1] && roles.steps[0] <= steps[1] ? roles : NO_ROLES;
 }
 
+/**
+ * The roles that hold for the steps that a view shows. Where it chooses none, they are the newest, or those of
+ * a finding: the step under way belongs to them, in which a rank may have stopped.
+ */
+export function rolesShown(roles, view, steps) {
+  return rolesIn(roles, view.steps || !steps ? steps : [steps[0], Infinity]);
+}
+
 /** The finding with this id, else the nearest in time with the same ranks and fault. */
 export function matchingFinding(findings, wantedId) {
   if (wantedId === null) return undefined;

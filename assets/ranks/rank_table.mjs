@@ -1,5 +1,5 @@
 /** The table of ranks: sorted, filtered and paged by the server, 50 rows at a time. */
-import { loadCulprits, NO_ROLES, rolesIn } from '../lib/culprits.mjs';
+import { loadCulprits, NO_ROLES, rolesShown } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { formatValue, stepsText } from '../lib/value_text.mjs';
@@ -104,7 +104,7 @@ class RankTable {
         attempt, finding, steps: steps && `${Math.max(0, steps[0])}..${Math.max(0, steps[1])}`,
         sort: this.sort, dir: this.dir, page: this.page, filter: this.filter,
       }), signal);
-      this.roles = rolesIn(await findings, answer.steps ?? null);
+      this.roles = rolesShown(await findings, this.app.view, answer.steps ?? null);
       if (!signal.aborted) this.#show(answer);
     } catch (error) {
       if (error.name === 'AbortError') return;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -245,7 +246,7 @@ def _reporting(
     else:
         ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
         last = f"last heartbeat of each within {max(ages, default=0.0):.1f} s"
-        detail = "all finished" if is_over else last
+        detail = _how_they_ended(run) if is_over else last
     return Kpi(
         "heard",
         "Ranks reporting",
@@ -256,6 +257,16 @@ def _reporting(
         "bad" if num_missing and run.info["source"] == "hooks" else "plain",
         ended if is_over else _ended_by_all(ended, world),
     )
+
+
+def _how_they_ended(run: Run) -> str:
+    """Of ranks that report no longer; files of other tools seldom say it."""
+    ends = [info.get("end") for info in run.ranks if info["attempt"] == run.newest_attempt]
+    statuses = Counter("end not recorded" if end is None else end["status"] for end in ends)
+    if len(statuses) == 1:
+        status = next(iter(statuses))
+        return "ends not recorded" if status == "end not recorded" else f"all {status}"
+    return ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
 
 
 def _ended_by_all(

@@ -58,6 +58,14 @@ def test_of_a_long_finding_the_last_steps_are_shown(
     assert named == PageScope((8, 11), "the last 4 of the finding")
 
 
+def test_a_finding_since_which_no_step_has_finished_leaves_the_newest_steps(
+    hub: Hub, finding: Finding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = replace(finding, first_step=14, last_step=14)
+    monkeypatch.setattr(module, "diagnosis_of", lambda *_: Diagnosis((Verdict("a", (hangs,)),)))
+    assert page_scope(hub, View("slow_rank")) == PageScope((7, 13), "the newest 7")
+
+
 def test_pictures_of_large_jobs_do_not_wait_for_the_diagnosis(
     hub: Hub, finding: Finding, monkeypatch: pytest.MonkeyPatch
 ) -> None:

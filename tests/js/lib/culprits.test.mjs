@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { culpritsOf, loadCulprits, NO_ROLES, rolesIn } from '../../../assets/lib/culprits.mjs';
+import { culpritsOf, loadCulprits, NO_ROLES, rolesIn, rolesShown } from '../../../assets/lib/culprits.mjs';
 
 test('the finding of the view names culprits, else the first urgent one', () => {
   const findings = [
@@ -35,6 +35,13 @@ test('nobody is judged before a finding begins, or after it is over', () => {
   for (const steps of [[0, 4], [9, 9], [5, 6], [0, 29], null]) assert.equal(rolesIn(past, steps), past, `${steps}`);
   assert.equal(rolesIn({ ...past, steps: [4, Infinity] }, [90, 99]).culprits[0], 1);
   assert.deepEqual(rolesIn(NO_ROLES, [0, 3]).culprits, []);
+});
+
+test('the newest steps hold the step under way, chosen ones do not', () => {
+  const stopped = { culprits: [5], victims: [], steps: [25, Infinity] };
+  assert.equal(rolesShown(stopped, { steps: null }, [5, 24]), stopped);
+  assert.equal(rolesShown(stopped, { steps: [5, 24] }, [5, 24]), NO_ROLES);
+  assert.equal(rolesShown(stopped, { steps: null }, null), stopped);
 });
 
 test('a shared file brings its roles, and a failed request marks nobody', async () => {
