@@ -16,6 +16,7 @@ from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import describe_open_collectives
 from diagnosis.statistics.straggler_cells import CELLS
+from diagnosis.stuck.evidence import ENTERED
 from ingest.query.saved_queries import saved_query
 from ingest.readers import format_facts
 from ingest.run import Run
@@ -24,6 +25,8 @@ from ingest.stopping import Stop
 MOST_CELLS = 1_500_000
 """Ranks x steps examined: 61 to 122 steps of 12,288 ranks, 488 to 976 of a stage of eight."""
 FEWEST_STEPS = 50
+STEPS_BEFORE = 2
+"""Of a job that makes no progress the collectives since so many finished steps are read."""
 _IMPORTING = (
     "Files are still being read into this run: numbers and pictures show the ranks read so far, "
     "each by its own clock. Clocks and ranks are compared once all files are read."
@@ -105,7 +108,11 @@ def tables_of(
     if not format_facts(run.info["source"]).is_operation_trace:
         names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
-    return {name: _answer(run, name, given, stop) for name in names}
+    tables = {name: _answer(run, name, given, stop) for name in names if name != ENTERED}
+    if ENTERED in names and (tables["rank_looks"].num_rows or not tables["steps"].num_rows):
+        begun = max(steps[0], steps[1] - STEPS_BEFORE) if tables["steps"].num_rows else None
+        tables[ENTERED] = _answer(run, ENTERED, {**given, "step_min": begun}, stop)
+    return tables
 
 
 def _answer(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:

@@ -21,6 +21,7 @@ from diagnosis.one_cause import listed, merged, unexplained
 from diagnosis.statistics.phase_times import phase_times
 
 REGISTERED = (
+    "stuck",
     "slow_worker",
     "late_arrival",
     "slow_stage",
@@ -58,22 +59,12 @@ Not here: against_baseline, which compares two runs and is called for them alone
 """
 
 RESERVED_KINDS = (
-    "missing_rank",
-    "mismatched_op",
-    "mismatched_size",
-    "mismatched_dtype",
-    "group_order_deadlock",
-    "hung_rank",
-    "data_stalled",
     "launch_bound",
     "expert_imbalance",
     "host_memory_pressure",
     "memory_leak",
 )
-"""Kinds that no detector finds yet. Their names are taken: faults that the demo plants (hung_rank)
-and alternatives that findings name (host_memory_pressure, expert_imbalance) use them already, and
-the detectors of hangs and of experts will.
-"""
+"""Kinds that no detector finds yet. Alternatives that findings name use them already."""
 
 Detect = Callable[[Mapping[str, pa.Table], int], Verdict | None]
 """None: it has nothing to say of a run like this."""

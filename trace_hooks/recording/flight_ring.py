@@ -3,7 +3,8 @@
 A ring of fixed-size records in a mapped file: a write is a few stores, before the call and without
 a system call or flush. The page cache outlives the process, and the watchdog of the host reads it
 afterwards. Each record has its number at both ends: where they differ, the rank died while writing
-it. The header names the rank and holds its last heartbeat. Imports no torch and no pyarrow.
+it. What ends is noted in its record. The header names the rank and holds its last heartbeat.
+Imports no torch and no pyarrow.
 """
 
 from __future__ import annotations
@@ -16,18 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-MAGIC = b"RSRING01"
+MAGIC = b"RSRING02"
 CAPACITY = 4096
 """Records kept; at 128 bytes each the file takes half a megabyte of node-local memory."""
+
+NOT_ENDED, END_UNKNOWN = 0, -1
+"""Of a record: still entered; failed, or not waited for by anything that the hooks see."""
 
 UNPLACED = -1
 """attempt and rank of a ring whose process does not know them yet."""
 
 _HEADER = struct.Struct("<8sIIIiiiqq64s")
-_BEAT = struct.Struct("<qqi20s20s")
+_BEAT = struct.Struct("<qqi20s20sq")
 _BEAT_AT = 128
 _FIRST_AT = 256
-_RECORD = struct.Struct("<qqqqqqii40s24sq")
+_RECORD = struct.Struct("<qqqqqqii40s16sqq")
+_END = struct.Struct("<q")
+_END_AT = 112
 assert _RECORD.size == 128
 assert _HEADER.size <= _BEAT_AT
 assert _BEAT_AT + _BEAT.size <= _FIRST_AT
@@ -46,6 +52,7 @@ class RingRecord(NamedTuple):
     tag: int
     op: str
     dtype: str
+    end_ns: int  # monotonic; NOT_ENDED, END_UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class RingHeader:
     ended: bool
     phase: str
     last_op: str
+    num_entered: int  # records written so far, as of the heartbeat
 
 
 class Ring:
@@ -91,6 +99,7 @@ class Ring:
         finally:
             os.close(file)
         self._numbers = itertools.count(1)  # next() is one step under the GIL: no number twice
+        self._last = 0
         self._texts: dict[str, bytes] = {}
         self._write_header()
 
@@ -105,10 +114,10 @@ class Ring:
         tag: int,
         step: int,
         time_ns: int,
-    ) -> None:
-        """Store one record, before the call it announces."""
+    ) -> int:
+        """Store one record, before the call it announces; its number, for `ended`."""
         texts = self._texts
-        number = next(self._numbers)
+        self._last = number = next(self._numbers)
         _RECORD.pack_into(
             self._map,
             _FIRST_AT + (number % CAPACITY) * 128,
@@ -122,8 +131,15 @@ class Ring:
             tag,
             texts.get(op) or self._encoded(op),
             texts.get(dtype) or self._encoded(dtype),
+            NOT_ENDED,
             number,
         )
+        return number
+
+    def ended(self, number: int, time_ns: int) -> None:
+        """Note when what a record announced was seen to be complete (END_UNKNOWN: will not be)."""
+        if self._last - number < CAPACITY:
+            _END.pack_into(self._map, _FIRST_AT + (number % CAPACITY) * 128 + _END_AT, time_ns)
 
     def place(self, run: str, attempt: int, rank: int, world_size: int) -> None:
         """Write into the header whose ring this is, once that is known."""
@@ -138,7 +154,14 @@ class Ring:
         No msync: the page cache outlives the process, and in Python it would hold the GIL.
         """
         _BEAT.pack_into(
-            self._map, _BEAT_AT, time_ns, step, ended, _bytes(phase, 20), _bytes(last_op, 20)
+            self._map,
+            _BEAT_AT,
+            time_ns,
+            step,
+            ended,
+            _bytes(phase, 20),
+            _bytes(last_op, 20),
+            self._last,
         )
 
     def remove(self) -> None:
@@ -183,7 +206,7 @@ def read_header(data: bytes) -> RingHeader:
     _, capacity, signal, pid, attempt, rank, world_size, ticks, offset_ns, run = (
         _HEADER.unpack_from(data)
     )
-    beat_ns, step, ended, phase, last_op = _BEAT.unpack_from(data, _BEAT_AT)
+    beat_ns, step, ended, phase, last_op, entered = _BEAT.unpack_from(data, _BEAT_AT)
     return RingHeader(
         capacity,
         signal,
@@ -199,6 +222,7 @@ def read_header(data: bytes) -> RingHeader:
         bool(ended),
         _text(phase),
         _text(last_op),
+        entered,
     )
 
 
@@ -213,7 +237,7 @@ def read_ring(path: Path) -> tuple[RingHeader, list[RingRecord]]:
     room = (len(data) - _FIRST_AT) // _RECORD.size
     for slot in range(min(header.capacity, room)):
         fields = _RECORD.unpack_from(data, _FIRST_AT + slot * _RECORD.size)
-        number, *rest, op, dtype, number_again = fields
+        number, *rest, op, dtype, end_ns, number_again = fields
         if number == number_again and number > 0 and number % header.capacity == slot:
-            records.append(RingRecord._make((number, *rest, _text(op), _text(dtype))))
+            records.append(RingRecord._make((number, *rest, _text(op), _text(dtype), end_ns)))
     return header, sorted(records)

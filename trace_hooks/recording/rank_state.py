@@ -22,8 +22,11 @@ class EnqueueRing(Protocol):
         tag: int,
         step: int,
         time_ns: int,
-    ) -> None:
+    ) -> int:
         """Store one record, before the call it announces; no flush, no system call."""
+
+    def ended(self, number: int, time_ns: int) -> None:
+        """Note the end of what the record with this number announced."""
 
 
 class RankState:

@@ -122,6 +122,40 @@ RUN_TABLES: tuple[Table, ...] = (
         optional_text("args", "JSON"),
     ),
     table(
+        "looks",
+        "what the watchdog of a host saw of a rank while ranks of the host made no progress",
+        TS,
+        integer("pid", "process id on its host"),
+        text(
+            "process", "state of the process: R, S, D, T, Z as in proc(5), gone, or empty unknown"
+        ),
+        text("phase", "init, step, data, checkpoint, ending, as of its last heartbeat"),
+        integer("beat_age_ns", "since its last heartbeat"),
+        integer("quiet_ns", "since it last began a step or entered a collective"),
+        integer("num_entered", "collectives and messages entered so far"),
+        integer("cpu_ns", "CPU time of the process so far; -1 unknown"),
+        integer("io_bytes", "bytes that it has read and written so far; -1 unknown"),
+        optional_text(
+            "stack", "main thread, a line 'function file:line' per frame, innermost first"
+        ),
+        optional_text("threads", "innermost frames of its other threads, a line each"),
+    ),
+    table(
+        "entered",
+        "a collective or message that a rank had entered when the watchdog looked, the newest of "
+        "each group and all that had not ended",
+        TS,
+        integer("group_id", "groups.group_id"),
+        integer("seq", "collectives.seq"),
+        text("op", "collectives.op"),
+        text("dtype", "torch dtype name, empty unknown"),
+        integer("num_bytes", "bytes of this member's input; -1 unknown"),
+        Column("peer", pa.int32(), "other global rank of a send or recv; -1 none"),
+        Column("tag", pa.int32(), "tag of a send or recv; -1 none"),
+        integer("enqueue_ns", "when the call began"),
+        text("state", "entered, completed, or unknown"),
+    ),
+    table(
         "host_metrics",
         "one metric of one host",
         text("host", "host name"),

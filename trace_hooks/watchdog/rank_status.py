@@ -6,12 +6,14 @@ import json
 import os
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
+from trace_hooks.watchdog.pauses import Pauses
 
 STACKS_S = 3.0
 """A rank has this long to write its stacks."""
@@ -63,6 +65,7 @@ class Member:
         self.header = _header_of(ring)
         self.state = "running"  # running, stalled, silent, lost
         self.progress = Progress()
+        self.pauses = Pauses()
         self._looked_s = 0.0
         self.since_ns = time.time_ns()  # Unix ns, of the state
         self.stacks = ring.with_suffix(".stacks")
@@ -73,12 +76,21 @@ class Member:
             self.header = _header_of(self.ring)
         except (OSError, ValueError):
             return False
-        self.progress.see(self.header.step, time.monotonic())
+        now_s = time.monotonic()
+        self.progress.see(self.header.step, now_s)
+        self.pauses.see((self.header.step, self.header.num_entered), now_s)
         return True
 
     def is_gone(self) -> bool:
         """Whether the process has ended, also where another process has its pid by now."""
         return start_ticks(self.header.pid) != self.header.start_ticks
+
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped the process. Source: proc(5), stat."""
+        with suppress(OSError):
+            text = Path(f"/proc/{self.header.pid}/stat").read_text("ascii", "replace")
+            return text.rpartition(")")[2].split()[0] in ("T", "t")
+        return False
 
     def silent_s(self, enough_s: float) -> float:
         """Seconds since the last heartbeat.
@@ -118,30 +130,51 @@ class Member:
         return None
 
     def fetch_stacks(self) -> str:
-        """Have the rank write its stacks at C level; empty where it does not.
-
-        The signal is sent only while the process handles it: the default action would kill it.
-        """
-        before = _size(self.stacks)
-        if self.header.ended or self.is_gone() or not _catches(self.header.pid, self.header.signal):
-            return ""
-        with suppress(ProcessLookupError):
-            os.kill(self.header.pid, self.header.signal)
-        size, until_s = before, time.monotonic() + STACKS_S
-        while time.monotonic() < until_s:
-            time.sleep(0.1)
-            last, size = size, _size(self.stacks)
-            if size == last > before:
-                break
-        with suppress(OSError), self.stacks.open("rb") as file:
-            file.seek(before)
-            return file.read().decode("utf-8", "replace")
-        return ""
+        """Have the rank write its stacks at C level; empty where it does not."""
+        return fetch_stacks([self]).get(self.ring, "")
 
     def remove(self) -> None:
         """Remove the rank's files from node-local memory."""
         for suffix in (".ring", ".stacks", ".json"):
             self.ring.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
+    """What ranks write when they get their signal, by ring; all at once, as one may not answer.
+
+    The signal is sent only to a process that handles it: the default action would kill it.
+    """
+    before = {}
+    for member in members:
+        header = member.header
+        if header.ended or member.is_gone() or not _catches(header.pid, header.signal):
+            continue
+        if member.is_stopped():
+            continue  # it would write once it is continued
+        before[member.ring] = (member, _size(member.stacks))
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(header.pid, header.signal)
+    _wait_until_written(before)
+    return {ring: _read_from(member.stacks, size) for ring, (member, size) in before.items()}
+
+
+def _wait_until_written(before: Mapping[Path, tuple[Member, int]]) -> None:
+    """Until every file has grown and grows no more, at most STACKS_S."""
+    until_s = time.monotonic() + STACKS_S
+    last = {ring: size for ring, (_, size) in before.items()}
+    while time.monotonic() < until_s:
+        time.sleep(0.1)
+        sizes = {ring: _size(member.stacks) for ring, (member, _) in before.items()}
+        if all(sizes[ring] == last[ring] > before[ring][1] for ring in before):
+            return
+        last = sizes
+
+
+def _read_from(path: Path, position: int) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(position)
+        return file.read().decode("utf-8", "replace")
+    return ""
 
 
 def _header_of(ring: Path) -> RingHeader:

@@ -1,7 +1,7 @@
 """What the watchdog writes into a run folder about a rank: stacks, ring, mark, its own state.
 
 stacks/ATTEMPT-RANK-NUMBER.txt, rings/ATTEMPT-RANK.ring   of the rank
-segments/marks-ATTEMPT-RANK-NUMBER.parquet                numbered from FIRST_NUMBER
+segments/TABLE-ATTEMPT-RANK-NUMBER.parquet                marks, looks, entered; from FIRST_NUMBER
 watchdog-HOST.json                                        newest report of each rank of a host
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,10 @@ from trace_hooks.recording.flight_ring import RingHeader
 FIRST_NUMBER = 50_000_000
 """Segments of a rank's marks that the watchdog writes are numbered from here: the rank itself,
 at one a second, would reach this number after a year and a half."""
+
+
+_newest_numbers: dict[tuple[Path, str, int, int], int] = {}
+"""Numbers of the newest segments: the server merges old ones, whose numbers are not free then."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,6 @@ def _write_state(
 
 
 def _write_mark(folder: Path, report: Report, files: dict[str, Any]) -> None:
-    # here, not above: a watchdog with nothing to report stays small
-    from trace_hooks.recording.arrow_columns import placed, row_table
-    from trace_hooks.recording.clock import Anchor
-    from trace_hooks.schema import SegmentName, publish_table
-
     header = report.header
     row = {
         "ts_ns": report.time_ns,
@@ -103,15 +103,30 @@ def _write_mark(folder: Path, report: Report, files: dict[str, Any]) -> None:
         "text": f"rank {header.rank}: {report.text}",
         "args": json.dumps(files) if files else None,
     }
+    write_rows(folder, header, {"marks": [row]})
+
+
+def write_rows(
+    folder: Path, header: RingHeader, by_table: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Write rows of a rank, times on the host's monotonic clock, as segments; raises OSError."""
+    # here, not above: a watchdog with nothing to report stays small
+    from trace_hooks.recording.arrow_columns import placed, row_table
+    from trace_hooks.recording.clock import Anchor
+    from trace_hooks.schema import SegmentName, publish_table
+
     anchor = Anchor(offset_ns=header.clock_offset_ns)
-    rows = placed("marks", [row_table("marks", [row], anchor)], header.attempt, header.rank)
-    number = FIRST_NUMBER
-    while (
-        path := _segment(folder, SegmentName("marks", header.attempt, header.rank, number))
-    ).exists():
-        number += 1
-    path.parent.mkdir(parents=True, exist_ok=True)
-    publish_table(rows, path)
+    for table, rows in by_table.items():
+        if not rows:
+            continue
+        placed_rows = placed(table, [row_table(table, rows, anchor)], header.attempt, header.rank)
+        key = (folder, table, header.attempt, header.rank)
+        path = folder
+        while path.exists():
+            number = _newest_numbers[key] = _newest_numbers.get(key, FIRST_NUMBER - 1) + 1
+            path = _segment(folder, SegmentName(table, header.attempt, header.rank, number))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        publish_table(placed_rows, path)
 
 
 def _segment(folder: Path, name: object) -> Path:

@@ -3,9 +3,10 @@
 Ranks meet it in FOLDER (see rank_side.meeting_folder). It knows a rank by its ring: silent when the
 heartbeat in it is old, lost when it is very old or the process is gone without an end record,
 stalled when it lives but neither begins a step nor enters a collective. It then fetches the rank's
-stacks and copies stacks and ring into the run folder (reports.py). A file `stacks.request` in
-FOLDER requests the stacks of every rank. It ends by itself when its ranks are gone. Imports no
-torch, and pyarrow only when there is something to report.
+stacks and copies stacks and ring into the run folder (reports.py). Where ranks make no progress it
+also writes what it sees of each of them (looks.py), from which the server derives who waits for
+whom. A file `stacks.request` in FOLDER requests the stacks of every rank. It ends by itself when
+its ranks are gone. Imports no torch, and pyarrow only when there is something to report.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import UNPLACED
+from trace_hooks.watchdog.looks import Looks, look_at
 from trace_hooks.watchdog.rank_status import Member
-from trace_hooks.watchdog.reports import Report, write_report
+from trace_hooks.watchdog.reports import Report, write_report, write_rows
 
 ROUND_S = 0.25
 
@@ -44,6 +46,7 @@ class Watchdog:
         self._members: dict[Path, Member] = {}
         self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
         self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
+        self._looks = Looks()
 
     def run(self) -> None:
         """Watch the ranks until none is left."""
@@ -76,8 +79,20 @@ class Watchdog:
             self._judge(member)
             if requested and member.state != "lost":
                 self._report(member, "request", "stacks were requested")
+        self._look_closer()
         self._write_waiting()
         return had_ranks
+
+    def _look_closer(self) -> None:
+        """Write what is seen of the ranks, where one of them makes no progress."""
+        members, now_s = list(self._members.values()), time.monotonic()
+        if not self._looks.are_due(members, now_s):
+            return
+        for member, rows in look_at(members, self._looks.want_stacks(now_s)):
+            folder, header = member.run_folder(), member.header
+            if folder is not None and header.attempt != UNPLACED and header.rank >= 0:
+                with suppress(OSError):  # the folder cannot be written
+                    write_rows(folder, header, rows)
 
     def _meet(self, path: Path) -> None:
         if path not in self._members and path not in self._gone:

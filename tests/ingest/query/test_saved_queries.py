@@ -12,6 +12,7 @@ from tests.runs_builder import T0, US, RunBuilder
 
 OF_OTHER_RUNS = (
     "allocator_retries",
+    "rank_looks",
     "data_gaps",
     "end_lateness",
     "ranks_without_steps",

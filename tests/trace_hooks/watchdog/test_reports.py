@@ -11,7 +11,7 @@ from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.flight_ring import RingHeader
 from trace_hooks.watchdog.reports import FIRST_NUMBER, Report, write_report
 
-HEADER = RingHeader(4096, 0, 77, 5, 1, 3, 8, 1_000, "night", 50, 12, False, "step", "all_reduce")
+HEADER = RingHeader(4096, 0, 77, 5, 1, 3, 8, 1_000, "night", 50, 12, False, "step", "all_reduce", 7)
 
 
 def report(state: str, text: str = "it is gone", ring: bytes = b"ring") -> Report:

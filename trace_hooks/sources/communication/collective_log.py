@@ -81,6 +81,7 @@ class Instance:
         "num_bytes",
         "op",
         "peer",
+        "ring_number",
         "seq",
         "source",
         "start_event",
@@ -101,6 +102,7 @@ class Instance:
         self.is_kept = True  # False: of a prompt, so it is counted but leaves no row
         self.is_p2p = op in P2P  # a message between two ranks, which only they count
         self.seq = UNKNOWN
+        self.ring_number = 0  # of its record in the ring; 0: none
         self.counted_before = 0
         self.enqueue_ns = 0
         self.mark: Mark | None = None  # of a call that returns only when it is complete
@@ -160,7 +162,7 @@ class CollectiveLog:
         state.last_op = op
         ring = state.ring
         if ring is not None:
-            ring.write(
+            instance.ring_number = ring.write(
                 group.group_id,
                 instance.seq,
                 op,
@@ -262,6 +264,9 @@ class CollectiveLog:
         return group.next_p2p(src, dst, instance.tag)
 
     def _record(self, instance: Instance, state: str, start_ns: int, end_ns: int) -> None:
+        ring = self.rank_state.ring
+        if ring is not None and instance.ring_number:
+            ring.ended(instance.ring_number, end_ns if state == "completed" else UNKNOWN)
         if not instance.is_kept:
             return
         row = (

@@ -69,7 +69,9 @@ class FlightRecorder(Source):
         self._anchor = Anchor()
         self._next_record: Counter[str] = Counter()  # by recorder; each numbers its own records
         self._not_before_ns = 0
-        self._under_way: set[tuple[int, int]] = set()  # (group_id, seq) read before their end
+        self._under_way: dict[
+            tuple[int, int], int
+        ] = {}  # ring numbers of those read before their end
         self._steps: deque[tuple[int, int]] = deque(maxlen=STEPS_KEPT)  # (begin_ns, step)
         self._reading = threading.RLock()  # the drain thread polls; re-entrant for LOCK_S's reason
         self._patches.replace(distributed.ProcessGroup, "shutdown", partial(_shutdown, self))
@@ -153,7 +155,7 @@ class FlightRecorder(Source):
             self._announce(row)
             return False
         del group.unseen[count]
-        self._under_way.discard((row.group_id, row.seq))
+        self._ended(row)
         self.recorder.add_collective(row)
         return True
 
@@ -162,9 +164,9 @@ class FlightRecorder(Source):
         key = (row.group_id, row.seq)
         if key in self._under_way:
             return
-        self._under_way.add(key)
+        self._under_way[key] = 0
         if self.rank_state.ring is not None:
-            self.rank_state.ring.write(
+            self._under_way[key] = self.rank_state.ring.write(
                 row.group_id,
                 row.seq,
                 row.op,
@@ -175,6 +177,11 @@ class FlightRecorder(Source):
                 row.step,
                 row.enqueue_ns,
             )
+
+    def _ended(self, row: CollectiveRow) -> None:
+        number, ring = self._under_way.pop((row.group_id, row.seq), 0), self.rank_state.ring
+        if number and ring is not None:
+            ring.ended(number, now() if row.state == "completed" else UNKNOWN)
 
     def _forget_overwritten(self, group: Group, newest: int) -> None:
         """Drop gaps older than the newest entry: the recorder has overwritten their entries."""

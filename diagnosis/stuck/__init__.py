@@ -1,0 +1,1 @@
+"""Jobs that make no progress: where every rank stands, who waits for whom, and why."""

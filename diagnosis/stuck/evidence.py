@@ -1,0 +1,154 @@
+"""What is known of every rank of a job that makes no progress, from the answers of saved queries.
+
+Where a rank stands in a group is known from what it has entered: from the ring that its host's
+watchdog read, or from what the rank or a Flight Recorder wrote. What became of it is known from the
+watchdog's looks and from its last signs. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+ENTERED = "entered_collectives"
+"""Reads all collectives of some steps: to be asked only where ranks make no progress."""
+
+QUESTIONS = (ENTERED, "groups", "rank_looks", "last_signs", "rank_places")
+
+WAITS = "entered"
+COMPLETED = "completed"
+
+
+class Entered(NamedTuple):
+    """A collective or message that a rank has entered; a row of entered_collectives."""
+
+    rank: int
+    group_id: int
+    seq: int
+    op: str
+    dtype: str
+    num_bytes: int
+    peer: int
+    tag: int
+    enqueue_ns: int
+    state: str
+    source: str
+
+    @property
+    def is_message(self) -> bool:
+        """Whether only the two ranks of it count it."""
+        return self.peer >= 0 or self.op in ("send", "recv")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the watchdog saw of a rank; times in ms, None or '' where unknown."""
+
+    rank: int
+    host: str | None
+    step: int
+    ts_ns: int
+    process: str
+    phase: str
+    beat_age_ms: float
+    quiet_ms: float
+    stack: tuple[str, ...]
+    earlier_stack: tuple[str, ...]
+    since_ms: float | None
+    cpu_ms: float | None
+    io_bytes: int | None
+    has_moved: bool
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Look:
+        """The look of a row of rank_looks."""
+        values: dict[str, Any] = {name: row[name] for name in cls.__annotations__}
+        for name in ("stack", "earlier_stack"):
+            values[name] = tuple(filter(None, (row[name] or "").split("\n")))
+        return cls(**values)
+
+    @property
+    def was_seen_twice(self) -> bool:
+        """Whether it stood at the same place at the look before."""
+        return self.since_ms is not None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A process group: `ranks` are its members, global, in group order; () where not described."""
+
+    group_id: int
+    name: str
+    axis: str
+    ranks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        axis = "" if self.axis == "unknown" else f" ({self.axis})"
+        return f"group {self.name or self.group_id}{axis}"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Last signs of a rank; a row of last_signs. `status`: how it ended, None while it runs."""
+
+    last_ns: int
+    status: str | None
+    error: str | None
+    last_step: int | None
+    is_lost: bool
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All of it. `entered` by group, then rank, in the order of seq; looks and signs by rank."""
+
+    groups: Mapping[int, Group]
+    entered: Mapping[int, Mapping[int, tuple[Entered, ...]]]
+    looks: Mapping[int, Look]
+    signs: Mapping[int, Signs]
+    ranks: frozenset[int] = field(default=frozenset())
+
+    @property
+    def at_ns(self) -> int | None:
+        """When the ranks were last looked at; None where nobody did."""
+        return max((look.ts_ns for look in self.looks.values()), default=None)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the job goes on again: a rank did something after the last look at it."""
+        return any(look.has_moved for look in self.looks.values())
+
+    def name_of(self, group_id: int) -> str:
+        """In words."""
+        return str(self.groups.get(group_id, Group(group_id, "", "unknown", ())))
+
+
+def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
+    """From the answers of QUESTIONS."""
+    groups = {
+        row["group_id"]: Group(row["group_id"], row["name"] or "", row["axis"], tuple(row["ranks"]))
+        for row in tables["groups"].to_pylist()
+    }
+    looks = {row["rank"]: Look.of(row) for row in tables["rank_looks"].to_pylist()}
+    signs = {
+        row["rank"]: Signs(**{name: row[name] for name in Signs.__annotations__})
+        for row in tables["last_signs"].to_pylist()
+    }
+    entered = _by_group(tables["entered_collectives"])
+    placed = tables["rank_places"].column("rank").to_pylist()
+    return Evidence(groups, entered, looks, signs, frozenset(placed) | looks.keys())
+
+
+def _by_group(table: pa.Table) -> dict[int, dict[int, tuple[Entered, ...]]]:
+    by_group: dict[int, dict[int, list[Entered]]] = defaultdict(lambda: defaultdict(list))
+    for row in table.to_pylist():
+        one = Entered(**{name: row[name] for name in Entered._fields})
+        by_group[one.group_id][one.rank].append(one)
+    return {
+        group_id: {rank: tuple(sorted(rows, key=lambda e: e.seq)) for rank, rows in ranks.items()}
+        for group_id, ranks in by_group.items()
+    }

@@ -1,0 +1,87 @@
+"""What a rank is doing, from the frames of its main thread, and which ranks do the same.
+
+A frame is 'function file:line', innermost first. Ranks are grouped by their frames without line
+numbers, below those of torch and of the hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+COMMUNICATION, LOADER, STORAGE, COMPILATION, CODE, UNKNOWN = (
+    "communication",
+    "data loading",
+    "storage",
+    "compilation",
+    "code",
+    "unknown",
+)
+
+_PLACES = (
+    (COMPILATION, ("torch/_dynamo/", "torch/_inductor/", "/triton/")),
+    (STORAGE, ("torch/serialization.py", "distributed/checkpoint/", "safetensors/")),
+    (LOADER, ("torch/utils/data/", "datasets/iterable_dataset.py", "streaming/base/")),
+    (
+        COMMUNICATION,
+        (
+            "torch/distributed/",
+            "trace_hooks/sources/communication/",
+            "distributed/distributed_c10d.py",
+            "torch/_ops.py",
+            "distributed/fsdp/",
+        ),
+    ),
+)
+"""Parts of file names; the first that fits the frame counts, frames from the innermost outwards."""
+
+_OURS = ("trace_hooks/",)
+_LIBRARIES = ("site-packages/", "lib/python3", "torch/", "importlib")
+_MOST_FRAMES = 12
+
+
+def activity_of(frames: Iterable[str]) -> str:
+    """What the main thread does: one of the words above; UNKNOWN without frames."""
+    frames = tuple(frames)
+    if not frames:
+        return UNKNOWN
+    for frame in frames[:_MOST_FRAMES]:
+        for activity, parts in _PLACES:
+            if any(part in frame for part in parts):
+                return activity
+        if not any(part in frame for part in (*_OURS, *_LIBRARIES)):
+            return CODE  # the user's own frame: what it calls in libraries was looked at before
+    return CODE
+
+
+def users_frame(frames: Iterable[str]) -> str:
+    """The innermost frame outside of libraries and hooks, else the innermost; '' without frames."""
+    frames = tuple(frames)
+    own = (f for f in frames if not any(part in f for part in (*_OURS, *_LIBRARIES)))
+    return next(own, frames[0] if frames else "")
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Ranks whose main threads stand at the same place. `frames`: innermost first."""
+
+    ranks: tuple[int, ...]
+    frames: tuple[str, ...]
+    activity: str
+
+
+def alike(frames_by_rank: Mapping[int, tuple[str, ...]]) -> list[Alike]:
+    """Ranks grouped by equal frames, the smallest group first; ranks without frames left out."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for rank, frames in sorted(frames_by_rank.items()):
+        if frames:
+            groups.setdefault(tuple(map(_without_line, frames)), []).append(rank)
+    found = [
+        Alike(tuple(ranks), frames_by_rank[ranks[0]], activity_of(frames))
+        for frames, ranks in groups.items()
+    ]
+    return sorted(found, key=lambda one: (len(one.ranks), one.ranks))
+
+
+def _without_line(frame: str) -> str:
+    return frame.rpartition(":")[0]

@@ -1,0 +1,116 @@
+"""What a stuck job is said to be, in sentences: the same on the page and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diagnosis.stuck.causes import Cause
+from diagnosis.stuck.evidence import Evidence
+from diagnosis.stuck.mismatches import Mismatch
+from diagnosis.stuck.waiting import Wait, Waiting
+
+_MOST_NAMED = 8
+
+_TITLES = {
+    "hung_rank": "{who} hung",
+    "missing_rank": "{who} missing from {op}",
+    "data_stalled": "{who} without data",
+    "stalled_storage": "{who} stuck in storage",
+}
+
+
+def named(ranks: Sequence[int]) -> str:
+    """rank 5; ranks 1, 2 and 3; ranks 1, 2, .. and 12 more."""
+    shown = [str(rank) for rank in ranks[:_MOST_NAMED]]
+    if len(ranks) == 1:
+        return f"rank {shown[0]}"
+    if len(ranks) > _MOST_NAMED:
+        return f"ranks {', '.join(shown)} and {len(ranks) - _MOST_NAMED} more"
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def counted(ranks: Sequence[int]) -> str:
+    """Up to three ranks by name, more by their number."""
+    return named(ranks) if len(ranks) <= 3 else f"{len(ranks):,} ranks"
+
+
+def waits_text(wait: Wait, evidence: Evidence) -> str:
+    """7 ranks wait for rank 5 in all_reduce 412 of group 3 (dp) for 9 s."""
+    who, verb = counted(wait.waiting), "waits" if len(wait.waiting) == 1 else "wait"
+    whom = f" for {named(wait.awaited)}" if wait.awaited else ", all members,"
+    what = f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
+    return f"{_capital(who)} {verb}{whom} in {what}{for_text(wait, evidence)}."
+
+
+def for_text(wait: Wait, evidence: Evidence) -> str:
+    """' for 9 s', up to the last look; '' where nobody looked."""
+    if evidence.at_ns is None or evidence.at_ns <= wait.since_ns:
+        return ""
+    return f" for {(evidence.at_ns - wait.since_ns) / 1e9:,.0f} s"
+
+
+def status_of(waiting: Waiting, evidence: Evidence) -> str:
+    """One sentence on who waits for whom, whatever the reason; '' where nobody waits."""
+    first = waiting.first()
+    if first is None:
+        first = min(waiting.complete, key=lambda wait: wait.since_ns, default=None)
+    return "" if first is None else waits_text(first, evidence)
+
+
+def described_cause(
+    causes: Sequence[Cause], first: Wait | None, evidence: Evidence
+) -> tuple[str, str]:
+    """Title and text on ranks that others wait for."""
+    ranks = [cause.rank for cause in causes]
+    who = f"{_capital(named(ranks))} {'is' if len(ranks) == 1 else 'are'}"
+    op = f"{first.op} {first.seq:,}" if first else "a collective"
+    title = _TITLES[causes[0].kind].format(who=who, op=op)
+    waits = f"{waits_text(first, evidence)} " if first else ""
+    hows = dict.fromkeys(cause.how for cause in causes)
+    why = "; ".join(hows) if len(hows) < 4 else next(iter(hows))
+    of_each = "" if len(ranks) == 1 else "of each of them: "
+    return title, f"{waits}{_capital(of_each + why)}."
+
+
+def described_mismatch(mismatch: Mismatch, evidence: Evidence) -> tuple[str, str]:
+    """Title and text on members that entered one instance differently."""
+    what = {"mismatched_op": "operation", "mismatched_dtype": "dtype", "mismatched_size": "size"}
+    word, group = what[mismatch.kind], evidence.name_of(mismatch.group_id)
+    if mismatch.is_pair:
+        title = f"{_capital(named(mismatch.ranks))} differ in the {word} of a collective"
+        text = f"In {group}, number {mismatch.seq:,}, they entered {mismatch.theirs}."
+        return title, text
+    title = f"{_capital(named(mismatch.ranks))} entered {mismatch.op} with another {word}"
+    if mismatch.kind == "mismatched_op":
+        title = f"{_capital(named(mismatch.ranks))} entered another operation than the others"
+    text = (
+        f"In {group}, number {mismatch.seq:,}, {named(mismatch.ranks)} entered {mismatch.theirs}, "
+        f"{counted(mismatch.others)} {mismatch.usual}."
+    )
+    return title, text
+
+
+def described_cycle(
+    cycle: Sequence[int], waits: Sequence[Wait], evidence: Evidence
+) -> tuple[str, str]:
+    """Title and text on ranks that wait for each other."""
+    links = []
+    for rank, after in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
+        wait = next(w for w in waits if rank in w.waiting and after in w.awaited)
+        group = evidence.name_of(wait.group_id)
+        links.append(f"rank {rank} waits for rank {after} in {wait.op} {wait.seq:,} of {group}")
+    title = f"{_capital(named(sorted(cycle)))} wait for each other"
+    return title, f"{_capital('; '.join(links))}."
+
+
+def described_network(stalled: Sequence[Wait], evidence: Evidence) -> tuple[str, str]:
+    """Title and text on collectives that all have entered."""
+    oldest = min(stalled, key=lambda wait: wait.since_ns)
+    title = f"{_capital(oldest.op)} {oldest.seq:,} does not complete"
+    more = f" The same holds for {len(stalled) - 1} other groups." if len(stalled) > 1 else ""
+    text = f"{waits_text(oldest, evidence)} All have entered it, and none completes.{more}"
+    return title, text
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

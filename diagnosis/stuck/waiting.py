@@ -1,0 +1,165 @@
+"""Who waits for whom: collectives that some members of a group have entered and others have not.
+
+Each member stands at the oldest collective that it has entered and not been seen to complete. Those
+that stand furthest wait: for members that have not entered that collective, and for those that
+stand at an earlier one. A receive waits for the sender that has not sent. A rank that is waited for
+may itself wait in another group; those that wait for nobody are the roots, where it began.
+
+Source: the rule is ours; it follows the order of enqueuing, as Mycroft (2509.03018) does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from diagnosis.stuck.evidence import COMPLETED, WAITS, Entered, Evidence
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Ranks that wait in one instance for others. `since_ns`: the first of them entered it."""
+
+    group_id: int
+    seq: int
+    op: str
+    waiting: tuple[int, ...]
+    awaited: tuple[int, ...]
+    since_ns: int
+    is_message: bool = False
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """All waits of a job, the ranks at their roots, and the cycles where there is no root.
+
+    `complete`: collectives that every member has entered and none has completed.
+    """
+
+    waits: tuple[Wait, ...]
+    roots: tuple[int, ...]
+    cycles: tuple[tuple[int, ...], ...]
+    complete: tuple[Wait, ...]
+
+    @property
+    def waiting_ranks(self) -> tuple[int, ...]:
+        """Everybody who waits for somebody."""
+        return tuple(sorted({rank for wait in self.waits for rank in wait.waiting}))
+
+    def first(self) -> Wait | None:
+        """The wait that began first among those for a root or within a cycle."""
+        blamed = set(self.roots) or {rank for cycle in self.cycles for rank in cycle}
+        direct = [wait for wait in self.waits if blamed & set(wait.awaited)]
+        return min(direct, key=lambda wait: wait.since_ns, default=None)
+
+
+def waiting_of(evidence: Evidence) -> Waiting:
+    """The waits of a job at the last look."""
+    waits: list[Wait] = []
+    complete: list[Wait] = []
+    for group_id in evidence.entered:
+        wait = _in_collectives(evidence, group_id)
+        if wait is not None:
+            (waits if wait.awaited else complete).append(wait)
+        waits += _in_messages(evidence, group_id)
+    edges = edges_of(waits)
+    awaited = {rank for ranks in edges.values() for rank in ranks}
+    roots = tuple(sorted(rank for rank in awaited if not edges.get(rank)))
+    cycles = () if roots else tuple(cycles_of(edges))
+    order = tuple(sorted(waits, key=lambda wait: wait.since_ns))
+    return Waiting(order, roots, cycles, tuple(complete))
+
+
+def edges_of(waits: Iterable[Wait]) -> dict[int, set[int]]:
+    """Whom each rank waits for."""
+    edges: dict[int, set[int]] = {}
+    for wait in waits:
+        for rank in wait.waiting:
+            edges.setdefault(rank, set()).update(set(wait.awaited) - {rank})
+    return edges
+
+
+def _in_collectives(evidence: Evidence, group_id: int) -> Wait | None:
+    """The members that stand furthest in a group, and those that are not there; None: no wait."""
+    by_rank = {
+        rank: tuple(one for one in rows if not one.is_message)
+        for rank, rows in evidence.entered[group_id].items()
+    }
+    stands = {rank: here for rank, rows in by_rank.items() if (here := _open(rows))}
+    if not stands:
+        return None
+    front = max(one.seq for one in stands.values())
+    there = sorted(rank for rank, one in stands.items() if one.seq == front)
+    group = evidence.groups.get(group_id)
+    members = set(group.ranks if group else ()) | by_rank.keys()
+    awaited = sorted(
+        rank for rank in members - set(there) if _is_behind(by_rank.get(rank, ()), front)
+    )
+    if not awaited and len(there) < len(members):
+        return None  # the others have completed it: its end is only not seen here
+    since_ns = min(stands[rank].enqueue_ns for rank in there)
+    op = stands[there[0]].op
+    return Wait(group_id, front, op, tuple(there), tuple(awaited), since_ns)
+
+
+def _open(rows: Iterable[Entered]) -> Entered | None:
+    """The oldest one without an end after the newest that has completed."""
+    ordered = sorted(rows, key=lambda one: one.seq)
+    done = max((one.seq for one in ordered if one.state == COMPLETED), default=-1)
+    return next((one for one in ordered if one.state == WAITS and one.seq > done), None)
+
+
+def _is_behind(rows: tuple[Entered, ...], front: int) -> bool:
+    """Whether a member has not entered the front, or still stands at an earlier collective."""
+    stands = _open(rows)
+    newest = max((one.seq for one in rows), default=-1)
+    return newest < front or (stands is not None and stands.seq < front)
+
+
+def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
+    """Receives whose sender has not sent, where the sender's messages are known."""
+    by_rank = evidence.entered[group_id]
+    waits = []
+    for rank, rows in by_rank.items():
+        for one in rows:
+            if one.op != "recv" or one.state != WAITS or one.peer < 0:
+                continue
+            sent = [
+                other
+                for other in by_rank.get(one.peer, ())
+                if other.op == "send" and other.peer == rank and other.tag == one.tag
+            ]
+            known = one.peer in evidence.looks or bool(sent)
+            if known and all(other.seq < one.seq for other in sent):
+                waits.append(
+                    Wait(group_id, one.seq, "recv", (rank,), (one.peer,), one.enqueue_ns, True)
+                )
+                break
+    return waits
+
+
+def cycles_of(edges: Mapping[int, set[int]]) -> list[tuple[int, ...]]:
+    """Shortest cycles, one per set of ranks that wait for each other; the smallest rank first."""
+    found: dict[frozenset[int], tuple[int, ...]] = {}
+    for start in sorted(edges):
+        path = _way_back(edges, start)
+        if path and not any(set(path) & members for members in found):
+            found[frozenset(path)] = path
+    return list(found.values())
+
+
+def _way_back(edges: Mapping[int, set[int]], start: int) -> tuple[int, ...]:
+    """The shortest way from a rank along its waits back to itself; () none."""
+    ways: list[tuple[int, ...]] = [(start,)]
+    seen: set[int] = set()
+    while ways:
+        further = []
+        for way in ways:
+            for rank in sorted(edges.get(way[-1], ())):
+                if rank == start:
+                    return way
+                if rank not in seen:
+                    seen.add(rank)
+                    further.append((*way, rank))
+        ways = further
+    return ()

@@ -1,0 +1,46 @@
+-- What the watchdogs saw last of each rank while ranks made no progress, and at the look before. Of a
+-- rank that has gone since, when it still stood at the same place: others may have waited for it there.
+-- reads: looks, heartbeats
+-- param: attempt int = newest
+-- column: rank  global rank
+-- column: host  where it runs; NULL unknown
+-- column: step  it was in
+-- column: ts_ns  when it was looked at, Unix ns on the aligned clock where there is one
+-- column: process  R, S, D, T or Z as in proc(5), gone, or empty where unknown
+-- column: phase  of its last heartbeat
+-- column: beat_age_ms  since its last heartbeat
+-- column: quiet_ms  since it last began a step or entered a collective
+-- column: num_entered  collectives and messages entered so far
+-- column: stack  main thread, one frame per line, innermost first; NULL unknown
+-- column: threads  innermost frames of other threads; NULL unknown
+-- column: since_ms  since the look before, in which it stood at the same place; NULL none
+-- column: cpu_ms  CPU time it has used since then; NULL unknown
+-- column: io_bytes  bytes it has read and written since then; NULL unknown
+-- column: earlier_stack  main thread at that look; NULL unknown
+-- column: has_moved  whether it has begun a later step since
+-- empty: no rank was without progress for long
+WITH looked AS (
+    SELECT rank, step, ts_ns, process, phase, beat_age_ns, quiet_ns, num_entered, cpu_ns, io_bytes, stack,
+        threads, row_number() OVER (PARTITION BY rank ORDER BY process IN ('gone', 'Z'), ts_ns DESC) AS age
+    FROM rows_of($looks) WHERE attempt = $attempt
+    QUALIFY (step, num_entered) = last_value((step, num_entered)) OVER (
+        PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+),
+beats AS (
+    SELECT rank, max(step) AS step FROM rows_of($heartbeats) WHERE attempt = $attempt GROUP BY rank
+),
+clocks AS (
+    SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets
+    WHERE attempt = $attempt GROUP BY rank
+)
+SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns, l.process,
+    l.phase, l.beat_age_ns / 1e6 AS beat_age_ms, l.quiet_ns / 1e6 AS quiet_ms, l.num_entered, l.stack,
+    l.threads, (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
+    CASE WHEN l.cpu_ns >= 0 AND e.cpu_ns >= 0 THEN (l.cpu_ns - e.cpu_ns) / 1e6 END AS cpu_ms,
+    CASE WHEN l.io_bytes >= 0 AND e.io_bytes >= 0 THEN l.io_bytes - e.io_bytes END AS io_bytes,
+    e.stack AS earlier_stack, coalesce(b.step > l.step, false) AS has_moved
+FROM looked l LEFT JOIN looked e
+    ON e.rank = l.rank AND e.age = 2 AND e.step = l.step AND e.num_entered = l.num_entered
+LEFT JOIN beats b ON b.rank = l.rank LEFT JOIN clocks c ON c.rank = l.rank
+LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r ON r.rank = l.rank
+WHERE l.age = 1 ORDER BY l.rank

@@ -1,0 +1,146 @@
+"""What the watchdog sees of its ranks while they make no progress: rows of `looks` and `entered`.
+
+Where the pause of one is long (pauses.py), all ranks of the host are looked at, since a rank that
+waits and one that is waited for tell little alone: at once, SECOND_S later with stacks, and every
+EVERY_S from then on, until all of them go on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trace_hooks.recording.clock import now
+from trace_hooks.recording.flight_ring import END_UNKNOWN, NOT_ENDED, RingRecord, read_ring
+from trace_hooks.watchdog.rank_status import Member, fetch_stacks
+from trace_hooks.watchdog.stacks import threads_of
+
+SECOND_S, EVERY_S = 3.0, 5.0
+SELDOM_AFTER_S, SELDOM_S = 120.0, 30.0
+"""What has been stuck for so long is looked at more seldom."""
+
+NEWEST_OF_GROUP = 3
+MOST_OPEN = 64
+"""Rows of `entered` of a rank at a look: the newest of each group, and so many without an end."""
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Looks:
+    """When the ranks of a host are looked at, and what was seen of them last."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+        self._since_s: float | None = None  # of the first look at the present pause
+
+    def are_due(self, members: Sequence[Member], now_s: float) -> bool:
+        """Whether to look now; also once when all of them go on again."""
+        is_long = any(member.pauses.is_long(now_s) for member in members)
+        if not is_long:
+            was_long, self._since_s = self._since_s is not None, None
+            return was_long and bool(members)
+        if self._since_s is not None and now_s < self._next_s:
+            return False
+        if self._since_s is None:
+            self._since_s, self._next_s = now_s, now_s + SECOND_S
+        else:
+            stuck_s = now_s - self._since_s
+            self._next_s = now_s + (EVERY_S if stuck_s < SELDOM_AFTER_S else SELDOM_S)
+        return True
+
+    def want_stacks(self, now_s: float) -> bool:
+        """Whether this look is not the first at the present pause."""
+        return self._since_s is not None and now_s > self._since_s
+
+
+def look_at(members: Sequence[Member], with_stacks: bool) -> list[tuple[Member, Rows]]:
+    """The rows of `looks` and `entered` of each rank, now."""
+    stacks = fetch_stacks(members) if with_stacks else {}
+    for member in members:
+        member.read()  # while stacks were written, ranks went on
+    return [(member, _rows_of(member, stacks.get(member.ring, ""))) for member in members]
+
+
+Rows = dict[str, list[dict[str, Any]]]
+"""Rows by table, times on the host's monotonic clock."""
+
+
+def _rows_of(member: Member, stacks: str) -> Rows:
+    header, at_ns = member.header, now()
+    main, others = threads_of(stacks)
+    cpu_ns, state = _process(header.pid)
+    look = {
+        "ts_ns": at_ns,
+        "step": header.step,
+        "pid": header.pid,
+        "process": "gone" if member.is_gone() else state,
+        "phase": header.phase,
+        "beat_age_ns": at_ns - header.beat_ns,
+        "quiet_ns": int(member.pauses.quiet_s(time.monotonic()) * 1e9),
+        "num_entered": header.num_entered,
+        "cpu_ns": cpu_ns,
+        "io_bytes": _io_bytes(header.pid),
+        "stack": "\n".join(main) or None,
+        "threads": "\n".join(others) or None,
+    }
+    entered: list[dict[str, Any]] = []
+    with suppress(OSError, ValueError):
+        entered = [_entered(record, at_ns) for record in newest(read_ring(member.ring)[1])]
+    return {"looks": [look], "entered": entered}
+
+
+def newest(records: Sequence[RingRecord]) -> list[RingRecord]:
+    """The last NEWEST_OF_GROUP of each group, and the first MOST_OPEN that have not ended."""
+    by_group: dict[tuple[int, int, str], list[RingRecord]] = {}
+    for record in records:
+        key = (record.group_id, record.peer, record.op if record.peer >= 0 else "")
+        by_group.setdefault(key, []).append(record)
+    kept = {
+        record.number: record for rows in by_group.values() for record in rows[-NEWEST_OF_GROUP:]
+    }
+    still = [record for record in records if record.end_ns == NOT_ENDED]
+    kept |= {record.number: record for record in still[:MOST_OPEN]}
+    return [kept[number] for number in sorted(kept)]
+
+
+def _entered(record: RingRecord, at_ns: int) -> dict[str, Any]:
+    states = {NOT_ENDED: "entered", END_UNKNOWN: "unknown"}
+    return {
+        "ts_ns": at_ns,
+        "step": record.step,
+        "group_id": record.group_id,
+        "seq": record.seq,
+        "op": record.op,
+        "dtype": record.dtype,
+        "num_bytes": record.num_bytes,
+        "peer": record.peer,
+        "tag": record.tag,
+        "enqueue_ns": record.time_ns,
+        "state": states.get(record.end_ns, "completed"),
+    }
+
+
+def _process(pid: int) -> tuple[int, str]:
+    """CPU time and state of a process; (-1, '') where unknown. Source: proc(5), stat."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return -1, ""
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 10**9 // _TICKS_PER_S, fields[0]
+
+
+def _io_bytes(pid: int) -> int:
+    """Bytes that a process has read and written; -1 unknown. Source: proc(5), io."""
+    try:
+        text = Path(f"/proc/{pid}/io").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return -1
+    values: Mapping[str, str] = dict(
+        line.split(": ", 1) for line in text.splitlines() if ": " in line
+    )
+    return int(values.get("rchar", -1)) + int(values.get("wchar", 0))
