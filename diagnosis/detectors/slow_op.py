@@ -2,7 +2,9 @@
 
 All ranks compute longer than before (diagnosis/statistics/onsets.py), and one name makes up nearly
 all of the rise, on each of the ranks looked at. Spans hold others inside: of several names that
-make up the rise the innermost is named, and none where it only holds several others that rose.
+make up the rise the innermost is named, and none where it only holds several others that rose. A
+span may hold waiting for other ranks, above all the last one before a collective; so most spans of
+the name must have become longer, not only some of each step.
 
 Typical causes: a kernel that is slow for a shape, a library that was changed, a
 fallback. Within one run it shows against its own past alone; an operation that has always been slow
@@ -92,7 +94,7 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     """How an operation changed with these steps, and whether it makes up what each rank did."""
     rows = op_times.filter(pc.equal(op_times["name"], name))
     depth = pc.min(rows["depth"]).as_py()
-    rank_R, step_S, cells = spread_cells(rows.select(["rank", "step", "op_ms"]))
+    rank_R, step_S, cells = spread_cells(rows.select(["rank", "step", "typical_ms"]))
     now_S, before_S = (step_S >= steps[0]) & (step_S <= steps[1]), step_S < steps[0]
     if not (now_S.any() and before_S.any() and np.isin(rank_R, times.ranks.rank_R).all()):
         return None
@@ -100,8 +102,8 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     busy_RS = times.phases["compute"][at] + times.phases["stretch"][at]
     was_S = np.isin(times.step_S, step_S[before_S])
     is_S = (times.step_S >= steps[0]) & (times.step_S <= steps[1])
-    before_R = np.array([middle(row_S[before_S]) for row_S in cells["op_ms"]])
-    longer_R = np.array([middle(row_S[now_S]) for row_S in cells["op_ms"]]) - before_R
+    before_R = np.array([middle(row_S[before_S]) for row_S in cells["typical_ms"]])
+    longer_R = np.array([middle(row_S[now_S]) for row_S in cells["typical_ms"]]) - before_R
     risen_R = np.array([middle(row_S[is_S]) - middle(row_S[was_S]) for row_S in busy_RS])
     share_R = np.divide(longer_R, risen_R, out=np.zeros(at.size), where=risen_R > 0)
     is_behind = bool(share_R.min() >= LEAST_SHARE and np.median(share_R) >= MAIN_SHARE)
@@ -113,8 +115,9 @@ def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
     finding = finding_of(times, lost, attempt, _words(op.name))
     ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None
     op_evidence = Evidence(
-        f"All spans named {op.name} together take {in_ms(op.before_ms + op.longer_ms)} per step on "
-        f"the median of the ranks looked at, after {in_ms(op.before_ms)} before.",
+        f"The spans named {op.name}, each as long as their median, take "
+        f"{in_ms(op.before_ms + op.longer_ms)} per step on the median of the ranks looked at, "
+        f"after {in_ms(op.before_ms)} before.",
         round(op.before_ms + op.longer_ms, 3),
         "ms",
         "op_times",

@@ -6,8 +6,9 @@ the others hide behind it, so one that is longer than the median and not the lon
 
 Where each stage has one rank, unevenly placed layers and a slow device look the same: what is there
 from the first step on is found as the stage, with the device not excluded; what begins later is
-left to slow_worker, for a layout does not change. Two stages are each the other's only peer: of
-those only a change within the run is found.
+left to slow_worker, for a layout does not change. A stage whose ranks stand still without CPU time
+for longer than they compute longer is kept from its cores (host_contention). Two stages are each
+the other's only peer: of those only a change within the run is found.
 
 Source: what-if study (2505.05713): uneven stages are the most frequent cause
 of stragglers; MegaScan. Assumes: stages are meant to take equally long. Known false positives: a
@@ -28,7 +29,7 @@ from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, 
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
-from diagnosis.statistics.phase_times import middle, phase_times
+from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.units import steps_text, when_text
 
@@ -63,7 +64,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     work = work_of(tables)
     if missing := steps_missing(NAME, work.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    if phase_times(tables).waits_hidden:
+    times = phase_times(tables)
+    if times.waits_hidden:
         reason = (
             "Ranks wait inside the timer of their compute: which stage computes longer is unknown."
         )
@@ -72,8 +74,15 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if stages is None:
         reason = "Fewer than two pipeline stages are known: none to compare."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
+    still_PS = _standing_still(times, stages.stage_P)
+    longest = [(*one, _stands_still(stages, still_PS, *one)) for one in _longest(stages)]
     findings = tuple(
-        _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
+        _finding(work, stages, row, episode, attempt)
+        for row, episode, stands_still in longest
+        if not stands_still
+    )
+    set_aside = tuple(
+        _kept_text(work, stages, row, episode) for row, episode, still in longest if still
     )
     percent = f"{100 * LEAST_MEDIAN:.0f} %"
     if stages.stage_P.size >= _FEWEST_STAGES:
@@ -82,7 +91,30 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     else:  # compared with what their ratio was: _apart
         which = "No other stage" if findings else "Neither of the 2 stages"
         checked = f"{which} became {percent} slower, relative to the other, during the run."
-    return Verdict(NAME, findings, checked, _apart(work, stages))
+    return Verdict(NAME, findings, checked, _apart(work, stages), set_aside)
+
+
+def _standing_still(times: PhaseTimes, stage_P: Ints) -> Floats:
+    """Wall time without CPU time in the compute of the median rank of each stage, ms."""
+    still_RS, pp_R = times.phases["stretch"], times.ranks.coords_R["pp"]
+    return np.array([middles(still_RS[pp_R == stage]) for stage in stage_P])
+
+
+def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode) -> bool:
+    """Whether a stage stands still for longer than it computes longer, each beyond the others."""
+    span = slice(episode.first, episode.last + 1)
+    others_PS = medians_of_others(still_PS, np.ones(stages.stage_P.size, np.bool_))
+    longer_S = stages.work_PS[row] * stages.excess_PS[row] / (1 + stages.excess_PS[row])
+    return middle((still_PS - others_PS)[row, span]) > middle(longer_S[span])
+
+
+def _kept_text(work: Work, stages: _Stages, row: int, episode: Episode) -> str:
+    first, last = (int(work.step_S[at]) for at in (episode.first, episode.last))
+    return (
+        f"Stage {stages.stage_P[row]} computes {1 + episode.excess:.2f}x as long as the others in "
+        f"{steps_text(first, last)}, and stands still without CPU time for longer than that: what "
+        "keeps a process from its cores lengthens its CPU time, too, so this may not be its work."
+    )
 
 
 def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:

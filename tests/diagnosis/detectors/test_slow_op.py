@@ -16,8 +16,12 @@ from trace_hooks.layout import ParallelLayout
 STEPS, FROM, RANKS, LAYERS = 40, 18, 4, 3
 
 
-def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS)) -> list[Finding]:
-    """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation."""
+def diagnosed(
+    folder: Path, slow: dict[str, float], ranks: range = range(RANKS), waits_us: float = 0.0
+) -> list[Finding]:
+    """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation;
+    `waits_us`: how long each last mlp holds waiting for others, too.
+    """
     builder = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS))
     builder.group(7, list(range(RANKS)), "dp")
     random = np.random.default_rng(2)
@@ -31,6 +35,8 @@ def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS))
                 for op, usual_us in (("attention", 4_000.0), ("mlp", 8_000.0)):
                     x = slow.get(op, 1.0) if step >= FROM and rank in ranks else 1.0
                     took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
+                    is_last = op == "mlp" and layer == LAYERS - 1
+                    took += waits_us if is_last and step >= FROM else 0.0
                     builder.span(
                         rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}", depth=1
                     )
@@ -67,6 +73,11 @@ def test_all_operations_together_are_no_one_operation(tmp_path: Path) -> None:
 def test_one_rank_is_a_slow_worker(tmp_path: Path) -> None:
     (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, range(1, 2))
     assert (finding.kind, [p.rank for p in finding.culprits]) == ("slow_worker", [1])
+
+
+def test_waiting_in_the_last_span_of_each_step_is_no_slow_operation(tmp_path: Path) -> None:
+    findings = diagnosed(tmp_path / "run", {}, waits_us=12_000.0)
+    assert "slow_op" not in {finding.kind for finding in findings}
 
 
 def test_healthy(tmp_path: Path) -> None:

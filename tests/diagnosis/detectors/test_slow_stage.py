@@ -68,6 +68,18 @@ def test_single_slow_ranks_make_no_slow_stage() -> None:
     assert verdict.findings == ()
 
 
+@pytest.mark.parametrize(("wall_ms", "num"), [(115.0, 1), (150.0, 0)])
+def test_a_stage_that_stands_still_for_longer_than_it_computes_longer_is_set_aside(
+    wall_ms: float, num: int
+) -> None:
+    wall, cpu = (stage_of(PP4_DP2_TP2, 3, ms / 100) for ms in (wall_ms, 110.0))
+    table = tables(PP4_DP2_TP2, STEPS, wall, cpu_ms=cpu, device="cpu")
+    verdict = detect(table, attempt=0)
+    assert len(verdict.findings) == num
+    assert len(verdict.set_aside) == 1 - num
+    assert all("stands still without CPU time" in text for text in verdict.set_aside)
+
+
 def test_only_the_longest_stage_sets_the_pace() -> None:
     pace = (1.08, 1.0, 1.0, 1.3)
     verdict = judged(PP4_DP2_TP2, lambda rank, step: 100.0 * pace[PP4_DP2_TP2.coords(rank)["pp"]])
