@@ -100,10 +100,10 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
         return None
     excess_RS = _own_excess(times)
-    excess_RS[retried_RS] = 0.0
+    excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
     along_S = _along_pipeline(times, excess_RS)
     if times.waits_hidden:
-        along_S = longer_S - _of_other_kinds(times)
+        along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
     others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
     own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
     long = long[along_S[long] >= own_least]

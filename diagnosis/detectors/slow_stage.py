@@ -8,7 +8,9 @@ Where each stage has one rank, unevenly placed layers and a slow device look the
 from the first step on is found as the stage, with the device not excluded; what begins later is
 left to slow_worker, for a layout does not change. A stage whose ranks stand still without CPU time
 for longer than they compute longer is kept from its cores (host_contention). Two stages are each
-the other's only peer: of those only a change within the run is found.
+the other's only peer: of those only a change within the run is found. Where launches are
+asynchronous, ranks may wait for a slow one of their stage inside their last backward, so most spans
+of a stage must be longer.
 
 Source: what-if study (2505.05713): uneven stages are the most frequent cause
 of stragglers; MegaScan. Assumes: stages are meant to take equally long. Known false positives: a
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
@@ -35,7 +38,7 @@ from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
 KINDS = ("slow_stage",)
-QUESTIONS = ("rank_phases", "rank_places", "rank_work")
+QUESTIONS = ("op_times", "rank_phases", "rank_places", "rank_work")
 
 MIN_STAGE_EXCESS = 0.03
 """Votes begin here and are full at twice this; layers do not divide more evenly than by a few
@@ -75,15 +78,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         reason = "Fewer than two pipeline stages are known: none to compare."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     still_PS = _standing_still(times, stages.stage_P)
-    longest = [(*one, _stands_still(stages, still_PS, *one)) for one in _longest(stages)]
-    findings = tuple(
-        _finding(work, stages, row, episode, attempt)
-        for row, episode, stands_still in longest
-        if not stands_still
-    )
-    set_aside = tuple(
-        _kept_text(work, stages, row, episode) for row, episode, still in longest if still
-    )
+    typical_PS = _typical(work, stages, tables["op_times"])
+    found: list[Finding] = []
+    set_aside: list[str] = []
+    for row, episode in _longest(stages):
+        if _stands_still(stages, still_PS, row, episode):
+            set_aside.append(_other_text(work, stages, row, episode, _KEPT))
+        elif not _in_most_spans(stages, typical_PS, row, episode):
+            set_aside.append(_other_text(work, stages, row, episode, _WAITS))
+        else:
+            found.append(_finding(work, stages, row, episode, attempt))
+    findings = tuple(found)
     percent = f"{100 * LEAST_MEDIAN:.0f} %"
     if stages.stage_P.size >= _FEWEST_STAGES:
         which = f"No {'other ' if findings else ''}stage of {stages.stage_P.size}"
@@ -91,7 +96,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     else:  # compared with what their ratio was: _apart
         which = "No other stage" if findings else "Neither of the 2 stages"
         checked = f"{which} became {percent} slower, relative to the other, during the run."
-    return Verdict(NAME, findings, checked, _apart(work, stages), set_aside)
+    return Verdict(NAME, findings, checked, _apart(work, stages), tuple(set_aside))
 
 
 def _standing_still(times: PhaseTimes, stage_P: Ints) -> Floats:
@@ -108,13 +113,58 @@ def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode)
     return middle((still_PS - others_PS)[row, span]) > middle(longer_S[span])
 
 
-def _kept_text(work: Work, stages: _Stages, row: int, episode: Episode) -> str:
+def _typical(work: Work, stages: _Stages, op_times: pa.Table) -> Floats:
+    """Compute of each stage if all its spans were as long as their median in the step, ms, (P, S):
+    the least of its ranks that were looked at; NaN unknown.
+    """
+    typical_PS = np.full(stages.work_PS.shape, np.nan)
+    outermost = op_times.filter(pc.equal(op_times["depth"], 0))
+    if not outermost.num_rows:
+        return typical_PS
+    total = outermost.group_by(["rank", "step"]).aggregate([("typical_ms", "sum")])
+    rank_N, step_N, value_N = (total[name].to_numpy() for name in total.column_names)
+    stage_of = dict(
+        zip(work.ranks.rank_R.tolist(), work.ranks.coords_R["pp"].tolist(), strict=True)
+    )
+    stage_N = np.array([stage_of.get(rank, -1) for rank in rank_N.tolist()])
+    known_N = np.isin(stage_N, stages.stage_P) & np.isin(step_N, work.step_S)
+    at = (
+        np.searchsorted(stages.stage_P, stage_N[known_N]),
+        np.searchsorted(work.step_S, step_N[known_N]),
+    )
+    least_PS = np.full(typical_PS.shape, np.inf)
+    np.minimum.at(least_PS, at, value_N[known_N])
+    return np.where(np.isfinite(least_PS), least_PS, np.nan)
+
+
+def _in_most_spans(stages: _Stages, typical_PS: Floats, row: int, episode: Episode) -> bool:
+    """Whether most spans of the stage are longer, not only the last before it waits for others, by
+    at least _OF_SPANS of its excess; True where that is unknown.
+    """
+    excess_PS = _excess(stages.stage_P, typical_PS)
+    in_spans = middle(excess_PS[row, episode.first : episode.last + 1])
+    return not in_spans < _OF_SPANS * episode.excess
+
+
+_OF_SPANS = 0.5
+
+
+def _other_text(work: Work, stages: _Stages, row: int, episode: Episode, why: str) -> str:
     first, last = (int(work.step_S[at]) for at in (episode.first, episode.last))
     return (
         f"Stage {stages.stage_P[row]} computes {1 + episode.excess:.2f}x as long as the others in "
-        f"{steps_text(first, last)}, and stands still without CPU time for longer than that: what "
-        "keeps a process from its cores lengthens its CPU time, too, so this may not be its work."
+        f"{steps_text(first, last)}, {why}"
     )
+
+
+_KEPT = (
+    "and stands still without CPU time for longer than that: what keeps a process from its cores "
+    "lengthens its CPU time, too, so this may not be its work."
+)
+_WAITS = (
+    "but only some of its spans are longer: its ranks may wait in them for others, so this may not "
+    "be its work."
+)
 
 
 def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
@@ -146,14 +196,19 @@ def _stages(work: Work) -> _Stages | None:
         least_S = np.where(np.isfinite(rows_RS), rows_RS, np.inf).min(axis=0)
         quickest.append(np.where(np.isfinite(least_S), least_S, np.nan))
     work_PS = np.array(quickest)
+    num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
+    return _Stages(stage_P, num_ranks_P, work_PS, _excess(stage_P, work_PS))
+
+
+def _excess(stage_P: Ints, work_PS: Floats) -> Floats:
+    """x of the median of the other stages, less 1; of two stages relative to before."""
     others_PS = medians_of_others(work_PS, np.ones(stage_P.size, np.bool_))
     ratio_PS = work_PS / others_PS
     if stage_P.size < _FEWEST_STAGES:  # one that grows quicker makes the other no longer
         before_PS = work_PS / np.array([[level_before(row_S)] for row_S in work_PS])
         ratio_PS = ratio_PS / np.array([[level_before(row_S)] for row_S in ratio_PS])
         ratio_PS = np.minimum(ratio_PS, before_PS)
-    num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
-    return _Stages(stage_P, num_ranks_P, work_PS, ratio_PS - 1)
+    return ratio_PS - 1
 
 
 def _longest(stages: _Stages) -> list[tuple[int, Episode]]:

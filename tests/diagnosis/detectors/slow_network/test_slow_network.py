@@ -95,6 +95,13 @@ def test_one_host_that_reaches_others_slowly(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", [0, FROM])
+def test_hosts_are_named_where_only_some_of_their_slow_channels_cost_much(first: int) -> None:
+    layout = ParallelLayout.from_sizes(pp=4, dp=16)
+    (finding,) = judged(layout, since(first, 1.7, touches({0, 1, 2}))).findings
+    assert summary(finding)[::3] == ("many_hosts_slow", ["node0", "node1", "node2"])
+
+
+@pytest.mark.parametrize("first", [0, FROM])
 def test_many_hosts_at_once(first: int) -> None:
     (finding,) = judged(PP8_DP8, since(first, 5, touches({3, 4, 5}))).findings
     hosts = ["node3", "node4", "node5"]
