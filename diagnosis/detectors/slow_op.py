@@ -47,6 +47,10 @@ MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
 each."""
 
 
+PASSES = ("forward", "backward", "wgrad")
+"""Spans named like what they are hold all operations of a pass, and name none of them."""
+
+
 @dataclass(frozen=True)
 class Op:
     """An operation and its time per step on the median of the ranks looked at, ms."""
@@ -74,7 +78,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
     """The innermost operation that makes up the rise on all ranks looked at; None: no one."""
     steps = times.step_S[[onset.episode.first, onset.episode.last]].tolist()
-    ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
+    names = [name for name in pc.unique(op_times["name"]).to_pylist() if name not in PASSES]
+    ops = [_op(times, op_times, name, steps) for name in names]
     known = [op for op in ops if op is not None]
     behind = max((op for op in known if op.is_behind), key=lambda op: op.depth, default=None)
     compute_ms = middle(times.phases["compute"][:, : onset.episode.first])

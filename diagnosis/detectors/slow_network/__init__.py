@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -188,7 +189,16 @@ def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowne
             parts.remove(part)
             ends, same = ends | part[0], [*part[1], *same]
         parts.append((ends, same))
-    return [_of_connected(transfers, same) for _, same in parts]
+    across = [len(same) > 1 and _leaves_host(transfers, same) for _, same in parts]
+    several = sum(across) > 1  # between hosts at once: rather what they have in common
+    return [
+        replace(_of_connected(transfers, same), is_one_of_several=several and leaves)
+        for (_, same), leaves in zip(parts, across, strict=True)
+    ]
+
+
+def _leaves_host(transfers: Transfers, same: Sequence[SlowChannel]) -> bool:
+    return all(len(transfers.channels[channel.k].hosts) > 1 for channel in same)
 
 
 def _of_connected(transfers: Transfers, same: Sequence[SlowChannel]) -> Slowness:

@@ -21,13 +21,16 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Slowness:
-    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody."""
+    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody;
+    `is_one_of_several`: so are those between other hosts at the same time.
+    """
 
     kind: str
     channels: tuple[SlowChannel, ...]
     rows: tuple[int, ...]
     hosts: tuple[str, ...] = ()
     stages: tuple[int, ...] = ()
+    is_one_of_several: bool = False
 
     @property
     def worst(self) -> SlowChannel:
@@ -75,6 +78,8 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
 
 
 def _confidence(transfers: Transfers, slowness: Slowness) -> str:
+    if slowness.is_one_of_several:
+        return "low"
     plain = slowness.worst.num_others >= MIN_PEERS and transfers.ranks.has_roles
     return "high" if plain and slowness.kind not in ("slow_host", "slow_node_link") else "medium"
 

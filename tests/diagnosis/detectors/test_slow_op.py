@@ -17,10 +17,15 @@ STEPS, FROM, RANKS, LAYERS = 40, 18, 4, 3
 
 
 def diagnosed(
-    folder: Path, slow: dict[str, float], ranks: range = range(RANKS), waits_us: float = 0.0
+    folder: Path,
+    slow: dict[str, float],
+    ranks: range = range(RANKS),
+    waits_us: float = 0.0,
+    passes: tuple[str, ...] = (),
 ) -> list[Finding]:
     """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation;
-    `waits_us`: how long each last mlp holds waiting for others, too.
+    `waits_us`: how long each last mlp holds waiting for others, too; `passes`: kinds and names of
+    both in place of their own, with nothing around them.
     """
     builder = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS))
     builder.group(7, list(range(RANKS)), "dp")
@@ -37,11 +42,14 @@ def diagnosed(
                     took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
                     is_last = op == "mlp" and layer == LAYERS - 1
                     took += waits_us if is_last and step >= FROM else 0.0
-                    builder.span(
-                        rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}", depth=1
-                    )
+                    name, kind = f"layers.{layer}.{op}", "forward"
+                    if passes:
+                        name = kind = passes[op == "mlp"]
+                    depth = 0 if passes else 1
+                    builder.span(rank, step, kind, at, at + took, name=name, depth=depth)
                     at += took
-                builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
+                if not passes:
+                    builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
             ends.append(at)
         now = max(ends) + 2_000.0
         for rank, end in enumerate(ends):
@@ -78,6 +86,12 @@ def test_one_rank_is_a_slow_worker(tmp_path: Path) -> None:
 def test_waiting_in_the_last_span_of_each_step_is_no_slow_operation(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path / "run", {}, waits_us=12_000.0)
     assert "slow_op" not in {finding.kind for finding in findings}
+
+
+def test_a_pass_whose_operations_have_no_spans_is_no_operation(tmp_path: Path) -> None:
+    passes = ("backward", "forward")
+    (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, passes=passes)
+    assert finding.kind == "step_regression"
 
 
 def test_healthy(tmp_path: Path) -> None:

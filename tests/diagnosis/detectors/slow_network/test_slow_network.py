@@ -101,6 +101,15 @@ def test_hosts_are_named_where_only_some_of_their_slow_channels_cost_much(first:
     assert summary(finding)[::3] == ("many_hosts_slow", ["node0", "node1", "node2"])
 
 
+def test_links_between_several_pairs_of_hosts_at_once_are_named_with_low_confidence() -> None:
+    """Their hosts' groups of replicas have nothing to be compared with."""
+    layout = ParallelLayout.from_sizes(pp=2, dp=32)
+    hit = since(0, 5, lambda axis, ranks, _: axis == "link" and ranks[0] // 8 in (0, 1))
+    findings = judged(layout, hit).findings
+    assert [summary(finding)[0] for finding in findings] == ["slow_link"] * 2
+    assert {finding.confidence for finding in findings} == {"low"}
+
+
 @pytest.mark.parametrize("first", [0, FROM])
 def test_many_hosts_at_once(first: int) -> None:
     (finding,) = judged(PP8_DP8, since(first, 5, touches({3, 4, 5}))).findings
