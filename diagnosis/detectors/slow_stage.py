@@ -47,6 +47,10 @@ percent."""
 LEAST_MEDIAN = 0.05
 """The median of an episode: a stage of 20 layers or fewer that holds one more is beyond it."""
 
+MOST_BY_STANDING_STILL = 0.5
+"""Others on the same cores evict the caches of a process and keep the other thread of its core
+busy: its CPU time grows by up to a half. What is longer by more is more work."""
+
 _FEWEST_STAGES = 3
 _AS_LONG = 0.8
 """A stage with this share of the longest one's excess is named with it."""
@@ -106,7 +110,11 @@ def _standing_still(times: PhaseTimes, stage_P: Ints) -> Floats:
 
 
 def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode) -> bool:
-    """Whether a stage stands still for longer than it computes longer, each beyond the others."""
+    """Whether a stage stands still for longer than it computes longer, each beyond the others, and
+    computes longer by no more than that may bring.
+    """
+    if episode.excess > MOST_BY_STANDING_STILL:
+        return False
     span = slice(episode.first, episode.last + 1)
     others_PS = medians_of_others(still_PS, np.ones(stages.stage_P.size, np.bool_))
     longer_S = stages.work_PS[row] * stages.excess_PS[row] / (1 + stages.excess_PS[row])

@@ -69,11 +69,13 @@ def test_single_slow_ranks_make_no_slow_stage() -> None:
     assert verdict.findings == ()
 
 
-@pytest.mark.parametrize(("wall_ms", "num"), [(115.0, 1), (150.0, 0)])
-def test_a_stage_that_stands_still_for_longer_than_it_computes_longer_is_set_aside(
-    wall_ms: float, num: int
+@pytest.mark.parametrize(
+    ("cpu_ms", "wall_ms", "num"), [(110.0, 115.0, 1), (110.0, 150.0, 0), (160.0, 300.0, 1)]
+)
+def test_a_stage_that_stands_still_for_longer_than_it_computes_a_little_longer_is_set_aside(
+    cpu_ms: float, wall_ms: float, num: int
 ) -> None:
-    wall, cpu = (stage_of(PP4_DP2_TP2, 3, ms / 100) for ms in (wall_ms, 110.0))
+    wall, cpu = (stage_of(PP4_DP2_TP2, 3, ms / 100) for ms in (wall_ms, cpu_ms))
     table = tables(PP4_DP2_TP2, STEPS, wall, cpu_ms=cpu, device="cpu")
     verdict = detect(table, attempt=0)
     assert len(verdict.findings) == num
