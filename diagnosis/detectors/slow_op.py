@@ -44,7 +44,8 @@ QUESTIONS = ("op_times", "rank_phases", "rank_places")
 
 MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
 """One name makes up the rise where it is four fifths of it on the median rank, and half of it on
-each."""
+each. Where it is four fifths on each, and the name takes MUCH_LONGER, confidence is high."""
+MUCH_LONGER = 0.25
 
 
 PASSES = ("forward", "backward", "wgrad")
@@ -60,6 +61,7 @@ class Op:
     before_ms: float
     longer_ms: float
     is_behind: bool  # makes up what each of these ranks computes longer
+    is_sure: bool = False  # nearly all of it on each, and much of what it took before
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -112,12 +114,13 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     risen_R = np.array([middle(row_S[is_S]) - middle(row_S[was_S]) for row_S in busy_RS])
     share_R = np.divide(longer_R, risen_R, out=np.zeros(at.size), where=risen_R > 0)
     is_behind = bool(share_R.min() >= LEAST_SHARE and np.median(share_R) >= MAIN_SHARE)
-    return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind)
+    is_sure = bool(share_R.min() >= MAIN_SHARE and (longer_R >= MUCH_LONGER * before_R).all())
+    return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind, is_sure)
 
 
 def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
     lost = Lost((), onset.episode, wall_share(times, onset), 0)
-    finding = finding_of(times, lost, attempt, _words(op.name))
+    finding = finding_of(times, lost, attempt, _words(op))
     ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None
     op_evidence = Evidence(
         f"The spans named {op.name}, each as long as their median, take "
@@ -136,7 +139,8 @@ def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
     )
 
 
-def _words(name: str) -> Words:
+def _words(op: Op) -> Words:
+    name = op.name
     return Words(
         "slow_op",
         f"Operation {name} takes longer on all ranks than before",
@@ -148,5 +152,5 @@ def _words(name: str) -> Words:
         ),
         "Profile one rank for a few steps before and after: look for another kernel or algorithm, "
         "a fallback, a changed shape or dtype of this operation.",
-        confidence="medium",
+        confidence="high" if op.is_sure else "medium",
     )

@@ -80,8 +80,22 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
 def _confidence(transfers: Transfers, slowness: Slowness) -> str:
     if slowness.is_one_of_several:
         return "low"
-    plain = slowness.worst.num_others >= MIN_PEERS and transfers.ranks.has_roles
-    return "high" if plain and slowness.kind not in ("slow_host", "slow_node_link") else "medium"
+    if not transfers.ranks.has_roles:
+        return "medium"
+    compared = all(channel.num_others >= MIN_PEERS for channel in slowness.channels)
+    if slowness.kind in ("slow_host", "slow_node_link"):
+        return "high" if compared and _is_clear(slowness) else "medium"
+    return "high" if slowness.worst.num_others >= MIN_PEERS else "medium"
+
+
+CLEAR_RATIO = 2.0
+"""Of transfers of hosts: noise and other traffic of a host do not double what all of them take."""
+
+
+def _is_clear(slowness: Slowness) -> bool:
+    """Whether several channels of a host are all slow by far."""
+    ratios = [channel.own_ms / channel.others_ms for channel in slowness.channels]
+    return len(ratios) > 1 and min(ratios) >= CLEAR_RATIO
 
 
 def _longer(transfers: Transfers, worst: SlowChannel) -> tuple[float, float]:

@@ -69,6 +69,7 @@ def test_the_operation_is_named(tmp_path: Path, x: float) -> None:
     assert abs(finding.first_step - FROM) <= 1
     assert "layers.*.attention" in finding.title
     assert finding.slowdown == pytest.approx(x, rel=0.03)
+    assert finding.confidence == "high"
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(LAYERS * 4.0 * (x - 1), rel=0.05)
 

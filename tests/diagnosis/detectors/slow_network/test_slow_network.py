@@ -87,11 +87,12 @@ def touches(hosts: set[int]) -> Factor:
     return hit
 
 
+@pytest.mark.parametrize(("x", "confidence"), [(5, "high"), (1.8, "medium")])
 @pytest.mark.parametrize("first", [0, FROM])
-def test_one_host_that_reaches_others_slowly(first: int) -> None:
-    (finding,) = judged(PP8_DP8, since(first, 5, touches({3}))).findings
+def test_one_host_that_reaches_others_slowly(first: int, x: float, confidence: str) -> None:
+    (finding,) = judged(PP8_DP8, since(first, x, touches({3}))).findings
     assert summary(finding) == ("slow_host", list(range(24, 32)), [], ["node3"])
-    assert finding.confidence == "medium"
+    assert finding.confidence == confidence
 
 
 @pytest.mark.parametrize("first", [0, FROM])
