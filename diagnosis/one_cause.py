@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -190,17 +189,12 @@ def _of_one_host(
     return changed
 
 
-_AS_STILL = 0.5
-"""Of what the ranks found stand still: half of it is closer to them than to their peers."""
-
-
 def _standing_still(
     still: Still, main: Finding, members: Iterable[int], found: Sequence[int]
 ) -> list[int]:
-    """Those found, and the members of their host that stand still for nearly as long."""
+    """Those found, and the members of their host that stand still for half as long or longer."""
     share = {rank: still(rank, main.first_step, main.last_step) for rank in members}
-    known = [share[rank] for rank in found if not math.isnan(share[rank])]
-    least = _AS_STILL * statistics.median(known) if known else 0.0
+    least = statistics.median(share[rank] for rank in found) / 2
     return [rank for rank in share if rank in found or not share[rank] < least]
 
 

@@ -2,9 +2,9 @@
 
 Ranks that are whole pipeline stages have no peer of their stage elsewhere, and where the others
 wait inside their compute (asynchronous launches) nobody seems to be late: launch_skew can compare
-neither. Hosts are compared instead, by the share of the step that their ranks compute without CPU time. How long they
-compute may differ by stage; that the clock goes on and their CPU time does not, may not. All its
-ranks must stand still, in forwards and in backwards, as for launch_skew.
+neither. Hosts are compared instead, by the share of the step that their ranks compute without CPU
+time. How long they compute may differ by stage; that the clock goes on and their CPU time does not,
+may not. All its ranks must stand still, in forwards and in backwards, as for launch_skew.
 
 Source: the rule is ours. Assumes: the job computes on CPU and
 recorded CPU time. Of two hosts the one that stands still more is named: contention only adds. Known

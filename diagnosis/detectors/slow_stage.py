@@ -25,15 +25,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
-from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
+from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.stage_compute import standing_still_of, typical_compute
 from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
@@ -81,8 +81,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if stages is None:
         reason = "Fewer than two pipeline stages are known: none to compare."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    still_PS = _standing_still(times, stages.stage_P)
-    typical_PS = _typical(work, stages, tables["op_times"])
+    still_PS = standing_still_of(times, stages.stage_P)
+    typical_PS = typical_compute(work, stages.stage_P, tables["op_times"])
     found: list[Finding] = []
     set_aside: list[str] = []
     for row, episode in _longest(stages):
@@ -103,12 +103,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, findings, checked, _apart(work, stages), tuple(set_aside))
 
 
-def _standing_still(times: PhaseTimes, stage_P: Ints) -> Floats:
-    """Wall time without CPU time in the compute of the median rank of each stage, ms."""
-    still_RS, pp_R = times.phases["stretch"], times.ranks.coords_R["pp"]
-    return np.array([middles(still_RS[pp_R == stage]) for stage in stage_P])
-
-
 def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode) -> bool:
     """Whether a stage stands still for longer than it computes longer, each beyond the others, and
     computes longer by no more than that may bring.
@@ -119,30 +113,6 @@ def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode)
     others_PS = medians_of_others(still_PS, np.ones(stages.stage_P.size, np.bool_))
     longer_S = stages.work_PS[row] * stages.excess_PS[row] / (1 + stages.excess_PS[row])
     return middle((still_PS - others_PS)[row, span]) > middle(longer_S[span])
-
-
-def _typical(work: Work, stages: _Stages, op_times: pa.Table) -> Floats:
-    """Compute of each stage if all its spans were as long as their median in the step, ms, (P, S):
-    the least of its ranks that were looked at; NaN unknown.
-    """
-    typical_PS = np.full(stages.work_PS.shape, np.nan)
-    outermost = op_times.filter(pc.equal(op_times["depth"], 0))
-    if not outermost.num_rows:
-        return typical_PS
-    total = outermost.group_by(["rank", "step"]).aggregate([("typical_ms", "sum")])
-    rank_N, step_N, value_N = (total[name].to_numpy() for name in total.column_names)
-    stage_of = dict(
-        zip(work.ranks.rank_R.tolist(), work.ranks.coords_R["pp"].tolist(), strict=True)
-    )
-    stage_N = np.array([stage_of.get(rank, -1) for rank in rank_N.tolist()])
-    known_N = np.isin(stage_N, stages.stage_P) & np.isin(step_N, work.step_S)
-    at = (
-        np.searchsorted(stages.stage_P, stage_N[known_N]),
-        np.searchsorted(work.step_S, step_N[known_N]),
-    )
-    least_PS = np.full(typical_PS.shape, np.inf)
-    np.minimum.at(least_PS, at, value_N[known_N])
-    return np.where(np.isfinite(least_PS), least_PS, np.nan)
 
 
 def _in_most_spans(stages: _Stages, typical_PS: Floats, row: int, episode: Episode) -> bool:
