@@ -117,8 +117,10 @@ def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode)
 
 def _in_most_spans(stages: _Stages, typical_PS: Floats, row: int, episode: Episode) -> bool:
     """Whether most spans of the stage are longer, not only the last before it waits for others, by
-    at least _OF_SPANS of its excess; True where that is unknown.
+    at least _OF_SPANS of its excess; True where that is unknown, or it has no others to wait for.
     """
+    if stages.num_ranks_P[row] == 1:
+        return True
     excess_PS = _excess(stages.stage_P, typical_PS)
     in_spans = middle(excess_PS[row, episode.first : episode.last + 1])
     return not in_spans < _OF_SPANS * episode.excess
