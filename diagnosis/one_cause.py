@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,9 +30,15 @@ _OF_HOSTS = "host_contention"
 _SEVERITIES = ("urgent", "warning", "past")
 
 
-def merged(diagnosis: Diagnosis, hosts: dict[int, str | None]) -> Diagnosis:
+Still = Callable[[int, int, int], float]
+"""Of a rank and the first and last step: the share of a step that it stands still in its compute
+beyond its peers; NaN without peers."""
+
+
+def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
-    return _with(diagnosis, [_of_one_place, partial(_of_one_host, hosts=hosts), _of_one_place])
+    of_host = partial(_of_one_host, hosts=hosts, still=still)
+    return _with(diagnosis, [_of_one_place, of_host, _of_one_place])
 
 
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
@@ -147,10 +154,11 @@ def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int
 
 
 def _of_one_host(
-    findings: Sequence[Finding], hosts: dict[int, str | None]
+    findings: Sequence[Finding], hosts: dict[int, str | None], still: Still
 ) -> dict[int, Finding | str | None]:
     """Single ranks of one kind that are nearly all of their host as one finding on the host, or as
-    none where they are nearly all of the job.
+    none where they are nearly all of the job. Two that are kept from their cores bring those of
+    their host with them that stand still, too.
     """
     sizes = Counter(hosts.values())
     groups = defaultdict[tuple[str, str | None], list[int]](list)
@@ -174,9 +182,20 @@ def _of_one_host(
         known = {place.rank: place for i in together for place in findings[i].culprits}
         if of_host:
             members = [rank for rank, its_host in hosts.items() if its_host == host]
-            known = {rank: known.get(rank, Place(rank, host)) for rank in members}
-        changed[main] = _on_host(findings[main], [findings[i] for i in together], known)
+            fellows = _standing_still(still, findings[main], members, ranks)
+            known = {rank: known.get(rank, Place(rank, host)) for rank in fellows}
+        whole = (str(host),) if not of_host or len(known) == sizes[host] else ()
+        changed[main] = _on_host(findings[main], [findings[i] for i in together], known, whole)
     return changed
+
+
+def _standing_still(
+    still: Still, main: Finding, members: Iterable[int], found: Sequence[int]
+) -> list[int]:
+    """Those found, and the members of their host that stand still for half as long or longer."""
+    share = {rank: still(rank, main.first_step, main.last_step) for rank in members}
+    least = statistics.median(share[rank] for rank in found) / 2
+    return [rank for rank in share if rank in found or not share[rank] < least]
 
 
 def _overlap(finding: Finding, other: Finding) -> bool:
@@ -186,14 +205,17 @@ def _overlap(finding: Finding, other: Finding) -> bool:
     )
 
 
-def _on_host(main: Finding, parts: Sequence[Finding], places: Mapping[int, Place]) -> Finding:
+def _on_host(
+    main: Finding, parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...]
+) -> Finding:
+    """`hosts`: the host, none where only some of its ranks are meant."""
     host = str(parts[0].culprits[0].host)
     return replace(
         main,
         title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
         culprits=tuple(places[rank] for rank in sorted(places)),
         victims=tuple(rank for rank in main.victims if rank not in places),
-        hosts=(host,),
+        hosts=hosts,
         first_step=min(part.first_step for part in parts),
         last_step=max(part.last_step for part in parts),
     )

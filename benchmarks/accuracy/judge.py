@@ -20,7 +20,9 @@ from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from diagnosis.whatif.causes import causes
+from sample_traces.generate.labelled.drawn import LabelledJob
 from sample_traces.generate.labelled.labels import Label
+from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
 
 Rival = Callable[[Path], Iterable[int]]
@@ -95,7 +97,8 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    outcome.findings = [with_truth(finding, drawn.steps) for finding in output["findings"]]
+    noise = drawn.noise if isinstance(drawn, LabelledJob) else None
+    outcome.findings = [with_truth(finding, drawn.steps, noise) for finding in output["findings"]]
     outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
     if case.world != TRACE:
         outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
@@ -110,15 +113,20 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
             outcome.causes = printed_causes(run)
 
 
-def with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
-    """What the scorer needs of a finding, and whether the steps that it names are longer."""
+def with_truth(
+    finding: dict[str, Any], steps: StepTruth, noise: NoiseTruth | None = None
+) -> dict[str, Any]:
+    """What the scorer needs of a finding, whether the steps that it names are longer, and whether
+    the recorded noise delays the ranks that it names.
+    """
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]
     if finding["kind"] == "jit_spikes":
         is_longer = steps.num_long(first, last) >= FOR_SHORT
     else:
         is_longer = steps.is_longer(first, last)
-    return {**kept, "steps_are_longer": is_longer}
+    of_noise = noise is not None and noise.delays(finding["kind"], finding["ranks"], first, last)
+    return {**kept, "steps_are_longer": is_longer, "is_of_noise": of_noise}
 
 
 def printed_causes(run: Path) -> list[dict[str, Any]]:

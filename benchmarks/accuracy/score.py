@@ -9,7 +9,8 @@ same holds for naming a culprit that the data do not show.
 
 What is left over and names somebody is false, including an innocent rank with the right kind. What
 is left over and names nobody is a statement about the job: where it says that steps are longer, it
-is true where they are, and else untrue.
+is true where they are, and else untrue. A finding that names those whom the recorded noise really
+delays is true, too, and counted by itself.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ class Scored:
 
     `false`: findings that name somebody and match no label. `untrue`: the same of findings that
     name nobody. `innocents`: findings that match a label and name an innocent rank in addition.
+    `of_noise`: findings that match no label and name whom the recorded noise delays.
     """
 
     matches: list[Match] = field(default_factory=list)
     false: list[Finding] = field(default_factory=list)
     untrue: list[Finding] = field(default_factory=list)
     innocents: list[Finding] = field(default_factory=list)
+    of_noise: list[Finding] = field(default_factory=list)
 
 
 def episodes(finding: Finding) -> list[tuple[int, int]]:
@@ -103,7 +106,8 @@ def score(labels: Sequence[Label], findings: Iterable[Finding]) -> Scored:
             if found is not None and not located and _names_innocents(found, labels):
                 scored.innocents.append(found)
     wrong = [f for f in left if not any(_is_excused(f, label, labels) for label in labels)]
-    scored.false = [f for f in wrong if not names_nobody(f)]
+    scored.of_noise = [f for f in wrong if f.get("is_of_noise")]
+    scored.false = [f for f in wrong if not names_nobody(f) and not f.get("is_of_noise")]
     scored.untrue = [f for f in wrong if names_nobody(f) and not _is_true(f)]
     return scored
 
@@ -135,7 +139,9 @@ def _is_of_both(finding: Finding, label: Label, other: Label) -> bool:
 
 
 def _is_true(finding: Finding) -> bool:
-    """Whether what it says about the job holds without a label; judge.py compares step times."""
+    """Whether what it says holds without a label; judge.py compares step times."""
+    if finding.get("is_of_noise"):
+        return True
     return finding["kind"] in STEPS_ARE_LONGER and bool(finding.get("steps_are_longer"))
 
 

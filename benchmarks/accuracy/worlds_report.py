@@ -23,7 +23,8 @@ def found_by_world(outcomes: Sequence[Outcome]) -> list[str]:
         "F1, masked",
         "located, loud and quiet",
     )
-    names += ("located, masked", "onset <= 2 steps", "false names", "untrue of the job", "crashes")
+    names += ("located, masked", "onset <= 2 steps", "false names", "true of the noise")
+    names += ("untrue of the job", "crashes")
     rows = []
     for world in WORLDS:
         chosen = [o for o in outcomes if o.case.world == world and o.case.kind != HEALTHY]
@@ -41,6 +42,7 @@ def found_by_world(outcomes: Sequence[Outcome]) -> list[str]:
             *(f"{share:.3f}" for share in (loud.located_share, masked.located_share)),
             f"{both.onset_share:.3f}",
             sum(len(one.false) + len(one.innocents) for one in scored),
+            sum(len(one.of_noise) for one in scored),
             sum(len(one.untrue) for one in scored),
             sum(bool(o.error) for o in chosen),
         ]
@@ -57,7 +59,7 @@ def healthy_by_world(outcomes: Sequence[Outcome]) -> list[str]:
     """One row per world: jobs and rank-steps without a fault, and what is wrong about them."""
     names = ["world", "healthy jobs", "rank-steps", "ranks, stages or hosts named"]
     names += ["per million rank-steps (95 %)", "jobs in which anybody is named (95 %)"]
-    names += ["untrue about the job", "true about the job", "crashes"]
+    names += ["true of the noise", "untrue about the job", "true about the job", "crashes"]
     chosen = [o for o in outcomes if o.case.kind == HEALTHY]
     groups = [(world, [o for o in chosen if o.case.world == world]) for world in WORLDS]
     rows = [_healthy_row(world, some) for world, some in [*groups, ("**all**", chosen)] if some]
@@ -71,7 +73,8 @@ def _healthy_row(world: str, outcomes: Sequence[Outcome]) -> str:
     jobs = sum(bool(one.false) for one in scored)
     untrue = sum(len(one.untrue) for one in scored)
     total = sum(len(o.findings) for o in outcomes)
-    wrong = untrue + sum(len(one.false) for one in scored)
+    of_noise = sum(len(one.of_noise) for one in scored)
+    others = untrue + of_noise + sum(len(one.false) for one in scored)
     low, high = (MILLION * share for share in clopper_pearson(min(named, steps), steps))
     low_job, high_job = (100 * share for share in clopper_pearson(jobs, len(outcomes)))
     cells = [
@@ -81,8 +84,9 @@ def _healthy_row(world: str, outcomes: Sequence[Outcome]) -> str:
         named,
         f"{MILLION * named / max(steps, 1):.2f} ({low:.2f}-{high:.2f})",
         f"{jobs} ({low_job:.1f}-{high_job:.1f} %)",
+        of_noise,
         untrue,
-        total - wrong,
+        total - others,
         sum(bool(o.error) for o in outcomes),
     ]
     return f"| {' | '.join(map(str, cells))} |"

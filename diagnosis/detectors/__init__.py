@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -18,7 +19,7 @@ from diagnosis.detectors import against_baseline
 from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
 from diagnosis.findings import Diagnosis, Verdict
 from diagnosis.one_cause import listed, merged, unexplained
-from diagnosis.statistics.phase_times import phase_times
+from diagnosis.statistics.phase_times import phase_times, standing_still
 
 REGISTERED = (
     "stuck",
@@ -125,5 +126,5 @@ def diagnose(
         return diagnosis
     times = phase_times(tables)
     hosts = dict(zip(times.ranks.rank_R.tolist(), times.ranks.host_R, strict=True))
-    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts)
+    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts, partial(standing_still, times))
     return listed(with_costs(diagnosis, times.step_S, times.window_S))

@@ -1,9 +1,10 @@
-"""host_contention: a host whose ranks are whole pipeline stages is kept from its cores.
+"""host_contention: a host is kept from its cores, and its ranks do not show that they come late.
 
-Its ranks have no peer of their stage elsewhere, so launch_skew cannot compare them; hosts are
-compared instead, by the share of the step that their ranks compute without CPU time. How long they
-compute may differ by stage; that the clock goes on and their CPU time does not, may not. All its
-ranks must stand still, in forwards and in backwards, as for launch_skew.
+Ranks that are whole pipeline stages have no peer of their stage elsewhere, and where the others
+wait inside their compute (asynchronous launches) nobody seems to be late: launch_skew can compare
+neither. Hosts are compared instead, by the share of the step that their ranks compute without CPU
+time. How long they compute may differ by stage; that the clock goes on and their CPU time does not,
+may not. All its ranks must stand still, in forwards and in backwards, as for launch_skew.
 
 Source: the rule is ours. Assumes: the job computes on CPU and
 recorded CPU time. Of two hosts the one that stands still more is named: contention only adds. Known
@@ -37,18 +38,22 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """
     times = phase_times(tables)
     hosts = _hosts(times)
-    alone = [host for host, rows in hosts.items() if _is_alone(times, rows)]
-    if not alone or not np.nan_to_num(times.phases["stretch"]).any():
+    several = [host for host, rows in hosts.items() if 1 < rows.size < times.ranks.rank_R.size]
+    alone = [host for host in several if _is_alone(times, hosts[host])]
+    if not several or not np.nan_to_num(times.phases["stretch"]).any():
         return None
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     excess = _excess(times, hosts)
     findings = [
         _finding(times, host, hosts[host], episode, attempt)
-        for host in alone
+        for host in several
         for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
+        and (host in alone or times.waits_hidden or not _comes_late(times, hosts[host], episode))
     ]
+    if not alone and not findings:
+        return None
     checked = (
         f"No {'other ' if findings else ''}host of whole stages computed without CPU time for "
         f"{100 * LEAST_SHARE:.0f} % of a step more than the others."
@@ -106,6 +111,12 @@ def _stands_still(
         others = np.array([value for other_host, value in by_host.items() if other_host != host])
         more.append(max(by_host[host] - middle(others), 0.0))
     return bool(np.isfinite(more).all() and min(more) >= BOTH_WAYS * sum(more) > 0)
+
+
+def _comes_late(times: PhaseTimes, rows: Ints, episode: Episode) -> bool:
+    """Whether its ranks are later than their peers by as much as they stand still."""
+    late_RS = times.late_RS[rows, episode.first : episode.last + 1]
+    return middle(late_RS) >= episode.excess / 2
 
 
 def _finding(times: PhaseTimes, host: str, rows: Ints, episode: Episode, attempt: int) -> Finding:

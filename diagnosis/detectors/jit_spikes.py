@@ -57,6 +57,10 @@ does not. Long steps side by side are one: they may be the begin of something th
 
 WARM_UP_STEPS = 3
 
+SURE_SPIKE = 0.2
+"""Of regular steps that take a quarter longer it is sure that they are rare long ones; a fifth of
+their own time."""
+
 
 @dataclass(frozen=True)
 class _Spikes:
@@ -100,10 +104,10 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
         return None
     excess_RS = _own_excess(times)
-    excess_RS[retried_RS] = 0.0
+    excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
     along_S = _along_pipeline(times, excess_RS)
     if times.waits_hidden:
-        along_S = longer_S - _of_other_kinds(times)
+        along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
     others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
     own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
     long = long[along_S[long] >= own_least]
@@ -169,7 +173,10 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     shown = int(spikes.excess_RN[:, 0].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
     period = period_of(times.step_S[columns[columns >= WARM_UP_STEPS]])
-    finding = finding_of(times, lost, attempt, _words(times, rows, period))
+    is_long = middle(spikes.longer_S[columns] / times.window_S[columns]) >= SURE_SPIKE
+    is_sure = bool(period and is_long and not rows and not times.waits_hidden)
+    words = replace(_words(times, rows, period), confidence="high" if is_sure else "medium")
+    finding = finding_of(times, lost, attempt, words)
     cost = finding.cost and replace(finding.cost, basis=MEASURED)  # against the steps around
     evidence = (_evidence(times, spikes, finding), *finding.evidence)
     return replace(finding, cost=cost, evidence=evidence)

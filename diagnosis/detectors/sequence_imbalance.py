@@ -11,6 +11,9 @@ the steps), then what all micro-batches of a rank's step share. Where micro-batc
 apart, whole steps of replicas are compared, each with its own running median and the other
 replicas.
 
+Where launches are asynchronous, ranks wait for the others inside the last backward of a step: it is
+left out, and for the cost set to what its forward lets expect.
+
 What it costs: replicas wait for the one whose pipeline takes longest; 1F1B is replayed with the
 recorded works, and with even ones.
 
@@ -33,7 +36,7 @@ from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
-from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 
 NAME = "sequence_imbalance"
@@ -65,6 +68,7 @@ class _Batches:
     tokens_RS: Floats
     sum_sq_RS: Floats
     microbatch_B: Ints  # -1: micro-batches are not separate
+    waits_B: Bools  # whose backward held waiting; it is set to what its forward lets expect
 
     @property
     def are_separate(self) -> bool:
@@ -83,14 +87,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    batches = _batches(tables["microbatch_work"], times)
-    if times.waits_hidden or batches is None or batches.step_S.size < MIN_VOTES:
+    batches = _own_work(tables["microbatch_work"], times)
+    if batches is None or batches.step_S.size < MIN_VOTES:
         reason = (
             "Forwards and backwards were not recorded apart, or hold waiting for others: whether "
             "the work of micro-batches is uneven is not known."
         )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
+    relative = _relatives(batches)
     if not (np.isfinite(relative[0]) & np.isfinite(relative[1])).any():
         reason = "One micro-batch per step and too few replicas: nothing to compare one with."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
@@ -110,16 +114,49 @@ def uneven_since_then(tables: Mapping[str, pa.Table], times: PhaseTimes) -> list
     """Steps, by index, since which micro-batches hold uneven work that held even work before,
     whatever that costs. Where work is drawn again, its mean and with it all compute may rise.
     """
-    batches = None if times.waits_hidden else _batches(tables["microbatch_work"], times)
+    batches = _own_work(tables["microbatch_work"], times)
     if batches is None or batches.step_S.size < MIN_VOTES:
         return []
-    relative = [_relative(work_RSB) for work_RSB in (batches.forward_RSB, batches.backward_RSB)]
+    relative = _relatives(batches)
     at_S = np.searchsorted(times.step_S, batches.step_S)
     return [
         Episode(int(at_S[episode.first]), int(at_S[episode.last]), episode.excess)
         for episode in episodes(_shared_spread(*relative), MIN_SPREAD)
         if episode.first > 0
     ]
+
+
+def _own_work(table: pa.Table, times: PhaseTimes) -> _Batches | None:
+    """Work of micro-batches without waiting; None where it is not recorded, or waiting lies in it
+    and micro-batches are not known apart.
+    """
+    batches = _batches(table, times)
+    if batches is None or np.unique(batches.microbatch_B).size < _FEWEST_APART:
+        return None if times.waits_hidden else batches
+    last_B = batches.microbatch_B == batches.microbatch_B.max()
+    ratio_RSB = batches.backward_RSB / batches.forward_RSB
+    usual_RSB = _nan(np.nanmedian, ratio_RSB[:, :, ~last_B], 2)
+    beyond_RSB = ratio_RSB / usual_RSB > 1 + _WAITS_FROM
+    if beyond_RSB[:, :, last_B].mean() < _WAITS_OFTEN + beyond_RSB[:, :, ~last_B].mean():
+        return batches
+    as_forward_RSB = batches.forward_RSB * usual_RSB
+    least_RSB = np.minimum(batches.backward_RSB, as_forward_RSB)
+    own_RSB = np.where(last_B, least_RSB, batches.backward_RSB)
+    return replace(batches, backward_RSB=own_RSB, waits_B=last_B)
+
+
+_FEWEST_APART = 3
+"""Micro-batches, to compare the last with the others."""
+
+_WAITS_FROM, _WAITS_OFTEN = 0.1, 0.2
+"""The last backward of a step holds waiting where it is longer than the forward by a tenth more
+than in the other micro-batches, in a fifth more of the steps than these are."""
+
+
+def _relatives(batches: _Batches) -> list[Floats]:
+    """Relative work of forwards and backwards, where no waiting lies in either."""
+    works = (batches.forward_RSB, batches.backward_RSB)
+    return [_relative(np.where(batches.waits_B, np.nan, work_RSB)) for work_RSB in works]
 
 
 def _batches(table: pa.Table, times: PhaseTimes) -> _Batches | None:
@@ -153,6 +190,7 @@ def _batches(table: pa.Table, times: PhaseTimes) -> _Batches | None:
         _of_step(spread(columns["tokens"])),
         _of_step(spread(columns["sum_sq_len"])),
         places[1].astype(np.int64),
+        np.zeros(shape[2], np.bool_),
     )
 
 

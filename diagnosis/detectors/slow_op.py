@@ -2,7 +2,9 @@
 
 All ranks compute longer than before (diagnosis/statistics/onsets.py), and one name makes up nearly
 all of the rise, on each of the ranks looked at. Spans hold others inside: of several names that
-make up the rise the innermost is named, and none where it only holds several others that rose.
+make up the rise the innermost is named, and none where it only holds several others that rose. A
+span may hold waiting for other ranks, above all the last one before a collective; so most spans of
+the name must have become longer, not only some of each step.
 
 Typical causes: a kernel that is slow for a shape, a library that was changed, a
 fallback. Within one run it shows against its own past alone; an operation that has always been slow
@@ -42,7 +44,12 @@ QUESTIONS = ("op_times", "rank_phases", "rank_places")
 
 MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
 """One name makes up the rise where it is four fifths of it on the median rank, and half of it on
-each."""
+each. Where it is four fifths on each, and the name takes MUCH_LONGER, confidence is high."""
+MUCH_LONGER = 0.25
+
+
+PASSES = ("forward", "backward", "wgrad")
+"""Spans named like what they are hold all operations of a pass, and name none of them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class Op:
     before_ms: float
     longer_ms: float
     is_behind: bool  # makes up what each of these ranks computes longer
+    is_sure: bool = False  # nearly all of it on each, and much of what it took before
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -72,7 +80,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
     """The innermost operation that makes up the rise on all ranks looked at; None: no one."""
     steps = times.step_S[[onset.episode.first, onset.episode.last]].tolist()
-    ops = [_op(times, op_times, name, steps) for name in pc.unique(op_times["name"]).to_pylist()]
+    names = [name for name in pc.unique(op_times["name"]).to_pylist() if name not in PASSES]
+    ops = [_op(times, op_times, name, steps) for name in names]
     known = [op for op in ops if op is not None]
     behind = max((op for op in known if op.is_behind), key=lambda op: op.depth, default=None)
     compute_ms = middle(times.phases["compute"][:, : onset.episode.first])
@@ -92,7 +101,7 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     """How an operation changed with these steps, and whether it makes up what each rank did."""
     rows = op_times.filter(pc.equal(op_times["name"], name))
     depth = pc.min(rows["depth"]).as_py()
-    rank_R, step_S, cells = spread_cells(rows.select(["rank", "step", "op_ms"]))
+    rank_R, step_S, cells = spread_cells(rows.select(["rank", "step", "typical_ms"]))
     now_S, before_S = (step_S >= steps[0]) & (step_S <= steps[1]), step_S < steps[0]
     if not (now_S.any() and before_S.any() and np.isin(rank_R, times.ranks.rank_R).all()):
         return None
@@ -100,21 +109,23 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     busy_RS = times.phases["compute"][at] + times.phases["stretch"][at]
     was_S = np.isin(times.step_S, step_S[before_S])
     is_S = (times.step_S >= steps[0]) & (times.step_S <= steps[1])
-    before_R = np.array([middle(row_S[before_S]) for row_S in cells["op_ms"]])
-    longer_R = np.array([middle(row_S[now_S]) for row_S in cells["op_ms"]]) - before_R
+    before_R = np.array([middle(row_S[before_S]) for row_S in cells["typical_ms"]])
+    longer_R = np.array([middle(row_S[now_S]) for row_S in cells["typical_ms"]]) - before_R
     risen_R = np.array([middle(row_S[is_S]) - middle(row_S[was_S]) for row_S in busy_RS])
     share_R = np.divide(longer_R, risen_R, out=np.zeros(at.size), where=risen_R > 0)
     is_behind = bool(share_R.min() >= LEAST_SHARE and np.median(share_R) >= MAIN_SHARE)
-    return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind)
+    is_sure = bool(share_R.min() >= MAIN_SHARE and (longer_R >= MUCH_LONGER * before_R).all())
+    return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind, is_sure)
 
 
 def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
     lost = Lost((), onset.episode, wall_share(times, onset), 0)
-    finding = finding_of(times, lost, attempt, _words(op.name))
+    finding = finding_of(times, lost, attempt, _words(op))
     ratio = 1 + op.longer_ms / op.before_ms if op.before_ms > 0 else None
     op_evidence = Evidence(
-        f"All spans named {op.name} together take {in_ms(op.before_ms + op.longer_ms)} per step on "
-        f"the median of the ranks looked at, after {in_ms(op.before_ms)} before.",
+        f"The spans named {op.name}, each as long as their median, take "
+        f"{in_ms(op.before_ms + op.longer_ms)} per step on the median of the ranks looked at, "
+        f"after {in_ms(op.before_ms)} before.",
         round(op.before_ms + op.longer_ms, 3),
         "ms",
         "op_times",
@@ -128,7 +139,8 @@ def _finding(times: PhaseTimes, onset: Onset, op: Op, attempt: int) -> Finding:
     )
 
 
-def _words(name: str) -> Words:
+def _words(op: Op) -> Words:
+    name = op.name
     return Words(
         "slow_op",
         f"Operation {name} takes longer on all ranks than before",
@@ -140,5 +152,5 @@ def _words(name: str) -> Words:
         ),
         "Profile one rank for a few steps before and after: look for another kernel or algorithm, "
         "a fallback, a changed shape or dtype of this operation.",
-        confidence="medium",
+        confidence="high" if op.is_sure else "medium",
     )

@@ -6,8 +6,11 @@ the others hide behind it, so one that is longer than the median and not the lon
 
 Where each stage has one rank, unevenly placed layers and a slow device look the same: what is there
 from the first step on is found as the stage, with the device not excluded; what begins later is
-left to slow_worker, for a layout does not change. Two stages are each the other's only peer: of
-those only a change within the run is found.
+left to slow_worker, for a layout does not change. A stage whose ranks stand still without CPU time
+for longer than they compute longer is kept from its cores (host_contention). Two stages are each
+the other's only peer: of those only a change within the run is found. Where launches are
+asynchronous, ranks may wait for a slow one of their stage inside their last backward, so most spans
+of a stage must be longer.
 
 Source: what-if study (2505.05713): uneven stages are the most frequent cause
 of stragglers; MegaScan. Assumes: stages are meant to take equally long. Known false positives: a
@@ -30,11 +33,12 @@ from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_o
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.stage_compute import standing_still_of, typical_compute
 from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
 KINDS = ("slow_stage",)
-QUESTIONS = ("rank_phases", "rank_places", "rank_work")
+QUESTIONS = ("op_times", "rank_phases", "rank_places", "rank_work")
 
 MIN_STAGE_EXCESS = 0.03
 """Votes begin here and are full at twice this; layers do not divide more evenly than by a few
@@ -42,6 +46,10 @@ percent."""
 
 LEAST_MEDIAN = 0.05
 """The median of an episode: a stage of 20 layers or fewer that holds one more is beyond it."""
+
+MOST_BY_STANDING_STILL = 0.5
+"""Others on the same cores evict the caches of a process and keep the other thread of its core
+busy: its CPU time grows by up to a half. What is longer by more is more work."""
 
 _FEWEST_STAGES = 3
 _AS_LONG = 0.8
@@ -63,7 +71,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     work = work_of(tables)
     if missing := steps_missing(NAME, work.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    if phase_times(tables).waits_hidden:
+    times = phase_times(tables)
+    if times.waits_hidden:
         reason = (
             "Ranks wait inside the timer of their compute: which stage computes longer is unknown."
         )
@@ -72,9 +81,18 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if stages is None:
         reason = "Fewer than two pipeline stages are known: none to compare."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    findings = tuple(
-        _finding(work, stages, row, episode, attempt) for row, episode in _longest(stages)
-    )
+    still_PS = standing_still_of(times, stages.stage_P)
+    typical_PS = typical_compute(work, stages.stage_P, tables["op_times"])
+    found: list[Finding] = []
+    set_aside: list[str] = []
+    for row, episode in _longest(stages):
+        if _stands_still(stages, still_PS, row, episode):
+            set_aside.append(_other_text(work, stages, row, episode, _KEPT))
+        elif not _in_most_spans(stages, typical_PS, row, episode):
+            set_aside.append(_other_text(work, stages, row, episode, _WAITS))
+        else:
+            found.append(_finding(work, stages, row, episode, attempt))
+    findings = tuple(found)
     percent = f"{100 * LEAST_MEDIAN:.0f} %"
     if stages.stage_P.size >= _FEWEST_STAGES:
         which = f"No {'other ' if findings else ''}stage of {stages.stage_P.size}"
@@ -82,7 +100,51 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     else:  # compared with what their ratio was: _apart
         which = "No other stage" if findings else "Neither of the 2 stages"
         checked = f"{which} became {percent} slower, relative to the other, during the run."
-    return Verdict(NAME, findings, checked, _apart(work, stages))
+    return Verdict(NAME, findings, checked, _apart(work, stages), tuple(set_aside))
+
+
+def _stands_still(stages: _Stages, still_PS: Floats, row: int, episode: Episode) -> bool:
+    """Whether a stage stands still for longer than it computes longer, each beyond the others, and
+    computes longer by no more than that may bring.
+    """
+    if episode.excess > MOST_BY_STANDING_STILL:
+        return False
+    span = slice(episode.first, episode.last + 1)
+    others_PS = medians_of_others(still_PS, np.ones(stages.stage_P.size, np.bool_))
+    longer_S = stages.work_PS[row] * stages.excess_PS[row] / (1 + stages.excess_PS[row])
+    return middle((still_PS - others_PS)[row, span]) > middle(longer_S[span])
+
+
+def _in_most_spans(stages: _Stages, typical_PS: Floats, row: int, episode: Episode) -> bool:
+    """Whether most spans of the stage are longer, not only the last before it waits for others, by
+    at least _OF_SPANS of its excess; True where that is unknown, or it has no others to wait for.
+    """
+    if stages.num_ranks_P[row] == 1:
+        return True
+    excess_PS = _excess(stages.stage_P, typical_PS)
+    in_spans = middle(excess_PS[row, episode.first : episode.last + 1])
+    return not in_spans < _OF_SPANS * episode.excess
+
+
+_OF_SPANS = 0.5
+
+
+def _other_text(work: Work, stages: _Stages, row: int, episode: Episode, why: str) -> str:
+    first, last = (int(work.step_S[at]) for at in (episode.first, episode.last))
+    return (
+        f"Stage {stages.stage_P[row]} computes {1 + episode.excess:.2f}x as long as the others in "
+        f"{steps_text(first, last)}, {why}"
+    )
+
+
+_KEPT = (
+    "and stands still without CPU time for longer than that: what keeps a process from its cores "
+    "lengthens its CPU time, too, so this may not be its work."
+)
+_WAITS = (
+    "but only some of its spans are longer: its ranks may wait in them for others, so this may not "
+    "be its work."
+)
 
 
 def _apart(work: Work, stages: _Stages) -> tuple[NotEnoughData, ...]:
@@ -114,14 +176,19 @@ def _stages(work: Work) -> _Stages | None:
         least_S = np.where(np.isfinite(rows_RS), rows_RS, np.inf).min(axis=0)
         quickest.append(np.where(np.isfinite(least_S), least_S, np.nan))
     work_PS = np.array(quickest)
+    num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
+    return _Stages(stage_P, num_ranks_P, work_PS, _excess(stage_P, work_PS))
+
+
+def _excess(stage_P: Ints, work_PS: Floats) -> Floats:
+    """x of the median of the other stages, less 1; of two stages relative to before."""
     others_PS = medians_of_others(work_PS, np.ones(stage_P.size, np.bool_))
     ratio_PS = work_PS / others_PS
     if stage_P.size < _FEWEST_STAGES:  # one that grows quicker makes the other no longer
         before_PS = work_PS / np.array([[level_before(row_S)] for row_S in work_PS])
         ratio_PS = ratio_PS / np.array([[level_before(row_S)] for row_S in ratio_PS])
         ratio_PS = np.minimum(ratio_PS, before_PS)
-    num_ranks_P = np.array([int((pp_R == stage).sum()) for stage in stage_P])
-    return _Stages(stage_P, num_ranks_P, work_PS, ratio_PS - 1)
+    return ratio_PS - 1
 
 
 def _longest(stages: _Stages) -> list[tuple[int, Episode]]:

@@ -181,6 +181,13 @@ def _groups(ranks: Ranks) -> tuple[Ints, bool]:
     return stage_R.astype(np.int64), False
 
 
+def standing_still(times: PhaseTimes, rank: int, first_step: int, last_step: int) -> float:
+    """Share of a step that a rank stands still in its compute beyond its peers, in these steps."""
+    row = int(np.searchsorted(times.ranks.rank_R, rank))
+    meant_S = (times.step_S >= first_step) & (times.step_S <= last_step)
+    return middle(times.beyond_peers("stretch")[row, meant_S])
+
+
 def kept_from_cores(times: PhaseTimes) -> str | None:
     """A sentence where ranks that compute on CPUs wait for cores most of the time, None elsewhere.
 

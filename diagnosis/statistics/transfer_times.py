@@ -110,10 +110,13 @@ class SetOnset:
 
 @dataclass(frozen=True)
 class Slow:
-    """What is slow. `everywhere`: one channel of each set, where all sets rose together."""
+    """What is slow. `everywhere`: one channel of each set, where all sets rose together; `cheap`:
+    channels as slow as others that cost too little to be a finding.
+    """
 
     channels: tuple[SlowChannel, ...]
     everywhere: tuple[SlowChannel, ...]
+    cheap: tuple[SlowChannel, ...] = ()
 
 
 def transfers_of(tables: Mapping[str, pa.Table]) -> Transfers:
@@ -212,13 +215,14 @@ def slow_channels(transfers: Transfers) -> Slow:
     with np.errstate(invalid="ignore"):
         slow_KS = transfers.time_KS / usual_KS - 1
     least_K = _noises(transfers, slow_KS, suspect_K, num_K)
-    slow = []
+    slow: list[SlowChannel] = []
+    cheap: list[SlowChannel] = []
     for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
         for episode in episodes(slow_KS[k], float(least_K[k])):
             slowness = _measured(transfers, usual_KS[k], k, episode, int(num_K[k]))
-            if slowness.lost_ms >= LEAST_COST * _window_ms(transfers, episode):
-                slow.append(slowness)
-    return Slow(tuple(slow), tuple(_shown(transfers, everywhere)))
+            costs = slowness.lost_ms >= LEAST_COST * _window_ms(transfers, episode)
+            (slow if costs else cheap).append(slowness)
+    return Slow(tuple(slow), tuple(_shown(transfers, everywhere)), tuple(cheap))
 
 
 def _shown(transfers: Transfers, everywhere: list[SetOnset]) -> list[SlowChannel]:

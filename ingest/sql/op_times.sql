@@ -8,6 +8,7 @@
 -- column: step  optimizer step it began in
 -- column: name  what ran, with * for its numbers: the same of every layer
 -- column: op_ms  wall time of all spans of this name, ms; what they hold inside counts, too
+-- column: typical_ms  the same if each were as long as the median of its kind in the step: what single ones wait does not count
 -- column: depth  nesting of the outermost of them, 0 nothing around it
 -- column: num_spans  how many there were
 -- empty: none of these ranks recorded compute, copies or host work in these steps
@@ -19,11 +20,17 @@ newest AS (
     SELECT DISTINCT step FROM step_rollup
     WHERE attempt = $attempt AND finished AND step BETWEEN $step_min AND $step_max
     ORDER BY step DESC LIMIT 200
+), by_kind AS (
+    SELECT rank, step, regexp_replace(name, '[0-9]+', '*', 'g') AS name, kind,
+        sum(greatest(dur_ns, 0)) / 1e6 AS op_ms,
+        count(*) * quantile_disc(greatest(dur_ns, 0), 0.5) / 1e6 AS typical_ms,
+        min(depth) AS depth, count(*) AS num_spans
+    FROM spans_of($spans)
+    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
+        AND step IN (SELECT step FROM newest) AND rank IN (SELECT rank FROM chosen)
+        AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'kernel', 'memcpy', 'host')
+    GROUP BY ALL
 )
-SELECT rank, step, regexp_replace(name, '[0-9]+', '*', 'g') AS name,
-    sum(greatest(dur_ns, 0)) / 1e6 AS op_ms, min(depth) AS depth, count(*) AS num_spans
-FROM spans_of($spans)
-WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
-    AND step IN (SELECT step FROM newest) AND rank IN (SELECT rank FROM chosen)
-    AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'kernel', 'memcpy', 'host')
-GROUP BY ALL ORDER BY rank, step, name
+SELECT rank, step, name, sum(op_ms) AS op_ms, sum(typical_ms) AS typical_ms, min(depth) AS depth,
+    sum(num_spans)::BIGINT AS num_spans
+FROM by_kind GROUP BY rank, step, name ORDER BY rank, step, name

@@ -32,8 +32,8 @@ class SyntheticJob:
     holds modules, too. `statistics`: steps from one with statistics of the model to the next, 0:
     none. `habits`: more of what a healthy job does. `hides`: where the hooks see waiting: "" in the
     collective, "compute" in the backward before it, "rest" nowhere. `recorded`: file of a recorded
-    job whose noise compute has, "" none. `attempt`: which start of the job this is, `resumed_at`:
-    number of its first step.
+    job whose noise compute has, "" none; `recorded_on`: the ranks that have it, none are all.
+    `attempt`: which start of the job this is, `resumed_at`: number of its first step.
     """
 
     num_ranks: int
@@ -54,6 +54,7 @@ class SyntheticJob:
     habits: Habits | None = None
     hides: str = ""
     recorded: str = ""
+    recorded_on: tuple[int, ...] = ()
     attempt: int = 0
     resumed_at: int = 0
 

@@ -34,7 +34,11 @@ def finding(rank: int | None, first: int, last: int, ms: float = 10.0, **changes
 
 
 def together(*findings: Finding) -> tuple[Finding, ...]:
-    return merged(Diagnosis((Verdict("slow_worker", findings),)), HOSTS).findings
+    return merged(Diagnosis((Verdict("slow_worker", findings),)), HOSTS, unknown).findings
+
+
+def unknown(rank: int, first_step: int, last_step: int) -> float:
+    return float("nan")
 
 
 def test_episodes_of_one_rank_are_one_finding() -> None:
@@ -71,10 +75,24 @@ def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
     assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
 
 
+@pytest.mark.parametrize(("others_still", "ranks"), [(0.08, [4, 5, 6, 7]), (0.01, [4, 6])])
+def test_ranks_kept_from_their_cores_bring_those_that_stand_still_as_they_do(
+    others_still: float, ranks: list[int]
+) -> None:
+    def still(rank: int, first_step: int, last_step: int) -> float:
+        return 0.1 if rank in (4, 6) else others_still
+
+    kept = [finding(rank, 5, 30, kind="host_contention") for rank in (4, 6)]
+    diagnosis = Diagnosis((Verdict("launch_skew", tuple(kept)),))
+    (only,) = merged(diagnosis, HOSTS, still).findings
+    assert [place.rank for place in only.culprits] == ranks
+    assert only.hosts == (("node1",) if len(ranks) == 4 else ())
+
+
 def test_nearly_all_ranks_of_the_job_are_nobodys_fault() -> None:
     one_host = dict.fromkeys(range(8), "node0")
     ranks = tuple(finding(rank, 5, 30) for rank in range(7))
-    diagnosis = merged(Diagnosis((Verdict("slow_worker", ranks),)), dict(one_host))
+    diagnosis = merged(Diagnosis((Verdict("slow_worker", ranks),)), dict(one_host), unknown)
     assert diagnosis.findings == ()
     (why,) = diagnosis.set_aside
     assert "7 of 8 ranks" in why

@@ -30,8 +30,8 @@ def tables(
     ranks: list[int] | None = None,
     groups: list[dict[str, Any]] | None = None,
 ) -> dict[str, pa.Table]:
-    """Answers of rank_work, rank_phases, rank_places and waits_by_group; noise: sigma of the
-    logarithm. Who does not compute communicates: steps end together.
+    """Answers of rank_work, rank_phases, rank_places, waits_by_group and op_times (none); noise:
+    sigma of the logarithm. Who does not compute communicates: steps end together.
     """
     random = np.random.default_rng(seed)
     chosen = range(layout.world_size) if ranks is None else ranks
@@ -75,7 +75,15 @@ def tables(
         "rank_phases": pa.Table.from_pylist(phases, _CELLS),
         "rank_places": pa.Table.from_pylist(places, _PLACES),
         "waits_by_group": pa.Table.from_pylist(groups or [], _GROUPS),
+        "op_times": NO_OPS,
     }
+
+
+OPS = answer_schema(
+    "rank INTEGER, step BIGINT, name VARCHAR, op_ms DOUBLE, typical_ms DOUBLE, depth INTEGER, "
+    "num_spans BIGINT"
+)
+NO_OPS = pa.Table.from_pylist([], OPS)
 
 
 _WORK = answer_schema(

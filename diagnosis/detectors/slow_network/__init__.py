@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     slow = slow_channels(transfers)
     causes = [Slowness("comm_regression", slow.everywhere, ())] if slow.everywhere else []
     for same_time in _together(slow.channels):
-        causes += _causes(transfers, same_time)
+        at_cost = same_time[0].episode
+        cheap = [channel for channel in slow.cheap if overlap(at_cost, channel.episode)]
+        causes += _causes(transfers, same_time, cheap)
     findings = tuple(finding_of(transfers, cause, attempt) for cause in causes if cause.kind)
     set_aside = tuple(_of_all_ranks(transfers, cause) for cause in causes if not cause.kind)
     known = int(np.isfinite(transfers.time_KS).any(axis=1).sum())
@@ -82,14 +85,20 @@ def _together(slow: Sequence[SlowChannel]) -> list[list[SlowChannel]]:
     return together
 
 
-def _causes(transfers: Transfers, slow: Sequence[SlowChannel]) -> list[Slowness]:
-    """What channels that are slow at the same time have in common, hosts first."""
+def _causes(
+    transfers: Transfers, slow: Sequence[SlowChannel], cheap: Sequence[SlowChannel]
+) -> list[Slowness]:
+    """What channels that are slow at the same time have in common, hosts first. A host's channels
+    may all be slow, and only some of them cost much.
+    """
     causes: list[Slowness] = []
     left = list(slow)
-    for kind, hosts in _hosts(transfers, frozenset(channel.k for channel in slow)):
+    for kind, hosts in _hosts(transfers, frozenset(channel.k for channel in (*slow, *cheap))):
         named = set(hosts)
         explained = [channel for channel in left if _explains(transfers, channel.k, named, kind)]
         rows = tuple(r for r, host in enumerate(transfers.ranks.host_R) if host in named)
+        if not explained:
+            continue
         causes.append(Slowness(kind, tuple(explained), rows, hosts))
         left = [channel for channel in left if channel not in explained]
     return causes + _of_channels(transfers, left)
@@ -180,7 +189,16 @@ def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowne
             parts.remove(part)
             ends, same = ends | part[0], [*part[1], *same]
         parts.append((ends, same))
-    return [_of_connected(transfers, same) for _, same in parts]
+    across = [len(same) > 1 and _leaves_host(transfers, same) for _, same in parts]
+    several = sum(across) > 1  # between hosts at once: rather what they have in common
+    return [
+        replace(_of_connected(transfers, same), is_one_of_several=several and leaves)
+        for (_, same), leaves in zip(parts, across, strict=True)
+    ]
+
+
+def _leaves_host(transfers: Transfers, same: Sequence[SlowChannel]) -> bool:
+    return all(len(transfers.channels[channel.k].hosts) > 1 for channel in same)
 
 
 def _of_connected(transfers: Transfers, same: Sequence[SlowChannel]) -> Slowness:

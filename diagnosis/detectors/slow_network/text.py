@@ -21,13 +21,16 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Slowness:
-    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody."""
+    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody;
+    `is_one_of_several`: so are those between other hosts at the same time.
+    """
 
     kind: str
     channels: tuple[SlowChannel, ...]
     rows: tuple[int, ...]
     hosts: tuple[str, ...] = ()
     stages: tuple[int, ...] = ()
+    is_one_of_several: bool = False
 
     @property
     def worst(self) -> SlowChannel:
@@ -75,8 +78,24 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
 
 
 def _confidence(transfers: Transfers, slowness: Slowness) -> str:
-    plain = slowness.worst.num_others >= MIN_PEERS and transfers.ranks.has_roles
-    return "high" if plain and slowness.kind not in ("slow_host", "slow_node_link") else "medium"
+    if slowness.is_one_of_several:
+        return "low"
+    if not transfers.ranks.has_roles:
+        return "medium"
+    compared = all(channel.num_others >= MIN_PEERS for channel in slowness.channels)
+    if slowness.kind in ("slow_host", "slow_node_link"):
+        return "high" if compared and _is_clear(slowness) else "medium"
+    return "high" if slowness.worst.num_others >= MIN_PEERS else "medium"
+
+
+CLEAR_RATIO = 2.0
+"""Of transfers of hosts: noise and other traffic of a host do not double what all of them take."""
+
+
+def _is_clear(slowness: Slowness) -> bool:
+    """Whether several channels of a host are all slow by far."""
+    ratios = [channel.own_ms / channel.others_ms for channel in slowness.channels]
+    return len(ratios) > 1 and min(ratios) >= CLEAR_RATIO
 
 
 def _longer(transfers: Transfers, worst: SlowChannel) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
 from sample_traces.generate.labelled.drawn_habits import draw_habits
 from sample_traces.generate.labelled.draws import one_of
 from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
+from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.shapes import SHAPES, Shape, fits, small_more_often
 from sample_traces.generate.labelled.step_truth import StepTruth
 from sample_traces.generate.labelled.visible import lost_in_noise
@@ -87,6 +88,11 @@ class LabelledJob:
         with_S = step_ns(self.job).astype(np.float64)
         without_S = step_ns(replace(self.job, faults=())).astype(np.float64)
         return StepTruth(with_S, without_S[: with_S.size], self.job.resumed_at)
+
+    @property
+    def noise(self) -> NoiseTruth:
+        """Whom the recorded noise delays."""
+        return NoiseTruth(self.job)
 
     @property
     def rank_s(self) -> float:

@@ -98,10 +98,17 @@ def _add_more_habits(durations: Durations, job: SyntheticJob, habits: Habits) ->
 
 
 def _add_recorded_noise(durations: Durations, job: SyntheticJob) -> None:
+    factors_SR = recorded_factors(job)
+    if job.recorded_on:
+        factors_SR[:, np.setdiff1d(np.arange(job.num_ranks), job.recorded_on)] = 1.0
+    _lose_in_compute(durations, factors_SR.reshape(durations.skew_SPDT.shape))
+
+
+def recorded_factors(job: SyntheticJob) -> Float:
+    """(S, R): how many times as long compute takes for the recorded noise, on whatever ranks."""
     random = np.random.default_rng([job.seed, _RECORDED_STREAM])
-    shape = durations.skew_SPDT.shape
-    factors = load_recording(job.recorded).compute_factors(shape[0], job.num_ranks, random)
-    _lose_in_compute(durations, factors.reshape(shape))
+    recording = load_recording(job.recorded)
+    return recording.compute_factors(job.steps_completed, job.num_ranks, random)
 
 
 def _lose_in_compute(durations: Durations, factor_SPDT: Float) -> None:

@@ -50,6 +50,7 @@ def test_false_names_on_healthy_jobs_have_exact_intervals() -> None:
         "1.00 (0.03-5.57)",
         "1 (2.5-100.0 %)",
         "0",
+        "0",
         "1",
         "0",
     ]

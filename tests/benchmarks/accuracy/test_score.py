@@ -70,6 +70,14 @@ def test_findings_about_the_job_are_true_where_steps_are_longer() -> None:
     assert scored.untrue == [same, cause]
 
 
+def test_naming_whom_the_recorded_noise_delays_is_true_and_counted_by_itself() -> None:
+    of_noise = finding_of("host_contention", 4, 5, is_of_noise=True)
+    other = finding_of("host_contention", 6, is_of_noise=False)
+    scored = score([planted(3)], [of_noise, other])
+    assert (scored.of_noise, scored.false) == ([of_noise], [other])
+    assert [right for _, right in verdicts([], [of_noise, other])] == [True, False]
+
+
 def test_onset_is_that_of_the_nearest_episode() -> None:
     found = finding_of("slow_worker", 3, first=2, episodes=[[2, 5], [21, 80]])
     assert score([planted(3)], [found]).matches[0].onset_error == 1

@@ -74,6 +74,30 @@ def test_one_direction_or_one_rank_is_no_contention_of_a_host() -> None:
         assert verdict.findings == ()
 
 
+def test_a_host_for_which_the_others_wait_inside_their_compute() -> None:
+    """All ranks are through at the same time; those that wait use their CPU meanwhile."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        longer = 45.0 if step >= FROM else 0.0
+        still = longer if 4 <= rank < 8 else 0.0
+        return {
+            "cpu_ms": 130.0 + longer - still,
+            "compute_ms": 130.0 + longer,
+            "forward_idle_ms": still / 3,
+            "backward_idle_ms": 2 * still / 3,
+            "step_ms": 200.0 + longer,
+        }
+
+    layout = ParallelLayout.from_sizes(dp=12)
+    tables = phase_tables(layout, STEPS, phases, device="cpu", ranks_per_host=4)
+    verdict = detect(tables, attempt=0)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert finding.hosts == ("node1",)
+    assert [place.rank for place in finding.culprits] == [4, 5, 6, 7]
+    assert abs(finding.first_step - FROM) <= 1
+
+
 def test_hosts_that_share_a_stage_and_devices_are_left_to_others() -> None:
     assert judged(20.0, 40.0, layout=ParallelLayout.from_sizes(dp=12)) is None
     assert judged(20.0, 40.0, layout=ParallelLayout.from_sizes(tp=4), ranks=range(4)) is None

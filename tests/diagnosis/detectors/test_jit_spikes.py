@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
@@ -14,7 +15,7 @@ from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
-from tests.diagnosis.work_tables import Phases, phase_tables
+from tests.diagnosis.work_tables import RETRIES, Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
@@ -54,6 +55,14 @@ def test_spikes_of_one_rank_name_it() -> None:
     (finding,) = judged(spiking(80.0, {5})).findings
     assert [place.rank for place in finding.culprits] == [5]
     assert "Rare long steps on rank 5" in finding.title
+
+
+def test_steps_in_which_an_allocator_retries_are_no_spikes() -> None:
+    """The other ranks may wait for it inside their compute."""
+    tables = phase_tables(DP8, STEPS, spiking(80.0, set(range(8))))
+    rows = [{"rank": 5, "step": step, "num_retries": 1} for step in AT]
+    retries = pa.Table.from_pylist(rows, RETRIES)
+    assert detect({**tables, "allocator_retries": retries}, attempt=0).findings == ()
 
 
 def test_spikes_that_ended_long_ago_are_past() -> None:

@@ -127,6 +127,19 @@ def test_forwards_and_backwards_that_spread_apart_from_each_other_are_noise() ->
     assert verdict.checked is not None
 
 
+@pytest.mark.parametrize(("spread", "num"), [(0.3, 1), (0.0, 0)])
+def test_waiting_in_the_last_backward_is_left_out(spread: float, num: int) -> None:
+    """Each rank waits there for the one that took longest."""
+    random = np.random.default_rng(9)
+    work = noisy(random, 1.0, spread) if spread else np.ones((8, 20, 8))
+    forward, backward = noisy(random, 10) * work, noisy(random, 20) * work
+    total = (forward + backward).sum(axis=2)
+    late = random.uniform(0, 60, (8, 20))  # what others wait for, too
+    backward[:, :, -1] += (total + late).max(axis=0) - total
+    findings = judged(forward, backward).findings
+    assert [finding.kind for finding in findings] == ["sequence_imbalance"] * num
+
+
 def test_a_place_in_the_step_that_is_always_longer_is_no_uneven_work() -> None:
     random = np.random.default_rng(6)
     longer = np.where(np.arange(8) == 0, 2.0, 1.0)

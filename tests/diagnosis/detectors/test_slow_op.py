@@ -16,8 +16,17 @@ from trace_hooks.layout import ParallelLayout
 STEPS, FROM, RANKS, LAYERS = 40, 18, 4, 3
 
 
-def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS)) -> list[Finding]:
-    """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation."""
+def diagnosed(
+    folder: Path,
+    slow: dict[str, float],
+    ranks: range = range(RANKS),
+    waits_us: float = 0.0,
+    passes: tuple[str, ...] = (),
+) -> list[Finding]:
+    """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation;
+    `waits_us`: how long each last mlp holds waiting for others, too; `passes`: kinds and names of
+    both in place of their own, with nothing around them.
+    """
     builder = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS))
     builder.group(7, list(range(RANKS)), "dp")
     random = np.random.default_rng(2)
@@ -31,11 +40,16 @@ def diagnosed(folder: Path, slow: dict[str, float], ranks: range = range(RANKS))
                 for op, usual_us in (("attention", 4_000.0), ("mlp", 8_000.0)):
                     x = slow.get(op, 1.0) if step >= FROM and rank in ranks else 1.0
                     took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
-                    builder.span(
-                        rank, step, "forward", at, at + took, name=f"layers.{layer}.{op}", depth=1
-                    )
+                    is_last = op == "mlp" and layer == LAYERS - 1
+                    took += waits_us if is_last and step >= FROM else 0.0
+                    name, kind = f"layers.{layer}.{op}", "forward"
+                    if passes:
+                        name = kind = passes[op == "mlp"]
+                    depth = 0 if passes else 1
+                    builder.span(rank, step, kind, at, at + took, name=name, depth=depth)
                     at += took
-                builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
+                if not passes:
+                    builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
             ends.append(at)
         now = max(ends) + 2_000.0
         for rank, end in enumerate(ends):
@@ -55,6 +69,7 @@ def test_the_operation_is_named(tmp_path: Path, x: float) -> None:
     assert abs(finding.first_step - FROM) <= 1
     assert "layers.*.attention" in finding.title
     assert finding.slowdown == pytest.approx(x, rel=0.03)
+    assert finding.confidence == "high"
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(LAYERS * 4.0 * (x - 1), rel=0.05)
 
@@ -67,6 +82,17 @@ def test_all_operations_together_are_no_one_operation(tmp_path: Path) -> None:
 def test_one_rank_is_a_slow_worker(tmp_path: Path) -> None:
     (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, range(1, 2))
     assert (finding.kind, [p.rank for p in finding.culprits]) == ("slow_worker", [1])
+
+
+def test_waiting_in_the_last_span_of_each_step_is_no_slow_operation(tmp_path: Path) -> None:
+    findings = diagnosed(tmp_path / "run", {}, waits_us=12_000.0)
+    assert "slow_op" not in {finding.kind for finding in findings}
+
+
+def test_a_pass_whose_operations_have_no_spans_is_no_operation(tmp_path: Path) -> None:
+    passes = ("backward", "forward")
+    (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, passes=passes)
+    assert finding.kind == "step_regression"
 
 
 def test_healthy(tmp_path: Path) -> None:

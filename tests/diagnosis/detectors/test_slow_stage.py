@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from diagnosis.detectors.slow_stage import detect
 from diagnosis.findings import Verdict
-from tests.diagnosis.work_tables import Compute, tables
+from tests.diagnosis.work_tables import OPS, Compute, tables
 from trace_hooks.layout import ParallelLayout
 
 PP4_DP2_TP2 = ParallelLayout.from_sizes(pp=4, dp=2, tp=2)
@@ -66,6 +67,45 @@ def test_single_slow_ranks_make_no_slow_stage() -> None:
     slow = [rank for rank in range(16) if PP4_DP2_TP2.coords(rank)["pp"] == 2][:3]
     verdict = judged(PP4_DP2_TP2, lambda rank, step: 150.0 if rank in slow else 100.0)
     assert verdict.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("cpu_ms", "wall_ms", "num"), [(110.0, 115.0, 1), (110.0, 150.0, 0), (160.0, 300.0, 1)]
+)
+def test_a_stage_that_stands_still_for_longer_than_it_computes_a_little_longer_is_set_aside(
+    cpu_ms: float, wall_ms: float, num: int
+) -> None:
+    wall, cpu = (stage_of(PP4_DP2_TP2, 3, ms / 100) for ms in (wall_ms, cpu_ms))
+    table = tables(PP4_DP2_TP2, STEPS, wall, cpu_ms=cpu, device="cpu")
+    verdict = detect(table, attempt=0)
+    assert len(verdict.findings) == num
+    assert len(verdict.set_aside) == 1 - num
+    assert all("stands still without CPU time" in text for text in verdict.set_aside)
+
+
+@pytest.mark.parametrize(("typical_ms", "num"), [(129.0, 1), (101.0, 0)])
+def test_a_stage_whose_last_spans_alone_are_longer_may_wait_in_them(
+    typical_ms: float, num: int
+) -> None:
+    """Its median span is longer, too, or only those that hold waiting are."""
+    ops = [
+        {
+            "rank": rank,
+            "step": step,
+            "name": "forward",
+            "op_ms": 130.0,
+            "typical_ms": typical_ms if rank >= 12 and step >= FROM else 100.0,
+            "depth": 0,
+            "num_spans": 8,
+        }
+        for rank in (0, 3, 4, 7, 8, 11, 12, 15)
+        for step in range(STEPS)
+    ]
+    table = tables(PP4_DP2_TP2, STEPS, stage_of(PP4_DP2_TP2, 3, 1.3))
+    verdict = detect({**table, "op_times": pa.Table.from_pylist(ops, OPS)}, attempt=0)
+    assert len(verdict.findings) == num
+    assert all("only some of its spans are longer" in text for text in verdict.set_aside)
+    assert len(verdict.set_aside) == 1 - num
 
 
 def test_only_the_longest_stage_sets_the_pace() -> None:

@@ -8,22 +8,11 @@ import pytest
 
 from diagnosis.detectors.step_regression import detect
 from diagnosis.findings import Verdict
-from tests.diagnosis.work_tables import Phases, phase_tables
+from tests.diagnosis.work_tables import NO_OPS, Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
 STEPS, FROM = 50, 20
-NO_OPS = pa.table(
-    {
-        "rank": pa.array([], pa.int32()),
-        "step": pa.array([], pa.int64()),
-        "name": pa.array([], pa.string()),
-        "op_ms": pa.array([], pa.float64()),
-        "depth": pa.array([], pa.int16()),
-        "num_spans": pa.array([], pa.int64()),
-    }
-)
-
 NO_WORK = pa.table(
     {
         name: pa.array([], pa.float64())

@@ -60,6 +60,8 @@ def test_op_times(run: Run) -> None:
     assert {(row["rank"], row["step"]) for row in rows} == {(rank, 2) for rank in range(4)}
     times = {row["name"]: (row["op_ms"], row["num_spans"]) for row in rows if row["rank"] == 3}
     assert times["layers.*"] == (pytest.approx(0.050), 2)
+    typical = {row["name"]: row["typical_ms"] for row in rows if row["rank"] == 3}
+    assert typical["layers.*"] == pytest.approx(0.050)  # one span of each kind
     assert times["stage"] == (pytest.approx(2 * (0.030 + 0.040 + 0.010)), 6)
 
 

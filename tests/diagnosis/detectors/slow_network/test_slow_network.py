@@ -87,11 +87,28 @@ def touches(hosts: set[int]) -> Factor:
     return hit
 
 
+@pytest.mark.parametrize(("x", "confidence"), [(5, "high"), (1.8, "medium")])
 @pytest.mark.parametrize("first", [0, FROM])
-def test_one_host_that_reaches_others_slowly(first: int) -> None:
-    (finding,) = judged(PP8_DP8, since(first, 5, touches({3}))).findings
+def test_one_host_that_reaches_others_slowly(first: int, x: float, confidence: str) -> None:
+    (finding,) = judged(PP8_DP8, since(first, x, touches({3}))).findings
     assert summary(finding) == ("slow_host", list(range(24, 32)), [], ["node3"])
-    assert finding.confidence == "medium"
+    assert finding.confidence == confidence
+
+
+@pytest.mark.parametrize("first", [0, FROM])
+def test_hosts_are_named_where_only_some_of_their_slow_channels_cost_much(first: int) -> None:
+    layout = ParallelLayout.from_sizes(pp=4, dp=16)
+    (finding,) = judged(layout, since(first, 1.7, touches({0, 1, 2}))).findings
+    assert summary(finding)[::3] == ("many_hosts_slow", ["node0", "node1", "node2"])
+
+
+def test_links_between_several_pairs_of_hosts_at_once_are_named_with_low_confidence() -> None:
+    """Their hosts' groups of replicas have nothing to be compared with."""
+    layout = ParallelLayout.from_sizes(pp=2, dp=32)
+    hit = since(0, 5, lambda axis, ranks, _: axis == "link" and ranks[0] // 8 in (0, 1))
+    findings = judged(layout, hit).findings
+    assert [summary(finding)[0] for finding in findings] == ["slow_link"] * 2
+    assert {finding.confidence for finding in findings} == {"low"}
 
 
 @pytest.mark.parametrize("first", [0, FROM])
