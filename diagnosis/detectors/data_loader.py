@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.episodes import episodes
+from diagnosis.statistics.episodes import Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
     Late,
@@ -34,6 +34,7 @@ from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_levels import WARM_UP_STEPS, takes_longer
 
 NAME = "data_loader"
 KINDS = ("data_loader",)
@@ -75,12 +76,14 @@ def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Findin
 
 
 def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
-    """Episodes in which the median rank of those that load is blocked."""
+    """Episodes in which all ranks that load are blocked: the wait of the one that waits least, as
+    what others wait beyond it may be for other ranks.
+    """
     share_RS = data_RS / times.window_S
     loading = np.nanmedian(share_RS, axis=1) > 0
     if not loading.any():
         return []
-    share_S = np.nanmedian(share_RS[loading], axis=0)
+    share_S = np.nanmin(share_RS[loading], axis=0)
     before = level_before(share_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     if not np.isfinite(before):
         before = 0.0
@@ -94,7 +97,7 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
     for episode in episodes(risen_S, max(noise, MIN_EXCESS)):
         is_new = not any(meet(episode, other) for other, _ in starved)
         even = evenness(risen_S[episode.first : episode.last + 1]) >= LEAST_EVEN
-        if is_new and even and is_longer(times.window_S, episode, episode.excess):
+        if is_new and even and _makes_steps_longer(times, episode):
             starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = replace(_words("The job waits for its data"), confidence="medium")
@@ -105,6 +108,14 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
 
 
 _NEXT_TO_NOTHING = 1e-4
+
+
+def _makes_steps_longer(times: PhaseTimes, episode: Episode) -> bool:
+    """Whether steps are longer since, as of data and as of the whole job."""
+    window_S = times.window_S[WARM_UP_STEPS:]
+    first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
+    by_wait = is_longer(times.window_S, episode, episode.excess)
+    return first > 0 and by_wait and takes_longer(window_S, first, last)
 
 
 def _words(title: str) -> Words:

@@ -56,11 +56,24 @@ def rises(step_ms_S: Floats) -> list[Rise]:
             lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
     lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
     begun = min(FEWEST_STEPS, value_S.size // 5)  # before that a job may still warm up
-    lasting = [rise for rise in lasting if rise.first >= begun]
+    lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
     return [
         Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)
         for rise in sorted(lasting, key=lambda rise: rise.first)
     ]
+
+
+def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
+    """Whether these steps take LEAST_RISE longer than all before them, by the median or, where only
+    some of them are longer, by the mean. False where none came before.
+    """
+    before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
+    before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
+    if not before_S.size or not inside_S.size:
+        return False
+    by_median = float(np.median(inside_S) / np.median(before_S))
+    by_mean = float(inside_S.mean() / before_S.mean())
+    return max(by_median, by_mean) - 1 >= LEAST_RISE
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:

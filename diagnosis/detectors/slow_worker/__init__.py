@@ -63,6 +63,7 @@ from diagnosis.statistics.peers import (
 from diagnosis.statistics.phase_times import phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.shared_location import shared_place
+from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text
 
 NAME = "slow_worker"
@@ -173,6 +174,9 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
         steady = [e for e in own if evenness(excess_RS[row, e.first : e.last + 1]) >= LEAST_EVEN]
         if steady:
             even[row] = steady
+    spans = [(row, own[0].first, own[-1].last) for row, own in even.items()]
+    rows, group_R = list(even), judged.peers.group_R
+    even = {rows[at]: even[rows[at]] for at in sorted(no_swings(excess_RS, group_R, spans))}
     cells = [
         (row, np.concatenate([np.arange(episode.first, episode.last + 1) for episode in own]))
         for row, own in even.items()
