@@ -64,16 +64,16 @@ def rises(step_ms_S: Floats) -> list[Rise]:
 
 
 def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
-    """Whether these steps take LEAST_RISE longer than all before them, by the median or, where only
-    some of them are longer, by the mean. False where none came before.
+    """Whether these steps take longer than all before them, by LEAST_RISE, or SHORT_RISE where they
+    are fewer than FEWEST_STEPS. False where none came before.
     """
     before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
     before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
     if not before_S.size or not inside_S.size:
         return False
-    by_median = float(np.median(inside_S) / np.median(before_S))
-    by_mean = float(inside_S.mean() / before_S.mean())
-    return max(by_median, by_mean) - 1 >= LEAST_RISE
+    least = LEAST_RISE if last - first + 1 >= FEWEST_STEPS else SHORT_RISE
+    longer = float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
+    return longer >= least
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:
