@@ -19,6 +19,7 @@ from app.cli import main as rankscope
 from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
+from benchmarks.accuracy.score import episodes
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
@@ -117,7 +118,7 @@ def with_truth(finding: dict[str, Any], steps: StepTruth) -> dict[str, Any]:
     if finding["kind"] == "jit_spikes":
         is_longer = steps.num_long(first, last) >= FOR_SHORT
     else:
-        is_longer = steps.is_longer(first, last)
+        is_longer = all(steps.is_longer(*span) for span in episodes(finding))
     return {**kept, "steps_are_longer": is_longer}
 
 
