@@ -21,6 +21,8 @@ from diagnosis.statistics.running_median import running_medians
 
 LEAST_RISE, FEWEST_STEPS = 0.05, 20
 SHORT_RISE, FEWEST_SHORT = 0.25, 3
+CLEAR = 9.0
+"""Median absolute deviations of means before: six standard deviations."""
 WARM_UP_STEPS = 3
 """The first steps are longest in any job."""
 
@@ -64,16 +66,22 @@ def rises(step_ms_S: Floats) -> list[Rise]:
 
 
 def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
-    """Whether these steps take longer than all before them, by LEAST_RISE, or SHORT_RISE where they
-    are fewer than FEWEST_STEPS. False where none came before.
+    """Whether these steps take LEAST_RISE longer than all before them; where they are fewer than
+    FEWEST_STEPS, SHORT_RISE or CLEAR times as much as as many steps vary by. False where none came
+    before.
     """
     before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
     before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
     if not before_S.size or not inside_S.size:
         return False
-    least = LEAST_RISE if last - first + 1 >= FEWEST_STEPS else SHORT_RISE
-    longer = float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
-    return longer >= least
+    before_ms = float(_trimmed(before_S[None])[0])
+    longer = float(_trimmed(inside_S[None])[0]) / before_ms - 1
+    if inside_S.size >= FEWEST_STEPS or longer >= SHORT_RISE:
+        return longer >= LEAST_RISE
+    width = max(min(inside_S.size, before_S.size // 3), 1)
+    means_B = before_S[: before_S.size // width * width].reshape(-1, width).mean(axis=1)
+    varies = float(np.median(np.abs(means_B - np.median(means_B)))) / before_ms
+    return longer >= max(LEAST_RISE, CLEAR * varies)
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:
