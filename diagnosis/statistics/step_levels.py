@@ -65,23 +65,30 @@ def rises(step_ms_S: Floats) -> list[Rise]:
     ]
 
 
+def longer_by(step_ms_S: Floats, first: int, last: int) -> float:
+    """By what share these steps take longer than all before them, means without the longest and
+    shortest tenth; NaN where none came before.
+    """
+    before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
+    before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
+    if not before_S.size or not inside_S.size:
+        return float("nan")
+    return float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
+
+
 def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
     """Whether these steps take LEAST_RISE longer than all before them; where they are fewer than
     FEWEST_STEPS, SHORT_RISE or CLEAR times as much as as many steps vary by. False where none came
     before.
     """
-    before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
-    before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
-    if not before_S.size or not inside_S.size:
-        return False
-    before_ms = float(_trimmed(before_S[None])[0])
-    longer = float(_trimmed(inside_S[None])[0]) / before_ms - 1
-    if inside_S.size >= FEWEST_STEPS or longer >= SHORT_RISE:
+    longer, num_steps = longer_by(step_ms_S, first, last), last - first + 1
+    if num_steps >= FEWEST_STEPS or not LEAST_RISE <= longer < SHORT_RISE:
         return longer >= LEAST_RISE
-    width = max(min(inside_S.size, before_S.size // 3), 1)
+    before_S = step_ms_S[:first][np.isfinite(step_ms_S[:first])]
+    width = max(min(num_steps, before_S.size // 3), 1)
     means_B = before_S[: before_S.size // width * width].reshape(-1, width).mean(axis=1)
-    varies = float(np.median(np.abs(means_B - np.median(means_B)))) / before_ms
-    return longer >= max(LEAST_RISE, CLEAR * varies)
+    varies = float(np.median(np.abs(means_B - np.median(means_B))) / np.median(means_B))
+    return longer >= CLEAR * varies
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:
