@@ -2,7 +2,8 @@
 
 - Episodes of the same ranks (or stage, or host, or job) and kind are one finding.
 - Nearly all ranks of one host that are slow together for one reason are one finding on that host;
-  where they are nearly all of the job, no rank is at fault by itself.
+  where they are nearly all of the job, or a quarter of one whose hosts are unknown, no rank is at
+  fault by itself.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
 """
@@ -25,6 +26,8 @@ EXPLAINED = 0.5
 """A finding on the whole job is left out where others take this share of what it costs."""
 
 _FEWEST_OF_HOST, _NEARLY_ALL = 3, 0.8
+_MANY = 0.25
+"""So many of a job whose hosts are unknown have a cause in common: perhaps they are one host's."""
 _OF_HOSTS = "host_contention"
 """Of this kind two ranks are enough: what keeps them from their cores is on their host."""
 _SEVERITIES = ("urgent", "warning", "past")
@@ -171,7 +174,8 @@ def _of_one_host(
         together = [index for index in members if _overlap(findings[index], findings[main])]
         num = len(together)
         of_host = kind == _OF_HOSTS and host is not None and num > 1
-        if not of_host and (num < _FEWEST_OF_HOST or num < _NEARLY_ALL * sizes[host]):
+        least = max(_FEWEST_OF_HOST, sizes[host] * (_NEARLY_ALL if host is not None else _MANY))
+        if not of_host and num < least:
             continue
         ranks = sorted(findings[index].culprits[0].rank for index in together)
         if num >= _NEARLY_ALL * len(hosts) or host is None:

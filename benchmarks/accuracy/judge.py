@@ -19,6 +19,7 @@ from app.cli import main as rankscope
 from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
+from benchmarks.accuracy.score import episodes
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.drawn import LabelledJob
 from sample_traces.generate.labelled.labels import Label
@@ -124,7 +125,7 @@ def with_truth(
     if finding["kind"] == "jit_spikes":
         is_longer = steps.num_long(first, last) >= FOR_SHORT
     else:
-        is_longer = steps.is_longer(first, last)
+        is_longer = all(steps.is_longer(*span) for span in episodes(finding))
     of_noise = noise is not None and noise.delays(finding["kind"], finding["ranks"], first, last)
     return {**kept, "steps_are_longer": is_longer, "is_of_noise": of_noise}
 

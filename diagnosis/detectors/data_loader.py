@@ -20,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
-from diagnosis.statistics.episodes import episodes
+from diagnosis.statistics.episodes import Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
+    MAIN_SHARE,
     Late,
     evenness,
     is_longer,
@@ -34,6 +35,12 @@ from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_levels import (
+    FEWEST_STEPS,
+    WARM_UP_STEPS,
+    longer_by,
+    takes_longer,
+)
 
 NAME = "data_loader"
 KINDS = ("data_loader",)
@@ -75,12 +82,14 @@ def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Findin
 
 
 def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
-    """Episodes in which the median rank of those that load is blocked."""
+    """Episodes in which all ranks that load are blocked: the wait of the one that waits least, as
+    what others wait beyond it may be for other ranks.
+    """
     share_RS = data_RS / times.window_S
     loading = np.nanmedian(share_RS, axis=1) > 0
     if not loading.any():
         return []
-    share_S = np.nanmedian(share_RS[loading], axis=0)
+    share_S = np.nanmin(share_RS[loading], axis=0)
     before = level_before(share_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     if not np.isfinite(before):
         before = 0.0
@@ -91,10 +100,11 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
         for e in episodes(share_S, STARVED)
         if e.excess >= 2 * STARVED and evenness(share_S[e.first : e.last + 1]) >= LEAST_EVEN
     ]
-    for episode in episodes(risen_S, max(noise, MIN_EXCESS)):
+    risen = episodes(risen_S, max(noise, MIN_EXCESS))
+    for episode in risen:
         is_new = not any(meet(episode, other) for other, _ in starved)
         even = evenness(risen_S[episode.first : episode.last + 1]) >= LEAST_EVEN
-        if is_new and even and is_longer(times.window_S, episode, episode.excess):
+        if is_new and even and _makes_steps_longer(times, episode, risen):
             starved.append((episode, episode.excess))
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = replace(_words("The job waits for its data"), confidence="medium")
@@ -105,6 +115,23 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
 
 
 _NEXT_TO_NOTHING = 1e-4
+
+
+def _makes_steps_longer(times: PhaseTimes, episode: Episode, risen: list[Episode]) -> bool:
+    """Whether steps are longer than those before without such waits; few steps by half of the wait
+    or more.
+    """
+    first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
+    if first <= 0 or not is_longer(times.window_S, episode, episode.excess):
+        return False
+    window_S = times.window_S.copy()
+    for earlier in risen:
+        if earlier.last < episode.first:
+            window_S[earlier.first : earlier.last + 1] = np.nan
+    window_S = window_S[WARM_UP_STEPS:]
+    if last - first + 1 >= FEWEST_STEPS:
+        return takes_longer(window_S, first, last)
+    return longer_by(window_S, first, last) >= MAIN_SHARE * episode.excess
 
 
 def _words(title: str) -> Words:

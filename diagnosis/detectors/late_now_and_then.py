@@ -42,6 +42,9 @@ _FEWEST_STRUCK = 4
 _OF_BEFORE = 0.25
 """A rank that struck at more than a quarter of this rate before is no news."""
 
+MOVED = 0.5
+"""What strikes one rank and then another is a habit of the hosts, no fault of a rank."""
+
 _STEPS_BEFORE = 100
 _REASONS = ("data", "compute", "stretch", "rest")
 
@@ -105,7 +108,39 @@ def _culprits(times: PhaseTimes, rise: Rise, strikes: _Strikes) -> list[int]:
         return []
     before = np.arange(max(rise.first - _STEPS_BEFORE, 0), rise.first)
     earlier = _strikes(times, before, 0.0)
+    if _moves(times, rise, rows):
+        return []
     return [row for row in rows if _is_news(strikes, earlier, row)]
+
+
+def _moves(times: PhaseTimes, rise: Rise, rows: list[int]) -> bool:
+    """Whether another rank once lost for as long, for the same reason, what one of these does now,
+    or at least MOVED of it.
+    """
+    everywhere = _strikes(times, np.arange(times.step_S.size), 0.0)
+    return any(_was_elsewhere(times, everywhere, rise, row, rows) for row in rows)
+
+
+def _was_elsewhere(
+    times: PhaseTimes, everywhere: _Strikes, rise: Rise, row: int, rows: list[int]
+) -> bool:
+    at = rise.first + np.flatnonzero(_struck(everywhere, row)[rise.first : rise.last + 1])
+    reason, _ = _reason(times, row, at)
+    lost_RS = np.maximum(np.nan_to_num(times.beyond_peers(reason)), 0.0)
+    for other in range(len(lost_RS)):
+        lost_RS[other] *= _struck(everywhere, other)
+    own = float(lost_RS[row, rise.first : rise.last + 1].sum())
+    sums_RS = np.cumsum(np.pad(np.delete(lost_RS, rows, axis=0), ((0, 0), (1, 0))), axis=1)
+    length = rise.last - rise.first + 1
+    most = float((sums_RS[:, length:] - sums_RS[:, :-length]).max(initial=0.0))
+    return most >= MOVED * own
+
+
+def _reason(times: PhaseTimes, row: int, at: Ints) -> tuple[str, float]:
+    """The phase that a rank has most more of than its peers in these columns, and how much."""
+    beyond = {name: float(np.nanmean(times.beyond_peers(name)[row, at])) for name in _REASONS}
+    reason = max(beyond, key=lambda name: np.nan_to_num(beyond[name]))
+    return reason, beyond[reason]
 
 
 def _is_news(strikes: _Strikes, earlier: _Strikes, row: int) -> bool:
@@ -136,15 +171,14 @@ def _finding(
     times: PhaseTimes, rise: Rise, strikes: _Strikes, row: int, attempt: int
 ) -> Finding | None:
     at = _whole(times, rise, row)
-    beyond = {name: float(np.nanmean(times.beyond_peers(name)[row, at])) for name in _REASONS}
-    reason = max(beyond, key=lambda name: np.nan_to_num(beyond[name]))
-    if not beyond[reason] >= MIN_EXCESS:
+    reason, lost = _reason(times, row, at)
+    if not lost >= MIN_EXCESS:
         return None
     share = float(strikes.taken_R[row]) * (rise.now_ms - rise.before_ms) / rise.now_ms
     begins, ends = int(at[0]), int(at[-1])
-    lost = Lost((row,), Episode(begins, ends, share), share, row)
+    what = Lost((row,), Episode(begins, ends, share), share, row)
     words = _words(times, row, reason, (at.size, ends - begins + 1))
-    return replace(finding_of(times, lost, attempt, words), confidence="medium")
+    return replace(finding_of(times, what, attempt, words), confidence="medium")
 
 
 _KIND = {"data": "data_loader", "compute": "slow_worker"}

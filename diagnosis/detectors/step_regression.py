@@ -33,6 +33,7 @@ from diagnosis.statistics.onsets import (
 )
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import PhaseTimes, phase_times
+from diagnosis.statistics.step_levels import takes_longer
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -45,7 +46,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
     by_itself = [
-        onset for onset in onsets(times) if op_behind(times, tables["op_times"], onset) is None
+        onset
+        for onset in onsets(times)
+        if takes_longer(times.window_S, onset.episode.first, onset.episode.last)
+        and op_behind(times, tables["op_times"], onset) is None
     ]
     uneven = uneven_since_then(tables, times) if by_itself else []
     drawn = [

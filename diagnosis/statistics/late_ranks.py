@@ -26,6 +26,7 @@ from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle
 from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text
 
 MAIN_SHARE = 0.5
@@ -215,6 +216,8 @@ def culprits(
 ) -> list[Late]:
     """Those that are steady, and than whom nobody but others of them comes later."""
     steady = [late for late in lates if late.is_steady]
+    spans = [(late.row, late.episode.first, late.episode.last) for late in steady]
+    steady = [steady[index] for index in sorted(no_swings(excess_RS, stage_R, spans))]
     if not is_calm(excess_RS, {late.row for late in steady}, threshold_R):
         steady = [late for late in steady if late.num_steps >= SHORT_STEPS]
     columns = [np.arange(late.episode.first, late.episode.last + 1) for late in steady]

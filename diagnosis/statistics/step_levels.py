@@ -21,6 +21,8 @@ from diagnosis.statistics.running_median import running_medians
 
 LEAST_RISE, FEWEST_STEPS = 0.05, 20
 SHORT_RISE, FEWEST_SHORT = 0.25, 3
+CLEAR = 9.0
+"""Median absolute deviations of means before: six standard deviations."""
 WARM_UP_STEPS = 3
 """The first steps are longest in any job."""
 
@@ -56,11 +58,37 @@ def rises(step_ms_S: Floats) -> list[Rise]:
             lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
     lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
     begun = min(FEWEST_STEPS, value_S.size // 5)  # before that a job may still warm up
-    lasting = [rise for rise in lasting if rise.first >= begun]
+    lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
     return [
         Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)
         for rise in sorted(lasting, key=lambda rise: rise.first)
     ]
+
+
+def longer_by(step_ms_S: Floats, first: int, last: int) -> float:
+    """By what share these steps take longer than all before them, means without the longest and
+    shortest tenth; NaN where none came before.
+    """
+    before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
+    before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
+    if not before_S.size or not inside_S.size:
+        return float("nan")
+    return float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
+
+
+def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
+    """Whether these steps take LEAST_RISE longer than all before them; where they are fewer than
+    FEWEST_STEPS, SHORT_RISE or CLEAR times as much as as many steps vary by. False where none came
+    before.
+    """
+    longer, num_steps = longer_by(step_ms_S, first, last), last - first + 1
+    if num_steps >= FEWEST_STEPS or not LEAST_RISE <= longer < SHORT_RISE:
+        return longer >= LEAST_RISE
+    before_S = step_ms_S[:first][np.isfinite(step_ms_S[:first])]
+    width = max(min(num_steps, before_S.size // 3), 1)
+    means_B = before_S[: before_S.size // width * width].reshape(-1, width).mean(axis=1)
+    varies = float(np.median(np.abs(means_B - np.median(means_B))) / np.median(means_B))
+    return longer >= CLEAR * varies
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:

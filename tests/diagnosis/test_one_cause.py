@@ -136,3 +136,11 @@ def test_at_most_ten_are_listed_and_the_others_counted() -> None:
     assert diagnosis.set_aside == (
         "4 more findings of less urgency or cost are not listed: slow_worker (4).",
     )
+
+
+def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
+    found = [finding(rank, 10, 50) for rank in range(4)]
+    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)))
+    assert diagnosis.findings == ()
+    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(32)))
+    assert len(diagnosis.findings) == 4

@@ -60,9 +60,11 @@ from diagnosis.statistics.peers import (
     step_noises,
     work_of,
 )
-from diagnosis.statistics.phase_times import phase_times
+from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.shared_location import shared_place
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
+from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text
 
 NAME = "slow_worker"
@@ -173,6 +175,9 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
         steady = [e for e in own if evenness(excess_RS[row, e.first : e.last + 1]) >= LEAST_EVEN]
         if steady:
             even[row] = steady
+    spans = [(row, own[0].first, own[-1].last) for row, own in even.items()]
+    rows, group_R = list(even), judged.peers.group_R
+    even = {rows[at]: even[rows[at]] for at in sorted(no_swings(excess_RS, group_R, spans))}
     cells = [
         (row, np.concatenate([np.arange(episode.first, episode.last + 1) for episode in own]))
         for row, own in even.items()
@@ -212,14 +217,24 @@ def _single_ranks(
             )
             left = {r: own for r, own in left.items() if r not in rows}
             continue
-        if not work.ranks.has_roles and by_row[row][-1].first == 0:
+        if not work.ranks.has_roles and _is_its_share(judged, row, by_row[row]):
             set_aside.append(
                 f"Rank {work.ranks.rank_R[row]} computes {by_row[row][-1].excess + 1:.2f}x as long "
-                "as the others from the first step on; the layout is unknown, so this may be its "
-                "share."
+                "as the others from the first step on, or about as much more in other steps; the "
+                "layout is unknown, so this may be its share."
             )
             del left[row]
     return left, tuple(set_aside)
+
+
+def _is_its_share(judged: _Judged, row: int, own: list[Episode]) -> bool:
+    """Whether it computes longer from the first step on, or half as much longer in other steps."""
+    outside_S = np.ones(judged.work.step_S.size, np.bool_)
+    outside_S[:WARM_UP_STEPS] = False
+    for episode in own:
+        outside_S[episode.first : episode.last + 1] = False
+    usual = middle(judged.slow_RS[row, outside_S]) - 1
+    return own[-1].first == 0 or usual >= own[-1].excess / 2
 
 
 def _overlap(own: list[Episode], other: list[Episode]) -> bool:

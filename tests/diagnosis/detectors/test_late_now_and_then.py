@@ -74,3 +74,18 @@ def test_a_rank_late_in_every_step_is_left_to_the_other_detectors() -> None:
         return {"step_ms": 280.0, **({"data_ms": 82.0} if rank == 3 else {"comm_ms": 120.0})}
 
     assert named(judged(phases)) == []
+
+
+@pytest.mark.parametrize(("before", "kept"), [(3, []), (None, [("data_loader", 6)])])
+def test_what_struck_another_rank_before_is_a_habit(
+    before: int | None, kept: list[tuple[str, int]]
+) -> None:
+    now = strikes(6, ms=120.0)
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if before is None or step >= FROM or not STRUCK[step]:
+            return now(rank, step)
+        waits = {"data_ms": 122.0} if rank == before else {"comm_ms": 40.0}
+        return {"step_ms": 200.0, **waits}
+
+    assert named(judged(phases)) == kept

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diagnosis.statistics.rank_tables import Floats
-from diagnosis.statistics.step_levels import rises
+from diagnosis.statistics.step_levels import rises, takes_longer
 
 STEPS = 240
 
@@ -77,3 +77,27 @@ def test_steps_that_are_not_known_are_skipped() -> None:
     (rise,) = rises(made)
     assert abs(rise.first - 120) <= 2
     assert np.isfinite(rise.now_ms)
+
+
+@pytest.mark.parametrize(("longer", "num", "is_it"), [(1.1, 30, True), (1.03, 30, False)])
+def test_many_steps_are_longer_by_a_twentieth(longer: float, num: int, is_it: bool) -> None:
+    made = steps()
+    made[100 : 100 + num] *= longer
+    assert takes_longer(made, 100, 99 + num) is is_it
+
+
+@pytest.mark.parametrize(("noise", "is_it"), [(0.01, True), (0.15, False)])
+def test_few_steps_are_longer_by_more_than_as_many_vary_by(noise: float, is_it: bool) -> None:
+    made = steps(noise)
+    made[100:108] *= 1.15
+    assert takes_longer(made, 100, 107) is is_it
+
+
+def test_a_few_long_steps_make_no_longer_stretch() -> None:
+    made = steps()
+    made[100:130:10] *= 4.0
+    assert not takes_longer(made, 100, 129)
+
+
+def test_without_steps_before_nothing_is_longer() -> None:
+    assert not takes_longer(2.0 * steps(), 0, 50)
