@@ -140,7 +140,7 @@ def test_at_most_ten_are_listed_and_the_others_counted() -> None:
 
 def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     found = [finding(rank, 10, 50) for rank in range(4)]
-    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)))
+    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)), unknown)
     assert diagnosis.findings == ()
-    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(32)))
+    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(32)), unknown)
     assert len(diagnosis.findings) == 4
