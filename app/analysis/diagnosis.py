@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step
+from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step, who_waits
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
@@ -83,7 +83,7 @@ def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
         attempt=attempt,
     )[0]
     waits = stalled(tables["last_signs"], tables["steps"], row["ended_ns"])
-    return waits or unusual_step(tables["steps"])
+    return who_waits(tables) or waits or unusual_step(tables["steps"])
 
 
 def _unjudged(why: str, sentence: str) -> Diagnosis:

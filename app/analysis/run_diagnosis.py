@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,9 @@ import pyarrow as pa
 
 from app.views.run.kpis import TIMES_USUAL
 from diagnosis.findings import Diagnosis, Finding
+from diagnosis.stuck.evidence import ENTERED, evidence_of
+from diagnosis.stuck.text import status_of
+from diagnosis.stuck.waiting import waiting_of
 
 FEWEST_STEPS = 5
 STALLED_S, STALLED_STEPS = 60.0, 5.0
@@ -62,6 +65,15 @@ def _is_not_recorded(missing: str, records_collectives: bool) -> bool:
     if _NEEDS_COLLECTIVES.search(missing):
         return not records_collectives
     return _NOT_RECORDED.search(missing) is not None
+
+
+def who_waits(tables: Mapping[str, pa.Table]) -> str:
+    """A sentence if ranks of a job wait for others, whatever the reason; '' otherwise."""
+    if ENTERED not in tables or not tables["rank_looks"].num_rows:
+        return ""
+    evidence = evidence_of(tables)
+    ended = all(signs.status == "finished" for signs in evidence.signs.values())
+    return "" if evidence.has_moved or ended else status_of(waiting_of(evidence), evidence)
 
 
 def unusual_step(steps: pa.Table) -> str:

@@ -151,6 +151,7 @@ class _Maker:
             text,
             "Look for a branch or an input that only these ranks take before this collective.",
             ("The ranks of a pair cannot be told apart.",) if mismatch.is_pair else (),
+            evidence=(self._sentence(text, len(mismatch.ranks)),),
         )
 
     def of_cycle(self, cycle: Sequence[int]) -> Finding:
@@ -190,6 +191,7 @@ class _Maker:
         next_step: str,
         alternatives: tuple[str, ...],
         cause: str = "",
+        evidence: tuple[Sentence, ...] = (),
     ) -> Finding:
         waiting = set(self.waiting.waiting_ranks) | {
             rank for wait in self.waiting.complete for rank in wait.waiting if not ranks
@@ -206,7 +208,7 @@ class _Maker:
             first_step=self.step,
             last_step=self.step,
             ongoing=True,
-            evidence=self._evidence(),
+            evidence=evidence + self._of_waits(),
             alternatives=alternatives,
             next_step=next_step,
             cause=cause,
@@ -219,17 +221,13 @@ class _Maker:
         found = {place.rank: place for place in (place_of(at, row) for row in range(rank_R.size))}
         return tuple(found.get(rank, Place(rank)) for rank in ranks)
 
-    def _evidence(self) -> tuple[Sentence, ...]:
+    def _of_waits(self) -> tuple[Sentence, ...]:
         """The waits themselves, those that began first."""
         waits = (*self.waiting.waits, *self.waiting.complete)[:3]
         return tuple(
-            Sentence(
-                waits_text(wait, self.evidence),
-                float(len(wait.waiting)),
-                "ranks",
-                "entered_collectives",
-                (("attempt", self.attempt),),
-                (("page", "stuck"), ("attempt", self.attempt)),
-            )
-            for wait in waits
+            self._sentence(waits_text(wait, self.evidence), len(wait.waiting)) for wait in waits
         )
+
+    def _sentence(self, text: str, num_ranks: int) -> Sentence:
+        given = (("attempt", self.attempt),)
+        return Sentence(text, float(num_ranks), "ranks", "entered_collectives", given)

@@ -35,6 +35,8 @@ _PLACES = (
 )
 """Parts of file names; the first that fits the frame counts, frames from the innermost outwards."""
 
+_GROUP_MAKERS = ("new_group", "_new_group_with_tag", "init_process_group", "split_group")
+
 _OURS = ("trace_hooks/",)
 _LIBRARIES = ("site-packages/", "lib/python3", "torch/", "importlib")
 _MOST_FRAMES = 12
@@ -52,6 +54,11 @@ def activity_of(frames: Iterable[str]) -> str:
         if not any(part in frame for part in (*_OURS, *_LIBRARIES)):
             return CODE  # the user's own frame: what it calls in libraries was looked at before
     return CODE
+
+
+def makes_group(frames: Iterable[str]) -> bool:
+    """Whether the main thread is making a process group, for which it waits for the other ranks."""
+    return any(frame.split(" ", 1)[0] in _GROUP_MAKERS for frame in frames)
 
 
 def users_frame(frames: Iterable[str]) -> str:

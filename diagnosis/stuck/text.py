@@ -39,6 +39,8 @@ def waits_text(wait: Wait, evidence: Evidence) -> str:
     who, verb = counted(wait.waiting), "waits" if len(wait.waiting) == 1 else "wait"
     whom = f" for {named(wait.awaited)}" if wait.awaited else ", all members,"
     what = f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
+    if wait.seq < 0:
+        what = wait.op
     return f"{_capital(who)} {verb}{whom} in {what}{for_text(wait, evidence)}."
 
 
@@ -63,8 +65,12 @@ def described_cause(
     """Title and text on ranks that others wait for."""
     ranks = [cause.rank for cause in causes]
     who = f"{_capital(named(ranks))} {'is' if len(ranks) == 1 else 'are'}"
-    op = f"{first.op} {first.seq:,}" if first else "a collective"
+    op = "a collective"
+    if first is not None:
+        op = f"{first.op} {first.seq:,}" if first.seq >= 0 else first.op
     title = _TITLES[causes[0].kind].format(who=who, op=op)
+    if first is not None and first.is_message and causes[0].kind == "missing_rank":
+        title = f"{_capital(named(ranks))} did not send to {named(first.waiting)}"
     waits = f"{waits_text(first, evidence)} " if first else ""
     hows = dict.fromkeys(cause.how for cause in causes)
     why = "; ".join(hows) if len(hows) < 4 else next(iter(hows))

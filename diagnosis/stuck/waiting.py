@@ -14,11 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from diagnosis.stuck.evidence import COMPLETED, WAITS, Entered, Evidence
+from diagnosis.stuck.stacks import makes_group
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Ranks that wait in one instance for others. `since_ns`: the first of them entered it."""
+    """Ranks that wait in one instance for others. `since_ns`: the first of them entered it.
+    `seq`: -1 of what has no number.
+    """
 
     group_id: int
     seq: int
@@ -62,6 +65,7 @@ def waiting_of(evidence: Evidence) -> Waiting:
         if wait is not None:
             (waits if wait.awaited else complete).append(wait)
         waits += _in_messages(evidence, group_id)
+    waits += _in_new_groups(evidence)
     edges = edges_of(waits)
     awaited = {rank for ranks in edges.values() for rank in ranks}
     roots = tuple(sorted(rank for rank in awaited if not edges.get(rank)))
@@ -136,6 +140,18 @@ def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
                 )
                 break
     return waits
+
+
+def _in_new_groups(evidence: Evidence) -> list[Wait]:
+    """Ranks that make a process group, which takes all ranks, and those that do not."""
+    looks = {rank: look for rank, look in evidence.looks.items() if look.stack}
+    making = sorted(rank for rank, look in looks.items() if makes_group(look.stack))
+    others = tuple(sorted(evidence.looks.keys() - set(making)))
+    if not making or len(others) >= len(making):
+        return []
+    quiet_ms = min(looks[rank].quiet_ms for rank in making)
+    since_ns = (evidence.at_ns or 0) - int(quiet_ms * 1e6)
+    return [Wait(0, -1, "new_group", tuple(making), others, since_ns)] if others else []
 
 
 def cycles_of(edges: Mapping[int, set[int]]) -> list[tuple[int, ...]]:

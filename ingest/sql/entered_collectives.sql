@@ -23,7 +23,7 @@ seen AS (
     FROM rows_of($entered) e JOIN newest_look USING (rank, ts_ns) WHERE attempt = $attempt
     UNION ALL BY NAME
     SELECT rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns,
-        CASE WHEN end_ns >= 0 OR state = 'completed' THEN 'completed' WHEN state = 'failed' THEN 'unknown'
+        CASE WHEN state = 'failed' THEN 'unknown' WHEN end_ns >= 0 OR state = 'completed' THEN 'completed'
             ELSE 'entered' END AS state, source
     FROM rows_of($collectives)
     WHERE attempt = $attempt AND ($step_min IS NULL OR step >= $step_min)

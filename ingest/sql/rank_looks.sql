@@ -27,7 +27,9 @@ WITH looked AS (
         PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
 ),
 beats AS (
-    SELECT rank, max(step) AS step FROM rows_of($heartbeats) WHERE attempt = $attempt GROUP BY rank
+    SELECT h.rank, max(h.step) AS step FROM rows_of($heartbeats) h
+    JOIN looked l ON l.rank = h.rank AND l.age = 1 AND h.ts_ns > l.ts_ns
+    WHERE h.attempt = $attempt GROUP BY h.rank
 ),
 clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,9 +87,11 @@ class Watchdog:
     def _look_closer(self) -> None:
         """Write what is seen of the ranks, where one of them makes no progress."""
         members, now_s = list(self._members.values()), time.monotonic()
-        if not self._looks.are_due(members, now_s):
-            return
-        for member, rows in look_at(members, self._looks.want_stacks(now_s)):
+        if self._looks.are_due(members, now_s):
+            self._write_looks(members, self._looks.want_stacks(now_s))
+
+    def _write_looks(self, members: Sequence[Member], with_stacks: bool) -> None:
+        for member, rows in look_at(members, with_stacks):
             folder, header = member.run_folder(), member.header
             if folder is not None and header.attempt != UNPLACED and header.rank >= 0:
                 with suppress(OSError):  # the folder cannot be written
@@ -122,6 +125,7 @@ class Watchdog:
             member.state, member.since_ns = state, time.time_ns()
             self._report(member, state, text)
         if gone_now:
+            self._write_looks([member], with_stacks=False)
             del self._members[member.ring]
             self._gone.add(member.ring)
 

@@ -1,0 +1,183 @@
+"""Who is waited for and why, from hand-made answers: one case for each decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from diagnosis.detectors.stuck import detect
+from diagnosis.findings import Finding
+from tests.diagnosis.stuck.stuck_tables import (
+    IN_ALL_REDUCE,
+    IN_CODE,
+    IN_LOADER,
+    SINCE_NS,
+    entered,
+    look,
+    tables,
+)
+
+WAIT = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
+OTHERS = [look(rank) for rank in (0, 1, 3)]
+
+
+def found(*args: Any, **given: Any) -> list[Finding]:
+    verdict = detect(tables(*args, **given), 0)
+    assert verdict is not None
+    return list(verdict.findings)
+
+
+def summary(finding: Finding) -> tuple[str, list[int], str]:
+    return finding.kind, [place.rank for place in finding.culprits], finding.confidence
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "confidence", "words"),
+    [
+        ({"stack": IN_CODE}, "missing_rank", "high", "prepare job/train.py:12"),
+        ({"stack": IN_CODE, "earlier_stack": None}, "missing_rank", "medium", "prepare"),
+        ({"stack": None, "process": "T"}, "hung_rank", "high", "stopped by a signal"),
+        ({"stack": IN_CODE, "beat_age_ms": 9e3}, "hung_rank", "high", "holds the GIL"),
+        ({"stack": None, "beat_age_ms": 9e3}, "hung_rank", "medium", "sends no heartbeats"),
+        ({"stack": IN_CODE, "cpu_ms": 4900.0}, "hung_rank", "high", "does not come back"),
+        ({"stack": IN_LOADER}, "data_stalled", "high", "waits for the data loader"),
+        (
+            {"stack": "load site-packages/torch/serialization.py:9\nrestore job/train.py:5"},
+            "stalled_storage",
+            "high",
+            "restore job/train.py:5",
+        ),
+    ],
+)
+def test_why_a_rank_does_not_come(
+    changed: dict[str, Any], kind: str, confidence: str, words: str
+) -> None:
+    seen = {"earlier_stack": changed["stack"], **changed}
+    (finding,) = found(WAIT, [*OTHERS, look(2, **seen)])
+    assert summary(finding) == (kind, [2], confidence)
+    assert words in finding.text
+    assert finding.text.startswith("Ranks 0, 1 and 3 wait for rank 2 in all_reduce 31 of group g7")
+    assert " for 9 s" in finding.text
+    assert finding.victims == (0, 1, 3)
+    assert finding.first_step == 30
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"stack": "compile site-packages/torch/_inductor/graph.py:9\nstep job/train.py:3"},
+        {
+            "stack": "save site-packages/torch/serialization.py:9\nsave job/train.py:5",
+            "io_bytes": 80_000_000,
+        },
+    ],
+    ids=["compilation", "a checkpoint whose bytes flow"],
+)
+def test_what_is_slow_and_moves_is_no_finding(changed: dict[str, Any]) -> None:
+    seen = {"earlier_stack": changed["stack"], **changed}
+    assert found(WAIT, [*OTHERS, look(2, **seen)]) == []
+
+
+def test_what_has_gone_on_since_is_no_finding() -> None:
+    assert found(WAIT, [*OTHERS, look(2, IN_CODE, has_moved=True)]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"op": "broadcast"}, "mismatched_op"),
+        ({"dtype": "float64"}, "mismatched_dtype"),
+        ({"num_bytes": 2000}, "mismatched_size"),
+    ],
+)
+def test_the_minority_entered_something_else(changed: dict[str, Any], kind: str) -> None:
+    rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 31, **changed)]
+    (finding,) = found(rows, [look(rank) for rank in range(4)])
+    assert summary(finding) == (kind, [2], "high")
+
+
+def test_of_a_pair_that_differs_both_are_named() -> None:
+    rows = [entered(0, 5), entered(1, 5, num_bytes=2000)]
+    (finding,) = found(rows, [look(0), look(1)], {7: [0, 1]})
+    assert summary(finding) == ("mismatched_size", [0, 1], "medium")
+
+
+def test_halves_that_differ_accuse_nobody() -> None:
+    rows = [entered(rank, 31, num_bytes=4000 if rank < 2 else 2000) for rank in range(4)]
+    kinds = {finding.kind for finding in found(rows, [look(rank, IN_CODE) for rank in range(4)])}
+    assert kinds == set()
+
+
+def test_sizes_of_all_to_all_may_differ() -> None:
+    rows = [entered(r, 31, op="all_to_all", num_bytes=100 * r) for r in range(1, 4)]
+    assert found(rows, [look(rank, IN_CODE) for rank in range(1, 4)], {7: [1, 2, 3]}) == []
+
+
+def test_a_cycle_of_two_groups() -> None:
+    groups = {7: [0, 1, 2, 3], 8: [1, 2]}
+    rows = [entered(rank, 31) for rank in (0, 2, 3)] + [entered(1, 30, "completed")]
+    rows += [entered(1, 4, group_id=8), entered(2, 3, "completed", group_id=8)]
+    (finding,) = found(rows, [look(rank) for rank in range(4)], groups)
+    assert summary(finding) == ("group_order_deadlock", [1, 2], "high")
+    assert "Rank 1 waits for rank 2 in all_reduce 4 of group g8" in finding.text
+
+
+def test_a_chain_of_waits_names_where_it_begins() -> None:
+    """2 waits for 3 in a group of the two; the others wait for 2, and later for 3."""
+    groups = {7: [0, 1, 2, 3], 8: [2, 3]}
+    rows = [entered(rank, 31, enqueue_ns=SINCE_NS + 5) for rank in (0, 1)]
+    rows += [entered(rank, 30, "completed") for rank in (2, 3)]
+    rows += [entered(2, 4, group_id=8), entered(3, 3, "completed", group_id=8)]
+    (finding,) = found(rows, [*(look(r) for r in range(3)), look(3, IN_CODE)], groups)
+    assert summary(finding) == ("missing_rank", [3], "high")
+    assert finding.text.startswith("Rank 2 waits for rank 3 in all_reduce 4 of group g8")
+
+
+def test_a_receive_waits_for_the_sender() -> None:
+    rows = [
+        entered(3, 1, op="recv", peer=2, tag=0),
+        entered(2, 0, "completed", op="send", peer=3, tag=0),
+    ]
+    (finding,) = found(rows, [look(3), look(2, IN_CODE)])
+    assert summary(finding) == ("missing_rank", [2], "high")
+    assert finding.title == "Rank 2 did not send to rank 3"
+
+
+def test_a_group_that_one_rank_does_not_make() -> None:
+    making = "new_group site-packages/torch/distributed/distributed_c10d.py:5\nsetup job/train.py:3"
+    (finding,) = found([], [*(look(r, making) for r in (0, 1, 3)), look(2, IN_CODE)])
+    assert summary(finding) == ("missing_rank", [2], "high")
+    assert "wait for rank 2 in new_group" in finding.text
+
+
+@pytest.mark.parametrize(("stack", "count"), [(IN_ALL_REDUCE, 1), (IN_CODE, 0)])
+def test_a_collective_that_all_have_entered(stack: str, count: int) -> None:
+    rows = [entered(rank, 31, enqueue_ns=SINCE_NS - 5 * 10**9) for rank in range(4)]
+    findings = found(rows, [look(rank, stack) for rank in range(4)])
+    assert [summary(one) for one in findings] == [("stalled_network", [], "medium")] * count
+
+
+def test_a_rank_that_died_while_others_waited_is_left_to_dead_rank() -> None:
+    signs = [{"rank": 2, "is_lost": True}]
+    assert found(WAIT, [*OTHERS, look(2, None, process="gone")], signs=signs) == []
+
+
+def test_a_rank_that_was_killed_after_it_hung_had_hung() -> None:
+    signs = [{"rank": 2, "is_lost": True}]
+    (finding,) = found(WAIT, [*OTHERS, look(2, None, process="T")], signs=signs)
+    assert summary(finding) == ("hung_rank", [2], "high")
+
+
+def test_a_dump_shows_who_is_behind_and_who_is_absent() -> None:
+    """Members at an older open collective, and one that has recorded nothing at all."""
+    rows = [entered(0, 40), entered(1, 38)]
+    (finding,) = found(rows, [], {7: [0, 1, 2]})
+    assert summary(finding) == ("missing_rank", [1, 2], "medium")
+
+
+def test_nothing_is_said_of_a_run_that_nobody_looked_at() -> None:
+    assert detect(tables([], []), 0) is None
+    without = dict(tables(WAIT, OTHERS))
+    del without["entered_collectives"]
+    assert detect(without, 0) is None
