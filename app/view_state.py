@@ -41,6 +41,7 @@ PAGES = (
     Page("query", "Query", "q"),
     Page("what-if", "What-if", "w"),
     Page("model", "Model", "m"),
+    Page("stuck", "Stuck", "s"),
 )
 """Tabs of a run, in order; the first one opens by default. The browser gets them with each page."""
 

@@ -15,6 +15,7 @@ from app.routes import (
     ranks,
     runs,
     share,
+    stuck,
     timeline,
     uploads,
     whatif,
@@ -37,5 +38,6 @@ ROUTES = (
     timeline,
     whatif,
     model,
+    stuck,
     perturb,
 )

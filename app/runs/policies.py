@@ -115,6 +115,8 @@ USES: dict[str, Use] = {
     "newest steps": _fresh("which steps a page shows by default", "analysis/page_scope.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
+    "can be stuck": _fresh("whether there is a tab, on every page", "pages/stuck.py"),
+    "stuck": _fresh("some queries per attempt, for a page", "routes/stuck.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),

@@ -230,4 +230,5 @@ class _Maker:
 
     def _sentence(self, text: str, num_ranks: int) -> Sentence:
         given = (("attempt", self.attempt),)
-        return Sentence(text, float(num_ranks), "ranks", "entered_collectives", given)
+        view = (("page", "stuck"), *given)
+        return Sentence(text, float(num_ranks), "ranks", "entered_collectives", given, view)

@@ -52,6 +52,7 @@ class Look:
     host: str | None
     step: int
     ts_ns: int
+    pid: int
     process: str
     phase: str
     beat_age_ms: float

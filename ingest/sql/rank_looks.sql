@@ -6,6 +6,7 @@
 -- column: host  where it runs; NULL unknown
 -- column: step  it was in
 -- column: ts_ns  when it was looked at, Unix ns on the aligned clock where there is one
+-- column: pid  process id on its host
 -- column: process  R, S, D, T or Z as in proc(5), gone, or empty where unknown
 -- column: phase  of its last heartbeat
 -- column: beat_age_ms  since its last heartbeat
@@ -20,7 +21,7 @@
 -- column: has_moved  whether it has begun a later step since
 -- empty: no rank was without progress for long
 WITH looked AS (
-    SELECT rank, step, ts_ns, process, phase, beat_age_ns, quiet_ns, num_entered, cpu_ns, io_bytes, stack,
+    SELECT rank, step, ts_ns, pid, process, phase, beat_age_ns, quiet_ns, num_entered, cpu_ns, io_bytes, stack,
         threads, row_number() OVER (PARTITION BY rank ORDER BY process IN ('gone', 'Z'), ts_ns DESC) AS age
     FROM rows_of($looks) WHERE attempt = $attempt
     QUALIFY (step, num_entered) = last_value((step, num_entered)) OVER (
@@ -35,8 +36,8 @@ clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets
     WHERE attempt = $attempt GROUP BY rank
 )
-SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns, l.process,
-    l.phase, l.beat_age_ns / 1e6 AS beat_age_ms, l.quiet_ns / 1e6 AS quiet_ms, l.num_entered, l.stack,
+SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns, l.pid,
+    l.process, l.phase, l.beat_age_ns / 1e6 AS beat_age_ms, l.quiet_ns / 1e6 AS quiet_ms, l.num_entered, l.stack,
     l.threads, (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
     CASE WHEN l.cpu_ns >= 0 AND e.cpu_ns >= 0 THEN (l.cpu_ns - e.cpu_ns) / 1e6 END AS cpu_ms,
     CASE WHEN l.io_bytes >= 0 AND e.io_bytes >= 0 THEN l.io_bytes - e.io_bytes END AS io_bytes,

@@ -48,6 +48,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         "query": "no rows",
         "what-if": "no step is finished",
         "model": "this job records no statistics",
+        "stuck": "nothing is stuck",
     }
     for page in assert_every_page_sound(tab, runs_made.EMPTY):
         assert page in wanted, f"add to `wanted` what the page {page} shows of such a job"

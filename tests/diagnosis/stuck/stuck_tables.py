@@ -17,7 +17,8 @@ _ENTERED = answer_schema(
     "peer INTEGER, tag INTEGER, enqueue_ns BIGINT, state VARCHAR, source VARCHAR"
 )
 _LOOKS = answer_schema(
-    "rank INTEGER, host VARCHAR, step BIGINT, ts_ns BIGINT, process VARCHAR, phase VARCHAR, "
+    "rank INTEGER, host VARCHAR, step BIGINT, ts_ns BIGINT, pid BIGINT, process VARCHAR, "
+    "phase VARCHAR, "
     "beat_age_ms DOUBLE, quiet_ms DOUBLE, num_entered BIGINT, stack VARCHAR, threads VARCHAR, "
     "since_ms DOUBLE, cpu_ms DOUBLE, io_bytes BIGINT, earlier_stack VARCHAR, has_moved BOOLEAN"
 )
@@ -46,7 +47,7 @@ def entered(rank: int, seq: int, state: str = "entered", **changed: Any) -> dict
 
 
 def look(rank: int, stack: str | None = IN_ALL_REDUCE, **changed: Any) -> dict[str, Any]:
-    row: dict[str, Any] = {"host": "node0", "step": 30, "ts_ns": AT_NS, "process": "S"}
+    row: dict[str, Any] = {"host": "node0", "step": 30, "ts_ns": AT_NS, "pid": 4242, "process": "S"}
     row |= {"phase": "step", "beat_age_ms": 400.0, "quiet_ms": 9000.0, "num_entered": 60}
     row |= {"threads": None, "since_ms": 5000.0, "cpu_ms": 20.0, "io_bytes": 3000}
     return (
