@@ -38,11 +38,33 @@ Still = Callable[[int, int, int], float]
 beyond its peers; NaN without peers."""
 
 
+def without_echoes(diagnosis: Diagnosis) -> Diagnosis:
+    """Without the deaths of ranks in a collective that was entered differently: with gloo the one
+    with the smaller buffer dies, whoever is wrong.
+    """
+    findings = [finding for verdict in diagnosis.verdicts for finding in verdict.findings]
+    if not any(finding.kind in MISMATCHES for finding in findings):
+        return diagnosis
+    return _with(
+        diagnosis,
+        [
+            lambda flat: {
+                index: f"{finding.title}: it died in a collective that was entered differently."
+                for index, finding in enumerate(flat)
+                if finding.kind in DEATHS
+            }
+        ],
+    )
+
+
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
     return _with(diagnosis, [_of_one_place, of_host, _of_one_place])
 
+
+MISMATCHES = ("mismatched_op", "mismatched_dtype", "mismatched_size")
+DEATHS = ("dead_rank", "silent_host")
 
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
 

@@ -18,7 +18,7 @@ from diagnosis.costs import with_costs
 from diagnosis.detectors import against_baseline
 from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
 from diagnosis.findings import Diagnosis, Verdict
-from diagnosis.one_cause import listed, merged, unexplained
+from diagnosis.one_cause import listed, merged, unexplained, without_echoes
 from diagnosis.statistics.phase_times import phase_times, standing_still
 
 REGISTERED = (
@@ -121,7 +121,8 @@ def diagnose(
 ) -> Diagnosis:
     """What the detectors (default: all) find in one attempt: each cause once, with its cost."""
     verdicts = (detector.judge(tables, attempt) for detector in chosen)
-    diagnosis = Diagnosis(tuple(verdict for verdict in verdicts if verdict is not None))
+    judged = Diagnosis(tuple(verdict for verdict in verdicts if verdict is not None))
+    diagnosis = without_echoes(judged)
     if not diagnosis.findings or not {"rank_phases", "rank_places"} <= set(tables):
         return diagnosis
     times = phase_times(tables)

@@ -1,9 +1,10 @@
 """Why a rank that is waited for does not come: from what its watchdog saw and its last signs.
 
 The order is of how direct the evidence is: a process that is gone or stopped is seen at once; a
-held GIL by a heartbeat that stopped although the process lives and its C level answers; a loop, a
-read or a wait for data by the same place on two looks. What is slow but moves (compilation, a
-checkpoint whose bytes flow) is no cause.
+held GIL by a heartbeat that stopped although the process lives and its C level answers; a read, a
+wait for data or a sleep by two looks between which the rank does nothing. What is slow but moves is
+no cause: compilation, files whose bytes flow, and what computes, until LOOP_MS (which is also more
+than twice its longest pause before, or nobody would look).
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from diagnosis.stuck.stacks import (
 SILENT_MS = 5_000.0
 """Heartbeats come each second, whatever the training thread does."""
 
-BUSY_SHARE = 0.5
-"""Share of a core that a loop uses between two looks."""
+BUSY_SHARE = 0.1
+"""Share of a core that what computes uses between two looks; threads of the hooks use .01."""
+
+LOOP_MS = 60_000.0
+"""What computes for so long at one place does not come back: an evaluation or a loop."""
 
 MOVING_BYTES_PER_S = 64 * 1024
 """A checkpoint that is written at this rate moves; heartbeats of the hooks write less."""
@@ -94,32 +98,37 @@ def _silent(look: Look) -> Cause:
 
 def _alive(look: Look) -> Cause:
     """Alive and sending heartbeats: the main thread is somewhere else."""
-    where, activity = users_frame(look.stack), activity_of(look.stack)
-    stays = look.was_seen_twice and users_frame(look.earlier_stack) == where
-    sure = "high" if stays else "low"
+    where, activity = users_frame(look.stack) or "unknown code", activity_of(look.stack)
     if activity == COMPILATION:
-        return Cause(look.rank, "", "low", "it compiles", "")
+        return _slow(look, "it compiles")
+    if not look.was_seen_twice or _bytes_flow(look):
+        return _slow(look, f"its main thread is in {where}")
+    stays = bool(look.stack) and users_frame(look.earlier_stack) == where
+    sure = "high" if stays else "medium"
     if activity == STORAGE or look.phase == "checkpoint":
-        return _storing(look, where, sure)
+        how = f"its main thread waits for storage in {where}, and no bytes flow"
+        return Cause(look.rank, "stalled_storage", sure, how, _STORAGE)
     if activity == LOADER:
         how = f"its main thread waits for the data loader ({look.stack[0]})"
         return Cause(look.rank, "data_stalled", sure, how, _LOADER)
-    if stays and _is_busy(look):
-        how = f"its main thread computes in {where} and does not come back"
-        return Cause(look.rank, "hung_rank", "high", how, _ATTACH, _LOOP)
     if activity == COMMUNICATION:
-        how = f"it communicates elsewhere ({where})"
-        return _behind(look.rank, "medium", how)
-    return _behind(look.rank, "high" if stays else "medium", f"its main thread is in {where}")
+        return _behind(look.rank, "medium", f"it communicates elsewhere ({where})")
+    if not _is_busy(look):
+        return _behind(look.rank, sure, f"its main thread is in {where}")
+    if look.quiet_ms < LOOP_MS:
+        return _slow(look, f"its main thread computes in {where}")
+    how = f"its main thread computes in {where} and does not come back"
+    return Cause(look.rank, "hung_rank", sure, how, _ATTACH, _LOOP)
 
 
-def _storing(look: Look, where: str, sure: str) -> Cause:
-    """A checkpoint or another file: stuck only where no bytes flow."""
+def _slow(look: Look, how: str) -> Cause:
+    """Slow, or not seen often enough: no finding."""
+    return Cause(look.rank, "", "low", how, "")
+
+
+def _bytes_flow(look: Look) -> bool:
     per_s = (look.io_bytes or 0) / look.since_ms * 1e3 if look.since_ms else 0.0
-    if not look.was_seen_twice or per_s >= MOVING_BYTES_PER_S:
-        return Cause(look.rank, "", "low", f"it reads or writes files in {where}", "")
-    how = f"its main thread waits for storage in {where}, and no bytes flow"
-    return Cause(look.rank, "stalled_storage", sure, how, _STORAGE)
+    return per_s >= MOVING_BYTES_PER_S
 
 
 def _is_busy(look: Look) -> bool:

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from diagnosis.findings import Cost, Diagnosis, Evidence, Finding, Place, Verdict
-from diagnosis.one_cause import MOST_FINDINGS, joined, listed, merged, steps_of, unexplained
+from diagnosis.one_cause import (
+    MOST_FINDINGS,
+    joined,
+    listed,
+    merged,
+    steps_of,
+    unexplained,
+    without_echoes,
+)
 
 HOSTS: dict[int, str | None] = {rank: f"node{rank // 4}" for rank in range(16)}
 EVIDENCE = Evidence("Slow.", 1.5, "x", "rank_work")
@@ -144,3 +152,11 @@ def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     assert diagnosis.findings == ()
     diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(32)), unknown)
     assert len(diagnosis.findings) == 4
+
+
+def test_a_death_in_a_collective_that_was_entered_differently_is_its_echo() -> None:
+    mismatch = finding(2, 30, 30, kind="mismatched_size", cost=None)
+    death = finding(1, 30, 30, kind="dead_rank", cost=None)
+    verdicts = (Verdict("stuck", (mismatch,)), Verdict("dead_rank", (death,)))
+    assert without_echoes(Diagnosis(verdicts)).findings == (mismatch,)
+    assert without_echoes(Diagnosis(verdicts[1:])).findings == (death,)

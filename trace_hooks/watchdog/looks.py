@@ -71,26 +71,27 @@ Rows = dict[str, list[dict[str, Any]]]
 
 def _rows_of(member: Member, stacks: str) -> Rows:
     header, at_ns = member.header, now()
+    records: list[RingRecord] = []
+    with suppress(OSError, ValueError):
+        records = read_ring(member.ring)[1]
+    last = records[-1] if records else None  # newer than the heartbeat in the header
     main, others = threads_of(stacks)
     cpu_ns, state = _process(header.pid)
     look = {
         "ts_ns": at_ns,
-        "step": header.step,
+        "step": max(header.step, last.step if last else header.step),
         "pid": header.pid,
         "process": "gone" if member.is_gone() else state,
         "phase": header.phase,
         "beat_age_ns": at_ns - header.beat_ns,
         "quiet_ns": int(member.pauses.quiet_s(time.monotonic()) * 1e9),
-        "num_entered": header.num_entered,
+        "num_entered": last.number if last else header.num_entered,
         "cpu_ns": cpu_ns,
         "io_bytes": _io_bytes(header.pid),
         "stack": "\n".join(main) or None,
         "threads": "\n".join(others) or None,
     }
-    entered: list[dict[str, Any]] = []
-    with suppress(OSError, ValueError):
-        entered = [_entered(record, at_ns) for record in newest(read_ring(member.ring)[1])]
-    return {"looks": [look], "entered": entered}
+    return {"looks": [look], "entered": [_entered(record, at_ns) for record in newest(records)]}
 
 
 def newest(records: Sequence[RingRecord]) -> list[RingRecord]:

@@ -125,7 +125,8 @@ class Watchdog:
             member.state, member.since_ns = state, time.time_ns()
             self._report(member, state, text)
         if gone_now:
-            self._write_looks([member], with_stacks=False)
+            # all of them: the others may end within a second, and one of them may be the cause
+            self._write_looks(list(self._members.values()), with_stacks=False)
             del self._members[member.ring]
             self._gone.add(member.ring)
 

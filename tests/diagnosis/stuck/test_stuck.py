@@ -40,7 +40,12 @@ def summary(finding: Finding) -> tuple[str, list[int], str]:
         ({"stack": None, "process": "T"}, "hung_rank", "high", "stopped by a signal"),
         ({"stack": IN_CODE, "beat_age_ms": 9e3}, "hung_rank", "high", "holds the GIL"),
         ({"stack": None, "beat_age_ms": 9e3}, "hung_rank", "medium", "sends no heartbeats"),
-        ({"stack": IN_CODE, "cpu_ms": 4900.0}, "hung_rank", "high", "does not come back"),
+        (
+            {"stack": IN_CODE, "cpu_ms": 4900.0, "quiet_ms": 61e3},
+            "hung_rank",
+            "high",
+            "does not come back",
+        ),
         ({"stack": IN_LOADER}, "data_stalled", "high", "waits for the data loader"),
         (
             {"stack": "load site-packages/torch/serialization.py:9\nrestore job/train.py:5"},
@@ -71,8 +76,10 @@ def test_why_a_rank_does_not_come(
             "stack": "save site-packages/torch/serialization.py:9\nsave job/train.py:5",
             "io_bytes": 80_000_000,
         },
+        {"stack": IN_CODE, "cpu_ms": 4900.0},
+        {"stack": None, "since_ms": None},
     ],
-    ids=["compilation", "a checkpoint whose bytes flow"],
+    ids=["compilation", "a checkpoint whose bytes flow", "an evaluation", "seen once"],
 )
 def test_what_is_slow_and_moves_is_no_finding(changed: dict[str, Any]) -> None:
     seen = {"earlier_stack": changed["stack"], **changed}
