@@ -39,22 +39,26 @@ beyond its peers; NaN without peers."""
 
 
 def without_echoes(diagnosis: Diagnosis) -> Diagnosis:
-    """Without the deaths of ranks in a collective that was entered differently: with gloo the one
-    with the smaller buffer dies, whoever is wrong.
+    """Without deaths that are none: ranks that were seen alive and stuck, and with gloo those that
+    died in a collective that was entered differently, the ones with the smaller buffer.
     """
     findings = [finding for verdict in diagnosis.verdicts for finding in verdict.findings]
-    if not any(finding.kind in MISMATCHES for finding in findings):
-        return diagnosis
-    return _with(
-        diagnosis,
-        [
-            lambda flat: {
-                index: f"{finding.title}: it died in a collective that was entered differently."
-                for index, finding in enumerate(flat)
-                if finding.kind in DEATHS
-            }
-        ],
-    )
+    is_mismatch = any(finding.kind in MISMATCHES for finding in findings)
+    alive = {place.rank for one in findings if one.kind in ALIVE for place in one.culprits}
+
+    def echoes(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
+        why: dict[int, Finding | str | None] = {}
+        for index, finding in enumerate(flat):
+            if finding.kind not in DEATHS:
+                continue
+            if is_mismatch:
+                text = "it died in a collective that was entered differently."
+                why[index] = f"{finding.title}: {text}"
+            elif {place.rank for place in finding.culprits} <= alive:
+                why[index] = f"{finding.title}: the process was seen alive."
+        return why
+
+    return _with(diagnosis, [echoes])
 
 
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
@@ -65,6 +69,7 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> 
 
 MISMATCHES = ("mismatched_op", "mismatched_dtype", "mismatched_size")
 DEATHS = ("dead_rank", "silent_host")
+ALIVE = ("hung_rank", "missing_rank", "stalled_storage", "data_stalled")
 
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
 

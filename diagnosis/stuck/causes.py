@@ -89,7 +89,10 @@ def _died(rank: int, evidence: Evidence) -> Cause | None:
 def _silent(look: Look) -> Cause:
     """Alive, but without heartbeats: no Python thread of it runs."""
     where = users_frame(look.stack)
-    if not look.stack or activity_of(look.stack) == STORAGE or look.process == "D":
+    if activity_of(look.stack) == STORAGE:
+        how = f"its main thread waits for storage in {where} and holds the GIL"
+        return Cause(look.rank, "stalled_storage", "high", how, _STORAGE, _SILENT)
+    if not look.stack or look.process == "D":
         how = "its process lives and sends no heartbeats"
         return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _SILENT)
     how = f"a call in {where} holds the GIL: its process lives, and no Python thread of it runs"

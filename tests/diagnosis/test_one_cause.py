@@ -160,3 +160,10 @@ def test_a_death_in_a_collective_that_was_entered_differently_is_its_echo() -> N
     verdicts = (Verdict("stuck", (mismatch,)), Verdict("dead_rank", (death,)))
     assert without_echoes(Diagnosis(verdicts)).findings == (mismatch,)
     assert without_echoes(Diagnosis(verdicts[1:])).findings == (death,)
+
+
+def test_a_rank_that_was_seen_alive_is_not_dead() -> None:
+    hung = finding(1, 30, 30, kind="hung_rank", cost=None)
+    deaths = [finding(rank, 30, 30, kind="dead_rank", cost=None) for rank in (1, 2)]
+    verdicts = (Verdict("stuck", (hung,)), Verdict("dead_rank", tuple(deaths)))
+    assert without_echoes(Diagnosis(verdicts)).findings == (hung, deaths[1])

@@ -41,6 +41,13 @@ def summary(finding: Finding) -> tuple[str, list[int], str]:
         ({"stack": IN_CODE, "beat_age_ms": 9e3}, "hung_rank", "high", "holds the GIL"),
         ({"stack": None, "beat_age_ms": 9e3}, "hung_rank", "medium", "sends no heartbeats"),
         (
+            {"stack": "__init__ site-packages/torch/serialization.py:9\nsave job/train.py:5"}
+            | {"beat_age_ms": 9e3},
+            "stalled_storage",
+            "high",
+            "holds the GIL",
+        ),
+        (
             {"stack": IN_CODE, "cpu_ms": 4900.0, "quiet_ms": 61e3},
             "hung_rank",
             "high",
