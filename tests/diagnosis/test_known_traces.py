@@ -43,6 +43,8 @@ def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
         ("megascan/pp4-aggregated.json", "slow_stage", [], [3]),
         ("kineto/dlrm8.tar.gz", "slow_worker", [7], []),
         ("kineto/megatron_tp2", "slow_worker", [0], []),
+        ("flight_recorder/gpu_error_1st", "missing_rank", [12, 14], []),
+        ("flight_recorder/lock_gil_1st", "missing_rank", [9, 14], []),
         ("straggler_analysis/trace-AR.parquet", "slow_worker", [0], []),
     ],
 )
