@@ -156,6 +156,22 @@ RUN_TABLES: tuple[Table, ...] = (
         text("state", "entered, completed, or unknown"),
     ),
     table(
+        "log_lines",
+        "a line of a log, or lines that belong together, such as a traceback; rank -1: of a host or "
+        "of the whole job",
+        integer("ts_ns", "Unix ns on the clock of the host that wrote it; -1 unknown"),
+        text("timed", "own, where the line says when; else file, the line before it, or none"),
+        text("host", "host name, empty unknown"),
+        text("stream", "stdout, stderr, kernel, launcher, scheduler, or log"),
+        text("file", "the log's name, as it was given"),
+        integer("line", "number of its first line in the file, from 1"),
+        text("level", "debug, info, warning, error, fatal, or empty unknown"),
+        text("label", "what it is known to mean, such as cuda_oom; empty unknown"),
+        text("template", "the text with its numbers, names and addresses replaced"),
+        text("text", "what it says, secrets masked, at most 8 KiB"),
+        integer("count", "equal lines in a row that this one stands for"),
+    ),
+    table(
         "host_metrics",
         "one metric of one host",
         text("host", "host name"),
