@@ -1,10 +1,10 @@
 """Why a rank that is waited for does not come: from what its watchdog saw and its last signs.
 
 The order is of how direct the evidence is: a process that is gone or stopped is seen at once; a
-held GIL by a heartbeat that stopped although the process lives and its C level answers; a read, a
-wait for data or a sleep by two looks between which the rank does nothing. What is slow but moves is
-no cause: compilation, files whose bytes flow, and what computes, until LOOP_MS (which is also more
-than twice its longest pause before, or nobody would look).
+held GIL by a heartbeat that stopped although the process lives and its C level answers; a file that
+does not answer by looks between which no bytes flow. What stands in other code is judged by how
+long it does so. What is slow but moves is no cause: compilation, a debugger, files whose bytes
+flow, what computes, and what is long by design, such as an evaluation.
 """
 
 from __future__ import annotations
@@ -15,14 +15,20 @@ from diagnosis.stuck.evidence import Evidence, Look
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
+    DEBUGGER,
     LOADER,
     STORAGE,
     activity_of,
+    long_task,
     users_frame,
+    waits_for_storage,
 )
 
 SILENT_MS = 5_000.0
 """Heartbeats come each second, whatever the training thread does."""
+
+BUSY_SILENT_MS = 20_000.0
+"""A call that holds the GIL while it computes, such as one that pickles, may come back so late."""
 
 BUSY_SHARE = 0.1
 """Share of a core that what computes uses between two looks; threads of the hooks use .01."""
@@ -30,8 +36,19 @@ BUSY_SHARE = 0.1
 LOOP_MS = 60_000.0
 """What computes for so long at one place does not come back: an evaluation or a loop."""
 
-MOVING_BYTES_PER_S = 64 * 1024
-"""A checkpoint that is written at this rate moves; heartbeats of the hooks write less."""
+MISSING_MS = 15_000.0
+"""What stands in code that is not known to take long comes later than it should."""
+
+TASK_MS = 300_000.0
+"""Evaluations, checkpoints, and all that is done before the first steps take minutes."""
+
+FIRST_STEPS = 2
+
+TIMES_LONGEST = 3.0
+"""A rank is given so many times its longest pause before."""
+
+STILL_MS = 8_000.0
+"""A checkpoint whose bytes have not flowed for so long does not move."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +74,14 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
         return died
     if look is None:
         return _behind(rank, "low" if evidence.looks else "medium", _UNSEEN)
-    if look.process in ("T", "t"):
+    if look.process == "t":
+        return _slow(look, "a debugger holds it")
+    if look.process == "T":
         how = "its process is stopped by a signal (state T)"
         return Cause(rank, "hung_rank", "high", how, _CONTINUE.format(host=look.host or "its host"))
     if look.beat_age_ms >= SILENT_MS and look.process in ("R", "S", "D", "W"):
+        if _is_busy(look) and look.beat_age_ms < BUSY_SILENT_MS:
+            return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
     return _alive(look)
 
@@ -89,7 +110,7 @@ def _died(rank: int, evidence: Evidence) -> Cause | None:
 def _silent(look: Look) -> Cause:
     """Alive, but without heartbeats: no Python thread of it runs."""
     where = users_frame(look.stack)
-    if activity_of(look.stack) == STORAGE:
+    if activity_of(look.stack) == STORAGE or waits_for_storage(look.call, look.stack):
         how = f"its main thread waits for storage in {where} and holds the GIL"
         return Cause(look.rank, "stalled_storage", "high", how, _STORAGE, _SILENT)
     if not look.stack or look.process == "D":
@@ -101,37 +122,70 @@ def _silent(look: Look) -> Cause:
 
 def _alive(look: Look) -> Cause:
     """Alive and sending heartbeats: the main thread is somewhere else."""
-    where, activity = users_frame(look.stack) or "unknown code", activity_of(look.stack)
+    where, activity = _where(look), activity_of(look.stack)
     if activity == COMPILATION:
         return _slow(look, "it compiles")
-    if not look.was_seen_twice or _bytes_flow(look):
+    if activity == DEBUGGER:
+        return _slow(look, f"a debugger holds it in {where}")
+    if not look.was_seen_twice:
         return _slow(look, f"its main thread is in {where}")
-    stays = bool(look.stack) and users_frame(look.earlier_stack) == where
+    stays = bool(look.stack) and users_frame(look.earlier_stack) == users_frame(look.stack)
     sure = "high" if stays else "medium"
-    if activity == STORAGE or look.phase == "checkpoint":
-        how = f"its main thread waits for storage in {where}, and no bytes flow"
-        return Cause(look.rank, "stalled_storage", sure, how, _STORAGE)
+    if _is_in_storage(look):
+        return _in_storage(look, where, sure)
+    moves = bool(look.stack and look.earlier_stack) and not stays
+    if _is_busy(look) or moves:
+        return _computes(look, where, moves)
+    if look.quiet_ms < _patience_ms(look, TASK_MS if long_task(look.stack) else MISSING_MS):
+        return _slow(look, f"its main thread is in {where}")
     if activity == LOADER:
         how = f"its main thread waits for the data loader ({look.stack[0]})"
         return Cause(look.rank, "data_stalled", sure, how, _LOADER)
     if activity == COMMUNICATION:
         return _behind(look.rank, "medium", f"it communicates elsewhere ({where})")
-    if not _is_busy(look):
-        return _behind(look.rank, sure, f"its main thread is in {where}")
-    if look.quiet_ms < LOOP_MS:
+    return _behind(look.rank, sure, f"its main thread is in {where}")
+
+
+def _where(look: Look) -> str:
+    """The user's innermost frame, and the task it is a part of."""
+    where, task = users_frame(look.stack) or "unknown code", long_task(look.stack)
+    return where if not task or task in where else f"{where} (in {task})"
+
+
+def _is_in_storage(look: Look) -> bool:
+    return (
+        activity_of(look.stack) == STORAGE
+        or look.phase == "checkpoint"
+        or waits_for_storage(look.call, look.stack)
+    )
+
+
+def _in_storage(look: Look, where: str, sure: str) -> Cause:
+    """Reading or writing files: stuck where neither bytes flow nor anything is computed."""
+    if _is_busy(look) or (look.still_ms or 0.0) < STILL_MS:
+        return _slow(look, f"its main thread reads or writes files in {where}")
+    how = f"its main thread waits for storage in {where}, and no bytes flow"
+    return Cause(look.rank, "stalled_storage", sure, how, _STORAGE)
+
+
+def _computes(look: Look, where: str, moves: bool) -> Cause:
+    """Using the CPU, or elsewhere than at the look before."""
+    least_ms = TASK_MS if long_task(look.stack) else LOOP_MS
+    if moves or look.quiet_ms < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread computes in {where}")
     how = f"its main thread computes in {where} and does not come back"
-    return Cause(look.rank, "hung_rank", sure, how, _ATTACH, _LOOP)
+    return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _LOOP)
+
+
+def _patience_ms(look: Look, least_ms: float) -> float:
+    """How long it has to be quiet, which is longer where it has been before, or only begins."""
+    begins_ms = TASK_MS if look.step < FIRST_STEPS else 0.0
+    return max(least_ms, begins_ms, TIMES_LONGEST * look.longest_ms)
 
 
 def _slow(look: Look, how: str) -> Cause:
     """Slow, or not seen often enough: no finding."""
     return Cause(look.rank, "", "low", how, "")
-
-
-def _bytes_flow(look: Look) -> bool:
-    per_s = (look.io_bytes or 0) / look.since_ms * 1e3 if look.since_ms else 0.0
-    return per_s >= MOVING_BYTES_PER_S
 
 
 def _is_busy(look: Look) -> bool:

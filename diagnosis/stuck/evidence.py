@@ -57,11 +57,14 @@ class Look:
     phase: str
     beat_age_ms: float
     quiet_ms: float
+    longest_ms: float
+    call: str
     stack: tuple[str, ...]
     earlier_stack: tuple[str, ...]
     since_ms: float | None
     cpu_ms: float | None
     io_bytes: int | None
+    still_ms: float | None
     has_moved: bool
 
     @classmethod

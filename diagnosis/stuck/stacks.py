@@ -6,19 +6,22 @@ numbers, below those of torch and of the hooks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-COMMUNICATION, LOADER, STORAGE, COMPILATION, CODE, UNKNOWN = (
+COMMUNICATION, LOADER, STORAGE, COMPILATION, DEBUGGER, CODE, UNKNOWN = (
     "communication",
     "data loading",
     "storage",
     "compilation",
+    "a debugger",
     "code",
     "unknown",
 )
 
 _PLACES = (
+    (DEBUGGER, ("/pdb.py", "/bdb.py", "/debugpy/", "/pydevd", "/ipdb/", "/pudb/")),
     (COMPILATION, ("torch/_dynamo/", "torch/_inductor/", "/triton/")),
     (STORAGE, ("torch/serialization.py", "distributed/checkpoint/", "safetensors/")),
     (LOADER, ("torch/utils/data/", "datasets/iterable_dataset.py", "streaming/base/")),
@@ -37,6 +40,21 @@ _PLACES = (
 
 _GROUP_MAKERS = ("new_group", "_new_group_with_tag", "init_process_group", "split_group")
 
+_LONG_TASKS = re.compile(
+    r"eval|valid|predict|generat|save|check_?point|ckpt|restor|resum|compil|export|tokeni|preproc|"
+    r"download|warm_?up|benchmark|profil"
+)
+"""In names of functions that may take minutes on one rank in a healthy job."""
+
+_FILES = re.compile(r"save|check_?point|ckpt|restor|resum|export|download", re.IGNORECASE)
+
+_STORAGE_CALLS = (
+    *("wait_for_partner", "io_schedule", "folio_wait", "wait_on_page", "filemap_", "blkdev_"),
+    *("nfs", "rpc_", "fuse_", "request_wait_answer", "cifs_", "smb", "ceph_", "jbd2_", "ext4_"),
+    *("xfs_", "btrfs_", "cl_sync", "ll_", "osc_", "ptlrpc_", "gpfs", "d_alloc_parallel"),
+)
+"""Kernel functions of Linux's block layer and file systems; wait_for_partner opens a FIFO."""
+
 _OURS = ("trace_hooks/",)
 _LIBRARIES = ("site-packages/", "lib/python3", "torch/", "importlib")
 _MOST_FRAMES = 12
@@ -51,7 +69,7 @@ def activity_of(frames: Iterable[str]) -> str:
         for activity, parts in _PLACES:
             if any(part in frame for part in parts):
                 return activity
-        if not any(part in frame for part in (*_OURS, *_LIBRARIES)):
+        if _is_users(frame):
             return CODE  # the user's own frame: what it calls in libraries was looked at before
     return CODE
 
@@ -64,8 +82,25 @@ def makes_group(frames: Iterable[str]) -> bool:
 def users_frame(frames: Iterable[str]) -> str:
     """The innermost frame outside of libraries and hooks, else the innermost; '' without frames."""
     frames = tuple(frames)
-    own = (f for f in frames if not any(part in f for part in (*_OURS, *_LIBRARIES)))
+    own = filter(_is_users, frames)
     return next(own, frames[0] if frames else "")
+
+
+def long_task(frames: Iterable[str]) -> str:
+    """The user's innermost function that is long by design ("evaluate"), by its name; '' none."""
+    functions = (frame.split(" ", 1)[0] for frame in frames if _is_users(frame))
+    return next((name for name in functions if _LONG_TASKS.search(name.lower())), "")
+
+
+def waits_for_storage(call: str, frames: Iterable[str]) -> bool:
+    """Whether a kernel function waits for a file: by its name, or a pipe opened as a checkpoint."""
+    if call.startswith(_STORAGE_CALLS):
+        return True
+    return call.endswith(("pipe_read", "pipe_write")) and bool(_FILES.search(long_task(frames)))
+
+
+def _is_users(frame: str) -> bool:
+    return not any(part in frame for part in (*_OURS, *_LIBRARIES))
 
 
 @dataclass(frozen=True)

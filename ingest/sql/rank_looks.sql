@@ -11,21 +11,32 @@
 -- column: phase  of its last heartbeat
 -- column: beat_age_ms  since its last heartbeat
 -- column: quiet_ms  since it last began a step or entered a collective
+-- column: longest_ms  the longest of its recent times between two of these; 0 none known
 -- column: num_entered  collectives and messages entered so far
+-- column: call  kernel function in which its main thread waits; empty unknown
 -- column: stack  main thread, one frame per line, innermost first; NULL unknown
 -- column: threads  innermost frames of other threads; NULL unknown
 -- column: since_ms  since the look before, in which it stood at the same place; NULL none
 -- column: cpu_ms  CPU time it has used since then; NULL unknown
 -- column: io_bytes  bytes it has read and written since then; NULL unknown
+-- column: still_ms  since bytes last flowed (64 KiB/s), or since the first look there; NULL unknown
 -- column: earlier_stack  main thread at that look; NULL unknown
 -- column: has_moved  whether it has begun a later step since
 -- empty: no rank was without progress for long
-WITH looked AS (
-    SELECT rank, step, ts_ns, pid, process, phase, beat_age_ns, quiet_ns, num_entered, cpu_ns, io_bytes, stack,
-        threads, row_number() OVER (PARTITION BY rank ORDER BY process IN ('gone', 'Z'), ts_ns DESC) AS age
-    FROM rows_of($looks) WHERE attempt = $attempt
+WITH here AS (
+    SELECT * FROM rows_of($looks) WHERE attempt = $attempt
     QUALIFY (step, num_entered) = last_value((step, num_entered)) OVER (
         PARTITION BY rank ORDER BY ts_ns ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+),
+looked AS (
+    SELECT *, row_number() OVER (PARTITION BY rank ORDER BY process IN ('gone', 'Z'), ts_ns DESC) AS age,
+        io_bytes >= 0 AND (io_bytes - lag(io_bytes) OVER w) / greatest(ts_ns - lag(ts_ns) OVER w, 1) * 1e9 >= 65536
+            AS flows
+    FROM here WINDOW w AS (PARTITION BY rank ORDER BY ts_ns)
+),
+still AS (
+    SELECT rank, coalesce(max(ts_ns) FILTER (WHERE flows), min(ts_ns)) AS since_ns FROM looked
+    WHERE io_bytes >= 0 AND process NOT IN ('gone', 'Z') GROUP BY rank
 ),
 beats AS (
     SELECT h.rank, max(h.step) AS step FROM rows_of($heartbeats) h
@@ -37,13 +48,15 @@ clocks AS (
     WHERE attempt = $attempt GROUP BY rank
 )
 SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns, l.pid,
-    l.process, l.phase, l.beat_age_ns / 1e6 AS beat_age_ms, l.quiet_ns / 1e6 AS quiet_ms, l.num_entered, l.stack,
-    l.threads, (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
+    l.process, l.phase, l.beat_age_ns / 1e6 AS beat_age_ms, l.quiet_ns / 1e6 AS quiet_ms,
+    l.longest_ns / 1e6 AS longest_ms, l.num_entered, l.call,
+    l.stack, l.threads, (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
     CASE WHEN l.cpu_ns >= 0 AND e.cpu_ns >= 0 THEN (l.cpu_ns - e.cpu_ns) / 1e6 END AS cpu_ms,
     CASE WHEN l.io_bytes >= 0 AND e.io_bytes >= 0 THEN l.io_bytes - e.io_bytes END AS io_bytes,
-    e.stack AS earlier_stack, coalesce(b.step > l.step, false) AS has_moved
+    (l.ts_ns - s.since_ns) / 1e6 AS still_ms, e.stack AS earlier_stack, coalesce(b.step > l.step, false) AS has_moved
 FROM looked l LEFT JOIN looked e
     ON e.rank = l.rank AND e.age = 2 AND e.step = l.step AND e.num_entered = l.num_entered
+LEFT JOIN still s ON s.rank = l.rank
 LEFT JOIN beats b ON b.rank = l.rank LEFT JOIN clocks c ON c.rank = l.rank
 LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r ON r.rank = l.rank
 WHERE l.age = 1 ORDER BY l.rank

@@ -132,9 +132,17 @@ RUN_TABLES: tuple[Table, ...] = (
         text("phase", "init, step, data, checkpoint, ending, as of its last heartbeat"),
         integer("beat_age_ns", "since its last heartbeat"),
         integer("quiet_ns", "since it last began a step or entered a collective"),
+        integer("longest_ns", "the longest of its recent times between two of these; 0 none known"),
         integer("num_entered", "collectives and messages entered so far"),
         integer("cpu_ns", "CPU time of the process so far; -1 unknown"),
-        integer("io_bytes", "bytes that it has read and written so far; -1 unknown"),
+        integer(
+            "io_bytes",
+            "bytes that it has read and written so far, files mapped into memory included; -1 "
+            "unknown",
+        ),
+        text(
+            "call", "kernel function its main thread waits in, as in proc(5) wchan; empty unknown"
+        ),
         optional_text(
             "stack", "main thread, a line 'function file:line' per frame, innermost first"
         ),
@@ -157,8 +165,8 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "log_lines",
-        "a line of a log, or lines that belong together, such as a traceback; rank -1: of a host or "
-        "of the whole job",
+        "a line of a log, or lines that belong together, such as a traceback; rank -1: of a host "
+        "or of the whole job",
         integer("ts_ns", "Unix ns on the clock of the host that wrote it; -1 unknown"),
         text("timed", "own, where the line says when; else file, the line before it, or none"),
         text("host", "host name, empty unknown"),

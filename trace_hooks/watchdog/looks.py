@@ -28,6 +28,7 @@ MOST_OPEN = 64
 """Rows of `entered` of a rank at a look: the newest of each group, and so many without an end."""
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Looks:
@@ -76,7 +77,8 @@ def _rows_of(member: Member, stacks: str) -> Rows:
         records = read_ring(member.ring)[1]
     last = records[-1] if records else None  # newer than the heartbeat in the header
     main, others = threads_of(stacks)
-    cpu_ns, state = _process(header.pid)
+    cpu_ns, state, mapped_bytes = _process(header.pid)
+    io_bytes = _io_bytes(header.pid)
     look = {
         "ts_ns": at_ns,
         "step": max(header.step, last.step if last else header.step),
@@ -85,9 +87,11 @@ def _rows_of(member: Member, stacks: str) -> Rows:
         "phase": header.phase,
         "beat_age_ns": at_ns - header.beat_ns,
         "quiet_ns": int(member.pauses.quiet_s(time.monotonic()) * 1e9),
+        "longest_ns": int(member.pauses.longest_s * 1e9),
         "num_entered": last.number if last else header.num_entered,
         "cpu_ns": cpu_ns,
-        "io_bytes": _io_bytes(header.pid),
+        "io_bytes": io_bytes + mapped_bytes if io_bytes >= 0 else -1,
+        "call": _call(header.pid),
         "stack": "\n".join(main) or None,
         "threads": "\n".join(others) or None,
     }
@@ -125,14 +129,25 @@ def _entered(record: RingRecord, at_ns: int) -> dict[str, Any]:
     }
 
 
-def _process(pid: int) -> tuple[int, str]:
-    """CPU time and state of a process; (-1, '') where unknown. Source: proc(5), stat."""
+def _process(pid: int) -> tuple[int, str, int]:
+    """CPU time, state and bytes of mapped files that a process has read; (-1, '', 0) where unknown.
+
+    Source: proc(5), stat: a major fault reads a page.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return -1, ""
+        return -1, "", 0
     fields = text.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * 10**9 // _TICKS_PER_S, fields[0]
+    cpu_ns = (int(fields[11]) + int(fields[12])) * 10**9 // _TICKS_PER_S
+    return cpu_ns, fields[0], int(fields[9]) * _PAGE_BYTES
+
+
+def _call(pid: int) -> str:
+    """Kernel function in which the main thread waits; '' where it runs or that is not told."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/wchan").read_text("ascii", "replace").strip("0\n")
+    return ""
 
 
 def _io_bytes(pid: int) -> int:

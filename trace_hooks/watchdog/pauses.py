@@ -39,7 +39,11 @@ class Pauses:
         """Seconds since its position last changed."""
         return now_s - self._since_s
 
+    @property
+    def longest_s(self) -> float:
+        """Its longest recent pause; 0 where none was worth noting."""
+        return max(self._longest_s, default=0.0)
+
     def is_long(self, now_s: float) -> bool:
         """Whether that is longer than usual."""
-        usual_s = TIMES_USUAL * max(self._longest_s, default=0.0)
-        return self.quiet_s(now_s) > max(LOOK_S, usual_s)
+        return self.quiet_s(now_s) > max(LOOK_S, TIMES_USUAL * self.longest_s)

@@ -19,8 +19,10 @@ _ENTERED = answer_schema(
 _LOOKS = answer_schema(
     "rank INTEGER, host VARCHAR, step BIGINT, ts_ns BIGINT, pid BIGINT, process VARCHAR, "
     "phase VARCHAR, "
-    "beat_age_ms DOUBLE, quiet_ms DOUBLE, num_entered BIGINT, stack VARCHAR, threads VARCHAR, "
-    "since_ms DOUBLE, cpu_ms DOUBLE, io_bytes BIGINT, earlier_stack VARCHAR, has_moved BOOLEAN"
+    "beat_age_ms DOUBLE, quiet_ms DOUBLE, longest_ms DOUBLE, call VARCHAR, "
+    "num_entered BIGINT, stack VARCHAR, threads VARCHAR, "
+    "since_ms DOUBLE, cpu_ms DOUBLE, io_bytes BIGINT, still_ms DOUBLE, "
+    "earlier_stack VARCHAR, has_moved BOOLEAN"
 )
 _SIGNS = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
@@ -48,7 +50,8 @@ def entered(rank: int, seq: int, state: str = "entered", **changed: Any) -> dict
 
 def look(rank: int, stack: str | None = IN_ALL_REDUCE, **changed: Any) -> dict[str, Any]:
     row: dict[str, Any] = {"host": "node0", "step": 30, "ts_ns": AT_NS, "pid": 4242, "process": "S"}
-    row |= {"phase": "step", "beat_age_ms": 400.0, "quiet_ms": 9000.0, "num_entered": 60}
+    row |= {"phase": "step", "beat_age_ms": 400.0, "quiet_ms": 18000.0, "num_entered": 60}
+    row |= {"longest_ms": 0.0, "call": "do_poll", "still_ms": 9000.0}
     row |= {"threads": None, "since_ms": 5000.0, "cpu_ms": 20.0, "io_bytes": 3000}
     return (
         {"rank": rank, "stack": stack, "earlier_stack": stack, "has_moved": False} | row | changed

@@ -19,6 +19,7 @@ from tests.diagnosis.stuck.stuck_tables import (
 )
 
 WAIT = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
+SAVING = "dump job/io.py:12\nwrite_checkpoint job/io.py:30"
 OTHERS = [look(rank) for rank in (0, 1, 3)]
 
 
@@ -50,7 +51,7 @@ def summary(finding: Finding) -> tuple[str, list[int], str]:
         (
             {"stack": IN_CODE, "cpu_ms": 4900.0, "quiet_ms": 61e3},
             "hung_rank",
-            "high",
+            "medium",
             "does not come back",
         ),
         ({"stack": IN_LOADER}, "data_stalled", "high", "waits for the data loader"),
@@ -60,6 +61,9 @@ def summary(finding: Finding) -> tuple[str, list[int], str]:
             "high",
             "restore job/train.py:5",
         ),
+        ({"stack": IN_CODE, "call": "wait_for_partner"}, "stalled_storage", "high", "prepare"),
+        ({"stack": SAVING, "call": "pipe_write"}, "stalled_storage", "high", "write_checkpoint"),
+        ({"stack": SAVING, "quiet_ms": 301e3}, "missing_rank", "high", "write_checkpoint"),
     ],
 )
 def test_why_a_rank_does_not_come(
@@ -81,12 +85,33 @@ def test_why_a_rank_does_not_come(
         {"stack": "compile site-packages/torch/_inductor/graph.py:9\nstep job/train.py:3"},
         {
             "stack": "save site-packages/torch/serialization.py:9\nsave job/train.py:5",
-            "io_bytes": 80_000_000,
+            "still_ms": 0.0,
         },
         {"stack": IN_CODE, "cpu_ms": 4900.0},
+        {"stack": IN_CODE, "quiet_ms": 14e3},
+        {"stack": IN_CODE, "quiet_ms": 29e3, "longest_ms": 10e3},
+        {"stack": IN_CODE, "step": 1},
+        {"stack": IN_CODE, "earlier_stack": IN_LOADER},
+        {"stack": IN_CODE, "beat_age_ms": 12e3, "cpu_ms": 4900.0},
+        {"stack": IN_CODE, "process": "t"},
+        {"stack": "wait lib/python3.12/pdb.py:9\n" + IN_CODE},
+        {"stack": IN_CODE + "\nevaluate job/train.py:90"},
         {"stack": None, "since_ms": None},
     ],
-    ids=["compilation", "a checkpoint whose bytes flow", "an evaluation", "seen once"],
+    ids=[
+        "compilation",
+        "a checkpoint whose bytes flow",
+        "a computation",
+        "not for long",
+        "it has been as long before",
+        "before the first steps",
+        "somewhere else by now",
+        "a call that holds the GIL and computes",
+        "stopped by a debugger",
+        "in pdb",
+        "an evaluation",
+        "seen once",
+    ],
 )
 def test_what_is_slow_and_moves_is_no_finding(changed: dict[str, Any]) -> None:
     seen = {"earlier_stack": changed["stack"], **changed}

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from app.analysis.diagnosis import diagnose_run
+from diagnosis.stuck.causes import MISSING_MS
 from ingest.run import open_run
 from tests.trace_hooks.processes import begin, rows
 from tests.waiting import wait_until
@@ -78,7 +79,7 @@ def test_a_real_job_that_waits_for_a_rank(tmp_path: Path) -> None:
     job = begin(tmp_path, HANGS, module=TORCHRUN, TRACE_HOOKS_SOURCES="collectives")
     try:
         seen = lambda: [r for r in rows(tmp_path, "looks") if r["rank"] == 1 and r["stack"]]  # noqa: E731
-        wait_until(lambda: len(seen()) >= 2)
+        wait_until(lambda: any(r["quiet_ns"] > MISSING_MS * 1e6 for r in seen()))
         with open_run(tmp_path / "runs" / "hangs") as run:
             diagnosis = diagnose_run(run)
     finally:
