@@ -1,11 +1,11 @@
 """Real jobs that get stuck in known ways: what is said of them, and how soon.
 
-python benchmarks/stuck.py [--rounds 3] [--only CASE ..] [--at-once 2]
+python benchmarks/stuck.py [--rounds 3] [--ranks 4 8] [--only CASE ..] [--at-once 2] [--slow-s 25]
 
-Each case is a job of 4 ranks over gloo (stuck_job.py) whose run folder is read every half second as
-a server would. `status`: until somebody is said to wait; `finding`: until a finding of a right kind
-names exactly the culprits; both in s from the onset. `after`: the same finding once all processes
-were killed. `wrong`: findings of hangs that name others or another kind, at any time.
+Each case is a job of 4 or 8 ranks over gloo (stuck_job.py) whose run folder is read every half
+second as a server would. `status`: until somebody is said to wait; `finding`: until a finding of a
+right kind names exactly the culprits; both in s from the onset. `after`: the same finding once all
+processes were killed. `wrong`: findings of hangs that name others or another kind, at any time.
 """
 
 from __future__ import annotations
@@ -32,41 +32,56 @@ from ingest.errors import UserError
 from ingest.run import open_run
 
 HERE = Path(__file__).resolve().parents[1]
-ROUND_S, LONGEST_S, CONTROL_S = 0.5, 45.0, 25.0
+CULPRITS = {4: 2, 8: 5}
+"""By the number of ranks, as in stuck_job.py."""
+ROUND_S, LONGEST_S = 0.5, 45.0
 KINDS = (*stuck.KINDS, *dead_rank.KINDS, "first_error")
 
 
-class Truth(NamedTuple):
-    """Kinds that are right, and the ranks that have to be named; no kinds: nothing is stuck."""
+class Case(NamedTuple):
+    """Kinds that are right, and who has to be named; no kinds: nothing is stuck."""
 
     kinds: tuple[str, ...]
-    ranks: tuple[int, ...] = (2,)
+    who: str = "culprit"
+
+    def ranks(self, num_ranks: int) -> tuple[int, ...]:
+        """Global ranks that have to be named."""
+        culprit = CULPRITS[num_ranks]
+        pair = {4: (2, 3), 8: (5, 7)}[num_ranks]  # of one data-parallel group
+        return {"culprit": (culprit,), "rank 0": (0,), "pair": pair, "nobody": ()}[self.who]
 
 
-MISSING, HUNG = Truth(("missing_rank",)), Truth(("hung_rank",))
-STORAGE = Truth(("stalled_storage",))
+MISSING, HUNG = Case(("missing_rank",)), Case(("hung_rank",))
+STORAGE = Case(("stalled_storage",))
+SLOW = Case((), "nobody")
 CASES = {
     "sleep": MISSING,
-    "rank-0": Truth(("missing_rank",), (0,)),
+    "rank-0": Case(("missing_rank",), "rank 0"),
     "all-to-all": MISSING,
     "barrier": MISSING,
     "send": MISSING,
     "new-group": MISSING,
-    "operation": Truth(("mismatched_op",)),
-    "smaller": Truth(("mismatched_size",)),
-    "larger": Truth(("mismatched_size",)),
-    "dtype": Truth(("mismatched_dtype",)),
-    "order": Truth(("group_order_deadlock",), (1, 2)),
-    "killed": Truth(("dead_rank",)),
-    "exception": Truth(("first_error", "dead_rank")),
+    "operation": Case(("mismatched_op",)),
+    "smaller": Case(("mismatched_size",)),
+    "larger": Case(("mismatched_size",)),
+    "dtype": Case(("mismatched_dtype",)),
+    "order": Case(("group_order_deadlock",), "pair"),
+    "killed": Case(("dead_rank",)),
+    "memory": Case(("dead_rank",)),
+    "exception": Case(("first_error", "dead_rank")),
     "stopped": HUNG,
     "gil": HUNG,
     "loop": HUNG,
-    "loader": Truth(("data_stalled",)),
+    "loader": Case(("data_stalled",)),
+    "loader-dead": Case(("first_error", "dead_rank")),
     "restore": STORAGE,
     "save": STORAGE,
-    "evaluation": Truth(()),
-    "checkpoint": Truth(()),
+    "open": STORAGE,
+    "network": Case(("stalled_network",), "nobody"),
+    "evaluation": SLOW,
+    "checkpoint": SLOW,
+    "compilation": SLOW,
+    "input": SLOW,
 }
 
 
@@ -75,6 +90,7 @@ class Seen:
     """What was said of one job, s after the onset; None: never."""
 
     case: str
+    num_ranks: int
     status_s: float | None = None
     finding_s: float | None = None
     after: bool = False
@@ -86,27 +102,57 @@ class Seen:
         return not self.wrong and (self.finding_s is not None or not CASES[self.case].kinds)
 
 
-def watch(case: str, folder: Path) -> Seen:
+def watch(case: str, num_ranks: int, folder: Path, slow_s: float) -> Seen:
     """Start the job of a case in an empty folder, follow it, kill it, look once more."""
     os.mkfifo(folder / "fifo")
+    group = _memory_group(folder) if case == "memory" else None
     environ = os.environ | {
         "PYTHONPATH": str(HERE),
         "OMP_NUM_THREADS": "1",
         "TRACE_HOOKS_FOLDER": str(folder / "runs"),
         "TRACE_HOOKS_RING_DIR": str(folder / "rings"),
     }
+    if case == "network":
+        environ |= _stalled_network(folder)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "4", str(HERE / "benchmarks/stuck_job.py"), case, str(folder)]
+    command += [
+        "--nproc-per-node",
+        str(num_ranks),
+        str(HERE / "benchmarks/stuck_job.py"),
+        case,
+        str(folder),
+    ]
     with (folder / "log").open("w") as log:
         job = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
-    seen = Seen(case)
+    seen = Seen(case, num_ranks)
     try:
-        _follow(seen, folder)
+        _follow(seen, folder, slow_s)
     finally:
         _kill(job, folder)
+        if group is not None:
+            time.sleep(0.5)
+            group.rmdir()
     time.sleep(3.0)  # the watchdog writes what became of the ranks
-    seen.after = any(_is_right(finding, case) for finding in _findings(folder / "runs" / case))
+    seen.after = any(_is_right(finding, seen) for finding in _findings(folder / "runs" / case))
     return seen
+
+
+def _stalled_network(folder: Path) -> dict[str, str]:
+    """The environment of a network that stands still while a file exists."""
+    library, source = folder / "stalled_network.so", HERE / "benchmarks/stalled_network.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library), "STALLED_NETWORK": str(folder / "network-stalls")}
+
+
+def _memory_group(folder: Path) -> Path:
+    """A memory cgroup of 300 MB, whose path stands in a file; raises OSError where not allowed."""
+    old = Path("/sys/fs/cgroup/memory")
+    group = (old if old.is_dir() else old.parent) / f"rankscope-{os.getpid()}-{folder.name}"
+    group.mkdir()
+    limit = group / ("memory.limit_in_bytes" if old.is_dir() else "memory.max")
+    limit.write_text("300000000")
+    (folder / "cgroup").write_text(str(group))
+    return group
 
 
 def _kill(job: subprocess.Popen[bytes], folder: Path) -> None:
@@ -122,7 +168,7 @@ def _kill(job: subprocess.Popen[bytes], folder: Path) -> None:
             os.kill(int(path.parent.name), signal.SIGKILL)
 
 
-def _follow(seen: Seen, folder: Path) -> None:
+def _follow(seen: Seen, folder: Path, slow_s: float) -> None:
     onset, run = folder / "onset", folder / "runs" / seen.case
     until_s = time.monotonic() + 90.0
     while not onset.exists():
@@ -130,7 +176,7 @@ def _follow(seen: Seen, folder: Path) -> None:
             raise SystemExit(f"{seen.case}: no onset; {(folder / 'log').read_text()[-2000:]}")
         time.sleep(0.1)
     onset_ns = int(onset.read_text())
-    longest_s = LONGEST_S if CASES[seen.case].kinds else CONTROL_S
+    longest_s = LONGEST_S if CASES[seen.case].kinds else slow_s
     longest_s += LOOP_MS / 1e3 if seen.case == "loop" else 0.0  # before, it may come back
     while (after_s := (time.time_ns() - onset_ns) / 1e9) < longest_s:
         _look(seen, run, after_s)
@@ -146,7 +192,7 @@ def _look(seen: Seen, run: Path, after_s: float) -> None:
     if seen.status_s is None and (findings or _waits(run)):
         seen.status_s = after_s
     for finding in findings:
-        if not _is_right(finding, seen.case):
+        if not _is_right(finding, seen):
             seen.wrong.add(f"{finding[0]} {list(finding[1])}")
         elif seen.finding_s is None:
             seen.finding_s = after_s
@@ -173,32 +219,39 @@ def _findings(run: Path) -> list[tuple[str, tuple[int, ...]]]:
     ]
 
 
-def _is_right(finding: tuple[str, tuple[int, ...]], case: str) -> bool:
-    kind, ranks = finding
-    return kind in CASES[case].kinds and ranks == CASES[case].ranks
+def _is_right(finding: tuple[str, tuple[int, ...]], seen: Seen) -> bool:
+    (kind, ranks), case = finding, CASES[seen.case]
+    return kind in case.kinds and ranks == case.ranks(seen.num_ranks)
 
 
-def campaign(cases: list[str], at_once: int) -> Iterator[Seen]:
+def campaign(jobs: list[tuple[str, int]], at_once: int, slow_s: float) -> Iterator[Seen]:
     """All cases, some at the same time."""
     scratch = Path(tempfile.mkdtemp(prefix="rankscope-stuck-"))
 
-    def one(number: int, case: str) -> Seen:
-        folder = scratch / f"{number}-{case}"
+    def one(number: int, job: tuple[str, int]) -> Seen:
+        folder = scratch / f"{number}-{job[0]}"
         folder.mkdir()
         try:
-            return watch(case, folder)
+            return watch(*job, folder, slow_s)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     try:
         with ThreadPoolExecutor(at_once) as pool:
-            yield from pool.map(one, range(len(cases)), cases)
+            yield from pool.map(one, range(len(jobs)), jobs)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _text(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:.1f}"
+
+
+def _row(seen: Seen) -> str:
+    times = f"{_text(seen.status_s)} | {_text(seen.finding_s)}"
+    yes = [("no", "yes")[told] for told in (seen.after, seen.is_right)]
+    wrong = ", ".join(sorted(seen.wrong)) or "-"
+    return f"| {seen.case} | {seen.num_ranks} | {times} | {' | '.join(yes)} | {wrong} |"
 
 
 def report(all_seen: list[Seen]) -> None:
@@ -220,20 +273,19 @@ def report(all_seen: list[Seen]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ranks", type=int, nargs="*", choices=CULPRITS, default=list(CULPRITS))
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--slow-s", type=float, default=25.0, help="how long slow jobs are watched")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {arguments.at_once} at once")
-    print("| case | status s | finding s | after | right | wrong |\n|---|---|---|---|---|---|")
+    print("| case | ranks | status s | finding s | after | right | wrong |")
+    print("|---|---|---|---|---|---|---|")
     all_seen = []
-    for seen in campaign(arguments.only * arguments.rounds, arguments.at_once):
+    jobs = [(case, num_ranks) for case in arguments.only for num_ranks in arguments.ranks]
+    for seen in campaign(jobs * arguments.rounds, arguments.at_once, arguments.slow_s):
         all_seen.append(seen)
-        wrong = ", ".join(sorted(seen.wrong)) or "-"
-        print(
-            f"| {seen.case} | {_text(seen.status_s)} | {_text(seen.finding_s)} | "
-            f"{'yes' if seen.after else 'no'} | {'yes' if seen.is_right else 'no'} | {wrong} |",
-            flush=True,
-        )
+        print(_row(seen), flush=True)
     report(all_seen)
 
 

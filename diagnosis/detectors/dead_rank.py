@@ -28,6 +28,7 @@ from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.evidence_links import timeline_view
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+from diagnosis.stuck.evidence import HOW
 
 NAME = "dead_rank"
 KINDS = ("dead_rank", "silent_host")
@@ -128,8 +129,6 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
     first = min(lasts) + 1 if lasts else 0
     last = max(first, further)
     others = tuple(sorted(set(places["rank"].to_pylist()) - set(rank_R.tolist())))
-    error = next((row["error"] for row in silent.rows if row["error"]), None)
-    cause = f"It ended with: {error}" if error else "Its process no longer runs, or is cut off."
     lead = f"{silent.quiet_ms / 1e3:.1f} s before the others"
     gone = ", and its process is gone" if silent.is_gone else ""
     return Finding(
@@ -151,8 +150,18 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
         next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
         "out-of-memory killer); restart from the last checkpoint without that host.",
         hosts=() if silent.host is None else (silent.host,),
-        cause=cause,
+        cause=_cause(silent.rows),
     )
+
+
+def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The error that a rank recorded, else how its watchdog says that it died."""
+    if error := next((row["error"] for row in rows if row["error"]), None):
+        return f"It ended with: {error}"
+    texts = [row["lost_text"] or "" for row in rows]
+    if how := next((text.partition(HOW)[2] for text in texts if HOW in text), ""):
+        return f"{how[0].upper()}{how[1:]}."
+    return "Its process no longer runs, or is cut off."
 
 
 def _evidence(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diagnosis.stuck.evidence import Evidence, Look
+from diagnosis.stuck.evidence import HOW, Evidence, Look, Signs
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
@@ -103,8 +103,13 @@ def _died(rank: int, evidence: Evidence) -> Cause | None:
     elif ended and signs is not None:
         how = f"it has {signs.status} while the others go on"
     else:
-        how = "its process is gone without a record of its end"
+        how = _gone(signs)
     return Cause(rank, "dead_rank", "high", how, _READ_LOGS)
+
+
+def _gone(signs: Signs | None) -> str:
+    told = (signs.lost_text or "").partition(HOW)[2] if signs is not None else ""
+    return "its process is gone without a record of its end" + (f": {told}" if told else "")
 
 
 def _silent(look: Look) -> Cause:

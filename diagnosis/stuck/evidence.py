@@ -19,6 +19,9 @@ ENTERED = "entered_collectives"
 
 QUESTIONS = (ENTERED, "groups", "rank_looks", "last_signs", "rank_places")
 
+HOW = "without an end record: "
+"""Behind it a watchdog says how a process died."""
+
 WAITS = "entered"
 COMPLETED = "completed"
 
@@ -104,6 +107,7 @@ class Signs:
     error: str | None
     last_step: int | None
     is_lost: bool
+    lost_text: str | None = None
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,8 @@ def described_cause(
         op = f"{first.op} {first.seq:,}" if first.seq >= 0 else first.op
     title = _TITLES[causes[0].kind].format(who=who, op=op)
     if first is not None and first.is_message and causes[0].kind == "missing_rank":
-        title = f"{_capital(named(ranks))} did not send to {named(first.waiting)}"
+        verb = "send to" if first.op == "recv" else "receive from"
+        title = f"{_capital(named(ranks))} did not {verb} {named(first.waiting)}"
     waits = f"{waits_text(first, evidence)} " if first else ""
     hows = dict.fromkeys(cause.how for cause in causes)
     why = "; ".join(hows) if len(hows) < 4 else next(iter(hows))

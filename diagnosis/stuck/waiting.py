@@ -2,7 +2,8 @@
 
 Each member stands at the oldest collective that it has entered and not been seen to complete. Those
 that stand furthest wait: for members that have not entered that collective, and for those that
-stand at an earlier one. A receive waits for the sender that has not sent. A rank that is waited for
+stand at an earlier one. A receive waits for the sender that has not sent, a send that blocks for
+the receiver. A rank that is waited for
 may itself wait in another group; those that wait for nobody are the roots, where it began.
 
 Source: the rule is ours; it follows the order of enqueuing, as Mycroft (2509.03018) does.
@@ -121,25 +122,45 @@ def _is_behind(rows: tuple[Entered, ...], front: int) -> bool:
 
 
 def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
-    """Receives whose sender has not sent, where the sender's messages are known."""
+    """Receives whose sender has not sent, and sends that block, of peers that are known.
+
+    A send is taken to block where the rank has entered nothing after it.
+    """
     by_rank = evidence.entered[group_id]
     waits = []
     for rank, rows in by_rank.items():
+        newest_ns = _newest_ns(evidence, rank)
         for one in rows:
-            if one.op != "recv" or one.state != WAITS or one.peer < 0:
+            if one.state != WAITS or one.peer < 0 or not _blocks(one, newest_ns):
                 continue
-            sent = [
-                other
-                for other in by_rank.get(one.peer, ())
-                if other.op == "send" and other.peer == rank and other.tag == one.tag
-            ]
-            known = one.peer in evidence.looks or bool(sent)
-            if known and all(other.seq < one.seq for other in sent):
+            if _is_alone(one, by_rank.get(one.peer, ()), evidence):
                 waits.append(
-                    Wait(group_id, one.seq, "recv", (rank,), (one.peer,), one.enqueue_ns, True)
+                    Wait(group_id, one.seq, one.op, (rank,), (one.peer,), one.enqueue_ns, True)
                 )
                 break
     return waits
+
+
+def _blocks(one: Entered, newest_ns: int) -> bool:
+    return one.op == "recv" or (one.op == "send" and one.enqueue_ns >= newest_ns)
+
+
+def _newest_ns(evidence: Evidence, rank: int) -> int:
+    """When a rank last entered something, in any group."""
+    rows = (one for by_rank in evidence.entered.values() for one in by_rank.get(rank, ()))
+    return max((one.enqueue_ns for one in rows), default=0)
+
+
+def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> bool:
+    """Whether the peer is known not to have entered the other half of a message."""
+    other_half = {"send": "recv", "recv": "send"}[one.op]
+    halves = [
+        other
+        for other in of_peer
+        if other.op == other_half and other.peer == one.rank and other.tag == one.tag
+    ]
+    known = one.peer in evidence.looks or bool(halves)
+    return known and all(other.seq < one.seq for other in halves)
 
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:

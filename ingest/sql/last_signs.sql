@@ -9,13 +9,15 @@
 -- column: last_step  its last finished step, or the one before that in which it entered a collective
 --   last; NULL none
 -- column: is_lost  whether the watchdog of its host reported it gone
+-- column: lost_text  what the watchdog reported; NULL nothing
 -- empty: no heartbeats: the run was imported or has only just begun
 WITH beats AS (
     SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($heartbeats) WHERE attempt = $attempt
     GROUP BY rank
 ),
 lost AS (
-    SELECT DISTINCT rank FROM rows_of($marks) WHERE attempt = $attempt AND kind = 'lost'
+    SELECT rank, arg_max(text, ts_ns) AS text FROM rows_of($marks)
+    WHERE attempt = $attempt AND kind = 'lost' GROUP BY rank
 ),
 began AS (
     SELECT rank, max(step) AS step FROM rows_of($entered) WHERE attempt = $attempt GROUP BY rank
@@ -29,7 +31,8 @@ done AS (
     WHERE attempt = $attempt AND finished AND step >= 0 GROUP BY rank
 )
 SELECT b.rank, nullif(r.host, '') AS host, b.ts_ns + coalesce(c.offset_ns, 0) AS last_ns, r.status,
-    nullif(r.error, '') AS error, greatest(d.last_step, e.step - 1) AS last_step, t.rank IS NOT NULL AS is_lost
+    nullif(r.error, '') AS error, greatest(d.last_step, e.step - 1) AS last_step, t.rank IS NOT NULL AS is_lost,
+    t.text AS lost_text
 FROM beats b LEFT JOIN clocks c USING (rank) LEFT JOIN done d USING (rank)
 LEFT JOIN began e USING (rank)
 LEFT JOIN lost t USING (rank) LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r

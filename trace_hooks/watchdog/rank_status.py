@@ -13,6 +13,7 @@ from pathlib import Path
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
+from trace_hooks.watchdog.deaths import Deaths
 from trace_hooks.watchdog.pauses import Pauses
 
 STACKS_S = 3.0
@@ -66,6 +67,7 @@ class Member:
         self.state = "running"  # running, stalled, silent, lost
         self.progress = Progress()
         self.pauses = Pauses()
+        self.deaths = Deaths(self.header.pid)
         self._looked_s = 0.0
         self.since_ns = time.time_ns()  # Unix ns, of the state
         self.stacks = ring.with_suffix(".stacks")
@@ -77,6 +79,7 @@ class Member:
         except (OSError, ValueError):
             return False
         now_s = time.monotonic()
+        self.deaths.look()
         self.progress.see(self.header.step, now_s)
         self.pauses.see((self.header.step, self.header.num_entered), now_s)
         return True

@@ -106,7 +106,9 @@ class Watchdog:
         """Derive a rank's state from its heartbeats, and report a new one."""
         silent_s = member.silent_s(self._silent_s)
         if member.is_gone():
+            how = member.deaths.how() if member.state != "lost" else ""
             state, text = "lost", "the process is gone without an end record"
+            text += f": {how}" if how else ""
         elif silent_s > self._lost_s:
             state, text = "lost", f"no heartbeat for {silent_s:.0f} s, but its process exists"
         elif silent_s > self._silent_s:

@@ -21,7 +21,7 @@ from trace_hooks.layout import ParallelLayout
 
 _SCHEMA = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
-    "last_step BIGINT, is_lost BOOLEAN"
+    "last_step BIGINT, is_lost BOOLEAN, lost_text VARCHAR"
 )
 
 
@@ -34,7 +34,7 @@ def judged(
     rows = []
     for rank in range(8):
         row = {"rank": rank, "host": f"node{rank // 4}", "last_ns": 10**18, "last_step": 20}
-        row |= {"status": None if rank in silent else others, "is_lost": False}
+        row |= {"status": None if rank in silent else others, "is_lost": False, "lost_text": None}
         if rank in silent:
             row |= {"last_ns": 10**18 - int(quiet_s * 1e9), **changed}
         rows.append(row)

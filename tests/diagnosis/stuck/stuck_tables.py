@@ -26,7 +26,7 @@ _LOOKS = answer_schema(
 )
 _SIGNS = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
-    "last_step BIGINT, is_lost BOOLEAN"
+    "last_step BIGINT, is_lost BOOLEAN, lost_text VARCHAR"
 )
 _GROUPS = answer_schema("group_id BIGINT, name VARCHAR, axis VARCHAR, ranks INTEGER[]")
 _PLACES = answer_schema(

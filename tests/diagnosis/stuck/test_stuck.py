@@ -183,6 +183,18 @@ def test_a_receive_waits_for_the_sender() -> None:
     assert finding.title == "Rank 2 did not send to rank 3"
 
 
+@pytest.mark.parametrize(("later", "root"), [(False, 2), (True, 3)])
+def test_a_send_that_blocks_waits_for_the_receiver(later: bool, root: int) -> None:
+    """Rank 2 waits for data; where 3 has entered something since, its send is not what it is in."""
+    rows = [entered(rank, 31) for rank in (0, 1)] + [entered(2, 30, "completed")]
+    rows += [entered(3, 30, "completed"), entered(2, 8, "completed", op="recv", peer=3, tag=0)]
+    rows += [entered(3, 9, op="send", peer=2, tag=0)]
+    rows += [entered(3, 2, "completed", group_id=8, enqueue_ns=SINCE_NS + 9)] * later
+    looks = [*OTHERS[:2], look(2, IN_LOADER), look(3)]
+    findings = found(rows, looks, {7: [0, 1, 2, 3], 8: [3]})
+    assert sorted(place.rank for one in findings for place in one.culprits) == sorted({2, root})
+
+
 def test_a_group_that_one_rank_does_not_make() -> None:
     making = "new_group site-packages/torch/distributed/distributed_c10d.py:5\nsetup job/train.py:3"
     (finding,) = found([], [*(look(r, making) for r in (0, 1, 3)), look(2, IN_CODE)])
