@@ -78,12 +78,18 @@ def _findings(
     maker = _Maker(evidence, waiting, places, attempt)
     if mismatches := mismatches_of(evidence):
         return [maker.of_mismatch(mismatches[0])]
-    if waiting.roots:
-        return maker.of_roots([cause_of(rank, evidence) for rank in waiting.roots])
-    if waiting.cycles:
-        return [maker.of_cycle(cycle) for cycle in waiting.cycles[:1]]
     stalled = _stalled_network(evidence, waiting)
+    in_network = {rank for wait in waiting.complete for rank in _inside(wait, evidence)}
+    if roots := [rank for rank in waiting.roots if rank not in in_network]:
+        return maker.of_roots([cause_of(rank, evidence) for rank in roots])
+    if waiting.cycles and not stalled:
+        return [maker.of_cycle(cycle) for cycle in waiting.cycles[:1]]
     return [maker.of_network(stalled)] if stalled else []
+
+
+def _inside(wait: Wait, evidence: Evidence) -> list[int]:
+    """Ranks of a collective that all have entered, and that wait for nothing but its end."""
+    return [rank for rank in wait.waiting if _stays_in_communication(rank, evidence)]
 
 
 def _stalled_network(evidence: Evidence, waiting: Waiting) -> list[Wait]:
@@ -95,7 +101,7 @@ def _stalled_network(evidence: Evidence, waiting: Waiting) -> list[Wait]:
         wait
         for wait in waiting.complete
         if at_ns - wait.since_ns >= NETWORK_MS * 1e6
-        and all(_stays_in_communication(rank, evidence) for rank in wait.waiting)
+        and len(_inside(wait, evidence)) == len(wait.waiting)
     ]
 
 

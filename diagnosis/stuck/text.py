@@ -36,12 +36,13 @@ def counted(ranks: Sequence[int]) -> str:
 
 def waits_text(wait: Wait, evidence: Evidence) -> str:
     """7 ranks wait for rank 5 in all_reduce 412 of group 3 (dp) for 9 s."""
-    who, verb = counted(wait.waiting), "waits" if len(wait.waiting) == 1 else "wait"
-    whom = f" for {named(wait.awaited)}" if wait.awaited else ", all members,"
+    who, verb = counted(sorted(wait.waiting)), "waits" if len(wait.waiting) == 1 else "wait"
     what = f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
     if wait.seq < 0:
         what = wait.op
-    return f"{_capital(who)} {verb}{whom} in {what}{for_text(wait, evidence)}."
+    if not wait.awaited:
+        return f"{_capital(who)} are all in {what}{for_text(wait, evidence)}."
+    return f"{_capital(who)} {verb} for {named(wait.awaited)} in {what}{for_text(wait, evidence)}."
 
 
 def for_text(wait: Wait, evidence: Evidence) -> str:
@@ -115,7 +116,7 @@ def described_network(stalled: Sequence[Wait], evidence: Evidence) -> tuple[str,
     oldest = min(stalled, key=lambda wait: wait.since_ns)
     title = f"{_capital(oldest.op)} {oldest.seq:,} does not complete"
     more = f" The same holds for {len(stalled) - 1} other groups." if len(stalled) > 1 else ""
-    text = f"{waits_text(oldest, evidence)} All have entered it, and none completes.{more}"
+    text = f"{waits_text(oldest, evidence)} It completes on none of them.{more}"
     return title, text
 
 

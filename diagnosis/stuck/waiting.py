@@ -37,7 +37,7 @@ class Wait:
 class Waiting:
     """All waits of a job, the ranks at their roots, and the cycles where there is no root.
 
-    `complete`: collectives that every member has entered and none has completed.
+    `complete`: collectives and messages that every member has entered and none has completed.
     """
 
     waits: tuple[Wait, ...]
@@ -66,6 +66,7 @@ def waiting_of(evidence: Evidence) -> Waiting:
         if wait is not None:
             (waits if wait.awaited else complete).append(wait)
         waits += _in_messages(evidence, group_id)
+        complete += _complete_messages(evidence, group_id)
     waits += _in_new_groups(evidence)
     edges = edges_of(waits)
     awaited = {rank for ranks in edges.values() for rank in ranks}
@@ -139,6 +140,24 @@ def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
                 )
                 break
     return waits
+
+
+def _complete_messages(evidence: Evidence, group_id: int) -> list[Wait]:
+    """Messages whose two ranks are both in them."""
+    by_rank = evidence.entered[group_id]
+    messages = [one for rows in by_rank.values() for one in rows if one.peer >= 0]
+    received = {
+        (one.peer, one.rank, one.tag, one.seq): one
+        for one in messages
+        if one.op == "recv" and one.state == WAITS
+    }
+    return [
+        Wait(group_id, one.seq, "send", (one.rank, one.peer), (), since_ns, True)
+        for one in messages
+        if one.op == "send" and one.state == WAITS
+        if (other := received.get((one.rank, one.peer, one.tag, one.seq))) is not None
+        if (since_ns := max(one.enqueue_ns, other.enqueue_ns))
+    ]
 
 
 def _blocks(one: Entered, newest_ns: int) -> bool:

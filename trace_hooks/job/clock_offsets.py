@@ -2,8 +2,9 @@
 
 Processes of one host share the monotonic clock, so their offset is the difference of their anchors
 and needs no message. Across hosts one rank per host plays ping-pong with rank 0, about once a
-minute. Each side has a thread for it: waiting for the other must delay neither the drain thread nor
-training. The other ranks of that host read the result.
+minute. The other ranks of that host read the result. All of it is done on threads of its own:
+waiting for the store, whose network may stall, must delay neither the drain thread, which sends the
+heartbeats, nor training.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from trace_hooks.job.clock_ping_pong import (
@@ -27,6 +29,7 @@ from trace_hooks.job.clock_ping_pong import (
 from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain
 from trace_hooks.job.rendezvous import own_connection
+from trace_hooks.recording import guard
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.recorder import Recorder
 
@@ -34,6 +37,7 @@ log = logging.getLogger("trace_hooks")
 
 PERIOD_S = 60.0
 LISTEN_S = 0.25
+ASK_S = 1.0
 HOSTS_AT_ONCE = 32
 JOIN_S = 5.0
 
@@ -60,22 +64,24 @@ class ClockOffsets:
         self._seen = ""
         self._session = 0
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
-    def poll(self, identity: Identity, store: Any) -> None:
-        """Write a row where there is a new estimate; `store` is None without a process group."""
-        if identity.shared.clock_domain == self._domain:
+    def poll(self, identity: Identity, find_store: Callable[[], Any]) -> None:
+        """Begin; `find_store` is asked on a thread, and returns None without a process group."""
+        is_same_host = identity.shared.clock_domain == self._domain
+        if is_same_host:
             self._write_same_host(identity)
-            if identity.place.rank == 0 and store is not None:
-                self._serve(store)
-        elif store is not None:
-            self._take_part(identity, store)
+        if not self._threads and (not is_same_host or identity.place.rank == 0):
+            if is_same_host:
+                self._run(self._each_round, find_store, self._serve)
+            else:
+                self._run(self._each_round, find_store, partial(self._take_part, identity))
 
     def close(self) -> None:
-        """End the thread, where there is one: it must not be inside the store at exit."""
+        """End the threads: none may be inside the store at exit."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(JOIN_S)
+        for thread in self._threads:
+            thread.join(JOIN_S)
 
     def _write_same_host(self, identity: Identity) -> None:
         if not self._same_host_written:
@@ -91,19 +97,37 @@ class ClockOffsets:
                 method="same_host",
             )
 
+    def _each_round(self, find_store: Callable[[], Any], do: Callable[[Any], None]) -> None:
+        """Do something with the store each ASK_S; it is not kept in between (see own_store)."""
+        while not self._stop.wait(ASK_S):
+            try:
+                store = find_store()
+                if store is not None:
+                    do(store)
+                del store
+            except RuntimeError as error:  # the store is late, or gone
+                log.debug("the clocks of other hosts are not known: %s", error)
+
     def _serve(self, store: Any) -> None:
-        """Rank 0: start pinging once another host has registered."""
-        if self._thread is None and store.add(f"{self._prefix}/hosts", 0) > 0:
-            self._run(self._ping_hosts, store)
+        """Rank 0: ping the other hosts once one has registered."""
+        if store.add(f"{self._prefix}/hosts", 0) > 0:
+            self._ping_hosts(store)
 
     def _take_part(self, identity: Identity, store: Any) -> None:
         """Another host: its first rank answers pings, all its ranks read the estimates."""
+        self._register(store)
+        self._read_estimate(identity, store)
+
+    def _register(self, store: Any) -> None:
         if self._host is None:
-            self._host = f"{self._prefix}/of/{self._domain}"
-            if store.add(f"{self._host}/ranks", 1) == 1:
+            host = f"{self._prefix}/of/{self._domain}"
+            if store.add(f"{host}/ranks", 1) == 1:
                 number = store.add(f"{self._prefix}/hosts", 1)
-                store.set(f"{self._prefix}/host{number}", self._host)
-                self._run(self._answer_pings, store)
+                store.set(f"{self._prefix}/host{number}", host)
+                self._run(self._answer_pings, host, own_connection(store))  # it blocks on its own
+            self._host = host
+
+    def _read_estimate(self, identity: Identity, store: Any) -> None:
         result = f"{self._host}/estimate"
         if not store.check([result]):
             return
@@ -121,19 +145,21 @@ class ClockOffsets:
                 method="store_ping_pong",
             )
 
-    def _run(self, target: Callable[[Any], None], store: Any) -> None:
-        arguments = (own_connection(store),)  # the thread blocks on it
-        self._thread = threading.Thread(
-            target=target, args=arguments, name="trace_hooks clocks", daemon=True
+    def _run(self, target: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(
+            target=guard.attempt,
+            args=("clock_offsets", lambda: target(*arguments)),
+            name="trace_hooks clocks",
+            daemon=True,
         )
-        self._thread.start()
+        self._threads.append(thread)
+        thread.start()
 
-    def _answer_pings(self, store: Any) -> None:
-        assert self._host is not None
+    def _answer_pings(self, host: str, store: Any) -> None:
         answered: str | None = None
         while not self._stop.wait(LISTEN_S):
             try:
-                session = called(store, self._host)
+                session = called(store, host)
                 if session is not None and session != answered:
                     answered = session
                     answer(store, session, self._clock)

@@ -85,7 +85,7 @@ class Session:
     def find_offset(self) -> None:
         """Write what is known about this rank's clock against rank 0's."""
         if self.identity is not None:
-            self._offsets.poll(self.identity, self.finder.own_store())
+            self._offsets.poll(self.identity, self.finder.own_store)
 
     def close(self) -> None:
         """End what uses the job's store."""

@@ -209,6 +209,18 @@ def test_a_collective_that_all_have_entered(stack: str, count: int) -> None:
     assert [summary(one) for one in findings] == [("stalled_network", [], "medium")] * count
 
 
+def test_a_message_that_both_of_its_ranks_are_in() -> None:
+    """The others wait for one of them, which is in the network, and not missing."""
+    long_ns = SINCE_NS - 5 * 10**9
+    rows = [entered(rank, 31) for rank in (0, 1)] + [entered(r, 30, "completed") for r in (2, 3)]
+    rows += [entered(2, 9, op="recv", peer=3, tag=0, enqueue_ns=long_ns)]
+    rows += [entered(3, 9, op="send", peer=2, tag=0, enqueue_ns=long_ns)]
+    (finding,) = found(rows, [look(rank) for rank in range(4)])
+    assert summary(finding) == ("stalled_network", [], "medium")
+    (finding,) = found(rows, [*(look(rank) for rank in range(3)), look(3, None, process="T")])
+    assert summary(finding) == ("hung_rank", [3], "high")
+
+
 def test_a_rank_that_died_while_others_waited_is_left_to_dead_rank() -> None:
     signs = [{"rank": 2, "is_lost": True}]
     assert found(WAIT, [*OTHERS, look(2, None, process="gone")], signs=signs) == []

@@ -35,7 +35,7 @@ offsets = ClockOffsets(
 )
 done, until = "p/done", time.monotonic() + 20
 while time.monotonic() < until:
-    offsets.poll(identity, store)
+    offsets.poll(identity, lambda: store)
     if rank and sum(table == "clocks" for table, _ in recorder.rows) >= 2:
         store.set(done, "1")
     if store.check([done]):
