@@ -12,6 +12,7 @@ SOURCES = {
     "data": "training.data_loader:DataLoaders",
     "gc": "training.garbage_collection:GarbageCollector",
     "checkpoint": "training.checkpoint:Checkpoints",
+    "logs": "output.printed_lines:PrintedLines",
     "memory": "training.memory:Memory",
     "perturbing": "perturbation.perturbation:Perturbing",
     "statistics": "tensors.statistics:Statistics",

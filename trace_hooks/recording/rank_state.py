@@ -45,5 +45,7 @@ class RankState:
         self.layout: ParallelLayout | None = None  # given by the user, or detected later
         self.cuda_device: int | None = None  # number of the one that the training thread uses
         self.ring: EnqueueRing | None = None  # None: this host has no room for one
+        self.log_files: dict[str, str] = {}
+        """Log files of this rank alone, by stream, which the watchdog reads."""
         self.writes_rows = False  # run and attempt are known, so rows reach the disk
         self.frames_ns = 0  # CPU time that the drain thread has spent on writing frames

@@ -81,7 +81,12 @@ class RankSide:
         shared, place = identity.shared, identity.place
         note = self._stem.with_suffix(".json")
         temporary = note.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"run_folder": str(identity.folder)}), encoding="utf-8")
+        told = {
+            "run_folder": str(identity.folder),
+            "log_files": self._rank_state.log_files,
+            "allow_content": self._settings.allow_content,
+        }
+        temporary.write_text(json.dumps(told), encoding="utf-8")
         temporary.replace(note)
         self.ring.place(shared.run, shared.attempt, place.rank, place.world_size)
 

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
 from trace_hooks.watchdog.deaths import Deaths
 from trace_hooks.watchdog.pauses import Pauses
+from trace_hooks.watchdog.rank_logs import RankLogs
 
 STACKS_S = 3.0
 """A rank has this long to write its stacks."""
@@ -71,6 +73,8 @@ class Member:
         self._looked_s = 0.0
         self.since_ns = time.time_ns()  # Unix ns, of the state
         self.stacks = ring.with_suffix(".stacks")
+        self._note: dict[str, Any] = {}
+        self._logs: RankLogs | None = None
 
     def read(self) -> bool:
         """Read the header again; False when the ring is gone."""
@@ -127,10 +131,22 @@ class Member:
 
     def run_folder(self) -> Path | None:
         """Folder of its run; None while the rank does not know it either."""
-        with suppress(OSError, ValueError, KeyError):
-            note = self.ring.with_suffix(".json").read_text(encoding="utf-8")
-            return Path(json.loads(note)["run_folder"])
-        return None
+        note = self._noted()
+        return Path(note["run_folder"]) if note else None
+
+    def new_log_lines(self, is_over: bool = False) -> list[dict[str, Any]]:
+        """Rows of log_lines of its own files since the last call; `is_over`: it writes no more."""
+        note = self._noted()
+        if self._logs is None and note.get("log_files"):
+            self._logs = RankLogs(note["log_files"], bool(note["allow_content"]))
+        return self._logs.take(is_over) if self._logs is not None else []
+
+    def _noted(self) -> dict[str, Any]:
+        """What the rank has noted about its run; empty while it does not know it."""
+        if not self._note:
+            with suppress(OSError, ValueError):
+                self._note = json.loads(self.ring.with_suffix(".json").read_text(encoding="utf-8"))
+        return self._note
 
     def fetch_stacks(self) -> str:
         """Have the rank write its stacks at C level; empty where it does not."""

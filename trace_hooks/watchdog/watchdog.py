@@ -75,8 +75,10 @@ class Watchdog:
         request.unlink(missing_ok=True)
         for path, member in list(self._members.items()):
             if not member.read() or member.header.ended:
+                self._write_log_lines(member, is_over=True)
                 del self._members[path]
                 continue
+            self._write_log_lines(member, member.is_gone())
             self._judge(member)
             if requested and member.state != "lost":
                 self._report(member, "request", "stacks were requested")
@@ -89,6 +91,15 @@ class Watchdog:
         members, now_s = list(self._members.values()), time.monotonic()
         if self._looks.are_due(members, now_s):
             self._write_looks(members, self._looks.want_stacks(now_s))
+
+    def _write_log_lines(self, member: Member, is_over: bool) -> None:
+        """Write what its own log files have told since, where it has such files."""
+        folder, header = member.run_folder(), member.header
+        if folder is None or header.attempt == UNPLACED:
+            return
+        rows = [{**row, "step": header.step} for row in member.new_log_lines(is_over)]
+        with suppress(OSError):  # the folder cannot be written
+            write_rows(folder, header, {"log_lines": rows})
 
     def _write_looks(self, members: Sequence[Member], with_stacks: bool) -> None:
         for member, rows in look_at(members, with_stacks):

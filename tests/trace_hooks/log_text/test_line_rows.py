@@ -1,0 +1,94 @@
+"""Rows of what a stream writes: tracebacks whole, progress bars once, bounded, private."""
+
+from __future__ import annotations
+
+import pytest
+
+from trace_hooks.log_text.line_rows import LONGEST_TEXT, MOST_AT_ONCE, LineRows, level_of
+
+S = 1_000_000_000
+CHAIN = """Traceback (most recent call last):
+  File "a.py", line 1, in <module>
+    f()
+KeyError: 3
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 3, in <module>
+    g()
+ValueError: bad batch 7
+"""
+
+
+def rows_of(*pieces: str, keeps_all: bool = True) -> list[dict[str, object]]:
+    made = LineRows("stderr", "stderr", keeps_all)
+    for number, piece in enumerate(pieces):
+        made.add(piece, number)
+    return made.take(len(pieces), is_over=True)
+
+
+def test_lines_that_come_in_pieces() -> None:
+    first, second = rows_of("step 1", " done\nst", "ep 2 done")
+    assert (first["text"], first["line"], first["ts_ns"]) == ("step 1 done", 1, 1)
+    assert (second["text"], second["line"]) == ("step 2 done", 2)
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank3]: "])
+def test_a_chain_of_tracebacks_is_one_row(prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in CHAIN.splitlines())
+    before, traceback, after = rows_of("begin\n", text, "end\n")
+    assert (before["text"], after["text"], after["line"]) == ("begin", "end", 13)
+    assert (traceback["level"], traceback["line"]) == ("error", 2)
+    assert traceback["text"] == CHAIN.strip()
+    assert traceback["label"] == "exception"
+
+
+def test_a_traceback_is_told_although_nothing_follows() -> None:
+    made = LineRows("stderr", "stderr", False)
+    made.add(CHAIN, 1 * S)
+    assert made.take(2 * S) == []
+    assert len(made.take(4 * S)) == 1
+
+
+def test_a_progress_bar_is_its_last_state() -> None:
+    (row,) = rows_of("  9%|9   | 1/10\r", " 50%|5   | 5/10\r\x1b[32m100%|##| 10/10\x1b[0m\n")
+    assert row["text"] == "100%|##| 10/10"
+
+
+def test_without_consent_only_errors_and_known_lines_are_kept() -> None:
+    printed = "sample: dear diary\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    printed += "2026-01-01 ERROR cannot go on\n"
+    kept = rows_of(printed, keeps_all=False)
+    assert [row["label"] for row in kept] == ["cuda_out_of_memory", ""]
+    assert len(rows_of(printed)) == 3
+
+
+def test_secrets_are_masked() -> None:
+    (row,) = rows_of("ERROR login with api_key=abcdef123456 failed\n")
+    assert "abcdef123456" not in f"{row}"
+
+
+def test_floods_and_long_lines_are_bounded() -> None:
+    made = LineRows("stdout", "stdout", True)
+    made.add("x\n" * (MOST_AT_ONCE + 500), 1 * S)
+    assert len(made.take(1 * S)) == MOST_AT_ONCE
+    made.add("y\n", 3 * S)
+    (row,) = made.take(3 * S)
+    assert row["count"] == 501  # it stands for those that were left out
+    (row,) = rows_of("z" * 100_000)
+    assert len(str(row["text"])) <= LONGEST_TEXT
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("2026-01-01 12:00:00 WARNING low", "warning"),
+        ("CRITICAL: stop", "fatal"),
+        ("NCCL WARN Call to ibv_modify_qp failed", "warning"),
+        ("no error here", ""),
+        (CHAIN, "error"),
+    ],
+)
+def test_levels(text: str, level: str) -> None:
+    assert level_of(text) == level

@@ -1,0 +1,138 @@
+"""Rows of `log_lines` from what a stream writes, piece by piece, at bounded cost and size.
+
+A traceback, with those it was raised from, is one row; of a progress bar that rewrites its line
+only the last state counts. Unless all text may be kept, a line is kept only where it is known to
+mean something or is an error: what a job prints of its data stays out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Any
+
+from trace_hooks.log_text.labels import label_of
+from trace_hooks.log_text.secrets import masked
+from trace_hooks.log_text.templates import template_of
+
+LONGEST_LINE, LONGEST_TEXT = 2048, 8192
+MOST_AT_ONCE, PER_S = 1_000, 20.0
+"""Rows of one stream: so many in a burst, and so many a second in the long run."""
+
+_TRACEBACK = "Traceback (most recent call last):"
+_BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
+_PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?)+")
+_LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b")
+_LEVELS = {"WARN": "warning", "CRITICAL": "fatal"}
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class LineRows:
+    """The rows of one stream of a rank. Not thread-safe."""
+
+    def __init__(self, stream: str, file: str, keeps_all: bool) -> None:
+        self._stream, self._file, self._keeps_all = stream, file, keeps_all
+        self._rest = ""  # of a line that has not ended
+        self._line = 0
+        self._block: list[str] = []  # lines of a traceback
+        self._block_began = (0, 0)  # its time and its first line
+        self._rows: deque[dict[str, Any]] = deque()
+        self._left_out = 0
+        self._tokens, self._filled_ns = float(MOST_AT_ONCE), 0
+
+    def add(self, text: str, ts_ns: int) -> None:
+        """Take text that was written at a time (ns, of any clock)."""
+        lines = (self._rest + text).split("\n")
+        self._rest = lines.pop()[-LONGEST_TEXT:]
+        for line in lines:
+            self._line += 1
+            self._add_line(_without_progress(line)[:LONGEST_LINE], ts_ns)
+
+    def take(self, ts_ns: int, is_over: bool = False) -> list[dict[str, Any]]:
+        """Rows made since the last call; `is_over`: also what has not ended."""
+        if is_over:
+            if self._rest:
+                self.add("\n", ts_ns)
+            self._end_block()
+        elif ts_ns - self._block_began[0] > 2_000_000_000:
+            self._end_block()
+        rows = list(self._rows)
+        self._rows.clear()
+        return rows
+
+    def _add_line(self, line: str, ts_ns: int) -> None:
+        told = _PREFIX.sub("", line)
+        if self._block and self._belongs(told):
+            self._block.append(told)
+            return
+        if self._block:
+            self._end_block()
+        if told.startswith(_TRACEBACK):
+            self._block, self._block_began = [told], (ts_ns, self._line)
+        elif told.strip():
+            self._add_row(line, ts_ns, self._line)
+
+    def _belongs(self, line: str) -> bool:
+        """Whether a line continues the traceback that is open."""
+        before = self._block[-1]
+        if line.startswith((" ", "\t", _TRACEBACK, *_BETWEEN)) or not line.strip():
+            return True
+        return before.startswith((" ", "\t"))  # the exception itself
+
+    def _end_block(self) -> None:
+        if not self._block:
+            return
+        lines, (ts_ns, number) = self._block, self._block_began
+        self._block = []
+        text = "\n".join(lines).rstrip()
+        if len(text) > LONGEST_TEXT:
+            half = LONGEST_TEXT // 2 - 10
+            text = f"{text[:half]}\n  ...\n{text[-half:]}"
+        self._add_row(text, ts_ns, number)
+
+    def _add_row(self, text: str, ts_ns: int, number: int) -> None:
+        label, level = label_of(text), level_of(text)
+        if not (self._keeps_all or label or level in ("error", "fatal")):
+            return
+        if not self._may_add(ts_ns):
+            self._left_out += 1
+            return
+        text = masked(text)
+        self._rows.append(
+            {
+                "ts_ns": ts_ns,
+                "timed": "own",
+                "stream": self._stream,
+                "file": self._file,
+                "line": number,
+                "level": level,
+                "label": label,
+                "template": template_of(text)[:LONGEST_LINE],
+                "text": text,
+                "count": 1 + self._left_out,
+            }
+        )
+        self._left_out = 0
+
+    def _may_add(self, ts_ns: int) -> bool:
+        gained = (ts_ns - self._filled_ns) / 1e9 * PER_S if self._filled_ns else 0.0
+        self._tokens = min(self._tokens + max(gained, 0.0), float(MOST_AT_ONCE))
+        self._filled_ns = ts_ns
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+def level_of(text: str) -> str:
+    """debug, info, warning, error or fatal by the word that says so; '' where none does."""
+    if text.startswith(_TRACEBACK):
+        return "error"
+    found = _LEVEL.search(text[:200])
+    return _LEVELS.get(found[1], found[1].lower()) if found else ""
+
+
+def _without_progress(line: str) -> str:
+    """The last state of a line that was rewritten, without colours."""
+    states = [state for state in line.rstrip("\r").split("\r") if state.strip()]
+    return _ESCAPES.sub("", states[-1] if states else "")
