@@ -1,0 +1,169 @@
+"""What lines of logs are known to mean: the label of a text, and the table of all labels.
+
+The first label in the table that fits is taken; those that say more come first. A text that quotes
+a traceback is judged by the exceptions in it, of a chain by the first of them that is known: what
+stands in the code it shows means nothing.
+
+Source: lines of public threads (docs/formats.md); roles after NVIDIA's NVRx taxonomy. Blind spots:
+lines in other languages, and texts that a program shortens or words anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trace_hooks.log_text.label import Label, label, named
+from trace_hooks.log_text.machine_labels import HARDWARE_LABELS, NETWORK_LABELS, STORAGE_LABELS
+from trace_hooks.log_text.program_labels import (
+    CONTEXT_LABELS,
+    CUDA_LABELS,
+    ECHO_LABELS,
+    PROGRAM_LABELS,
+    WEAK_LABELS,
+)
+
+LONGEST_TEXT = 8192
+"""So much of a text is looked at."""
+
+EXCEPTION = "exception"
+COMMUNICATION_EXCEPTION = "communication_exception"
+OPTIONAL_MODULE = "optional_module"
+
+_ERROR_LINE = re.compile(
+    r"^(?:[\w.]{1,120}\.)?(?!\w*Warning\b)([A-Z]\w{1,80}(?:Error|Exception|NotMet|Exit|Failure|Timeout|Killed)"
+    r"|AssertionError|KeyboardInterrupt|StopIteration|SystemExit)(?::|$)"
+)
+_PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?|\d{1,6}: )+")
+
+OWN_LABELS = (
+    label(
+        OPTIONAL_MODULE, "context software", "",
+        "A module that the program can do without is missing.",
+        r"(?:ImportError|ModuleNotFoundError|No module named)..(?:optional|fall(?:ing)? ?back|skip|ignor|disabl|not installed|not available|will be slower)|(?:falling back|not installed|not available|optional|could not import|failed to import|unable to import)..(?:ImportError|ModuleNotFoundError|No module named)|is not installed[;,.]..(?:fall|using|install)",
+        "importerror", "modulenotfound", "no module named", "not installed",
+    ),
+    label(
+        COMMUNICATION_EXCEPTION, "cascade network", "",
+        "An exception inside of a collective: another rank or the network made it fail.",
+        r"torch/distributed/(?:distributed_c10d|c10d_logger|rendezvous)\.py", "torch/distributed/",
+    ),
+    label(
+        EXCEPTION, "initiating user_code", "fix_code",
+        "The program raised an exception that nothing caught.",
+        r"(?m)^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception)\b", "error", "exception",
+    ),
+)  # fmt: skip
+
+_NOISE = re.compile(
+    r"might be caused by|may be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|might be asynchronously reported"
+    r"|^To suppress this warning|FutureWarning|DeprecationWarning|UserWarning|RuntimeWarning"
+    r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider)|For debugging consider"
+    r"|destroy_process_group\(\) was not called|means that (?:this|there) ",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Lines with advice or guesses: what they name has not been seen."""
+
+_ORDERED = (
+    *HARDWARE_LABELS,
+    *CUDA_LABELS[:1],
+    *STORAGE_LABELS[:1],
+    *(each for each in PROGRAM_LABELS if each.name == "dataloader_shm"),
+    *(each for each in ECHO_LABELS if each.name in ("barrier_peer", "closing_workers")),
+    *NETWORK_LABELS,
+    *CUDA_LABELS[1:],
+    *STORAGE_LABELS[1:],
+    *(each for each in PROGRAM_LABELS if each.name != "dataloader_shm"),
+    *(each for each in ECHO_LABELS if each.name in ("peer_dump_signal", "store_lost")),
+    *WEAK_LABELS,
+    *(each for each in ECHO_LABELS if each.name not in ("barrier_peer", "closing_workers", "peer_dump_signal", "store_lost")),
+    *CONTEXT_LABELS,
+)  # fmt: skip
+
+LABELS = named((*_ORDERED, *OWN_LABELS))
+"""Every label by name."""
+
+_HINTS = tuple(dict.fromkeys(hint for each in _ORDERED for hint in each.hints))
+_ANY_HINT = re.compile("|".join(map(re.escape, sorted(_HINTS, key=len, reverse=True))))
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+def label_of(text: str) -> str:
+    """Name of the label of a line or of lines that belong together; '' where nothing is known."""
+    text = text[:LONGEST_TEXT] if len(text) <= LONGEST_TEXT else _ends(text)
+    if _TRACEBACK in text:
+        return _of_traceback(text)
+    lowered = text.lower()
+    if "error" not in lowered and "exception" not in lowered and not _ANY_HINT.search(lowered):
+        return ""
+    return _of_lines(text)
+
+
+def _ends(text: str) -> str:
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+def _of_lines(text: str) -> str:
+    """Of text without a traceback: lines that only advise are left out."""
+    stripped = [_PREFIX.sub("", line) for line in text.splitlines()]
+    told = "\n".join(line for line in stripped if not _NOISE.search(line))
+    found = _first_label(told)
+    if found:
+        return found
+    if any(_ERROR_LINE.match(line) for line in told.splitlines()):
+        return EXCEPTION
+    return ""
+
+
+def _first_label(text: str) -> str:
+    lowered = text.lower()
+    if LABELS[OPTIONAL_MODULE].matches(text, lowered):
+        return OPTIONAL_MODULE
+    return next((each.name for each in _ORDERED if each.matches(text, lowered)), "")
+
+
+def _of_traceback(text: str) -> str:
+    """The first exception of the chain that is known; else that it is one."""
+    parts = list(_exceptions(text))
+    found = [_first_label(message) for message, _ in parts]
+    initiating = [name for name in found if name and LABELS[name].role == "initiating"]
+    strong = [name for name in initiating if not LABELS[name].is_weak]
+    known = strong or initiating or [name for name in found if name]
+    if known:
+        return known[0]
+    before = text.partition(_TRACEBACK)[0]
+    if LABELS[OPTIONAL_MODULE].matches(before + " " + (parts[0][0] if parts else ""), text.lower()):
+        return OPTIONAL_MODULE
+    if parts and all("torch/distributed/" in frame for _, frame in parts[:1]) and _is_call(parts):
+        return COMMUNICATION_EXCEPTION
+    return EXCEPTION if parts else ""
+
+
+def _is_call(parts: list[tuple[str, str]]) -> bool:
+    lowered = parts[0][1].lower()
+    return LABELS[COMMUNICATION_EXCEPTION].matches(parts[0][1], lowered)
+
+
+def _exceptions(text: str) -> Iterator[tuple[str, str]]:
+    """Message and innermost frame of each exception of the chain, in the order printed."""
+    frame, message, is_inside = "", list[str](), False
+    for raw in text.splitlines():
+        line = _PREFIX.sub("", raw)
+        if _TRACEBACK in line:
+            if message:
+                yield "\n".join(message), frame
+            frame, message, is_inside = "", [], True
+        elif is_inside and line.startswith("  File "):
+            frame = line
+        elif is_inside and line and not line.startswith(" "):
+            if message or _ERROR_LINE.match(line) or frame:
+                message.append(line) if not _NOISE.search(line) else None
+    if message:
+        yield "\n".join(message), frame
+
+
+def role_of(name: str) -> str:
+    """initiating, context, cascade or teardown; '' for an unknown label."""
+    found: Label | None = LABELS.get(name)
+    return found.role if found else ""
