@@ -31,54 +31,59 @@ COMMUNICATION_EXCEPTION = "communication_exception"
 OPTIONAL_MODULE = "optional_module"
 
 _ERROR_LINE = re.compile(
-    r"^(?:[\w.]{1,120}\.)?(?!\w*Warning\b)([A-Z]\w{1,80}(?:Error|Exception|NotMet|Exit|Failure|Timeout|Killed)"
+    r"^(?:[\w.]{1,120}\.)?([A-Z]\w{1,80}(?:Error|Exception|NotMet|Exit|Failure|Timeout|Killed)"
     r"|AssertionError|KeyboardInterrupt|StopIteration|SystemExit)(?::|$)"
 )
 _PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?|\d{1,6}: )+")
 
 OWN_LABELS = (
     label(
-        OPTIONAL_MODULE, "context software", "",
+        "optional_module", "context software", "",
         "A module that the program can do without is missing.",
-        r"(?:ImportError|ModuleNotFoundError|No module named)..(?:optional|fall(?:ing)? ?back|skip|ignor|disabl|not installed|not available|will be slower)|(?:falling back|not installed|not available|optional|could not import|failed to import|unable to import)..(?:ImportError|ModuleNotFoundError|No module named)|is not installed[;,.]..(?:fall|using|install)",
+        r"(?:ImportError|ModuleNotFoundError|No module named)..(?:optional|fall(?:ing)? ?back|"
+        r"skip|ignor|disabl|not installed|not available|will be slower)|(?:falling back|"
+        r"not installed|not available|optional|could not import|failed to import|"
+        r"unable to import)..(?:ImportError|ModuleNotFoundError|No module named)|"
+        r"is not installed[;,.]..(?:fall|using|install)",
         "importerror", "modulenotfound", "no module named", "not installed",
     ),
     label(
-        COMMUNICATION_EXCEPTION, "cascade network", "",
+        "communication_exception", "cascade network", "",
         "An exception inside of a collective: another rank or the network made it fail.",
-        r"torch/distributed/(?:distributed_c10d|c10d_logger|rendezvous)\.py", "torch/distributed/",
+        r"torch/distributed/(?:distributed_c10d|c10d_logger|rendezvous)\.py",
+        "torch/distributed/",
     ),
     label(
-        EXCEPTION, "initiating user_code", "fix_code",
+        "exception", "initiating user_code", "fix_code",
         "The program raised an exception that nothing caught.",
-        r"(?m)^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception)\b", "error", "exception",
+        r"(?m)^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception)\b",
+        "error", "exception",
     ),
 )  # fmt: skip
 
 _NOISE = re.compile(
-    r"might be caused by|may be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|might be asynchronously reported"
-    r"|^To suppress this warning|FutureWarning|DeprecationWarning|UserWarning|RuntimeWarning"
+    r"might be caused by|may be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA"
+    r"|might be asynchronously reported|^To suppress this warning|FutureWarning|DeprecationWarning|UserWarning|RuntimeWarning"
     r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider)|For debugging consider"
     r"|destroy_process_group\(\) was not called|means that (?:this|there) ",
     re.IGNORECASE | re.MULTILINE,
 )
 """Lines with advice or guesses: what they name has not been seen."""
 
-_ORDERED = (
-    *HARDWARE_LABELS,
-    *CUDA_LABELS[:1],
-    *STORAGE_LABELS[:1],
-    *(each for each in PROGRAM_LABELS if each.name == "dataloader_shm"),
-    *(each for each in ECHO_LABELS if each.name in ("barrier_peer", "closing_workers")),
-    *NETWORK_LABELS,
-    *CUDA_LABELS[1:],
-    *STORAGE_LABELS[1:],
-    *(each for each in PROGRAM_LABELS if each.name != "dataloader_shm"),
+_FIRST = ("fabric_manager", "shm_full", "dataloader_shm", "barrier_peer", "closing_workers")
+"""Labels whose texts contain words of others further down."""
+
+_ALL = (
+    *HARDWARE_LABELS, *NETWORK_LABELS, *CUDA_LABELS, *STORAGE_LABELS, *PROGRAM_LABELS,
     *(each for each in ECHO_LABELS if each.name in ("peer_dump_signal", "store_lost")),
     *WEAK_LABELS,
-    *(each for each in ECHO_LABELS if each.name not in ("barrier_peer", "closing_workers", "peer_dump_signal", "store_lost")),
+    *(each for each in ECHO_LABELS if each.name not in ("peer_dump_signal", "store_lost")),
     *CONTEXT_LABELS,
 )  # fmt: skip
+_ORDERED = (
+    *(each for each in _ALL if each.name in _FIRST),
+    *(each for each in _ALL if each.name not in _FIRST),
+)
 
 LABELS = named((*_ORDERED, *OWN_LABELS))
 """Every label by name."""
@@ -156,9 +161,8 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
             frame, message, is_inside = "", [], True
         elif is_inside and line.startswith("  File "):
             frame = line
-        elif is_inside and line and not line.startswith(" "):
-            if message or _ERROR_LINE.match(line) or frame:
-                message.append(line) if not _NOISE.search(line) else None
+        elif is_inside and line and not line.startswith(" ") and not _NOISE.search(line):
+            message.append(line)
     if message:
         yield "\n".join(message), frame
 

@@ -14,7 +14,12 @@ _CODE = r"\bxid\b[^0-9\n]{{0,4}}(?:\([^)\n]{{0,60}}\))?[\s:=]{{0,4}}{code}\b"
 _KNOWN = (
     # numbers, role and category, advice, what it is and why the advice follows
     ((48,), "initiating hardware", "cordon_node", "a double-bit ECC error of the GPU's memory"),
-    ((79,), "initiating hardware", "cordon_node", "the GPU has fallen off the bus: reboot the node"),
+    (
+        (79,),
+        "initiating hardware",
+        "cordon_node",
+        "the GPU has fallen off the bus: reboot the node",
+    ),
     (
         (74, 144, 145, 146, 147, 148, 149, 150),
         "initiating hardware",
