@@ -36,6 +36,9 @@ NAME = "first_error"
 KINDS = ("first_error",)
 QUESTIONS = (*ASKED, "rank_looks")
 
+_QUOTED = 300
+"""Characters of a line that stand in the evidence."""
+
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on an attempt; None where no log and no end of a rank shows an error."""
@@ -103,7 +106,7 @@ def _evidence(cause: FirstCause, attempt: int) -> tuple[Evidence, ...]:
 
 def _sentence(line: Line, attempt: int) -> Evidence:
     label = f" ({line.name})" if line.label else ""
-    return _said(f"{line.where()}: {shown(line)}{label}", line.number, "line", attempt)
+    return _said(f"{line.where()}: {shown(line, _QUOTED)}{label}", line.number, "line", attempt)
 
 
 def _said(text: str, number: float, unit: str, attempt: int) -> Evidence:

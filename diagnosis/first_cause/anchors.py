@@ -136,7 +136,7 @@ def _unexplained(anchors: Sequence[Line]) -> list[Line]:
 def _explains(deeper: Line, line: Line) -> bool:
     if deeper is line or deeper.label is None or not _is_close(deeper, line):
         return False
-    if deeper.label.category == "hardware" and deeper.is_of_kernel:
+    if deeper.is_of_kernel and (deeper.label.category == "hardware" or "xid" in deeper.name):
         return line.name in _BY_GPU and not line.is_of_kernel
     if deeper.name in ("kernel_oom", "kernel_oom_cgroup"):
         return line.name in _BY_OOM_KILLER

@@ -49,10 +49,10 @@ def text_of(cause: FirstCause) -> str:
     return f"{lead}The first line that explains it: {what}.{at}{many}"
 
 
-def shown(line: Line) -> str:
+def shown(line: Line, longest: int = _LONGEST) -> str:
     """The line, shortened."""
     text = exception_of(line.text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def next_step_of(cause: FirstCause) -> str:
