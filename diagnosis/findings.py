@@ -20,6 +20,9 @@ SEVERITIES = ("urgent", "warning", "past")
 
 CONFIDENCES = ("high", "medium", "low")
 
+ADVICE = ("", "restart", "cordon_node", "reset_gpu", "fix_code", "raise_limit", "fix_setting")
+"""What to do next, in a word: of findings on what ended a job."""
+
 _KIND = re.compile(r"[a-z]+(_[a-z]+)*")
 """Which kinds there are, the registry of detectors knows (diagnosis/detectors/__init__.py)."""
 
@@ -123,7 +126,8 @@ class Finding:
     Steps are of attempt `attempt`, both included. `culprits`: empty where no rank is at fault by
     itself. `slowdown`: x against its peers. `cost`: None where clocks or waits are unknown.
     `stages`, `hosts`: what is meant as a whole; a rank's own stage and host stand in its Place.
-    `cause`: one sentence. `episodes`: first and last steps of each where it came and went.
+    `cause`: one sentence. `advice`: a word of ADVICE. `episodes`: first and last steps of each
+    where it came and went.
     """
 
     kind: str
@@ -146,6 +150,7 @@ class Finding:
     hosts: tuple[str, ...] = ()
     cause: str = ""
     episodes: tuple[tuple[int, int], ...] = ()
+    advice: str = ""
 
     def __post_init__(self) -> None:
         if not _KIND.fullmatch(self.kind):
@@ -153,6 +158,7 @@ class Finding:
         for name, value, known in (
             ("severity", self.severity, SEVERITIES),
             ("confidence", self.confidence, CONFIDENCES),
+            ("advice", self.advice, ADVICE),
         ):
             if value not in known:
                 raise ValueError(f"a finding's {name} is {value!r}; known: {', '.join(known)}")

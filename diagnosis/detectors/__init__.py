@@ -22,6 +22,7 @@ from diagnosis.one_cause import listed, merged, unexplained, without_echoes
 from diagnosis.statistics.phase_times import phase_times, standing_still
 
 REGISTERED = (
+    "first_error",
     "stuck",
     "slow_worker",
     "late_arrival",

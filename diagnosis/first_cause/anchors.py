@@ -1,0 +1,155 @@
+"""Which lines may be the first cause: those that begin a failure, near the time of the failure.
+
+Left out are lines after which their rank went on as usual (somebody handled them), warnings without
+a known meaning, lines that a better one explains (a GPU's Xid explains the CUDA errors of its
+host), and lines long before anything failed or after ranks had timed out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from diagnosis.first_cause.facts import pid_of, rank_in_text, timeout_ms
+from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
+from trace_hooks.log_text.labels import EXCEPTION
+
+HANDLED_NS = 5 * 10**9
+HANDLED_LINES = 3
+"""A rank that repeats its usual lines for longer than this has survived."""
+
+NEAR_NS = 300 * 10**9
+"""What is older than this when the failure shows has not caused it."""
+
+EXPLAINED_NS = 120 * 10**9
+"""A kernel's line explains what programs of its host report so much earlier or later."""
+
+_LASTING = ("hardware", "network", "preemption")
+"""Programs may go on for a while after these."""
+
+_BY_GPU = {
+    "cuda_error", "cuda_launch_failure", "illegal_address", "library_failure", "gpu_missing",
+    "cuda_ecc_error", "gpu_off_the_bus", "nvlink_error", "ecc_error",
+}  # fmt: skip
+_BY_OOM_KILLER = {"dataloader_killed", "killed", "slurm_oom", "k8s_oom", "host_out_of_memory"}
+_BY_NETWORK = {"ib_completion_error", "efa_error", "qp_timeout"}
+_AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Lines of one failure. `fails_ns`: when it began to show at the latest; infinite unknown.
+    `ends_ns`: when the first rank gave up waiting. `explained`: what an anchor explains.
+    """
+
+    anchors: tuple[Line, ...]
+    weak: tuple[Line, ...]
+    echoes: tuple[Line, ...]
+    context: tuple[Line, ...]
+    explained: tuple[Line, ...]
+    fails_ns: float
+    ends_ns: float
+
+
+def episode_of(lines: Sequence[Line], pids: Mapping[tuple[str | None, int], int]) -> Episode:
+    """The newest failure. `pids`: rank by host and process id."""
+    lines = [_placed(line, pids) for line in _after_restart(lines)]
+    echoes = tuple(line for line in lines if line.role in ("cascade", "teardown"))
+    initiating = [line for line in lines if line.role == "initiating" and not _is_handled(line)]
+    weak = tuple(line for line in initiating if line.label and line.label.is_weak)
+    fails_ns, ends_ns = _failure(echoes, weak)
+    strong = [line for line in initiating if line.label and not line.label.is_weak]
+    near = [line for line in strong if _is_near(line, fails_ns, ends_ns)]
+    anchors = tuple(_unexplained(near))
+    explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))
+    context = tuple(line for line in lines if line.role == "context")
+    return Episode(anchors, weak, echoes, context, explained, fails_ns, ends_ns)
+
+
+def _after_restart(lines: Sequence[Line]) -> list[Line]:
+    """Lines since the job was started again last, if something failed since then."""
+    starts = [line.begin_ns for line in lines if line.name == "restarting"]
+    for start in sorted(filter(math.isfinite, starts), reverse=True):
+        since = [line for line in lines if line.end_ns >= start]
+        if any(line.role in ("initiating", "cascade") and line.begin_ns >= start for line in since):
+            return since
+    return list(lines)
+
+
+def _placed(line: Line, pids: Mapping[tuple[str | None, int], int]) -> Line:
+    """With its rank, where its process or its text tells it."""
+    if line.rank >= 0:
+        return line
+    rank = rank_in_text(line.text)
+    pid = pid_of(line.text)
+    if rank < 0 and pid is not None and (line.is_of_kernel or "DataLoader" not in line.text):
+        rank = pids.get((line.host, pid), -1)
+    return replace(line, rank=rank) if rank >= 0 else line
+
+
+def _is_handled(line: Line) -> bool:
+    if line.label is None or line.is_of_kernel or line.label.category in _LASTING:
+        return False
+    if line.level in ("warning", "info", "debug") and line.name in (EXCEPTION, "not_a_number"):
+        return True
+    if math.isfinite(line.begin_ns) and line.went_on_ns:
+        return line.went_on_ns > HANDLED_NS
+    return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
+
+
+def _failure(echoes: Iterable[Line], weak: Iterable[Line]) -> tuple[float, float]:
+    """When the failure began to show, and when the first rank gave up waiting."""
+    timeouts = [line for line in weak if line.label and line.label.category == "timeout"]
+    gave_up = [line.begin_ns for line in timeouts if math.isfinite(line.begin_ns)]
+    began = [line.begin_ns - timeout_ms(line.text) * 1e6 for line in timeouts]
+    shown = [line.begin_ns for line in echoes if line.role == "cascade"] + began
+    known = [at_ns for at_ns in shown if math.isfinite(at_ns)]
+    if not known:
+        others = [line.begin_ns for line in (*echoes, *weak) if math.isfinite(line.begin_ns)]
+        return min(others, default=math.inf), math.inf
+    last = max(known)
+    burst = [at_ns for at_ns in known if at_ns >= last - NEAR_NS - _longest_ns(timeouts)]
+    return min(burst), min(gave_up, default=math.inf)
+
+
+def _longest_ns(timeouts: Iterable[Line]) -> float:
+    return max((timeout_ms(line.text) * 1e6 for line in timeouts), default=0.0)
+
+
+def _is_near(line: Line, fails_ns: float, ends_ns: float) -> bool:
+    """Whether a line stands where a cause may: not long before, and not after ranks gave up."""
+    if math.isinf(fails_ns):
+        return True
+    if line.end_ns < fails_ns - NEAR_NS - line.err_ns:
+        return False
+    if line.name in _AFTER_TIMEOUTS or math.isinf(ends_ns):
+        return True
+    return line.begin_ns <= ends_ns + UNKNOWN_CLOCK_NS
+
+
+def _unexplained(anchors: Sequence[Line]) -> list[Line]:
+    """Without lines that a deeper one on the same host explains."""
+    return [line for line in anchors if not any(_explains(other, line) for other in anchors)]
+
+
+def _explains(deeper: Line, line: Line) -> bool:
+    if deeper is line or deeper.label is None or not _is_close(deeper, line):
+        return False
+    if deeper.is_of_kernel and (deeper.label.category == "hardware" or "xid" in deeper.name):
+        return line.name in _BY_GPU and not line.is_of_kernel
+    if deeper.name in ("kernel_oom", "kernel_oom_cgroup"):
+        return line.name in _BY_OOM_KILLER
+    return deeper.name == "port_down" and line.name in _BY_NETWORK
+
+
+def _is_close(deeper: Line, line: Line) -> bool:
+    """On the same host (a network is everywhere), at about the same time."""
+    same_place = deeper.host == line.host or line.host is None or deeper.name == "port_down"
+    apart = max(deeper.begin_ns - line.end_ns, line.begin_ns - deeper.end_ns)
+    return same_place and not apart > EXPLAINED_NS + deeper.err_ns
+
+
+def explained_by(deeper: Line, lines: Iterable[Line]) -> list[Line]:
+    """The lines that a deeper one explains: they tell the ranks that it hit."""
+    return [line for line in lines if _explains(deeper, line)]
