@@ -103,9 +103,17 @@ def _worst(times: PhaseTimes, counts: list[dict[str, Any]]) -> _Counted | None:
 
 def at_least(hits: int, num: int, chance: float) -> float:
     """Probability of so many hits or more in `num` independent tries."""
-    return math.fsum(
-        math.comb(num, k) * chance**k * (1 - chance) ** (num - k) for k in range(hits, num + 1)
-    )
+    if hits <= 0 or chance >= 1.0:
+        return 1.0
+    if chance <= 0.0:
+        return 0.0
+    return min(math.fsum(_exactly(k, num, chance) for k in range(hits, num + 1)), 1.0)
+
+
+def _exactly(hits: int, num: int, chance: float) -> float:
+    """In logarithms: the number of ways is beyond a float from about 1,030 tries on."""
+    ways = math.lgamma(num + 1) - math.lgamma(hits + 1) - math.lgamma(num - hits + 1)
+    return math.exp(ways + hits * math.log(chance) + (num - hits) * math.log1p(-chance))
 
 
 def _is_late(worst: _Counted) -> bool:

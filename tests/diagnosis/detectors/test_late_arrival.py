@@ -70,3 +70,8 @@ def test_some_ranks_of_a_job_and_long_runs_are_not_judged_by_it() -> None:
 def test_the_binomial_tail() -> None:
     assert at_least(0, 5, 0.3) == pytest.approx(1)
     assert at_least(2, 2, 0.5) == pytest.approx(0.25)
+    assert at_least(3, 5, 0.0) == 0.0
+    assert at_least(3, 5, 1.0) == 1.0
+    assert at_least(0, 5, 1.0) == 1.0
+    assert at_least(5_000, 10_000, 0.5) == pytest.approx(0.504, abs=0.001)
+    assert 0.0 < at_least(900, 10_000, 0.08) < 0.001
