@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from timing import REPEATS, cpu_ns, loop_ns
 from torch import nn
 from torch.utils.data import DataLoader
 
-from trace_hooks.recording.arrow_columns import collective_table, span_table
+from trace_hooks.log_text.line_rows import LineRows
+from trace_hooks.recording.arrow_columns import collective_table, row_table, span_table
 from trace_hooks.recording.clock import Anchor
 from trace_hooks.recording.flight_ring import Ring
 from trace_hooks.recording.guard import guarded
@@ -42,7 +45,7 @@ def event_costs() -> dict[str, float]:
         dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
         found |= collective_costs() | flight_recorder_costs()
         dist.destroy_process_group()
-    return found | drain_costs()
+    return found | printed_line_costs() | drain_costs()
 
 
 def recorder_costs() -> dict[str, float]:
@@ -56,14 +59,17 @@ def recorder_costs() -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         ring = Ring(Path(folder, "ring"), 0, 0)
+
+        def write() -> int:
+            return ring.write(1, 2, "all_reduce", "float32", 4096, -1, -1, 7, 123)
+
         return {
             "span: open + close, ns": cpu_ns(
                 lambda: recorder.close(site, recorder.open()), COUNT, recorder.spans.clear
             ),
             "guarded empty hook, ns": cpu_ns(nothing, COUNT),
-            "ring write, ns": cpu_ns(
-                lambda: ring.write(1, 2, "all_reduce", "float32", 4096, -1, -1, 7, 123), COUNT
-            ),
+            "ring write, ns": cpu_ns(write, COUNT),
+            "ring write + end, ns": cpu_ns(lambda: ring.ended(write(), 123), COUNT),
         }
 
 
@@ -191,6 +197,44 @@ def flight_recorder_costs() -> dict[str, float]:
         / 1e6,
         "flight recorder: check for gaps, ns": look_ns,
     }
+
+
+def printed_line_costs() -> dict[str, float]:
+    """A line that the job prints: on the printing thread, and later on the drain thread."""
+    line = "2026-01-01 12:00:00,123 INFO train: step 1234 loss 2.3456 lr 0.0003 tokens/s 51234.5\n"
+    error = "2026-01-01 12:00:00,123 ERROR train: RuntimeError: CUDA out of memory. Tried 2 GiB\n"
+    before, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: PTH123, SIM115
+    try:
+        write_ns = difference(lambda: sys.stdout.write(line), COUNT, "logs")
+    finally:
+        sys.stdout.close()
+        sys.stdout = before
+    costs = {"printed line, ns": write_ns}
+    for name, text, keeps_all in (
+        ("left out", line, False),
+        ("kept", line, True),
+        ("an error", error, False),
+    ):
+        rows, seconds = LineRows("stdout", "stdout", keeps_all), iter(range(10**9, 10**18, 10**9))
+
+        def look(rows: LineRows = rows, text: str = text, at: Iterator[int] = seconds) -> None:
+            rows.add(text, next(at))
+            rows.take(0)
+
+        costs[f"drain: printed line, {name}, ns"] = cpu_ns(look, COUNT)
+    return costs | {"drain: one printed line, bytes": _bytes_of_lines(line)}
+
+
+def _bytes_of_lines(line: str) -> float:
+    """A row of log_lines on disk, of a thousand lines that differ in their numbers."""
+    rows = LineRows("stdout", "stdout", True)
+    rows.add("".join(line.replace("1234", str(n)) for n in range(1_000)), 10**9)
+    made = [{**row, "host": "node0", "step": 1} for row in rows.take(10**9)]
+    with tempfile.TemporaryDirectory() as folder:
+        writer = SegmentWriter(Path(folder), 0, 0)
+        writer.write("log_lines", [row_table("log_lines", made, Anchor())])
+        path, *_ = Path(folder, "segments").glob("log_lines-*")
+        return path.stat().st_size / len(made)
 
 
 def drain_costs() -> dict[str, float]:

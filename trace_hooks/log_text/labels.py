@@ -98,10 +98,13 @@ def label_of(text: str) -> str:
     text = text[:LONGEST_TEXT] if len(text) <= LONGEST_TEXT else _ends(text)
     if _TRACEBACK in text:
         return _of_traceback(text)
+    return _of_lines(text) if may_have_label(text) else ""
+
+
+def may_have_label(text: str) -> bool:
+    """Whether a line holds a word that some label needs: a cheap look before `label_of`."""
     lowered = text.lower()
-    if "error" not in lowered and "exception" not in lowered and not _ANY_HINT.search(lowered):
-        return ""
-    return _of_lines(text)
+    return "error" in lowered or "exception" in lowered or bool(_ANY_HINT.search(lowered))
 
 
 def _ends(text: str) -> str:

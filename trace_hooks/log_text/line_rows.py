@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
-from trace_hooks.log_text.labels import label_of
+from trace_hooks.log_text.labels import label_of, may_have_label
 from trace_hooks.log_text.secrets import masked
 from trace_hooks.log_text.templates import template_of
 
@@ -19,12 +19,32 @@ LONGEST_LINE, LONGEST_TEXT = 2048, 8192
 MOST_AT_ONCE, PER_S = 1_000, 20.0
 """Rows of one stream: so many in a burst, and so many a second in the long run."""
 
+MOST_USUAL = 1_000
+"""Lines that differ in more than digits whose meaning is remembered."""
+
+_DIGITS = str.maketrans("123456789", "000000000")
 _TRACEBACK = "Traceback (most recent call last):"
 _BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
 _PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?)+")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b")
 _LEVELS = {"WARN": "warning", "CRITICAL": "fatal"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class _Told(NamedTuple):
+    """What a text tells. `is_usual`: it cannot have a known meaning, and holds no secret."""
+
+    label: str
+    level: str
+    template: str
+    is_usual: bool
+
+
+def _told(text: str) -> _Told:
+    told, is_usual = masked(text), not may_have_label(text)
+    label = "" if is_usual else label_of(text)
+    template = template_of(told)[:LONGEST_LINE]
+    return _Told(label, level_of(text), template, is_usual and told == text)
 
 
 class LineRows:
@@ -36,6 +56,7 @@ class LineRows:
         self._line = 0
         self._block: list[str] = []  # lines of a traceback
         self._block_began = (0, 0)  # its time and its first line
+        self._usual: dict[str, _Told] = {}
         self._rows: deque[dict[str, Any]] = deque()
         self._left_out = 0
         self._tokens, self._filled_ns = float(MOST_AT_ONCE), 0
@@ -91,13 +112,12 @@ class LineRows:
         self._add_row(text, ts_ns, number)
 
     def _add_row(self, text: str, ts_ns: int, number: int) -> None:
-        label, level = label_of(text), level_of(text)
-        if not (self._keeps_all or label or level in ("error", "fatal")):
+        told = self._told(text)
+        if not (self._keeps_all or told.label or told.level in ("error", "fatal")):
             return
         if not self._may_add(ts_ns):
             self._left_out += 1
             return
-        text = masked(text)
         self._rows.append(
             {
                 "ts_ns": ts_ns,
@@ -105,14 +125,24 @@ class LineRows:
                 "stream": self._stream,
                 "file": self._file,
                 "line": number,
-                "level": level,
-                "label": label,
-                "template": template_of(text)[:LONGEST_LINE],
-                "text": text,
+                "level": told.level,
+                "label": told.label,
+                "template": told.template,
+                "text": text if told.is_usual else masked(text),
                 "count": 1 + self._left_out,
             }
         )
         self._left_out = 0
+
+    def _told(self, text: str) -> _Told:
+        """What a text tells; of usual lines, those with other digits tell the same."""
+        key = text.translate(_DIGITS)
+        told = self._usual.get(key)
+        if told is None:
+            told = _told(text)
+            if told.is_usual and len(self._usual) < MOST_USUAL:
+                self._usual[key] = told
+        return told
 
     def _may_add(self, ts_ns: int) -> bool:
         gained = (ts_ns - self._filled_ns) / 1e9 * PER_S if self._filled_ns else 0.0
