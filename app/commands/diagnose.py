@@ -1,6 +1,6 @@
 """Report which ranks are slow and why: findings with their evidence, or that there are none.
 
-Exit code 0: no findings; 3: findings; 4: no detector had enough data.
+What is stuck comes first. Exit code 0: no findings; 3: findings, or ranks that wait; 4: no detector had enough data.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from app.analysis.imports import open_any
 from app.analysis.not_identifiable import whole_answer
 from app.analysis.run_diagnosis import RunDiagnosis, unjudged
 from app.commands.run_argument import add_run_arguments, open_run
+from app.views.stuck import stuck_of
+from app.views.stuck_text import stuck_lines
 from diagnosis.cost_text import cost_line
 from diagnosis.findings import Diagnosis, Finding
 from ingest.errors import UserError, printable
@@ -44,16 +46,17 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.baseline is not None:
             diagnosis = _compared(opened, arguments, diagnosis)
         whole = whole_answer(diagnosis, opened, arguments.attempt)
+        stuck = stuck_of(opened, arguments.attempt)
     if arguments.json:
         print(json.dumps(whole))
     else:
-        lines = as_lines(diagnosis)
+        lines = stuck_lines(stuck) + as_lines(diagnosis)
         lines += [
             f"cannot show {cause['kind']}: {cause['why']} {cause['remedy']}"
             for cause in whole["not_identifiable"]
         ]
         print("\n".join(map(printable, lines)))
-    return exit_code(diagnosis)
+    return EXIT_FINDINGS if stuck.state == "stuck" else exit_code(diagnosis)
 
 
 def _compared(run: Run, arguments: argparse.Namespace, diagnosis: Diagnosis) -> Diagnosis:

@@ -18,10 +18,10 @@ from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.views.stuck import stuck_of
 from app.web.answers import answer
-from diagnosis.detectors import dead_rank, stuck
+from diagnosis.detectors import dead_rank, first_error, stuck
 from ingest.stopping import Stop
 
-KINDS = (*stuck.KINDS, *dead_rank.KINDS)
+KINDS = (*first_error.KINDS, *stuck.KINDS, *dead_rank.KINDS)
 
 
 def routes(context: RouteContext) -> list[Route]:

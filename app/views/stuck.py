@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,8 @@ class Stuck:
     """Plain values of the page. `state`: stuck, moved (ranks went on again), ended or none.
 
     `at_ns`: of the last look, Unix ns; None where nobody looked. `tree`: ranks at the roots with
-    those that wait for them, nested. `commands`: to copy, with what they are for.
+    those that wait for them, nested. `commands`: to copy, with what they are for. `lines`: the last
+    of each rank's log.
     """
 
     state: str
@@ -38,11 +39,30 @@ class Stuck:
     ranks: tuple[dict[str, Any], ...] = ()
     num_ranks: int = 0
     commands: tuple[dict[str, str], ...] = ()
+    lines: tuple[dict[str, Any], ...] = ()
 
 
 def stuck_of(run: Run, attempt: int | None, stop: Stop | None = None) -> Stuck:
     """What is known of the ranks of an attempt (None: the newest)."""
     wanted = run.newest_attempt if attempt is None else attempt
+    lines = last_lines(run.ask("last_log_lines", attempt=wanted, stop=stop))
+    return replace(_without_lines(run, wanted, stop), lines=tuple(lines))
+
+
+def last_lines(table: pa.Table) -> list[dict[str, Any]]:
+    """The last lines of ranks and hosts, in the order of time; equal ones with all their ranks."""
+    return [
+        {
+            "who": named([rank for rank in row["ranks"] if rank >= 0]) or "host",
+            "at_s": None if row["ts_ns"] is None else row["ts_ns"] / 1e9,
+            "where": f"{row['file']}:{row['line']}",
+            **{name: row[name] for name in ("level", "label", "text")},
+        }
+        for row in table.to_pylist()
+    ]
+
+
+def _without_lines(run: Run, wanted: int, stop: Stop | None) -> Stuck:
     tables = {
         name: run.ask(name, attempt=wanted, stop=stop) for name in QUESTIONS if name != ENTERED
     }

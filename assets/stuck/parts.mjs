@@ -36,6 +36,18 @@ export function stackList(stacks) {
   )));
 }
 
+/** The last lines of the ranks' logs; a traceback opens to its whole text. */
+export function lastLines(lines) {
+  return make('ol', { class: 'stuck-lines' }, lines.map(({ who, level, text, where }) => {
+    const shown = text.trimEnd().split('\n');
+    const head = [make('b', {}, who), ' ', make('span', { class: 'quiet' }, where)];
+    const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, shown.at(-1));
+    if (shown.length === 1) return make('li', {}, head, make('div', {}, last));
+    return make('li', {}, make('details', {}, make('summary', {}, head, make('div', {}, last)),
+      make('pre', {}, shown.join('\n'))));
+  }));
+}
+
 /** One row per rank, those that are waited for first; a rank opens its timeline. Empty columns are left out. */
 export function rankTable({ ranks }, app) {
   const columns = COLUMNS.filter(([, valueOf]) => ranks.some((row) => isKnown(valueOf(row))));

@@ -1,7 +1,7 @@
 /** The Stuck page: who is waited for and why, the tree of waits, what ranks do, what to try next. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { rankTable, stackList, waitTree } from './parts.mjs';
+import { lastLines, rankTable, stackList, waitTree } from './parts.mjs';
 
 const NEWS_MS = 1000;
 
@@ -46,7 +46,9 @@ export function mount(place, app) {
 
 function show(place, app, found) {
   const isStuck = found.state === 'stuck';
-  const parts = [headline(found, isStuck), ...found.findings.map((finding) => why(finding))];
+  const isTold = !isStuck && found.findings.length > 0; // the finding says what became of the job
+  const parts = [isTold ? null : headline(found, isStuck), ...found.findings.map((finding) => why(finding))];
+  if (found.lines.length) parts.push(panel('Last lines', lastLines(found.lines)));
   if (isStuck) {
     parts.push(
       panel('Who waits for whom', waitTree(found)),

@@ -20,8 +20,10 @@ _TITLES = {
 
 
 def named(ranks: Sequence[int]) -> str:
-    """rank 5; ranks 1, 2 and 3; ranks 1, 2, .. and 12 more."""
+    """rank 5; ranks 1, 2 and 3; ranks 1, 2, .. and 12 more; '' for none."""
     shown = [str(rank) for rank in ranks[:_MOST_NAMED]]
+    if not ranks:
+        return ""
     if len(ranks) == 1:
         return f"rank {shown[0]}"
     if len(ranks) > _MOST_NAMED:

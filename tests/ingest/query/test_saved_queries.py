@@ -13,6 +13,8 @@ from tests.runs_builder import T0, US, RunBuilder
 OF_OTHER_RUNS = (
     "allocator_retries",
     "rank_looks",
+    "last_log_lines",
+    "labelled_log_lines",
     "data_gaps",
     "end_lateness",
     "ranks_without_steps",

@@ -1,0 +1,34 @@
+"""Where a stuck job stands, in about ten lines for a terminal: what the page Stuck shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.views.stuck import Stuck
+
+_MOST_TREE, _MOST_STACKS, _MOST_COMMANDS = 4, 3, 2
+
+
+def stuck_lines(stuck: Stuck) -> list[str]:
+    """Lines with a name in front of each; none where nothing is stuck."""
+    if stuck.state != "stuck":
+        return []
+    lines = [f"STUCK  {stuck.status or 'Ranks wait.'}"]
+    tree = [line for branch in stuck.tree for line in _branch_lines(branch, "")]
+    lines += [f"  waits       {line}" for line in tree[:_MOST_TREE]]
+    for stack in stuck.stacks[:_MOST_STACKS]:
+        lines.append(f"  doing       {stack['ranks']}: {stack['activity']} in {stack['where']}")
+    for line in stuck.lines[:1]:
+        lines.append(f"  first line  {line['who']}: {line['text'].rstrip().splitlines()[-1]}")
+    for command in stuck.commands[:_MOST_COMMANDS]:
+        lines.append(f"  try         {command['command']}  # {command['what']}")
+    return [*lines, ""]
+
+
+def _branch_lines(branch: Mapping[str, Any], indent: str) -> Iterable[str]:
+    below = branch["branches"]
+    where = f" in {branch['op']}" if branch["op"] else ""
+    yield f"{indent}{branch['rank']}{where}{' is waited for by' if below else ''}"
+    for other in below:
+        yield from _branch_lines(other, f"{indent}  ")
