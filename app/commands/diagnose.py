@@ -1,6 +1,7 @@
 """Report which ranks are slow and why: findings with their evidence, or that there are none.
 
-What is stuck comes first. Exit code 0: no findings; 3: findings, or ranks that wait; 4: no detector had enough data.
+What is stuck comes first. Exit code 0: no findings; 3: findings, or ranks that wait; 4: no detector
+had enough data.
 """
 
 from __future__ import annotations
