@@ -54,6 +54,7 @@ def last_lines(table: pa.Table) -> list[dict[str, Any]]:
     return [
         {
             "who": named([rank for rank in row["ranks"] if rank >= 0]) or "host",
+            "ranks": [rank for rank in row["ranks"] if rank >= 0],
             "at_s": None if row["ts_ns"] is None else row["ts_ns"] / 1e9,
             "where": f"{row['file']}:{row['line']}",
             **{name: row[name] for name in ("level", "label", "text")},

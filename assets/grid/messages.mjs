@@ -6,10 +6,10 @@ import { UNKNOWN } from './layout.mjs';
 /**
  * @param {number} i index of the rank
  * @param {{places: Object, layout: Object, values: Object,
- *   roles: {culprits: Set<number>, victims: Set<number>}}} shown
+ *   roles: {culprits: Set<number>, victims: Set<number>}, standings: Map<number, string[]>}} shown
  * @returns {string[]} the first one names the rank
  */
-export function rankSentences(i, { places, layout, values, roles }) {
+export function rankSentences(i, { places, layout, values, roles, standings = new Map() }) {
   const { metric } = values.legend;
   const rank = places.rank[i];
   const where = ['pp', 'dp', 'cp', 'tp']
@@ -22,6 +22,6 @@ export function rankSentences(i, { places, layout, values, roles }) {
     values.steps !== null && `${metric.title} ${formatValue(values.value[i], metric)}`,
     Number.isFinite(peers) && `peers' median ${formatValue(peers, metric)}`,
     values.code[i] === IN_NOISE && 'within noise', roles.culprits.has(rank) && 'named as culprit',
-    roles.victims.has(rank) && 'waits for the culprit',
+    roles.victims.has(rank) && 'waits for the culprit', ...(standings.get(rank) ?? []),
   ].filter(Boolean);
 }

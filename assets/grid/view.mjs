@@ -12,6 +12,7 @@ import { loadCulprits, NO_ROLES, rolesShown } from '../lib/culprits.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
+import { loadStandings } from '../lib/standings.mjs';
 import { stepsText } from '../lib/value_text.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat_renderer.mjs';
@@ -120,7 +121,8 @@ class GridView {
   async #fetch(signal) {
     try {
       const findings = loadCulprits(this.app, signal);
-      findings.catch(() => {});
+      const standings = loadStandings(this.app, signal);
+      for (const asked of [findings, standings]) asked.catch(() => {});
       const { run, attempt } = this.app.view;
       const layoutKey = `${run}/${attempt}`;
       const [layout, values] = await Promise.all([  // the layout is loaded again only after new data
@@ -132,6 +134,7 @@ class GridView {
       this.#show(values);
       this.#setRoles(rolesShown(await findings, this.app.view, this.values.steps));
       this.state.culprits = [...this.roles.culprits];
+      this.standings = await standings;
       this.#showKey();
       this.#mark();
     } catch (error) {
