@@ -32,6 +32,7 @@ FORMATS = (
     "nsys",
     "rocpd",
     "chrome_trace",
+    "logs",
 )
 """Names of the readers, in the order in which they look at a file."""
 

@@ -23,10 +23,12 @@ MOST_USUAL = 1_000
 """Lines that differ in more than digits whose meaning is remembered."""
 
 _DIGITS = str.maketrans("123456789", "000000000")
-_TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last):"
 _BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
 _PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?)+")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b")
+_GLOG = re.compile(r"(?:\[[a-z]+\d*\]:?\s?)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d\.")
+_GLOG_LEVELS = {"I": "info", "W": "warning", "E": "error", "F": "fatal"}
 _LEVELS = {"WARN": "warning", "CRITICAL": "fatal"}
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -67,7 +69,7 @@ class LineRows:
         self._rest = lines.pop()[-LONGEST_TEXT:]
         for line in lines:
             self._line += 1
-            self._add_line(_without_progress(line)[:LONGEST_LINE], ts_ns)
+            self._add_line(without_progress(line)[:LONGEST_LINE], ts_ns)
 
     def take(self, ts_ns: int, is_over: bool = False) -> list[dict[str, Any]]:
         """Rows made since the last call; `is_over`: also what has not ended."""
@@ -83,33 +85,22 @@ class LineRows:
 
     def _add_line(self, line: str, ts_ns: int) -> None:
         told = _PREFIX.sub("", line)
-        if self._block and self._belongs(told):
+        if self._block and continues_traceback(self._block[-1], told):
             self._block.append(told)
             return
         if self._block:
             self._end_block()
-        if told.startswith(_TRACEBACK):
+        if told.startswith(TRACEBACK):
             self._block, self._block_began = [told], (ts_ns, self._line)
         elif told.strip():
             self._add_row(line, ts_ns, self._line)
-
-    def _belongs(self, line: str) -> bool:
-        """Whether a line continues the traceback that is open."""
-        before = self._block[-1]
-        if line.startswith((" ", "\t", _TRACEBACK, *_BETWEEN)) or not line.strip():
-            return True
-        return before.startswith((" ", "\t"))  # the exception itself
 
     def _end_block(self) -> None:
         if not self._block:
             return
         lines, (ts_ns, number) = self._block, self._block_began
         self._block = []
-        text = "\n".join(lines).rstrip()
-        if len(text) > LONGEST_TEXT:
-            half = LONGEST_TEXT // 2 - 10
-            text = f"{text[:half]}\n  ...\n{text[-half:]}"
-        self._add_row(text, ts_ns, number)
+        self._add_row(shortened("\n".join(lines).rstrip()), ts_ns, number)
 
     def _add_row(self, text: str, ts_ns: int, number: int) -> None:
         told = self._told(text)
@@ -154,15 +145,33 @@ class LineRows:
         return True
 
 
+def continues_traceback(before: str, line: str) -> bool:
+    """Whether a line continues the traceback whose last line so far is `before`."""
+    if line.startswith((" ", "\t", TRACEBACK, *_BETWEEN)) or not line.strip():
+        return True
+    return before.startswith((" ", "\t"))  # the exception itself
+
+
+def shortened(text: str) -> str:
+    """At most LONGEST_TEXT characters, both ends kept."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2 - 10
+    return f"{text[:half]}\n  ...\n{text[-half:]}"
+
+
 def level_of(text: str) -> str:
     """debug, info, warning, error or fatal by the word that says so; '' where none does."""
-    if text.startswith(_TRACEBACK):
+    if text.startswith(TRACEBACK):
         return "error"
-    found = _LEVEL.search(text[:200])
+    head = text[:200]
+    if (glog := _GLOG.match(head)) is not None:
+        return _GLOG_LEVELS[glog[1]]
+    found = _LEVEL.search(head)
     return _LEVELS.get(found[1], found[1].lower()) if found else ""
 
 
-def _without_progress(line: str) -> str:
+def without_progress(line: str) -> str:
     """The last state of a line that was rewritten, without colours."""
     states = [state for state in line.rstrip("\r").split("\r") if state.strip()]
     return _ESCAPES.sub("", states[-1] if states else "")
