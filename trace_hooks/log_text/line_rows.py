@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trace_hooks.log_text.labels import label_of, may_have_label
@@ -85,7 +86,7 @@ class LineRows:
 
     def _add_line(self, line: str, ts_ns: int) -> None:
         told = _PREFIX.sub("", line)
-        if self._block and continues_traceback(self._block[-1], told):
+        if self._block and continues_traceback(self._block, told):
             self._block.append(told)
             return
         if self._block:
@@ -145,11 +146,13 @@ class LineRows:
         return True
 
 
-def continues_traceback(before: str, line: str) -> bool:
-    """Whether a line continues the traceback whose last line so far is `before`."""
-    if line.startswith((" ", "\t", TRACEBACK, *_BETWEEN)) or not line.strip():
+def continues_traceback(block: Sequence[str], line: str) -> bool:
+    """Whether a line continues the traceback, or the chain of them, that `block` is so far."""
+    if line.startswith(TRACEBACK):
+        return any(before.startswith(_BETWEEN) for before in block[-3:])
+    if line.startswith((" ", "\t", *_BETWEEN)) or not line.strip():
         return True
-    return before.startswith((" ", "\t"))  # the exception itself
+    return block[-1].startswith((" ", "\t"))  # the exception itself
 
 
 def shortened(text: str) -> str:

@@ -60,8 +60,10 @@ class _Log:
     name: str
     place: Place
     staged: StagedRows
-    ranks: Counter[int] = field(default_factory=Counter)
-    hosts: Counter[str] = field(default_factory=Counter)
+    ranks: list[int] = field(default_factory=list)
+    """named in prefixes of its lines, the most frequent first"""
+    host: str = ""
+    """named by most of those of its lines that name one"""
     left_out: int = 0
     guessed_zone: bool = False
     guessed_year: bool = False
@@ -102,7 +104,9 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
             log.staged.add_rows("log_lines", 0, _table(made))
             made = []
     log.staged.add_rows("log_lines", 0, _table(made))
-    log.ranks, log.hosts, log.left_out = file.ranks, file.hosts, file.left_out
+    log.ranks = [rank for rank, _ in file.ranks.most_common()]
+    log.host = next((host for host, _ in file.hosts.most_common(1)), "")
+    log.left_out = file.left_out
     log.guessed_zone, log.guessed_year = clock.guessed_zone, clock.guessed_year
     for problem in source.damages():
         staged.add_problem(f"{source.name}: {problem}")
@@ -263,7 +267,7 @@ class Import:
             if log.place.local_rank is None:
                 continue
             local_hosts.add(hosts[log.name])
-            for rank, _ in log.ranks.most_common(1):
+            for rank in log.ranks[:1]:
                 counter = told.setdefault(hosts[log.name], Counter())
                 counter[rank - log.place.local_rank] += 1
         found = {host: only[0] for host, firsts in told.items() if len(only := list(firsts)) == 1}
@@ -284,7 +288,7 @@ class Import:
         if place.local_rank is not None:
             first = first_ranks.get(host)
             return UNKNOWN if first is None else first + place.local_rank
-        return next(iter(log.ranks)) if len(log.ranks) == 1 else UNKNOWN
+        return log.ranks[0] if len(log.ranks) == 1 else UNKNOWN
 
     def _add_guesses(self) -> None:
         if any(log.guessed_zone for log in self._logs):
@@ -311,8 +315,7 @@ def _common_folder(names: list[str]) -> str:
 
 def _host_of(log: _Log, by_folder: str) -> str:
     """As its lines say, else as its folder does."""
-    named = log.hosts.most_common(1)
-    return named[0][0] if named else by_folder or pod_of(log.name)
+    return log.host or by_folder or pod_of(log.name)
 
 
 class _Placed(StagedRows):

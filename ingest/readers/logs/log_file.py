@@ -184,7 +184,7 @@ class LogFile:
             if _BOX.match(head.text) or len(block) > _LONGEST_BLOCK:
                 self._end_block(head.rank)
             return True
-        if len(block) <= _LONGEST_BLOCK and continues_traceback(block[-1], head.text):
+        if len(block) <= _LONGEST_BLOCK and continues_traceback(block, head.text):
             block.append(head.text)
             return True
         self._end_block(head.rank)
