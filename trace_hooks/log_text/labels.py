@@ -63,7 +63,8 @@ OWN_LABELS = (
 
 _NOISE = re.compile(
     r"might be caused by|may be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA"
-    r"|might be asynchronously reported|^To suppress this warning|FutureWarning|DeprecationWarning|UserWarning|RuntimeWarning"
+    r"|might be asynchronously reported|^To suppress this warning|FutureWarning"
+    r"|DeprecationWarning|UserWarning|RuntimeWarning"
     r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider)|For debugging consider"
     r"|destroy_process_group\(\) was not called|means that (?:this|there) ",
     re.IGNORECASE | re.MULTILINE,
@@ -89,7 +90,7 @@ LABELS = named((*_ORDERED, *OWN_LABELS))
 """Every label by name."""
 
 _HINTS = tuple(dict.fromkeys(hint for each in _ORDERED for hint in each.hints))
-_ANY_HINT = re.compile("|".join(map(re.escape, sorted(_HINTS, key=len, reverse=True))))
+_ANY_HINT = tuple(dict.fromkeys(("error", "exception", *_HINTS)))
 _TRACEBACK = "Traceback (most recent call last)"
 
 
@@ -104,7 +105,7 @@ def label_of(text: str) -> str:
 def may_have_label(text: str) -> bool:
     """Whether a line holds a word that some label needs: a cheap look before `label_of`."""
     lowered = text.lower()
-    return "error" in lowered or "exception" in lowered or bool(_ANY_HINT.search(lowered))
+    return any(hint in lowered for hint in _ANY_HINT)
 
 
 def _ends(text: str) -> str:

@@ -26,7 +26,7 @@ from trace_hooks.log_text.line_rows import (
     without_progress,
 )
 
-FIRST, LAST = 500, 500
+FIRST, LAST = 250, 250
 """Usual lines that are equal but for digits: so many are kept from the beginning and the end."""
 MOST_KINDS = 20_000
 """Lines that differ in more than digits and whose meaning is remembered."""
@@ -35,7 +35,10 @@ MOST_TOLD = 200_000
 _LONGEST_BLOCK = 400
 
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_ZEROS = re.compile(rb"0{2,}")
+_VARIES = re.compile(rb"\b[0a-f]{8,}\b|0{2,}")
+"""Numbers of any length, and hexadecimal ones, in a line whose digits are all 0."""
+MOST_FORMS = 100_000
+"""Lengths of numbers that kinds of lines have had."""
 _BOX = re.compile(r"^={10,}$")
 
 
@@ -69,6 +72,7 @@ class LogFile:
         self._labelled = is_labelled(first_lines)
         self._is_journal = is_journal
         self._kinds: dict[bytes, _Kind] = {}
+        self._forms: dict[bytes, _Kind] = {}
         self._other = _Kind("", "", True, False)
         self._blocks: dict[int | None, list[str]] = {}
         self._begun: dict[int | None, tuple[int, Head, str]] = {}
@@ -82,13 +86,14 @@ class LogFile:
 
     def add(self, lines: list[bytes]) -> None:
         """Take the next lines, without their ends."""
-        kinds, translate, squeeze = self._kinds, bytes.translate, _ZEROS.sub
+        forms, translate = self._forms, bytes.translate
         for raw in lines:
             self._number += 1
             if self._blocks or self._is_journal:
                 self._add(raw, None)
                 continue
-            kind = kinds.get(squeeze(b"0", translate(raw, _DIGITS)))
+            form = translate(raw, _DIGITS)
+            kind = forms.get(form) or self._known(form)
             if kind is None or not kind.is_usual:
                 self._add(raw, kind)
             elif kind.count < FIRST:
@@ -109,6 +114,13 @@ class LogFile:
             for number, raw, timed in kind.last:
                 self._keep(number, self._head(raw), kind, _decoded(timed))
         return iter(sorted(self._kept, key=lambda kept: kept.number))
+
+    def _known(self, form: bytes) -> _Kind | None:
+        """The kind of a line with numbers of other lengths, remembered for this form as well."""
+        kind = self._kinds.get(_VARIES.sub(b"0", form))
+        if kind is not None and len(self._forms) < MOST_FORMS:
+            self._forms[form] = kind
+        return kind
 
     def _add(self, raw: bytes, kind: _Kind | None) -> None:
         line = (
@@ -171,7 +183,7 @@ class LogFile:
             "" if is_usual else label_of(text), level, is_usual, has_time(text) or bool(head.time)
         )
         if len(self._kinds) < MOST_KINDS:
-            self._kinds[_ZEROS.sub(b"0", raw.translate(_DIGITS))] = kind
+            self._kinds[_VARIES.sub(b"0", raw.translate(_DIGITS))] = kind
         return kind
 
     def _in_block(self, head: Head) -> bool:
