@@ -11,12 +11,12 @@ from ingest.run import Run
 
 
 def has_data(hub: Hub, run: str) -> bool:
-    """Whether a job ran with hooks, or a dump says where its ranks stood."""
+    """Whether a job ran with hooks, or dumps or logs say where its ranks stood."""
     return hub.cache.get(run, "can be stuck", lambda run, _: _can_be_stuck(run))
 
 
 def _can_be_stuck(run: Run) -> bool:
-    return run.info["source"] in ("hooks", "flight_recorder")
+    return run.info["source"] in ("hooks", "flight_recorder", "nccl_ras", "logs")
 
 
 def render(hub: Hub, view: View) -> Component:

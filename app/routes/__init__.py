@@ -9,6 +9,7 @@ from app.routes import (
     findings,
     health,
     layout,
+    logs,
     model,
     overview,
     query,
@@ -39,5 +40,6 @@ ROUTES = (
     whatif,
     model,
     stuck,
+    logs,
     perturb,
 )

@@ -116,6 +116,7 @@ USES: dict[str, Use] = {
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
     "can be stuck": _fresh("whether there is a tab, on every page", "pages/stuck.py"),
+    "logs": _fresh("a query per search, for a pane", "routes/logs.py"),
     "stuck": _fresh("some queries per attempt, for a page", "routes/stuck.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),

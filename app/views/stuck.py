@@ -53,7 +53,7 @@ def last_lines(table: pa.Table) -> list[dict[str, Any]]:
     """The last lines of ranks and hosts, in the order of time; equal ones with all their ranks."""
     return [
         {
-            "who": named([rank for rank in row["ranks"] if rank >= 0]) or "host",
+            "who": named([rank for rank in row["ranks"] if rank >= 0]) or row["host"] or "host",
             "ranks": [rank for rank in row["ranks"] if rank >= 0],
             "at_s": None if row["ts_ns"] is None else row["ts_ns"] / 1e9,
             "where": f"{row['file']}:{row['line']}",

@@ -1,5 +1,6 @@
 /** Parts of the Stuck page: the tree of waits, stacks by equal ranks, the table of ranks. */
 import { make } from '../lib/dom.mjs';
+import { lastTold } from '../lib/log_pane.mjs';
 
 const seconds = (value) => `${value.toFixed(1)} s`;
 const COLUMNS = [
@@ -41,7 +42,7 @@ export function lastLines(lines) {
   return make('ol', { class: 'stuck-lines' }, lines.map(({ who, level, text, where }) => {
     const shown = text.trimEnd().split('\n');
     const head = [make('b', {}, who), ' ', make('span', { class: 'quiet' }, where)];
-    const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, shown.at(-1));
+    const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, lastTold(shown));
     if (shown.length === 1) return make('li', {}, head, make('div', {}, last));
     return make('li', {}, make('details', {}, make('summary', {}, head, make('div', {}, last)),
       make('pre', {}, shown.join('\n'))));

@@ -1,6 +1,7 @@
 /** The Stuck page: who is waited for and why, the tree of waits, what ranks do, what to try next. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { makeLogPane } from '../lib/log_pane.mjs';
 import { lastLines, rankTable, stackList, waitTree } from './parts.mjs';
 
 const NEWS_MS = 1000;
@@ -17,10 +18,11 @@ export function mount(place, app) {
   const stop = new AbortController();
   place.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Asking where the ranks stand.'));
 
+  const logs = makeLogPane(app);
   const fetcher = makeFetcher(async (signal) => {
     try {
       const found = await app.json(app.api('stuck', { attempt }), signal);
-      if (!signal.aborted) show(place, app, found);
+      if (!signal.aborted) show(place, app, found, logs);
     } catch (error) {
       if (error.name !== 'AbortError') {
         place.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
@@ -34,17 +36,19 @@ export function mount(place, app) {
     fetcher.now();
   };
   app.addEventListener('run', fetcher.news, { signal: stop.signal });
+  app.addEventListener('run', logs.news, { signal: stop.signal });
   app.addEventListener('view', follow, { signal: stop.signal });
   fetcher.now();
   return {
     destroy() {
       stop.abort();
       fetcher.stop();
+      logs.destroy();
     },
   };
 }
 
-function show(place, app, found) {
+function show(place, app, found, logs) {
   const isStuck = found.state === 'stuck';
   const isTold = !isStuck && found.findings.length > 0; // the finding says what became of the job
   const parts = [isTold ? null : headline(found, isStuck), ...found.findings.map((finding) => why(finding))];
@@ -57,6 +61,7 @@ function show(place, app, found) {
       panel('Where every rank stands', rankTable(found, app), note(found)),
     );
   }
+  if (found.lines.length) parts.push(logs.element);
   place.replaceChildren(...parts.filter(Boolean));
 }
 

@@ -1,5 +1,6 @@
 /** The timeline as a view: canvas, toolbar, tooltip, details, messages, table. */
 import { make } from '../lib/dom.mjs';
+import { makeLogPane } from '../lib/log_pane.mjs';
 import { Flows } from './flows.mjs';
 import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
@@ -39,8 +40,9 @@ export function mount(element, app, options) {
     const toolbar = makeToolbar(timeline, { search: makeSearch(timeline), capture: capture.opener });
     actions['/'] = () => toolbar.search.focus();
     const lanes = makeTable(timeline);
-    element.replaceChildren(toolbar.element, capture.element, body, legend, details, lanes.element);
-    parts.push(capture, lanes, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
+    const logs = logsOfSteps(app);
+    element.replaceChildren(toolbar.element, capture.element, body, legend, details, logs.element, lanes.element);
+    parts.push(capture, lanes, logs, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
   }
   element.append(timeline.announcement);
   parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline), linkSelection(timeline));
@@ -57,6 +59,21 @@ export function mount(element, app, options) {
       themeObserver.disconnect();
       parts.forEach((part) => part.destroy());
       timeline.destroy();
+    },
+  };
+}
+
+/** Lines of the steps that are shown, or of all. */
+function logsOfSteps(app) {
+  const pane = makeLogPane(app, () => ({ steps: app.view.steps ?? null }));
+  const stop = new AbortController();
+  app.addEventListener('view', pane.soon, { signal: stop.signal });
+  app.addEventListener('run', pane.news, { signal: stop.signal });
+  return {
+    element: pane.element,
+    destroy() {
+      stop.abort();
+      pane.destroy();
     },
   };
 }

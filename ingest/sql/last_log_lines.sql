@@ -3,6 +3,7 @@
 -- param: attempt int = newest
 -- param: each int = 3 lines of a rank
 -- column: ranks  global ranks that wrote it, -1 a host or the whole job
+-- column: host  where the first of them runs; NULL unknown
 -- column: ts_ns  when the first of them did, Unix ns on the aligned clock where there is one; NULL unknown
 -- column: level  debug, info, warning, error, fatal, or empty unknown
 -- column: label  what it is known to mean; empty unknown
@@ -15,10 +16,11 @@ WITH clocks AS (
     WHERE attempt = $attempt GROUP BY rank
 ),
 newest AS (
-    SELECT l.rank, nullif(l.ts_ns, -1) + coalesce(c.offset_ns, 0) AS ts_ns, level, label, template, text, file, line
+    SELECT l.rank, nullif(l.ts_ns, -1) + coalesce(c.offset_ns, 0) AS ts_ns, nullif(host, '') AS host,
+        level, label, template, text, file, line
     FROM rows_of($log_lines) l LEFT JOIN clocks c ON c.rank = l.rank WHERE l.attempt = $attempt
-    QUALIFY row_number() OVER (PARTITION BY l.rank ORDER BY l.ts_ns DESC, line DESC) <= $each
+    QUALIFY row_number() OVER (PARTITION BY l.rank, CASE WHEN l.rank < 0 THEN file END ORDER BY l.ts_ns DESC, line DESC) <= $each
 )
-SELECT list_sort(list_distinct(list(rank))) AS ranks, min(ts_ns) AS ts_ns, level, label,
+SELECT list_sort(list_distinct(list(rank))) AS ranks, arg_min(host, (rank, line)) AS host, min(ts_ns) AS ts_ns, level, label,
     arg_min(text, (rank, line)) AS text, arg_min(file, (rank, line)) AS file, min(line) AS line
 FROM newest GROUP BY level, label, template ORDER BY ts_ns, file, line LIMIT 200

@@ -37,7 +37,7 @@ from trace_hooks.log_text.secrets import masked
 from trace_hooks.log_text.templates import template_of
 from trace_hooks.schema import UNKNOWN
 
-FORMAT = Format("logs", "Logs", is_generic=True, has_own_clocks=True)
+FORMAT = Format("logs", "Logs", is_generic=True)
 
 OF_FILE = -2
 """Rank of a row until it is known whose log the file is."""

@@ -14,6 +14,8 @@ OF_OTHER_RUNS = (
     "allocator_retries",
     "rank_looks",
     "last_log_lines",
+    "log_lines",
+    "logged_processes",
     "labelled_log_lines",
     "data_gaps",
     "end_lateness",
