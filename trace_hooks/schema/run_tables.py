@@ -181,11 +181,16 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "host_metrics",
-        "one metric of one host",
+        "one sample of one metric of a host, of one of its devices, or of a rank's process",
         text("host", "host name"),
         TS,
-        text("metric", "name with unit"),
-        Column("value", pa.float64(), "value"),
+        text("metric", "name with unit; counters end in _total and count since the device started"),
+        Column("value", pa.float64(), "value; NaN where it could not be read"),
+        optional_text(
+            "device", "gpu:UUID, nic:mlx5_0/1, disk:sda, cgroup, host; NULL in files before 1.3"
+        ),
+        optional_text("state", "value, zero, or unreadable with the reason: unreadable: EACCES"),
+        optional_text("scope", "host or container: whose figure it is"),
     ),
     table(
         "data_batches",

@@ -21,7 +21,8 @@ def folder(tmp_path: Path) -> Path:
     for rank in range(2):
         for step in range(3):
             text = f"step {step} done"
-            row = given | {"line": step + 1, "level": "info", "label": "", "template": "step <n> done"}
+            row = given | {"line": step + 1, "level": "info", "label": ""}
+            row["template"] = "step <n> done"
             run.add("log_lines", rank, step, ts_ns=T0 + step * S, text=text, **row)
     row = given | {"line": 9, "level": "error", "label": "exception", "template": "KeyError: <n>"}
     run.add("log_lines", 1, 2, ts_ns=T0 + 3 * S, text="Traceback\nKeyError: 3", **row)

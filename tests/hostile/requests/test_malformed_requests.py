@@ -65,6 +65,8 @@ VALID = {
     "t": "0..9999",
     "replay": "1",
     "finding": "x",
+    "text": "x",
+    "least": "error",
     "tp": "2",
     "dp": "1",
 }
