@@ -1,11 +1,14 @@
 """Real jobs that get stuck in known ways: what is said of them, and how soon.
 
 python benchmarks/stuck.py [--rounds 3] [--ranks 4 8] [--only CASE ..] [--at-once 2] [--slow-s 25]
+    [--every-s 0.5] [--library]
 
-Each case is a job of 4 or 8 ranks over gloo (stuck_job.py) whose run folder is read every half
-second as a server would. `status`: until somebody is said to wait; `finding`: until a finding of a
-right kind names exactly the culprits; both in s from the onset. `after`: the same finding once all
-processes were killed. `wrong`: findings of hangs that name others or another kind, at any time.
+Each case is a job of 4 or 8 ranks over gloo (stuck_job.py) that a server of its own follows, asked
+every EVERY_S over HTTP; with --library its run folder is opened instead, as by `rankscope
+diagnose`. `status`: until somebody is reported to wait; `finding`: until a finding of a right kind
+names exactly the culprits; both in s from the onset. `after`: the same finding from the run folder
+alone once all processes were killed. `wrong`: findings of hangs that name others or another kind,
+at any time.
 """
 
 from __future__ import annotations
@@ -25,17 +28,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from app.analysis.diagnosis import diagnose_run
-from diagnosis.detectors import dead_rank, stuck
+from benchmarks.stuck_viewers import Library, Named, Server, Viewer
 from diagnosis.stuck.causes import LOOP_MS
-from ingest.errors import UserError
-from ingest.run import open_run
 
 HERE = Path(__file__).resolve().parents[1]
 CULPRITS = {4: 2, 8: 5}
 """By the number of ranks, as in stuck_job.py."""
-ROUND_S, LONGEST_S = 0.5, 45.0
-KINDS = (*stuck.KINDS, *dead_rank.KINDS, "first_error")
+LONGEST_S = 45.0
+
+
+class How(NamedTuple):
+    """How jobs are watched: how long the slow ones, how often, through a server or not."""
+
+    slow_s: float
+    every_s: float
+    by_library: bool
 
 
 class Case(NamedTuple):
@@ -102,7 +109,7 @@ class Seen:
         return not self.wrong and (self.finding_s is not None or not CASES[self.case].kinds)
 
 
-def watch(case: str, num_ranks: int, folder: Path, slow_s: float) -> Seen:
+def watch(case: str, num_ranks: int, folder: Path, how: How) -> Seen:
     """Start the job of a case in an empty folder, follow it, kill it, look once more."""
     os.mkfifo(folder / "fifo")
     group = _memory_group(folder) if case == "memory" else None
@@ -125,15 +132,18 @@ def watch(case: str, num_ranks: int, folder: Path, slow_s: float) -> Seen:
     with (folder / "log").open("w") as log:
         job = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
     seen = Seen(case, num_ranks)
+    run = folder / "runs" / case
+    viewer: Viewer = Library(run) if how.by_library else Server(run)
     try:
-        _follow(seen, folder, slow_s)
+        _follow(seen, viewer, folder, how)
     finally:
+        viewer.close()
         _kill(job, folder)
         if group is not None:
             time.sleep(0.5)
             group.rmdir()
     time.sleep(3.0)  # the watchdog writes what became of the ranks
-    seen.after = any(_is_right(finding, seen) for finding in _findings(folder / "runs" / case))
+    seen.after = any(_is_right(finding, seen) for finding in Library(run).findings())
     return seen
 
 
@@ -168,63 +178,46 @@ def _kill(job: subprocess.Popen[bytes], folder: Path) -> None:
             os.kill(int(path.parent.name), signal.SIGKILL)
 
 
-def _follow(seen: Seen, folder: Path, slow_s: float) -> None:
-    onset, run = folder / "onset", folder / "runs" / seen.case
+def _follow(seen: Seen, viewer: Viewer, folder: Path, how: How) -> None:
+    onset = folder / "onset"
     until_s = time.monotonic() + 90.0
     while not onset.exists():
         if time.monotonic() > until_s:
             raise SystemExit(f"{seen.case}: no onset; {(folder / 'log').read_text()[-2000:]}")
         time.sleep(0.1)
     onset_ns = int(onset.read_text())
-    longest_s = LONGEST_S if CASES[seen.case].kinds else slow_s
+    longest_s = LONGEST_S if CASES[seen.case].kinds else how.slow_s
     longest_s += LOOP_MS / 1e3 if seen.case == "loop" else 0.0  # before, it may come back
-    while (after_s := (time.time_ns() - onset_ns) / 1e9) < longest_s:
-        _look(seen, run, after_s)
+    while (after_s := _since(onset_ns)) < longest_s:
+        _look(seen, viewer, onset_ns)
         if seen.finding_s is not None and seen.status_s is not None:
             break
         if seen.finding_s is not None and after_s > seen.finding_s + 5.0:
             break  # the job has ended: nobody waits
-        time.sleep(ROUND_S)
+        time.sleep(how.every_s)
 
 
-def _look(seen: Seen, run: Path, after_s: float) -> None:
-    findings = _findings(run)
-    if seen.status_s is None and (findings or _waits(run)):
-        seen.status_s = after_s
+def _look(seen: Seen, viewer: Viewer, onset_ns: int) -> None:
+    findings = viewer.findings()
+    if seen.status_s is None and (findings or viewer.waits()):
+        seen.status_s = _since(onset_ns)
     for finding in findings:
         if not _is_right(finding, seen):
-            seen.wrong.add(f"{finding[0]} {list(finding[1])}")
+            seen.wrong.add(f"{finding.kind} {list(finding.ranks)}")
         elif seen.finding_s is None:
-            seen.finding_s = after_s
+            seen.finding_s = _since(onset_ns)
 
 
-def _waits(run: Path) -> bool:
-    from app.views.stuck import stuck_of
-
-    with open_run(run) as opened:
-        return stuck_of(opened, None).state == "stuck"
+def _since(onset_ns: int) -> float:
+    return (time.time_ns() - onset_ns) / 1e9
 
 
-def _findings(run: Path) -> list[tuple[str, tuple[int, ...]]]:
-    """Kinds and ranks of what is said about a hang or a death."""
-    try:
-        with open_run(run) as opened:
-            diagnosis = diagnose_run(opened)
-    except UserError:  # the run folder is being made
-        return []
-    return [
-        (one.kind, tuple(place.rank for place in one.culprits))
-        for one in diagnosis.findings
-        if one.kind in KINDS
-    ]
+def _is_right(finding: Named, seen: Seen) -> bool:
+    case = CASES[seen.case]
+    return finding.kind in case.kinds and finding.ranks == case.ranks(seen.num_ranks)
 
 
-def _is_right(finding: tuple[str, tuple[int, ...]], seen: Seen) -> bool:
-    (kind, ranks), case = finding, CASES[seen.case]
-    return kind in case.kinds and ranks == case.ranks(seen.num_ranks)
-
-
-def campaign(jobs: list[tuple[str, int]], at_once: int, slow_s: float) -> Iterator[Seen]:
+def campaign(jobs: list[tuple[str, int]], at_once: int, how: How) -> Iterator[Seen]:
     """All cases, some at the same time."""
     scratch = Path(tempfile.mkdtemp(prefix="rankscope-stuck-"))
 
@@ -232,7 +225,7 @@ def campaign(jobs: list[tuple[str, int]], at_once: int, slow_s: float) -> Iterat
         folder = scratch / f"{number}-{job[0]}"
         folder.mkdir()
         try:
-            return watch(*job, folder, slow_s)
+            return watch(*job, folder, how)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -277,13 +270,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--slow-s", type=float, default=25.0, help="how long slow jobs are watched")
+    parser.add_argument("--every-s", type=float, default=0.5, help="between two looks at a job")
+    parser.add_argument("--library", action="store_true", help="open the run folder, no server")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {arguments.at_once} at once")
     print("| case | ranks | status s | finding s | after | right | wrong |")
     print("|---|---|---|---|---|---|---|")
     all_seen = []
+    how = How(arguments.slow_s, arguments.every_s, arguments.library)
     jobs = [(case, num_ranks) for case in arguments.only for num_ranks in arguments.ranks]
-    for seen in campaign(jobs * arguments.rounds, arguments.at_once, arguments.slow_s):
+    for seen in campaign(jobs * arguments.rounds, arguments.at_once, how):
         all_seen.append(seen)
         print(_row(seen), flush=True)
     report(all_seen)
