@@ -1,14 +1,15 @@
 """Real jobs that get stuck in known ways: what is said of them, and how soon.
 
 python benchmarks/stuck.py [--rounds 3] [--ranks 4 8] [--only CASE ..] [--at-once 2] [--slow-s 25]
-    [--every-s 0.5] [--library]
+    [--every-s 0.5] [--library] [--dumps] [--keep FOLDER]
 
 Each case is a job of 4 or 8 ranks over gloo (stuck_job.py) that a server of its own follows, asked
 every EVERY_S over HTTP; with --library its run folder is opened instead, as by `rankscope
 diagnose`. `status`: until somebody is reported to wait; `finding`: until a finding of a right kind
 names exactly the culprits; both in s from the onset. `after`: the same finding from the run folder
 alone once all processes were killed. `wrong`: findings of hangs that name others or another kind,
-at any time.
+at any time. With --dumps the ranks that still can also dump their Flight Recorder, and `dumps` and
+`fr_trace` say whom rankscope and torch's fr_trace name from these files alone (stuck_dumps.py).
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.stuck_dumps import ranks_of_fr_trace, ranks_of_rankscope
 from benchmarks.stuck_viewers import Library, Named, Server, Viewer
 from diagnosis.stuck.causes import LOOP_MS
 
 HERE = Path(__file__).resolve().parents[1]
 CULPRITS = {4: 2, 8: 5}
 """By the number of ranks, as in stuck_job.py."""
-LONGEST_S = 45.0
+LONGEST_S, DUMPS_S = 45.0, 4.0
 
 
 class How(NamedTuple):
@@ -43,6 +45,7 @@ class How(NamedTuple):
     slow_s: float
     every_s: float
     by_library: bool
+    dumps: bool
 
 
 class Case(NamedTuple):
@@ -102,6 +105,8 @@ class Seen:
     finding_s: float | None = None
     after: bool = False
     wrong: set[str] = field(default_factory=set)
+    dumps: str = "-"
+    fr_trace: str = "-"
 
     @property
     def is_right(self) -> bool:
@@ -119,6 +124,9 @@ def watch(case: str, num_ranks: int, folder: Path, how: How) -> Seen:
         "TRACE_HOOKS_FOLDER": str(folder / "runs"),
         "TRACE_HOOKS_RING_DIR": str(folder / "rings"),
     }
+    if how.dumps:
+        (folder / "dumps").mkdir()
+        environ |= {"TORCH_FR_BUFFER_SIZE": "2000"}
     if case == "network":
         environ |= _stalled_network(folder)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -136,6 +144,8 @@ def watch(case: str, num_ranks: int, folder: Path, how: How) -> Seen:
     viewer: Viewer = Library(run) if how.by_library else Server(run)
     try:
         _follow(seen, viewer, folder, how)
+        if how.dumps and CASES[case].kinds:
+            _ask_for_dumps(folder, num_ranks)
     finally:
         viewer.close()
         _kill(job, folder)
@@ -143,8 +153,22 @@ def watch(case: str, num_ranks: int, folder: Path, how: How) -> Seen:
             time.sleep(0.5)
             group.rmdir()
     time.sleep(3.0)  # the watchdog writes what became of the ranks
+    if how.dumps and any(folder.glob("dumps/dump_*")):
+        seen.dumps = str(list(ranks_of_rankscope(folder / "dumps")))
+        listed = ranks_of_fr_trace(folder / "dumps")
+        seen.fr_trace = "error" if listed is None else str(list(listed))
     seen.after = any(_is_right(finding, seen) for finding in Library(run).findings())
     return seen
+
+
+def _ask_for_dumps(folder: Path, num_ranks: int) -> None:
+    """Ranks that are dead, stopped or without the GIL write none."""
+    (folder / "dump").touch()
+    until_s = time.monotonic() + DUMPS_S
+    while time.monotonic() < until_s:
+        if len([path for path in (folder / "dumps").iterdir() if not path.suffix]) == num_ranks:
+            return
+        time.sleep(0.2)
 
 
 def _stalled_network(folder: Path) -> dict[str, str]:
@@ -217,23 +241,27 @@ def _is_right(finding: Named, seen: Seen) -> bool:
     return finding.kind in case.kinds and finding.ranks == case.ranks(seen.num_ranks)
 
 
-def campaign(jobs: list[tuple[str, int]], at_once: int, how: How) -> Iterator[Seen]:
+def campaign(
+    jobs: list[tuple[str, int]], at_once: int, how: How, keep: Path | None
+) -> Iterator[Seen]:
     """All cases, some at the same time."""
-    scratch = Path(tempfile.mkdtemp(prefix="rankscope-stuck-"))
+    scratch = keep or Path(tempfile.mkdtemp(prefix="rankscope-stuck-"))
 
     def one(number: int, job: tuple[str, int]) -> Seen:
         folder = scratch / f"{number}-{job[0]}"
-        folder.mkdir()
+        folder.mkdir(parents=True)
         try:
             return watch(*job, folder, how)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if keep is None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     try:
         with ThreadPoolExecutor(at_once) as pool:
             yield from pool.map(one, range(len(jobs)), jobs)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if keep is None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _text(seconds: float | None) -> str:
@@ -242,9 +270,10 @@ def _text(seconds: float | None) -> str:
 
 def _row(seen: Seen) -> str:
     times = f"{_text(seen.status_s)} | {_text(seen.finding_s)}"
-    yes = [("no", "yes")[told] for told in (seen.after, seen.is_right)]
+    yes = [("no", "yes")[is_so] for is_so in (seen.after, seen.is_right)]
     wrong = ", ".join(sorted(seen.wrong)) or "-"
-    return f"| {seen.case} | {seen.num_ranks} | {times} | {' | '.join(yes)} | {wrong} |"
+    cells = [seen.case, seen.num_ranks, times, *yes, wrong, seen.dumps, seen.fr_trace]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def report(all_seen: list[Seen]) -> None:
@@ -272,14 +301,16 @@ def main() -> None:
     parser.add_argument("--slow-s", type=float, default=25.0, help="how long slow jobs are watched")
     parser.add_argument("--every-s", type=float, default=0.5, help="between two looks at a job")
     parser.add_argument("--library", action="store_true", help="open the run folder, no server")
+    parser.add_argument("--keep", type=Path, help="new folder that keeps all run folders and logs")
+    parser.add_argument("--dumps", action="store_true", help="compare with torch's fr_trace")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {arguments.at_once} at once")
-    print("| case | ranks | status s | finding s | after | right | wrong |")
-    print("|---|---|---|---|---|---|---|")
+    print("| case | ranks | status s | finding s | after | right | wrong | dumps | fr_trace |")
+    print("|---|---|---|---|---|---|---|---|---|")
     all_seen = []
-    how = How(arguments.slow_s, arguments.every_s, arguments.library)
+    how = How(arguments.slow_s, arguments.every_s, arguments.library, arguments.dumps)
     jobs = [(case, num_ranks) for case in arguments.only for num_ranks in arguments.ranks]
-    for seen in campaign(jobs * arguments.rounds, arguments.at_once, how):
+    for seen in campaign(jobs * arguments.rounds, arguments.at_once, how, arguments.keep):
         all_seen.append(seen)
         print(_row(seen), flush=True)
     report(all_seen)

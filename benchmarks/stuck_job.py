@@ -14,6 +14,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,15 @@ def note_onset(folder: Path) -> None:
     """When it begins, for who measures from there."""
     (folder / "onset.tmp").write_text(str(time.time_ns()))
     (folder / "onset.tmp").rename(folder / "onset")
+
+
+def dump_when_asked(folder: Path, rank: int) -> None:
+    """Write this rank's Flight Recorder into FOLDER/dumps once FOLDER/dump exists."""
+    while not (folder / "dump").exists():
+        time.sleep(0.2)
+    dump = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
+    (folder / "dumps" / f"dump_{rank}.tmp").write_bytes(dump)
+    (folder / "dumps" / f"dump_{rank}.tmp").rename(folder / "dumps" / f"dump_{rank}")
 
 
 def spin() -> None:
@@ -264,6 +274,10 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=600))
     tracer = trace_hooks.start(run=case)
+    if (folder / "dumps").exists():
+        threading.Thread(
+            target=dump_when_asked, args=(folder, dist.get_rank()), daemon=True
+        ).start()
     job = Job(case, folder)
     slow = Slow(case, folder) if case in SLOW else None
     number = 0
