@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-real-faults samples requirements sbom clean
+.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -110,6 +110,15 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --minutes $(MINUTES) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
+
+# real jobs that get stuck in 23 ways, and slow ones that do not; some 45 minutes on a quiet machine.
+# The slow ones are watched for two minutes each, one of each kind for 30
+STUCK_RESULTS ?= stuck.jsonl
+bench-stuck: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.stuck --rounds 3 --dumps --results $(STUCK_RESULTS) --slow-s 120
+	$(BIN)/python -m benchmarks.stuck --rounds 1 --ranks 8 --at-once 4 --every-s 2 --slow-s 1800 \
+		--only evaluation checkpoint compilation input --results $(STUCK_RESULTS)
+	$(BIN)/python -m benchmarks.stuck --report $(STUCK_RESULTS) --write docs/accuracy-stuck.md
 
 # record the two runs in sample_traces/ again
 samples: $(VENV)/.ready

@@ -1,6 +1,6 @@
-"""A small job over gloo that gets stuck in one way (benchmarks/stuck.py).
+"""A small job over gloo that gets stuck in one way (benchmarks/stuck).
 
-torchrun --nproc-per-node 4 benchmarks/stuck_job.py CASE FOLDER
+torchrun --nproc-per-node 4 benchmarks/stuck/job.py CASE FOLDER
 
 4 ranks: 2 stages x 2 replicas; 8 ranks: 2 stages x 2 replicas x 2 tensor-parallel ranks. At step
 HANGS_AT one rank does what CASE says; it first writes the time into FOLDER/onset. The slow
@@ -99,7 +99,7 @@ def open_checkpoint(folder: Path) -> None:
 
 
 def fill_memory(folder: Path) -> None:
-    """Allocate more than the memory cgroup allows that this process moves to (stuck.py made it)."""
+    """Allocate more than the memory cgroup allows that this process moves to (watch.py made it)."""
     group = Path((folder / "cgroup").read_text())
     (group / "cgroup.procs").write_text(str(os.getpid()))
     held = []

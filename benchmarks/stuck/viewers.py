@@ -1,4 +1,4 @@
-"""Who looks at the jobs of benchmarks/stuck.py: a server as a browser sees it, or the library.
+"""Who looks at the jobs of this package: a server as a browser sees it, or the library.
 
 Both give whether ranks are reported to wait, and the findings about hangs, deaths and first errors.
 """
