@@ -118,7 +118,8 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
         checked=what_was_checked(source, tables["last_signs"], len(evidence.ranks)),
         reasons=tuple(_reasons(evidence, waiting)),
         waits=tuple(
-            _wait(wait, evidence) for wait in (*waiting.waits, *waiting.complete)[:MOST_WAITS]
+            _wait(wait, evidence)
+            for wait in (*waiting.waits, *waiting.unclear, *waiting.complete)[:MOST_WAITS]
         ),
         tree=wait_tree(waiting, evidence),
         circles=wait_circles(waiting, evidence),
@@ -134,7 +135,7 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
 
 def _first(waiting: Waiting) -> Wait | None:
     """The wait that the status is about."""
-    return waiting.first() or min(waiting.complete, key=lambda wait: wait.since_ns, default=None)
+    return waiting.shown_first()
 
 
 def _state(evidence: Evidence, waiting: Waiting) -> str:
@@ -143,7 +144,7 @@ def _state(evidence: Evidence, waiting: Waiting) -> str:
     statuses = {signs.status for signs in evidence.signs.values()}
     if statuses == {"finished"}:
         return "ended"
-    return "stuck" if waiting.waits or waiting.complete else "none"
+    return "stuck" if waiting.shown_first() else "none"
 
 
 def _reasons(evidence: Evidence, waiting: Waiting) -> Iterable[str]:
@@ -183,6 +184,10 @@ def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
         yield {"rank": rank, "role": role, "in": in_op, **_of_look(look)}
 
 
+def _seconds(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms / 1e3, 1)
+
+
 def _of_look(look: Look | None) -> dict[str, Any]:
     if look is None:
         return dict.fromkeys(("host", "process", "phase", "step", "beat_s", "quiet_s", "frame"))
@@ -191,7 +196,7 @@ def _of_look(look: Look | None) -> dict[str, Any]:
         "process": look.process,
         "phase": look.phase,
         "step": look.step,
-        "beat_s": round(look.beat_age_ms / 1e3, 1),
-        "quiet_s": round(look.quiet_ms / 1e3, 1),
+        "beat_s": _seconds(look.beat_age_ms),
+        "quiet_s": _seconds(look.quiet_ms),
         "frame": users_frame(look.stack) or UNKNOWN,
     }

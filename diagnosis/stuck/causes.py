@@ -72,15 +72,17 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
     died = _died(rank, evidence)
     if died is not None:
         return died
-    if look is None:
-        return _behind(rank, "low" if evidence.looks else "medium", _UNSEEN)
+    if look is None or not look.is_live:
+        sure = "low" if any(one.is_live for one in evidence.looks.values()) else "medium"
+        return _behind(rank, sure, _last_call(look))
     if look.process == "t":
         return _slow(look, "a debugger holds it")
     if look.process == "T":
         how = "its process is stopped by a signal (state T)"
         return Cause(rank, "hung_rank", "high", how, _CONTINUE.format(host=look.host or "its host"))
-    if look.beat_age_ms >= SILENT_MS and look.process in ("R", "S", "D", "W"):
-        if _is_busy(look) and look.beat_age_ms < BUSY_SILENT_MS:
+    silent_ms = look.beat_age_ms or 0.0
+    if silent_ms >= SILENT_MS and look.process in ("R", "S", "D", "W"):
+        if _is_busy(look) and silent_ms < BUSY_SILENT_MS:
             return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
     return _alive(look)
@@ -141,7 +143,8 @@ def _alive(look: Look) -> Cause:
     moves = bool(look.stack and look.earlier_stack) and not stays
     if _is_busy(look) or moves:
         return _computes(look, where, moves)
-    if look.quiet_ms < _patience_ms(look, TASK_MS if long_task(look.stack) else MISSING_MS):
+    least_ms = TASK_MS if long_task(look.stack) else MISSING_MS
+    if (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread is in {where}")
     if activity == LOADER:
         how = f"its main thread waits for the data loader ({look.stack[0]})"
@@ -176,7 +179,7 @@ def _in_storage(look: Look, where: str, sure: str) -> Cause:
 def _computes(look: Look, where: str, moves: bool) -> Cause:
     """Using the CPU, or elsewhere than at the look before."""
     least_ms = TASK_MS if long_task(look.stack) else LOOP_MS
-    if moves or look.quiet_ms < _patience_ms(look, least_ms):
+    if moves or (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread computes in {where}")
     how = f"its main thread computes in {where} and does not come back"
     return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _LOOP)
@@ -199,6 +202,13 @@ def _is_busy(look: Look) -> bool:
 
 def _behind(rank: int, confidence: str, how: str) -> Cause:
     return Cause(rank, "missing_rank", confidence, how, _COMPARE, _MISSING)
+
+
+def _last_call(look: Look | None) -> str:
+    """What a dump says of a rank: where it called the last collective that it recorded."""
+    if look is None or not look.stack:
+        return _UNSEEN
+    return f"its last recorded call came from {users_frame(look.stack)}"
 
 
 _UNSEEN = "nothing says what it does instead"
