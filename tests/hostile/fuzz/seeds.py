@@ -24,6 +24,7 @@ from tests.ingest.readers import test_nsys as nsys
 from tests.ingest.readers import test_rocpd as rocpd
 from tests.ingest.readers import test_xpu_timer as xpu
 from tests.ingest.readers.flight_recorder import dumps as flight
+from tests.ingest.readers.logs.log_files import small_logs
 from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
 from tests.runs_builder import two_rank_run
 
@@ -105,6 +106,7 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "rocpd": [("a.rpd", _database(rocpd.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
         "rankscope_trace": [("a.json", _exported())],
+        "logs": [(name, text.encode()) for name, text in small_logs().items()],
         "straggler_analysis": [
             ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
             *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
