@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diagnosis.stuck.evidence import HOW, Evidence, Look, Signs
+from diagnosis.stuck.evidence import HOW, NCCL_RAS, Evidence, Look, Signs
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
@@ -75,6 +75,8 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
     if look is None or not look.is_live:
         sure = "low" if any(one.is_live for one in evidence.looks.values()) else "medium"
         return _behind(rank, sure, _last_call(look))
+    if look.source == NCCL_RAS:
+        return _polled(look)
     if look.process == "t":
         return _slow(look, "a debugger holds it")
     if look.process == "T":
@@ -86,6 +88,23 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
             return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
     return _alive(look)
+
+
+def _polled(look: Look) -> Cause:
+    """As NCCL's RAS sees it: two polls in which it does not answer, or launches nothing."""
+    who = f"process {look.pid} on {look.host or 'its host'}"
+    quiet_ms = look.quiet_ms or look.since_ms or 0.0
+    if not look.was_seen_twice:
+        return _slow(look, f"one poll of NCCL's RAS saw it so ({who})")
+    if look.process == "silent":
+        how = f"its process does not answer NCCL's RAS ({who})"
+        return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _RAS_SILENT)
+    sure = "medium" if quiet_ms >= LOOP_MS else "low"
+    how = (
+        f"it has launched the fewest collectives, and no more for {quiet_ms / 1e3:,.0f} s, as "
+        f"NCCL's RAS counts them ({who})"
+    )
+    return Cause(look.rank, "missing_rank", sure, how, _ATTACH_TO_COMPARE, _RAS_BEHIND)
 
 
 def _died(rank: int, evidence: Evidence) -> Cause | None:
@@ -100,7 +119,9 @@ def _died(rank: int, evidence: Evidence) -> Cause | None:
     is_lost = signs is not None and signs.is_lost
     if not (ended or is_lost or (look is not None and look.process in ("gone", "Z"))):
         return None
-    if ended and signs is not None and signs.error:
+    if look is not None and look.source == NCCL_RAS:
+        how = f"NCCL's RAS considers its process dead ({look.pid} on {look.host or 'its host'})"
+    elif ended and signs is not None and signs.error:
         how = f"it ended with {signs.error}"
     elif ended and signs is not None:
         how = f"it has {signs.status} while the others go on"
@@ -223,6 +244,14 @@ _STORAGE = "Check the storage that this path lies on from that rank's host."
 _COMPARE = (
     "Compare what this rank does with its peers: a branch that only some ranks take, uneven "
     "input, evaluation or saving on one rank."
+)
+_ATTACH_TO_COMPARE = (
+    "Attach py-spy dump to that process and to one of those that wait, and compare where they are."
+)
+_RAS_SILENT = ("The network between the hosts, which RAS uses as well.",)
+_RAS_BEHIND = (
+    "It waits for a message (send, receive), which NCCL's RAS does not count.",
+    "It comes later: then the others wait on, and this finding goes away.",
 )
 _SILENT = ("The storage of the run folder hangs, which holds back the rank's recording as well.",)
 _LOOP = ("A long computation that comes back later: the longest so far was much shorter.",)

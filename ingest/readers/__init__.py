@@ -28,6 +28,7 @@ FORMATS = (
     "megascan",
     "phase_log",
     "nccl_inspector",
+    "nccl_ras",
     "xpu_timer",
     "nsys",
     "rocpd",

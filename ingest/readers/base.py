@@ -22,7 +22,7 @@ class Format:
     is_generic: bool = False
     """its files hold no sign of what wrote them: among files of another format they are left out"""
     accompanies: bool = False
-    """a generic one that is not left out there: its rows are added to the run of the trace"""
+    """its rows are added to the run of a trace that lies there, too"""
     is_previewable: bool = False
     """each file has its rank and rows by itself, so that it can be shown before the others are read
     """
