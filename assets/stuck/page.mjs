@@ -29,10 +29,13 @@ export function stuckPanels(found, app, { showLines = null, shownAbove = null } 
     part('waits', 'Who waits for whom', [tree, circles, tree.length || circles.length ? null : waits], () => whoWaits(found)),
     commands.length ? part('commands', 'What to try next', commands, () => commandList(commands)) : null,
     last,
-    stacks.length ? part('stacks', 'What ranks do', [stacks, merged, grid], () => whatRanksDo(found)) : null,
+    stacks.some(isKnown) ? part('stacks', 'What ranks do', [stacks, merged, grid], () => whatRanksDo(found)) : null,
     part('ranks', 'Where every rank stands', found.ranks, () => rankTable(found, app), note(found)),
   ].filter(Boolean);
 }
+
+/** Whether something is known of what these ranks do: in the first seconds no stack has been read. */
+const isKnown = ({ frames, activity }) => frames.length > 0 || !activity.startsWith('unknown');
 
 function headline(found, isLive) {
   const details = detailsOf(found);

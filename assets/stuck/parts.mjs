@@ -10,7 +10,7 @@ const seconds = (value) => `${value.toFixed(1)} s`;
 const COLUMNS = [
   ['waits in', (row) => row.in],
   ['process', ({ process }) => PROCESSES[process] ?? process],
-  ['main thread', ({ frame }) => frame && threadText(frame)],
+  ['main thread', ({ frame }) => frame && frame !== 'unknown' && threadText(frame)],
   ['no progress for', ({ quiet_s: quiet }) => quiet !== null && seconds(quiet)],
   ['heartbeat', ({ beat_s: beat }) => beat !== null && `${seconds(beat)} before`],
   ['step', ({ step }) => step],
