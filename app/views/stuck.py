@@ -11,7 +11,7 @@ import pyarrow as pa
 from app.views.stuck_checked import heard_ns, what_was_checked
 from app.views.stuck_commands import commands_of
 from app.views.stuck_stacks import grid_rows, groups_as_plain, merged_stacks, stack_groups
-from app.views.stuck_tree import wait_circles, wait_tree
+from app.views.stuck_tree import blamed, wait_circles, wait_tree
 from diagnosis.stuck.causes import cause_of
 from diagnosis.stuck.evidence import ENTERED, QUESTIONS, Evidence, Look, evidence_of
 from diagnosis.stuck.stacks import UNKNOWN, users_frame
@@ -150,7 +150,8 @@ def _state(evidence: Evidence, waiting: Waiting) -> str:
 def _reasons(evidence: Evidence, waiting: Waiting) -> Iterable[str]:
     """What keeps the ranks at the roots, as far as it can be seen."""
     for rank in waiting.roots[:_MOST_REASONS]:
-        if rank in evidence.looks or rank in evidence.signs:
+        look = evidence.looks.get(rank)
+        if look is not None and (look.stack or look.process not in ("R", "S", "D")):
             yield f"Rank {rank}: {cause_of(rank, evidence).how}."
 
 
@@ -171,7 +172,7 @@ def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
         for rank in wait.waiting
     }
     awaited = {rank for wait in waiting.waits for rank in wait.awaited}
-    roots = set(waiting.roots) or {rank for cycle in waiting.cycles for rank in cycle}
+    roots = blamed(waiting) or {rank for cycle in waiting.cycles for rank in cycle}
 
     def order(rank: int) -> tuple[int, int]:
         return (0 if rank in roots else 1 if rank in awaited else 2 if rank in waits else 3, rank)

@@ -23,7 +23,7 @@ const PROCESSES = {
 
 /** The last lines of the ranks' logs; a traceback opens to its whole text. */
 export function lastLines(lines) {
-  return make('ol', { class: 'stuck-lines' }, lines.map(({ who, level, text, where }) => {
+  return make('ol', { class: 'stuck-lines', tabindex: 0, 'aria-label': 'Last lines of logs', 'data-key': 'lines' }, lines.map(({ who, level, text, where }) => {
     const shown = text.trimEnd().split('\n');
     const head = [make('b', {}, who), ' ', make('span', { class: 'quiet' }, where)];
     const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, lastTold(shown));
