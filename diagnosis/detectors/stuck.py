@@ -61,7 +61,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if ENTERED not in tables:
         return None
     evidence = evidence_of(tables)
-    is_looked_at = any(look.is_live for look in evidence.looks.values())
+    is_looked_at = any(look.is_timed for look in evidence.looks.values())
     if not is_looked_at and (evidence.signs or not evidence.entered):
         return None
     if evidence.has_moved:

@@ -73,10 +73,12 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
     if died is not None:
         return died
     if look is None or not look.is_live:
-        sure = "low" if any(one.is_live for one in evidence.looks.values()) else "medium"
+        sure = "low" if any(one.is_timed for one in evidence.looks.values()) else "medium"
         return _behind(rank, sure, _last_call(look))
     if look.source == NCCL_RAS:
         return _polled(look)
+    if not look.is_timed:
+        return _sampled(look)
     if look.process == "t":
         return _slow(look, "a debugger holds it")
     if look.process == "T":
@@ -88,6 +90,19 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
             return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
     return _alive(look)
+
+
+def _sampled(look: Look) -> Cause:
+    """One stack that a tool printed: what it shows, where others are known to wait."""
+    where, activity = _where(look), activity_of(look.stack)
+    if activity in (COMPILATION, DEBUGGER):
+        return _slow(look, f"its main thread is in {activity} ({where})")
+    how = f"its main thread was in {where} when its stack was printed"
+    if activity == LOADER:
+        return Cause(look.rank, "data_stalled", "medium", how, _LOADER)
+    if activity == STORAGE:
+        return Cause(look.rank, "stalled_storage", "medium", how, _STORAGE)
+    return _behind(look.rank, "medium", how)
 
 
 def _polled(look: Look) -> Cause:

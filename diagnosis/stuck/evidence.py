@@ -28,6 +28,8 @@ COMPLETED = "completed"
 FLIGHT_RECORDER, NCCL_RAS = "flight_recorder", "nccl_ras"
 """Sources of looks: of the former the stack is that of the rank's last call, and its time, too."""
 
+WATCHDOG = "watchdog"
+
 FIRST_UNNUMBERED = 1 << 31
 """Numbers from here on are those of one side of a message: the other side counts otherwise."""
 
@@ -98,6 +100,11 @@ class Look:
         return self.source != FLIGHT_RECORDER
 
     @property
+    def is_timed(self) -> bool:
+        """Whether it says when the rank stood there: files of py-spy do not."""
+        return self.source in (WATCHDOG, NCCL_RAS)
+
+    @property
     def is_part(self) -> bool:
         """Whether a dump was cut off or damaged: what it lacks the rank may have entered."""
         return self.source == FLIGHT_RECORDER and self.num_entered < 0
@@ -150,7 +157,7 @@ class Evidence:
     @property
     def at_ns(self) -> int | None:
         """When the ranks were last looked at; None where nobody did."""
-        return max((look.ts_ns for look in self.looks.values() if look.is_live), default=None)
+        return max((look.ts_ns for look in self.looks.values() if look.is_timed), default=None)
 
     @property
     def has_moved(self) -> bool:

@@ -197,7 +197,7 @@ def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> b
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:
     """Ranks that make a process group, which takes all ranks, and those that do not."""
-    looks = {r: look for r, look in evidence.looks.items() if look.stack and look.is_live}
+    looks = {r: look for r, look in evidence.looks.items() if look.stack and look.is_timed}
     making = sorted(rank for rank, look in looks.items() if makes_group(look.stack))
     others = tuple(sorted(evidence.looks.keys() - set(making)))
     if not making or len(others) >= len(making):

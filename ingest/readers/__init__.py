@@ -32,6 +32,7 @@ FORMATS = (
     "xpu_timer",
     "nsys",
     "rocpd",
+    "stack_dumps",
     "chrome_trace",
     "logs",
 )

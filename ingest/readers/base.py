@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,6 +60,11 @@ class Sink(Protocol):
 
     def add_problem(self, text: str) -> None:
         """Something that could not be read, with the file's name, in a sentence."""
+
+    def ranks_by_pid(self) -> Mapping[int, int] | None:
+        """Rank of each process that the run's trace knows, by its number where that is unique;
+        None where the reader itself says which ranks there are.
+        """
 
     def count_events(self, rank: int, num_events: int) -> None:
         """Elements of a file's list of events, where the format has one; rank -1: unknown."""

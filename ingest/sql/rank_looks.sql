@@ -63,4 +63,4 @@ FROM looked l LEFT JOIN looked e
 LEFT JOIN still s ON s.rank = l.rank
 LEFT JOIN beats b ON b.rank = l.rank LEFT JOIN clocks c ON c.rank = l.rank
 LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r ON r.rank = l.rank
-WHERE l.age = 1 ORDER BY l.rank
+WHERE l.age = 1 AND l.rank >= 0 ORDER BY l.rank

@@ -84,7 +84,7 @@ class Import:
     def finish(self) -> None:
         """Write what the polls saw of each rank, and who waits where the job stands still."""
         polls = sorted(self._polls, key=lambda poll: poll.ts_ns)[-_MOST_POLLS:]
-        ranks, how = ranks_of(polls)
+        ranks, how = ranks_of(polls, self._sink.ranks_by_pid() or {})
         if not ranks:
             self._sink.add_problem("no poll of NCCL's RAS holds a communicator: nothing to show")
             return

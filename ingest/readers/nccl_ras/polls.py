@@ -20,6 +20,8 @@ from trace_hooks.schema import UNKNOWN
 _COMMA_LEFT_OUT = re.compile(r'(\d)(\s+"status"\s*:)')
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
 _LONGEST = 256
+_MOST_FAILED = 100
+"""After so many places at which no object can be read, nothing more of a file is."""
 
 
 class Process(NamedTuple):
@@ -110,12 +112,12 @@ def content_of(name: str, text: str) -> Content:
 def _values(text: str, content: Content) -> Iterator[dict[str, Any]]:
     """Objects, whatever stands between them: answers of the server to commands, above all."""
     decoder = json.JSONDecoder(strict=False)
-    at = text.find("{")
-    while at >= 0:
+    at, num_failed = text.find("{"), 0
+    while at >= 0 and num_failed < _MOST_FAILED:
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            content.is_cut = True
+            content.is_cut, num_failed = True, num_failed + 1
             at = _next_object(text, at)
             continue
         if isinstance(value, dict):
