@@ -82,8 +82,8 @@ def _read_lines(source: Source, log: _Log) -> None:
     first_lines = head.splitlines()[:_LOOKED_AT_LINES]
     clock, facts = Clock(source.changed_s, first_lines), log.facts
     file = LogFile(first_lines, is_records(source.head))
-    table = LineTable(facts.name, facts.place, clock, log.staged)
-    for lines in _lines_of(source):
+    table = LineTable(file, facts.name, facts.place, clock, log.staged)
+    for lines in _whole_lines(source):
         table.add(file.add(lines))
     table.add(file.finish())
     table.write()
@@ -94,21 +94,21 @@ def _read_lines(source: Source, log: _Log) -> None:
     log.guessed_zone, log.guessed_year = clock.guessed_zone, clock.guessed_year
 
 
-def _lines_of(source: Source) -> Iterator[list[bytes]]:
-    """Lines without their ends, many at a time; of one that is very long both ends.
+def _whole_lines(source: Source) -> Iterator[bytes]:
+    """Many lines at a time, without the last one's end; of one that is very long both ends.
 
     NUL bytes, of which crashes leave blocks, and a byte order mark are left out.
     """
     rest = b""
     while data := source.read(_AT_ONCE):
         data = data.replace(b"\0", b"").removeprefix(_BYTE_ORDER_MARK)
-        lines = (rest + data).split(b"\n")
-        rest = lines.pop()
+        lines, end, rest = (rest + data).rpartition(b"\n")
         if len(rest) > _AT_ONCE:
             rest = rest[:LONGEST_TEXT] + rest[-LONGEST_TEXT:]
-        yield lines
+        if end:
+            yield lines
     if rest:
-        yield [rest]
+        yield rest
 
 
 class Import:

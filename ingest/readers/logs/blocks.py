@@ -31,7 +31,7 @@ class Block:
 
     number: int
     head: Head
-    timed: str
+    timed: str | bytes
     lines: list[str]
     num_lines: int = 1
     num_between: int = 0
@@ -71,14 +71,9 @@ class Block:
 class Blocks:
     """The open blocks of one file."""
 
-    _open: dict[Writer, Block] = field(default_factory=dict)
+    open: dict[Writer, Block] = field(default_factory=dict)
 
-    @property
-    def are_open(self) -> bool:
-        """Whether any is."""
-        return bool(self._open)
-
-    def begin(self, head: Head, number: int, timed: str) -> bool:
+    def begin(self, head: Head, number: int, timed: str | bytes) -> bool:
         """Open a block where a line begins one."""
         text = head.text
         is_key = "PRIVATE KEY-----" in text and _KEY_ENDS not in text
@@ -89,35 +84,35 @@ class Blocks:
             or _BOX.match(text) is not None
         )
         if begins:
-            self._open[_writer(head)] = Block(number, head, timed, [text])
+            self.open[_writer(head)] = Block(number, head, timed, [text])
         return begins
 
     def take(self, head: Head) -> tuple[list[Block], bool]:
         """Blocks that are over, and whether the line joined the open one of its writer."""
         ended = self._overdue()
         writer = _writer(head)
-        block = self._open.get(writer)
+        block = self.open.get(writer)
         if block is None:
             return ended, False
         if not block.continues_with(head):
-            return [*ended, self._open.pop(writer)], False
+            return [*ended, self.open.pop(writer)], False
         block.num_between = 0
         if block.add(head):
-            ended.append(self._open.pop(writer))
+            ended.append(self.open.pop(writer))
         return ended, True
 
     def end_all(self) -> list[Block]:
         """What is still open."""
-        blocks = list(self._open.values())
-        self._open.clear()
+        blocks = list(self.open.values())
+        self.open.clear()
         return blocks
 
     def _overdue(self) -> list[Block]:
         ended = []
-        for writer, block in list(self._open.items()):
+        for writer, block in list(self.open.items()):
             block.num_between += 1
             if block.num_between > _MOST_LINES_BETWEEN:
-                ended.append(self._open.pop(writer))
+                ended.append(self.open.pop(writer))
         return ended
 
 

@@ -10,50 +10,73 @@ from dataclasses import dataclass, field
 from ingest.readers.logs.timestamps import has_time
 from trace_hooks.log_text.labels import label_of, may_have_label
 from trace_hooks.log_text.line_rows import level_of
+from trace_hooks.log_text.secrets import may_hold_secret
 
 FIRST, LAST = 250, 250
 """Usual lines of a kind: this many are kept from the beginning and from the end."""
 FEW = 10
 """The same for kinds beyond MANY_KINDS."""
 MANY_KINDS = 500
+SURE_AFTER = 2_000
+"""This many lines of a kind meant the same, so that others will, too."""
 FIRST_ERRORS = 5_000
 """Lines of a kind with a known meaning, and errors: kept from the beginning."""
 MOST_KINDS = 20_000
 """Further lines share one kind, errors another."""
 MOST_OTHER_ERRORS = 100_000
 
-_MOST_KEY_BYTES = 32 << 20
+_MOST_KEY_BYTES = 16 << 20
 _KEY_BEGINNING, _KEY_END = 1024, 256
 """Bytes of a line that are looked at to tell its kind."""
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_VARIES = re.compile(rb"\b[0a-f]{8,}\b|0{2,}")
-"""Numbers of any length, and hexadecimal ones, in a line whose digits are all 0."""
+_SHORTER_RUNS = (b"0" * 8, b"0" * 4, b"00", b"00")
+"""Replaced by one 0 in this order, they leave none of the longer runs."""
+_HEXADECIMAL = re.compile(rb"\b[0a-f]{8,}\b")
+"""In a line with a 0 for each digit."""
 _USUAL_LABELS = ("", "progress")
 
 
 @dataclass(slots=True)
 class Kind:
-    """`is_fixed`: all its lines mean the same, whatever their digits."""
+    """`is_fixed`: all its lines mean the same, whatever their digits; `varies`: they do not;
+    `is_plain`: they are equal but for numbers in their whole length and hold no secret.
+    """
 
     label: str
     level: str
     is_fixed: bool
+    is_plain: bool
     has_time: bool
     num_first: int
     last: deque[tuple[int, bytes, str | bytes]]
     """of those beyond the first: number, line, and the newest line before it with a time"""
     count: int = 0
+    varies: bool = False
+    template: str = ""
+    """of a plain one, once it is known"""
+
+    def note(self, label: str, level: str) -> None:
+        """Take what a line means, after which the kind may be fixed."""
+        self.varies |= (label, level) != (self.label, self.level)
+        self.is_fixed |= self.count == SURE_AFTER and not self.varies
 
 
-def _form(raw: bytes) -> bytes:
-    """A line with its digits as zeros."""
-    if len(raw) > _KEY_BEGINNING:
-        raw = raw[:_KEY_BEGINNING] + raw[-_KEY_END:]
-    return raw.translate(_DIGITS)
+def forms_of(text: bytes) -> bytes:
+    """Lines with a 0 for each digit."""
+    return text.translate(_DIGITS)
+
+
+def _key(plain: bytes) -> bytes:
+    """Equal for the lines of a kind: one 0 for each number, and not too long."""
+    if len(plain) > _KEY_BEGINNING:
+        plain = plain[:_KEY_BEGINNING] + plain[-_KEY_END:]
+    for run in _SHORTER_RUNS:
+        plain = plain.replace(run, b"0")
+    return plain
 
 
 def _shared_kind(is_fixed: bool, num_first: int) -> Kind:
-    return Kind("", "", is_fixed, False, num_first, deque(maxlen=LAST))
+    return Kind("", "", is_fixed, False, False, num_first, deque(maxlen=LAST))
 
 
 @dataclass
@@ -61,28 +84,24 @@ class Kinds:
     """All kinds of one file."""
 
     _kinds: dict[bytes, Kind] = field(default_factory=dict)
-    _forms: dict[bytes, Kind] = field(default_factory=dict)
-    """by the line with digits as zeros, which is cheaper to make than the key of a kind"""
+    by_form: dict[bytes, Kind] = field(default_factory=dict)
+    """by the form of a line, which is cheaper to make than the key of a kind; not of all lines"""
     _form_bytes: int = 0
     _key_bytes: int = 0
     _other: Kind = field(default_factory=lambda: _shared_kind(True, FEW))
     _other_errors: Kind = field(default_factory=lambda: _shared_kind(False, MOST_OTHER_ERRORS))
 
-    def kind_of(self, raw: bytes) -> Kind | None:
-        """The kind of a line; None where there is none like it yet."""
-        form = _form(raw)
-        return self._forms.get(form) or self._known(form)
-
-    def _known(self, form: bytes) -> Kind | None:
-        """The kind of a line with numbers of other lengths, remembered for this form as well."""
-        kind = self._kinds.get(_VARIES.sub(b"0", form))
-        if kind is not None and self._form_bytes < _MOST_KEY_BYTES:
+    def kind_of(self, form: bytes) -> Kind | None:
+        """The kind of a line whose form is not in `by_form`; None where there is none like it."""
+        plain = _HEXADECIMAL.sub(b"0", form)
+        kind = self._kinds.get(_key(plain))
+        if kind is not None and plain == form and self._form_bytes < _MOST_KEY_BYTES:
             self._form_bytes += len(form)
-            self._forms[form] = kind
+            self.by_form[form] = kind
         return kind
 
-    def add(self, raw: bytes, text: str, has_head_time: bool) -> Kind:
-        """A kind for a line of which there is none; `text`: without its prefixes."""
+    def add(self, form: bytes, text: str, has_head_time: bool) -> Kind:
+        """A kind for a line of a form of which there is none; `text`: without its prefixes."""
         is_fixed = not may_have_label(text)
         label, level = "" if is_fixed else label_of(text), level_of(text)
         is_usual = label in _USUAL_LABELS and level not in ("error", "fatal")
@@ -94,11 +113,12 @@ class Kinds:
             label,
             level,
             is_fixed,
+            len(form) <= _KEY_BEGINNING and not may_hold_secret(text),
             has_time(text) or has_head_time,
             num_first if is_usual else FIRST_ERRORS,
             deque(maxlen=num_last),
         )
-        key = _VARIES.sub(b"0", _form(raw))
+        key = _key(_HEXADECIMAL.sub(b"0", form))
         self._key_bytes += len(key)
         self._kinds[key] = kind
         return kind

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ingest.limits import limits
 from ingest.readers.logs.heads import Head, host_in
-from ingest.readers.logs.log_file import Kept
+from ingest.readers.logs.log_file import Kept, LogFile
 from ingest.readers.logs.places import Place
 from ingest.readers.logs.timestamps import UNKNOWN_NS, Clock
 from ingest.readers.tables.rows import rows
@@ -33,10 +33,13 @@ _ROWS_AT_ONCE = 20_000
 class LineTable:
     """Rows of one file. `name`, `place`: what the file's name says."""
 
-    def __init__(self, name: str, place: Place, clock: Clock, staged: StagedRows) -> None:
-        self._name, self._place, self._clock, self._staged = name, place, clock, staged
+    def __init__(
+        self, file: LogFile, name: str, place: Place, clock: Clock, staged: StagedRows
+    ) -> None:
+        self._file, self._name, self._place = file, name, place
+        self._clock, self._staged = clock, staged
         self._rows: list[dict[str, Any]] = []
-        self._timed: tuple[str, int] = ("", UNKNOWN_NS)
+        self._timed: tuple[str | bytes, int] = ("", UNKNOWN_NS)
         self.newest_ns = UNKNOWN_NS
         """of the times that its lines name"""
 
@@ -65,8 +68,7 @@ class LineTable:
         if ts_ns == UNKNOWN_NS:
             ts_ns = self._time_before(kept.timed)
             timed = "none" if ts_ns == UNKNOWN_NS else "file"
-        text = masked(kept.text)
-        text = shortened(text) if kept.is_block else text[:LONGEST_LINE]
+        text, template = _text_and_template(kept)
         return {
             "rank": _rank_of(head, self._place),
             "ts_ns": ts_ns,
@@ -77,16 +79,28 @@ class LineTable:
             "line": kept.number,
             "level": kept.level,
             "label": kept.label,
-            "template": template_of(text),
+            "template": template,
             "text": text,
             "count": 1,
         }
 
-    def _time_before(self, line: str) -> int:
+    def _time_before(self, timed: str | bytes) -> int:
         """Time of the newest line before that has one, which many lines share."""
-        if line != self._timed[0]:
-            self._timed = line, self._clock.time_ns(line)
+        if timed != self._timed[0]:
+            self._timed = timed, self._clock.time_ns(self._file.time_text(timed))
         return self._timed[1]
+
+
+def _text_and_template(kept: Kept) -> tuple[str, str]:
+    """Without secrets, and not too long; lines of a plain kind share their template."""
+    kind = kept.kind
+    if kind is not None and kind.is_plain:
+        text = kept.text[:LONGEST_LINE]
+        kind.template = kind.template or template_of(text)
+        return text, kind.template
+    text = masked(kept.text)
+    text = shortened(text) if kind is None and "\n" in text else text[:LONGEST_LINE]
+    return text, template_of(text)
 
 
 def _is_again(before: dict[str, Any], row: dict[str, Any]) -> bool:

@@ -9,12 +9,12 @@ ingest.readers.logs.kinds).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ingest.readers.logs.blocks import Block, Blocks
 from ingest.readers.logs.heads import Head, head_of, host_in, is_labelled, record_line
-from ingest.readers.logs.kinds import Kind, Kinds
+from ingest.readers.logs.kinds import Kind, Kinds, forms_of
 from ingest.readers.logs.named_ranks import first_ranks_of_hosts, rank_in_communicator
 from trace_hooks.log_text.labels import label_of
 from trace_hooks.log_text.line_rows import LONGEST_TEXT, TRACEBACK, level_of, without_progress
@@ -23,15 +23,17 @@ _LONGEST_RAW = 2 * LONGEST_TEXT
 
 
 class Kept(NamedTuple):
-    """A line, or several that belong together. `timed`: the newest line before with a time."""
+    """A line, or several that belong together. `timed`: the newest line before with a time, for
+    LogFile.time_text; `kind`: None of a block.
+    """
 
     number: int
     head: Head
     text: str
     label: str
     level: str
-    timed: str
-    is_block: bool = False
+    timed: str | bytes
+    kind: Kind | None
 
 
 class LogFile:
@@ -61,17 +63,22 @@ class LogFile:
         """Lines that were not kept, known at the end."""
         return self._kinds.left_out
 
-    def add(self, lines: Iterable[bytes]) -> list[Kept]:
-        """Take the next lines, without their ends; returns what is sure to be kept by now."""
+    def add(self, text: bytes) -> list[Kept]:
+        """Take the next lines, whole ones; returns what is sure to be kept by now."""
+        lines = text.split(b"\n")
         if self._is_records:
             lines = [record_line(line).encode("utf-8", "replace") for line in lines]
-        kind_of, number = self._kinds.kind_of, self._number
-        for raw in lines:
+            forms = list(map(forms_of, lines))
+        else:
+            forms = forms_of(text).split(b"\n")
+        by_form, kind_of = self._kinds.by_form, self._kinds.kind_of
+        open_blocks, number = self._blocks.open, self._number
+        for raw, form in zip(lines, forms, strict=True):
             number += 1
-            kind = kind_of(raw)
-            if kind is None or not kind.is_fixed or self._blocks.are_open:
+            kind = by_form.get(form) or kind_of(form)
+            if kind is None or not kind.is_fixed or open_blocks:
                 self._number = number
-                self._add(raw, kind)
+                self._add(raw, form, kind)
             elif kind.count < kind.num_first:
                 self._number = number
                 self._add_known(raw, kind)
@@ -91,7 +98,7 @@ class LogFile:
             for number, raw, timed in kind.last:
                 head = self._head(raw)
                 label, level = self._meaning(kind, head.text)
-                self._keep(number, head, label, level, self._time_line(timed))
+                self._keep(number, head, label, level, timed, kind)
         self._ready.sort(key=lambda kept: kept.number)
         return self._take_ready()
 
@@ -99,9 +106,9 @@ class LogFile:
         ready, self._ready = self._ready, []
         return ready
 
-    def _add(self, raw: bytes, kind: Kind | None) -> None:
+    def _add(self, raw: bytes, form: bytes, kind: Kind | None) -> None:
         head = self._head(raw)
-        if self._blocks.are_open:
+        if self._blocks.open:
             ended, is_taken = self._blocks.take(head)
             for block in ended:
                 self._keep_block(block)
@@ -109,14 +116,15 @@ class LogFile:
                 return
         if not head.text.strip():
             return
-        if self._blocks.begin(head, self._number, self._time_line(self._timed)):
+        if self._blocks.begin(head, self._number, self._timed):
             return
         if kind is None:
-            kind = self._kinds.add(raw, head.text, bool(head.time))
+            kind = self._kinds.add(form, head.text, bool(head.time))
         label, level = self._meaning(kind, head.text)
         kind.count += 1
+        kind.note(label, level)
         if kind.count <= kind.num_first:
-            self._keep(self._number, head, label, level, self._time_line(self._timed))
+            self._keep(self._number, head, label, level, self._timed, kind)
         else:
             kind.last.append((self._number, raw, self._timed))
         if kind.has_time or head.time:
@@ -124,9 +132,8 @@ class LogFile:
 
     def _add_known(self, raw: bytes, kind: Kind) -> None:
         kind.count += 1
-        self._keep(
-            self._number, self._head(raw), kind.label, kind.level, self._time_line(self._timed)
-        )
+        head = self._head(raw)
+        self._keep(self._number, head, kind.label, kind.level, self._timed, kind)
         if kind.has_time:
             self._timed = raw
 
@@ -137,16 +144,18 @@ class LogFile:
     def _head(self, raw: bytes) -> Head:
         return head_of(without_progress(_text(raw)), self._labelled)
 
-    def _time_line(self, timed: str | bytes) -> str:
-        """Text that begins with the time of a line."""
+    def time_text(self, timed: str | bytes) -> str:
+        """Text that begins with the time of a line that is noted as `timed`."""
         if isinstance(timed, str):
             return timed
         head = self._head(timed)
         return head.time or head.text
 
-    def _keep(self, number: int, head: Head, label: str, level: str, timed: str) -> None:
+    def _keep(
+        self, number: int, head: Head, label: str, level: str, timed: str | bytes, kind: Kind
+    ) -> None:
         self._note(head)
-        self._ready.append(Kept(number, head, head.text, label, level, timed))
+        self._ready.append(Kept(number, head, head.text, label, level, timed, kind))
 
     def _keep_block(self, block: Block) -> None:
         self._note(block.head)
@@ -156,10 +165,7 @@ class LogFile:
         level = level_of(text) or ("error" if label else "")
         if text.startswith(TRACEBACK):
             level = "error"
-        is_block = len(block.lines) > 1
-        self._ready.append(
-            Kept(block.number, block.head, text, label, level, block.timed, is_block)
-        )
+        self._ready.append(Kept(block.number, block.head, text, label, level, block.timed, None))
 
     def _note(self, head: Head) -> None:
         """What a line says of the file's ranks and hosts."""

@@ -10,6 +10,7 @@ import pytest
 from ingest.readers.logs.kinds import FIRST, LAST
 from tests.ingest.readers.logs.log_files import column, imported_lines, lines_of, write_logs
 from tests.reader_results import Imported
+from trace_hooks.log_text.labels import label_of
 
 LOG = "2026-04-13 16:50:00,125 - INFO - "
 
@@ -93,6 +94,27 @@ def test_numbers_may_decide_what_a_line_means(folder: Path, runs: Path) -> None:
     text = "".join(f"NVRM: Xid (PCI:0000:cb:00): {code}, pid=1\n" for code in (13, 13, 79, 48))
     lines = imported_lines(folder, runs, {"kern.log": text})
     assert column(lines, "label") == ["xid_13", "xid_79", "xid_48"]
+
+
+def test_what_many_lines_mean_is_settled(
+    folder: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless they varied, further lines are not looked at, which takes most of the time."""
+    monkeypatch.setattr("ingest.readers.logs.kinds.SURE_AFTER", 10)
+    xids = "".join(f"NVRM: Xid (PCI:0000:cb:00): {code}, pid=1\n" for code in (*([13] * 9), 79, 48))
+    lines = imported_lines(folder, runs, {"kern.log": xids})
+    assert column(lines, "label") == ["xid_13", "xid_79", "xid_48"]
+    bars = "".join(f"{n}%|##| {n}/99\n" for n in range(10, 99))
+    (folder / "kern.log").write_text(bars)
+    texts: list[str] = []
+
+    def looked_at(text: str) -> str:
+        texts.append(text)
+        return label_of(text)
+
+    monkeypatch.setattr("ingest.readers.logs.log_file.label_of", looked_at)
+    assert set(column(imported_lines(folder, runs, {}), "label")) == {"progress"}
+    assert len(texts) == 10
 
 
 def test_errors_are_all_kept(folder: Path, runs: Path) -> None:
