@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-real-faults samples requirements sbom clean
+.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -102,6 +102,10 @@ bench-accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --write docs/accuracy.md $(if $(SEED),--seed $(SEED)) \
 		$(if $(RESUME),--resume $(RESUME)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(NOISE),--noise $(NOISE))
 
+# generated logs of failed jobs with a new seed, 1.5 s each; SEED=n repeats a run
+bench-first-cause: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.first_cause --write docs/accuracy-first-cause.md $(if $(SEED),--seed $(SEED))
+
 # faults in real jobs on this machine's cores; goes on from RESULTS. MINUTES of faults, HEALTHY of none
 RESULTS ?= real-faults.jsonl
 MINUTES ?= 120
@@ -110,6 +114,15 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --minutes $(MINUTES) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
+
+# real jobs that get stuck in 23 ways, and slow ones that do not; some 45 minutes on a quiet machine.
+# The slow ones are watched for two minutes each, one of each kind for 30
+STUCK_RESULTS ?= stuck.jsonl
+bench-stuck: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.stuck --rounds 3 --dumps --results $(STUCK_RESULTS) --slow-s 120
+	$(BIN)/python -m benchmarks.stuck --rounds 1 --ranks 8 --at-once 4 --every-s 2 --slow-s 1800 \
+		--only evaluation checkpoint compilation input --results $(STUCK_RESULTS)
+	$(BIN)/python -m benchmarks.stuck --report $(STUCK_RESULTS) --write docs/accuracy-stuck.md
 
 # record the two runs in sample_traces/ again
 samples: $(VENV)/.ready

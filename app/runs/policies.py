@@ -96,6 +96,7 @@ USES: dict[str, Use] = {
     "card": _fresh(
         "state and newest step: one cheap read that every page and every live socket shows",
         "analysis/live_status.py",
+        "analysis/stuck_page.py",
         "components/topbar.py",
     ),
     "kpis": _prefetch("numbers that every page asks for at each piece of news", "analysis/kpis.py"),
@@ -117,7 +118,8 @@ USES: dict[str, Use] = {
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
     "can be stuck": _fresh("whether there is a tab, on every page", "pages/stuck.py"),
     "logs": _fresh("a query per search, for a pane", "routes/logs.py"),
-    "stuck": _fresh("some queries per attempt, for a page", "routes/stuck.py"),
+    "stuck": _fresh("some queries per attempt, for a page", "analysis/stuck_page.py"),
+    "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),

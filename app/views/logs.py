@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from diagnosis.stuck.text import named
@@ -33,6 +34,17 @@ def log_lines(
         stop=stop,
     ).to_pylist()
     return {"lines": [_line(row) for row in rows], "num_found": rows[0]["num_found"] if rows else 0}
+
+
+def text_of_line(
+    run: Run, attempt: int, part: str, ranks: Sequence[int], stop: Stop | None = None
+) -> str:
+    """The whole text of the first line that has this part, of one of the ranks where there are
+    any; '' none.
+    """
+    asked = ",".join(map(str, ranks)) or None
+    lines = log_lines(run, attempt, ranks=asked, text=part, stop=stop)["lines"]
+    return str(lines[0]["text"]) if lines else ""
 
 
 def _line(row: dict[str, Any]) -> dict[str, Any]:

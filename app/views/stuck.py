@@ -8,8 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.views.stuck_checked import heard_ns, what_was_checked
+from app.views.stuck_commands import commands_of
+from app.views.stuck_stacks import grid_rows, groups_as_plain, merged_stacks, stack_groups
+from app.views.stuck_tree import wait_circles, wait_tree
+from diagnosis.stuck.causes import cause_of
 from diagnosis.stuck.evidence import ENTERED, QUESTIONS, Evidence, Look, evidence_of
-from diagnosis.stuck.stacks import UNKNOWN, alike, users_frame
+from diagnosis.stuck.stacks import UNKNOWN, users_frame
 from diagnosis.stuck.text import named, status_of, waits_text
 from diagnosis.stuck.waiting import Wait, Waiting, waiting_of
 from ingest.run import Run
@@ -18,24 +23,35 @@ from ingest.stopping import Stop
 MOST_RANKS = 256
 """Rows of the table of ranks: those that are waited for first."""
 MOST_WAITS = 50
-_MOST_IN_TREE = 64
+_MOST_REASONS = 4
 
 
 @dataclass(frozen=True)
 class Stuck:
     """Plain values of the page. `state`: stuck, moved (ranks went on again), ended or none.
 
-    `at_ns`: of the last look, Unix ns; None where nobody looked. `tree`: ranks at the roots with
-    those that wait for them, nested. `commands`: to copy, with what they are for. `lines`: the last
-    of each rank's log.
+    `at_ns`: of the last look, `since_ns`: when the wait of the status began, `heard_ns`: of the
+    newest sign of a rank; Unix ns, None where there is none. `tree`: ranks at the roots with those
+    that wait for them, nested; `circles`: ranks that wait for each other. `reasons`: what the ranks
+    that are waited for do. `stacks`: groups of equal ones, `merged`: all as one tree, `grid`: rows
+    of the grid with the index of the group. `checked`: what was looked at. `commands`: to copy,
+    with what they are for. `lines`: the last of each rank's log.
     """
 
     state: str
     status: str
     at_ns: int | None
+    since_ns: int | None = None
+    heard_ns: int | None = None
+    checked: str = ""
+    reasons: tuple[str, ...] = ()
     waits: tuple[dict[str, Any], ...] = ()
     tree: tuple[dict[str, Any], ...] = ()
+    circles: tuple[tuple[dict[str, Any], ...], ...] = ()
     stacks: tuple[dict[str, Any], ...] = ()
+    num_stacks: int = 0
+    merged: tuple[dict[str, Any], ...] = ()
+    grid: tuple[dict[str, Any], ...] = ()
     ranks: tuple[dict[str, Any], ...] = ()
     num_ranks: int = 0
     commands: tuple[dict[str, str], ...] = ()
@@ -67,10 +83,14 @@ def _without_lines(run: Run, wanted: int, stop: Stop | None) -> Stuck:
     tables = {
         name: run.ask(name, attempt=wanted, stop=stop) for name in QUESTIONS if name != ENTERED
     }
+    source = str(run.info["source"])
     if not tables["rank_looks"].num_rows and _has_steps(run, wanted):
-        return Stuck("none", "", None)
+        signs = tables["last_signs"]
+        checked = what_was_checked(source, signs, tables["rank_places"].num_rows)
+        state = "ended" if _have_ended(signs) else "none"
+        return Stuck(state, "", None, heard_ns=heard_ns(signs), checked=checked)
     tables[ENTERED] = run.ask(ENTERED, attempt=wanted, stop=stop)
-    return of_tables(tables)
+    return of_tables(tables, source)
 
 
 def _has_steps(run: Run, attempt: int) -> bool:
@@ -78,32 +98,43 @@ def _has_steps(run: Run, attempt: int) -> bool:
     return bool(run.index_rows(text, attempt=attempt))
 
 
-def of_tables(tables: Mapping[str, pa.Table]) -> Stuck:
-    """From the answers of the saved queries."""
+def _have_ended(signs: pa.Table) -> bool:
+    """Whether every rank says itself how it ended; rows of last_signs."""
+    return bool(signs.num_rows) and None not in signs.column("status").to_pylist()
+
+
+def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
+    """From the answers of the saved queries; `source`: what the run was made of."""
     evidence = evidence_of(tables)
     waiting = waiting_of(evidence)
-    frames = {rank: look.stack for rank, look in evidence.looks.items()}
-    groups = alike(frames)
+    first = _first(waiting)
+    groups = stack_groups(evidence.looks)
     return Stuck(
         _state(evidence, waiting),
         status_of(waiting, evidence),
         evidence.at_ns,
-        tuple(_wait(wait, evidence) for wait in (*waiting.waits, *waiting.complete)[:MOST_WAITS]),
-        tuple(_branch(rank, waiting, {rank}) for rank in waiting.roots[:_MOST_IN_TREE]),
-        tuple(
-            {
-                "ranks": named(one.ranks),
-                "num_ranks": len(one.ranks),
-                "activity": one.activity,
-                "where": users_frame(one.frames),
-                "frames": list(one.frames),
-            }
-            for one in groups
+        since_ns=first.since_ns if first and evidence.at_ns is not None else None,
+        heard_ns=heard_ns(tables["last_signs"]),
+        checked=what_was_checked(source, tables["last_signs"], len(evidence.ranks)),
+        reasons=tuple(_reasons(evidence, waiting)),
+        waits=tuple(
+            _wait(wait, evidence) for wait in (*waiting.waits, *waiting.complete)[:MOST_WAITS]
         ),
-        tuple(_ranks(evidence, waiting))[:MOST_RANKS],
-        len(evidence.ranks),
-        tuple(_commands(evidence, waiting)),
+        tree=wait_tree(waiting, evidence),
+        circles=wait_circles(waiting, evidence),
+        stacks=groups_as_plain(groups),
+        num_stacks=len(groups),
+        merged=merged_stacks(evidence.looks),
+        grid=grid_rows(groups, tables["rank_places"]) if groups else (),
+        ranks=tuple(_ranks(evidence, waiting))[:MOST_RANKS],
+        num_ranks=len(evidence.ranks),
+        commands=commands_of(evidence, waiting),
     )
+
+
+def _first(waiting: Waiting) -> Wait | None:
+    """The wait that the status is about."""
+    return waiting.first() or min(waiting.complete, key=lambda wait: wait.since_ns, default=None)
 
 
 def _state(evidence: Evidence, waiting: Waiting) -> str:
@@ -115,6 +146,13 @@ def _state(evidence: Evidence, waiting: Waiting) -> str:
     return "stuck" if waiting.waits or waiting.complete else "none"
 
 
+def _reasons(evidence: Evidence, waiting: Waiting) -> Iterable[str]:
+    """What keeps the ranks at the roots, as far as it can be seen."""
+    for rank in waiting.roots[:_MOST_REASONS]:
+        if rank in evidence.looks or rank in evidence.signs:
+            yield f"Rank {rank}: {cause_of(rank, evidence).how}."
+
+
 def _wait(wait: Wait, evidence: Evidence) -> dict[str, Any]:
     return {
         "text": waits_text(wait, evidence),
@@ -124,23 +162,13 @@ def _wait(wait: Wait, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _branch(rank: int, waiting: Waiting, above: set[int]) -> dict[str, Any]:
-    """A rank and those that wait for it, each with those that wait for them."""
-    direct = [wait for wait in waiting.waits if rank in wait.awaited]
-    followers = sorted({other for wait in direct for other in wait.waiting} - above)
-    below = [other for other in followers if any(other in w.awaited for w in waiting.waits)]
-    ends = [other for other in followers if other not in below]
-    further = above | set(followers)
-    branches = [_branch(other, waiting, further) for other in below[:_MOST_IN_TREE]]
-    op = f"{direct[0].op} {direct[0].seq:,}" if direct and direct[0].seq >= 0 else ""
-    if ends:
-        branches.insert(0, {"rank": named(ends), "op": op, "branches": []})
-    return {"rank": named([rank]), "op": "", "branches": branches}
-
-
 def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
     """Rows of the table: roots first, then who waits, then all others."""
-    waits = {rank: wait for wait in reversed(waiting.waits) for rank in wait.waiting}
+    waits = {
+        rank: wait
+        for wait in reversed((*waiting.waits, *waiting.complete))
+        for rank in wait.waiting
+    }
     awaited = {rank for wait in waiting.waits for rank in wait.awaited}
     roots = set(waiting.roots) or {rank for cycle in waiting.cycles for rank in cycle}
 
@@ -167,22 +195,3 @@ def _of_look(look: Look | None) -> dict[str, Any]:
         "quiet_s": round(look.quiet_ms / 1e3, 1),
         "frame": users_frame(look.stack) or UNKNOWN,
     }
-
-
-def _commands(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, str]]:
-    """What to run on the hosts of the ranks that are waited for."""
-    for rank in waiting.roots[:3]:
-        look = evidence.looks.get(rank)
-        if look is None:
-            continue
-        where = f"on {look.host or 'its host'}"
-        if look.process in ("T", "t"):
-            yield {"what": f"Continue rank {rank}, {where}", "command": f"kill -CONT {look.pid}"}
-        elif look.process in ("gone", "Z", ""):
-            yield {
-                "what": f"Why rank {rank} ended, {where}",
-                "command": f"dmesg -T | grep -i -E 'xid|oom|killed process {look.pid}'",
-            }
-        else:
-            command = f"py-spy dump --native --pid {look.pid}"
-            yield {"what": f"All stacks of rank {rank}, {where}", "command": command}

@@ -16,9 +16,15 @@ def stuck_lines(stuck: Stuck) -> list[str]:
         return []
     lines = [f"STUCK  {stuck.status or 'Ranks wait.'}"]
     tree = [line for branch in stuck.tree for line in _branch_lines(branch, "")]
+    tree += [
+        f"rank {link['rank']} waits for rank {link['waits_for']} in {link['op']}"
+        for circle in stuck.circles
+        for link in circle
+    ]
     lines += [f"  waits       {line}" for line in tree[:_MOST_TREE]]
     for stack in stuck.stacks[:_MOST_STACKS]:
-        lines.append(f"  doing       {stack['ranks']}: {stack['activity']} in {stack['where']}")
+        where = f" in {stack['where']}" if stack["where"] else ""
+        lines.append(f"  doing       {stack['ranks']}: {stack['activity']}{where}")
     for line in stuck.lines[:1]:
         lines.append(f"  first line  {line['who']}: {line['text'].rstrip().splitlines()[-1]}")
     for command in stuck.commands[:_MOST_COMMANDS]:
@@ -29,6 +35,7 @@ def stuck_lines(stuck: Stuck) -> list[str]:
 def _branch_lines(branch: Mapping[str, Any], indent: str) -> Iterable[str]:
     below = branch["branches"]
     where = f" in {branch['op']}" if branch["op"] else ""
-    yield f"{indent}{branch['rank']}{where}{' is waited for by' if below else ''}"
+    verb = "are" if branch["rank"].startswith("ranks") else "is"
+    yield f"{indent}{branch['rank']}{where}{f' {verb} waited for by' if below else ''}"
     for other in below:
         yield from _branch_lines(other, f"{indent}  ")

@@ -1,41 +1,25 @@
-/** Parts of the Stuck page: the tree of waits, stacks by equal ranks, the table of ranks. */
+/** Parts of the Stuck page: the last lines, the table of ranks, commands. */
 import { make } from '../lib/dom.mjs';
 import { lastTold } from '../lib/log_pane.mjs';
+import { copyText } from '../lib/page/dialogs.mjs';
+import { frameParts } from './messages.mjs';
+
+const COPIED_MS = 1500;
 
 const seconds = (value) => `${value.toFixed(1)} s`;
 const COLUMNS = [
-  ['host', ({ host }) => host],
-  ['process', ({ process }) => PROCESSES[process] ?? process],
-  ['phase', ({ phase }) => phase],
-  ['step', ({ step }) => step],
   ['waits in', (row) => row.in],
+  ['process', ({ process }) => PROCESSES[process] ?? process],
+  ['main thread', ({ frame }) => frame && threadText(frame)],
   ['no progress for', ({ quiet_s: quiet }) => quiet !== null && seconds(quiet)],
-  ['heartbeat', ({ beat_s: beat }) => beat !== null && `${seconds(beat)} ago`],
-  ['main thread', ({ frame }) => frame && make('code', {}, frame)],
+  ['heartbeat', ({ beat_s: beat }) => beat !== null && `${seconds(beat)} before`],
+  ['step', ({ step }) => step],
+  ['phase', ({ phase }) => phase],
+  ['host', ({ host }) => host],
 ];
-const PROCESSES = { R: 'running', S: 'sleeping', D: 'in storage (D)', T: 'stopped (T)', t: 'traced (t)', Z: 'ended (Z)', gone: 'gone' };
-
-/** The ranks that others wait for, with those that wait for them; without roots the waits one by one. */
-export function waitTree({ tree, waits }) {
-  if (!tree.length) return make('ul', { class: 'stuck-tree' }, waits.map(({ text }) => make('li', {}, text)));
-  return make('ul', { class: 'stuck-tree' }, tree.map((branch) => branchItem(branch, true)));
-}
-
-function branchItem({ rank, op, branches }, isRoot = false) {
-  const text = isRoot ? make('strong', { class: 'culprit' }, rank) : make('span', {}, `${rank}${op ? ` in ${op}` : ''}`);
-  const below = branches.length
-    ? make('ul', {}, branches.map((branch) => branchItem(branch))) : null;
-  return make('li', {}, text, below ? [make('span', { class: 'quiet' }, ' is waited for by'), below] : []);
-}
-
-/** Ranks whose main threads stand at the same place, the fewest first. */
-export function stackList(stacks) {
-  return make('div', { class: 'stuck-stacks' }, stacks.map(({ ranks, num_ranks: count, activity, where, frames }, index) => make(
-    'details', index === 0 ? { open: '' } : {},
-    make('summary', {}, make('b', {}, ranks), ` (${count}), ${activity}: `, make('code', {}, where)),
-    make('pre', {}, frames.join('\n')),
-  )));
-}
+const PROCESSES = {
+  R: 'running', S: 'sleeping', D: 'in the kernel (D)', T: 'stopped (T)', t: 'traced (t)', Z: 'ended (Z)', gone: 'gone',
+};
 
 /** The last lines of the ranks' logs; a traceback opens to its whole text. */
 export function lastLines(lines) {
@@ -44,8 +28,9 @@ export function lastLines(lines) {
     const head = [make('b', {}, who), ' ', make('span', { class: 'quiet' }, where)];
     const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, lastTold(shown));
     if (shown.length === 1) return make('li', {}, head, make('div', {}, last));
-    return make('li', {}, make('details', {}, make('summary', {}, head, make('div', {}, last)),
-      make('pre', {}, shown.join('\n'))));
+    const key = `line ${who} ${where}`;
+    return make('li', {}, make('details', { 'data-key': key }, make('summary', { 'data-key': `${key} head` }, head, make('div', {}, last)),
+      make('pre', { tabindex: 0 }, shown.join('\n'))));
   }));
 }
 
@@ -55,14 +40,37 @@ export function rankTable({ ranks }, app) {
   const titles = ['rank', ...columns.map(([title]) => title)];
   const head = make('thead', {}, make('tr', {}, titles.map((title) => make('th', { scope: 'col' }, title))));
   const body = make('tbody', {}, ranks.map((row) => rankRow(row, columns, app)));
-  return make('div', { class: 'scroll' }, make('table', {}, head, body));
+  return make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Ranks', 'data-key': 'ranks' }, make('table', {}, head, body));
 }
 
-const isKnown = (value) => value !== null && value !== '' && value !== false;
+function threadText(frame) {
+  const [name, place] = frameParts(frame);
+  return make('span', { title: place }, make('code', {}, name), make('span', { class: 'quiet stuck-file' }, ` ${place}`));
+}
+
+const isKnown = (value) => value !== null && value !== '' && value !== false && value !== undefined;
 
 function rankRow(row, columns, app) {
-  const open = make('button', { type: 'button', class: row.role === 'awaited' ? 'culprit' : '' }, `rank ${row.rank}`);
-  open.addEventListener('click', () => app.open({ page: 'timeline', rank: row.rank }));
-  const cells = columns.map(([, valueOf]) => valueOf(row)).map((value) => make('td', {}, isKnown(value) ? value : '-'));
+  const look = row.role === 'awaited' ? 'culprit' : '';
+  const name = `rank ${row.rank}`;
+  const open = app.roles ? make('span', { class: look }, name)
+    : make('button', { type: 'button', class: look, title: `Open ${name} in the timeline`, 'data-key': name }, name);
+  if (!app.roles) open.addEventListener('click', () => app.open({ page: 'timeline', rank: row.rank }));
+  const cells = columns.map(([, valueOf]) => valueOf(row)).map((value) => make('td', {}, isKnown(value) ? value : '\u2013'));
   return make('tr', { class: row.role }, make('th', { scope: 'row' }, open), cells);
+}
+
+/** What to run where, each with a button that copies it. */
+export function commandList(commands) {
+  return make('ul', { class: 'stuck-commands' }, commands.map(({ what, command }) => make('li', {},
+    make('span', {}, what), make('div', {}, make('code', {}, command), copyButton(command)))));
+}
+
+function copyButton(text) {
+  const button = make('button', { type: 'button', 'aria-label': `Copy ${text}`, 'data-key': `copy ${text}` }, 'Copy');
+  button.addEventListener('click', async () => {
+    button.textContent = (await copyText(text)) ? 'Copied' : 'Select it by hand';
+    setTimeout(() => { button.textContent = 'Copy'; }, COPIED_MS);
+  });
+  return button;
 }

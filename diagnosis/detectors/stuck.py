@@ -68,8 +68,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, checked="The ranks that stood still have gone on.", of_data=True)
     waiting = waiting_of(evidence)
     findings = _findings(evidence, waiting, tables["rank_places"], attempt)
-    checked = None if findings else "No rank keeps others waiting for a reason that can be seen."
+    checked = None if findings else _checked(waiting, evidence)
     return Verdict(NAME, tuple(findings), checked, of_data=True)
+
+
+def _checked(waiting: Waiting, evidence: Evidence) -> str:
+    """Why nobody is named."""
+    first = waiting.shown_first()
+    if first is not None and first.unseen:
+        missing = named(first.unseen)
+        return f"{waits_text(first, evidence)} Nobody is named: what {missing} recorded is missing."
+    return "No rank keeps others waiting for a reason that can be seen."
 
 
 def _findings(
@@ -151,12 +160,12 @@ class _Maker:
         title, text = described_mismatch(mismatch, self.evidence)
         return self._finding(
             mismatch.kind,
-            mismatch.ranks,
-            "medium" if mismatch.is_pair else "high",
+            mismatch.culprits,
+            "medium" if mismatch.is_pair or not mismatch.is_whole else "high",
             title,
             text,
             "Look for a branch or an input that only these ranks take before this collective.",
-            ("The ranks of a pair cannot be told apart.",) if mismatch.is_pair else (),
+            ("Which of the two is wrong cannot be known.",) if mismatch.is_pair else (),
             evidence=(self._sentence(text, len(mismatch.ranks)),),
         )
 

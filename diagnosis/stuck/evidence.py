@@ -25,6 +25,9 @@ HOW = "without an end record: "
 WAITS = "entered"
 COMPLETED = "completed"
 
+FIRST_UNNUMBERED = 1 << 31
+"""Numbers from here on are those of one side of a message: the other side counts otherwise."""
+
 
 class Entered(NamedTuple):
     """A collective or message that a rank has entered; a row of entered_collectives."""
@@ -45,6 +48,11 @@ class Entered(NamedTuple):
     def is_message(self) -> bool:
         """Whether only the two ranks of it count it."""
         return self.peer >= 0 or self.op in ("send", "recv")
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its number is the one that the other members know it by."""
+        return self.seq < FIRST_UNNUMBERED
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,10 @@ class Signs:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All of it. `entered` by group, then rank, in the order of seq; looks and signs by rank."""
+    """All of it. `entered` by group, then rank, in the order of seq; looks and signs by rank.
+
+    `ranks`: those that left something; of others nothing is known, not even that they are absent.
+    """
 
     groups: Mapping[int, Group]
     entered: Mapping[int, Mapping[int, tuple[Entered, ...]]]
@@ -129,6 +140,15 @@ class Evidence:
     def has_moved(self) -> bool:
         """Whether the job goes on again: a rank did something after the last look at it."""
         return any(look.has_moved for look in self.looks.values())
+
+    def is_known(self, rank: int) -> bool:
+        """Whether what a rank has not entered would be seen: absence elsewhere says nothing."""
+        return rank in self.ranks
+
+    def members(self, group_id: int) -> frozenset[int]:
+        """Ranks that a group was described with, and those that entered something in it."""
+        group = self.groups.get(group_id)
+        return frozenset(group.ranks if group else ()) | self.entered.get(group_id, {}).keys()
 
     def name_of(self, group_id: int) -> str:
         """In words."""
@@ -147,8 +167,9 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         for row in tables["last_signs"].to_pylist()
     }
     entered = _by_group(tables["entered_collectives"])
-    placed = tables["rank_places"].column("rank").to_pylist()
-    return Evidence(groups, entered, looks, signs, frozenset(placed) | looks.keys())
+    ranks = frozenset(tables["rank_places"].column("rank").to_pylist()) | looks.keys()
+    ranks |= {rank for by_rank in entered.values() for rank in by_rank}
+    return Evidence(groups, entered, looks, signs, ranks)
 
 
 def _by_group(table: pa.Table) -> dict[int, dict[int, tuple[Entered, ...]]]:

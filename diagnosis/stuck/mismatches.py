@@ -11,7 +11,7 @@ equally much; those of all_to_all, gather and scatter may differ.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diagnosis.stuck.evidence import COMPLETED, Entered, Evidence
 
@@ -23,7 +23,8 @@ _FIELDS = (("op", "mismatched_op"), ("dtype", "mismatched_dtype"), ("num_bytes",
 @dataclass(frozen=True)
 class Mismatch:
     """`ranks` entered `seq` with `theirs`, the others (`others`) with `usual`. `is_pair`: each of
-    two members may be wrong, and both are named.
+    two members may be wrong, and both are named. `is_whole`: no member's entry is missing that
+    could turn the majority.
     """
 
     kind: str
@@ -36,6 +37,12 @@ class Mismatch:
     usual: str
     is_pair: bool
     since_ns: int
+    is_whole: bool = True
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """Who is blamed: nobody where other members of the group would have to decide."""
+        return self.ranks if self.is_whole or not self.is_pair else ()
 
 
 def mismatches_of(evidence: Evidence) -> list[Mismatch]:
@@ -45,6 +52,7 @@ def mismatches_of(evidence: Evidence) -> list[Mismatch]:
 
 
 def _in_group(group_id: int, evidence: Evidence) -> Mismatch | None:
+    num_members = len(evidence.members(group_id))
     by_seq: dict[int, dict[int, Entered]] = {}
     for rank, rows in evidence.entered[group_id].items():
         for one in rows:
@@ -56,7 +64,8 @@ def _in_group(group_id: int, evidence: Evidence) -> Mismatch | None:
             continue
         for name, kind in _FIELDS:
             if mismatch := _of_field(group_id, seq, members, name, kind):
-                return mismatch
+                most = 1 if mismatch.is_pair else len(mismatch.others)
+                return replace(mismatch, is_whole=2 * most >= num_members)
     return None
 
 

@@ -69,7 +69,7 @@ def activity_of(frames: Iterable[str]) -> str:
         for activity, parts in _PLACES:
             if any(part in frame for part in parts):
                 return activity
-        if _is_users(frame):
+        if is_users(frame):
             return CODE  # the user's own frame: what it calls in libraries was looked at before
     return CODE
 
@@ -82,13 +82,13 @@ def makes_group(frames: Iterable[str]) -> bool:
 def users_frame(frames: Iterable[str]) -> str:
     """The innermost frame outside of libraries and hooks, else the innermost; '' without frames."""
     frames = tuple(frames)
-    own = filter(_is_users, frames)
+    own = filter(is_users, frames)
     return next(own, frames[0] if frames else "")
 
 
 def long_task(frames: Iterable[str]) -> str:
     """The user's innermost function that is long by design ("evaluate"), by its name; '' none."""
-    functions = (frame.split(" ", 1)[0] for frame in frames if _is_users(frame))
+    functions = (frame.split(" ", 1)[0] for frame in frames if is_users(frame))
     return next((name for name in functions if _LONG_TASKS.search(name.lower())), "")
 
 
@@ -99,7 +99,8 @@ def waits_for_storage(call: str, frames: Iterable[str]) -> bool:
     return call.endswith(("pipe_read", "pipe_write")) and bool(_FILES.search(long_task(frames)))
 
 
-def _is_users(frame: str) -> bool:
+def is_users(frame: str) -> bool:
+    """Whether a frame is neither of a library nor of the hooks."""
     return not any(part in frame for part in (*_OURS, *_LIBRARIES))
 
 
@@ -117,7 +118,7 @@ def alike(frames_by_rank: Mapping[int, tuple[str, ...]]) -> list[Alike]:
     groups: dict[tuple[str, ...], list[int]] = {}
     for rank, frames in sorted(frames_by_rank.items()):
         if frames:
-            groups.setdefault(tuple(map(_without_line, frames)), []).append(rank)
+            groups.setdefault(tuple(map(without_line, frames)), []).append(rank)
     found = [
         Alike(tuple(ranks), frames_by_rank[ranks[0]], activity_of(frames))
         for frames, ranks in groups.items()
@@ -125,5 +126,6 @@ def alike(frames_by_rank: Mapping[int, tuple[str, ...]]) -> list[Alike]:
     return sorted(found, key=lambda one: (len(one.ranks), one.ranks))
 
 
-def _without_line(frame: str) -> str:
+def without_line(frame: str) -> str:
+    """A frame without its line number: 'function file'."""
     return frame.rpartition(":")[0]

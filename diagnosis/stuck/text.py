@@ -42,6 +42,9 @@ def waits_text(wait: Wait, evidence: Evidence) -> str:
     what = f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
     if wait.seq < 0:
         what = wait.op
+    if wait.unseen and not wait.awaited:
+        known = f"{_capital(who)} {verb} in {what}{for_text(wait, evidence)}"
+        return f"{known}; nothing is known of {named(wait.unseen)}."
     if not wait.awaited:
         return f"{_capital(who)} are all in {what}{for_text(wait, evidence)}."
     return f"{_capital(who)} {verb} for {named(wait.awaited)} in {what}{for_text(wait, evidence)}."
@@ -56,9 +59,7 @@ def for_text(wait: Wait, evidence: Evidence) -> str:
 
 def status_of(waiting: Waiting, evidence: Evidence) -> str:
     """One sentence on who waits for whom, whatever the reason; '' where nobody waits."""
-    first = waiting.first()
-    if first is None:
-        first = min(waiting.complete, key=lambda wait: wait.since_ns, default=None)
+    first = waiting.shown_first()
     return "" if first is None else waits_text(first, evidence)
 
 

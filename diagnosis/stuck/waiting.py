@@ -4,7 +4,9 @@ Each member stands at the oldest collective that it has entered and not been see
 that stand furthest wait: for members that have not entered that collective, and for those that
 stand at an earlier one. A receive waits for the sender that has not sent, a send that blocks for
 the receiver. A rank that is waited for
-may itself wait in another group; those that wait for nobody are the roots, where it began.
+may itself wait in another group; those that wait for nobody are the roots, where it began. Members
+of which nothing is known (their dump is missing) are not said to be absent, and a rank that may
+wait for one of them is no root (diagnosis/stuck/unseen.py).
 
 Source: the rule is ours; it follows the order of enqueuing, as Mycroft (2509.03018) does.
 """
@@ -14,14 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from diagnosis.stuck.evidence import COMPLETED, WAITS, Entered, Evidence
+from diagnosis.stuck.evidence import WAITS, Entered, Evidence
+from diagnosis.stuck.places import collectives_of, open_of
 from diagnosis.stuck.stacks import makes_group
+from diagnosis.stuck.unseen import may_wait
 
 
 @dataclass(frozen=True)
 class Wait:
     """Ranks that wait in one instance for others. `since_ns`: the first of them entered it.
-    `seq`: -1 of what has no number.
+    `seq`: -1 of what has no number. `unseen`: members of which nothing is known.
     """
 
     group_id: int
@@ -31,6 +35,7 @@ class Wait:
     awaited: tuple[int, ...]
     since_ns: int
     is_message: bool = False
+    unseen: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,14 @@ class Waiting:
     """All waits of a job, the ranks at their roots, and the cycles where there is no root.
 
     `complete`: collectives and messages that every member has entered and none has completed.
+    `unclear`: collectives that all members have entered of which anything is known.
     """
 
     waits: tuple[Wait, ...]
     roots: tuple[int, ...]
     cycles: tuple[tuple[int, ...], ...]
     complete: tuple[Wait, ...]
+    unclear: tuple[Wait, ...] = ()
 
     @property
     def waiting_ranks(self) -> tuple[int, ...]:
@@ -56,24 +63,34 @@ class Waiting:
         direct = [wait for wait in self.waits if blamed & set(wait.awaited)]
         return min(direct, key=lambda wait: wait.since_ns, default=None)
 
+    def shown_first(self) -> Wait | None:
+        """What to say first of a stuck job: a wait for a root, else one whose end is not known."""
+        first = self.first()
+        if first is not None:
+            return first
+        kinds = (self.unclear, self.waits, self.complete)
+        return next((min(w, key=lambda wait: wait.since_ns) for w in kinds if w), None)
+
 
 def waiting_of(evidence: Evidence) -> Waiting:
     """The waits of a job at the last look."""
     waits: list[Wait] = []
     complete: list[Wait] = []
+    unclear: list[Wait] = []
     for group_id in evidence.entered:
         wait = _in_collectives(evidence, group_id)
         if wait is not None:
-            (waits if wait.awaited else complete).append(wait)
+            (waits if wait.awaited else unclear if wait.unseen else complete).append(wait)
         waits += _in_messages(evidence, group_id)
         complete += _complete_messages(evidence, group_id)
     waits += _in_new_groups(evidence)
     edges = edges_of(waits)
     awaited = {rank for ranks in edges.values() for rank in ranks}
-    roots = tuple(sorted(rank for rank in awaited if not edges.get(rank)))
+    perhaps = may_wait(evidence) if awaited else frozenset()
+    roots = tuple(sorted(rank for rank in awaited - perhaps if not edges.get(rank)))
     cycles = () if roots else tuple(cycles_of(edges))
     order = tuple(sorted(waits, key=lambda wait: wait.since_ns))
-    return Waiting(order, roots, cycles, tuple(complete))
+    return Waiting(order, roots, cycles, tuple(complete), tuple(unclear))
 
 
 def edges_of(waits: Iterable[Wait]) -> dict[int, set[int]]:
@@ -87,39 +104,33 @@ def edges_of(waits: Iterable[Wait]) -> dict[int, set[int]]:
 
 def _in_collectives(evidence: Evidence, group_id: int) -> Wait | None:
     """The members that stand furthest in a group, and those that are not there; None: no wait."""
-    by_rank = {
-        rank: tuple(one for one in rows if not one.is_message)
-        for rank, rows in evidence.entered[group_id].items()
-    }
-    stands = {rank: here for rank, rows in by_rank.items() if (here := _open(rows))}
+    by_rank = collectives_of(evidence, group_id)
+    stands = {rank: here for rank, rows in by_rank.items() if (here := open_of(rows))}
     if not stands:
         return None
     front = max(one.seq for one in stands.values())
     there = sorted(rank for rank, one in stands.items() if one.seq == front)
-    group = evidence.groups.get(group_id)
-    members = set(group.ranks if group else ()) | by_rank.keys()
-    awaited = sorted(
-        rank for rank in members - set(there) if _is_behind(by_rank.get(rank, ()), front)
-    )
-    if not awaited and len(there) < len(members):
+    members = evidence.members(group_id)
+    behind = sorted(r for r in members - set(there) if _is_behind(by_rank.get(r, ()), front))
+    awaited = [rank for rank in behind if evidence.is_known(rank) or _stands(stands, rank, front)]
+    unseen = tuple(rank for rank in behind if rank not in awaited)
+    if not awaited and len(there) + len(unseen) < len(members):
         return None  # the others have completed it: its end is only not seen here
     since_ns = min(stands[rank].enqueue_ns for rank in there)
     op = stands[there[0]].op
-    return Wait(group_id, front, op, tuple(there), tuple(awaited), since_ns)
-
-
-def _open(rows: Iterable[Entered]) -> Entered | None:
-    """The oldest one without an end after the newest that has completed."""
-    ordered = sorted(rows, key=lambda one: one.seq)
-    done = max((one.seq for one in ordered if one.state == COMPLETED), default=-1)
-    return next((one for one in ordered if one.state == WAITS and one.seq > done), None)
+    return Wait(group_id, front, op, tuple(there), tuple(awaited), since_ns, unseen=unseen)
 
 
 def _is_behind(rows: tuple[Entered, ...], front: int) -> bool:
     """Whether a member has not entered the front, or still stands at an earlier collective."""
-    stands = _open(rows)
+    stands = open_of(rows)
     newest = max((one.seq for one in rows), default=-1)
     return newest < front or (stands is not None and stands.seq < front)
+
+
+def _stands(stands: Mapping[int, Entered], rank: int, front: int) -> bool:
+    """Whether a rank was seen to stand at an earlier collective."""
+    return rank in stands and stands[rank].seq < front
 
 
 def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
@@ -132,7 +143,9 @@ def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
     for rank, rows in by_rank.items():
         newest_ns = _newest_ns(evidence, rank)
         for one in rows:
-            if one.state != WAITS or one.peer < 0 or not _blocks(one, newest_ns):
+            if one.state != WAITS or one.peer < 0 or not one.is_numbered:
+                continue
+            if not _blocks(one, newest_ns):
                 continue
             if _is_alone(one, by_rank.get(one.peer, ()), evidence):
                 waits.append(
@@ -179,7 +192,7 @@ def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> b
         if other.op == other_half and other.peer == one.rank and other.tag == one.tag
     ]
     known = one.peer in evidence.looks or bool(halves)
-    return known and all(other.seq < one.seq for other in halves)
+    return known and all(other.is_numbered and other.seq < one.seq for other in halves)
 
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ingest.errors import UserError, disk_error, is_full, printable
+from ingest.imports.accompanying import AccompanyingSink
 from ingest.limits import limits, variable
 from ingest.readers import format_facts, reader_named, reader_of
 from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source, sources
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.unsupported import what_it_is
+from ingest.run_folder.run_writer import RunWriter
 
 LEFT_OUT = ", left out"
 _LOG = logging.getLogger(__name__)
@@ -73,7 +75,8 @@ def _part_of(source: Source, staged: StagedRows) -> Part:
 def format_of(files: Iterable[tuple[str, str]]) -> str:
     """The one format of files given as (name, format); empty where no file has any.
 
-    A generic format gives way to a specific one. Raises UserError for two specific ones.
+    A format that accompanies others gives way to all of them, a generic one to a specific one.
+    Raises UserError for two specific ones.
     """
     firsts: dict[str, str] = {}
     """format -> first file of it"""
@@ -82,7 +85,8 @@ def format_of(files: Iterable[tuple[str, str]]) -> str:
             firsts.setdefault(format_name, name)
     if len(firsts) < 2:  # as nearly always: no reader has to be imported for its facts
         return next(iter(firsts), "")
-    chosen, *others = [name for name in firsts if not format_facts(name).is_generic] or firsts
+    traces = [name for name in firsts if not format_facts(name).accompanies] or list(firsts)
+    chosen, *others = [name for name in traces if not format_facts(name).is_generic] or traces
     if others and not format_facts(chosen).is_generic:
         other = others[0]
         raise UserError(
@@ -91,27 +95,58 @@ def format_of(files: Iterable[tuple[str, str]]) -> str:
     return chosen
 
 
-def put_together(parts: Iterable[Part], format_name: str, sink: Sink) -> None:
+class _Reading:
+    """What the files of one format come to."""
+
+    def __init__(self, format_name: str, sink: Sink) -> None:
+        self._sink = sink
+        self._reader = reader_named(format_name) if format_name else None
+        self._import = None if self._reader is None else self._reader.Import(sink)
+
+    def take(self, part: Part) -> None:
+        """One file, which it costs where the reader fails on it."""
+        part.staged.give_to(self._sink)
+        if self._import is not None and part.value is not None:
+            with self._failures_as_problems(part.name):
+                self._import.add_file(part.value)
+
+    def finish(self) -> None:
+        """All files were taken."""
+        if self._import is not None:
+            with self._failures_as_problems("what was read"):
+                self._import.finish()
+
+    def _failures_as_problems(self, what: str) -> AbstractContextManager[None]:
+        assert self._reader is not None
+        return _failures_as_problems(f"{what}: the {self._reader.FORMAT.name} reader", self._sink)
+
+
+def put_together(parts: Iterable[Part], format_name: str, run: RunWriter) -> None:
     """Give the run what was found in the files, in their order.
 
-    A reader that fails on a file costs that file, never the others. Files of a generic format are
-    left out where `format_name` is another. Raises UserError.
+    A reader that fails on a file costs that file, never the others. Where `format_name` is another,
+    files of a format that accompanies it are added, those of a generic one left out. Raises
+    UserError.
     """
-    reader = reader_named(format_name) if format_name else None
-    reading = None if reader is None else reader.Import(sink)
+    own = _Reading(format_name, run)
+    others: dict[str, tuple[_Reading, AccompanyingSink]] = {}
     for part in parts:
-        if part.format != format_name and format_facts(part.format).is_generic:
+        facts = format_facts(part.format)
+        if part.format in ("", format_name) or not facts.is_generic:
+            own.take(part)
+        elif facts.accompanies:
+            if part.format not in others:
+                sink = AccompanyingSink(run, facts.title)
+                others[part.format] = _Reading(part.format, sink), sink
+            others[part.format][0].take(part)
+        else:
             part.staged.drop()
             among = f"{part.format} file among {format_name} files"
-            sink.add_problem(f"{part.name} is a {among}{LEFT_OUT}")
-            continue
-        part.staged.give_to(sink)
-        if reader is not None and reading is not None and part.value is not None:
-            with _failures_as_problems(f"{part.name}: the {reader.FORMAT.name} reader", sink):
-                reading.add_file(part.value)
-    if reader is not None and reading is not None:
-        with _failures_as_problems(f"what was read: the {reader.FORMAT.name} reader", sink):
-            reading.finish()
+            run.add_problem(f"{part.name} is a {among}{LEFT_OUT}")
+    own.finish()
+    for reading, sink in others.values():
+        reading.finish()
+        sink.finish()
 
 
 def put_alone(part: Part, sink: Sink) -> None:

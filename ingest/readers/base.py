@@ -21,6 +21,8 @@ class Format:
     """in words, for people"""
     is_generic: bool = False
     """its files hold no sign of what wrote them: among files of another format they are left out"""
+    accompanies: bool = False
+    """a generic one that is not left out there: its rows are added to the run of the trace"""
     is_previewable: bool = False
     """each file has its rank and rows by itself, so that it can be shown before the others are read
     """

@@ -22,7 +22,6 @@ _JSON_LINES = re.compile(rb"\s*\{[^\n]*\}\s*\n\s*\{")
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
 _HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
 _CHAKRA = re.compile(rb"[\x03-\x40]\x0a[\x03-\x20]\d+\.\d+\.\d+")
-_NCCL_LOG = re.compile(rb"^[^\n{]*NCCL (?:INFO|WARN|TRACE|version)", re.MULTILINE)
 _LEAST_PACKETS = 3
 _LONGEST_VALUE_TYPE = 16
 
@@ -134,10 +133,6 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         lambda head: bool(_MEMORY_TIMELINE.match(head)) or b"<title>GPU Memory Timeline" in head,
     ),
     (
-        "a log of NCCL, without times of operations",
-        lambda head: _is_text(head) and bool(_NCCL_LOG.search(head, 0, 65536)),
-    ),
-    (
         "JSON with events of a Chrome trace, but not where a trace has them",
         lambda head: _is_json(head) and bool(_EVENT.search(head)),
     ),
@@ -157,7 +152,7 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ),
     ("a native Perfetto trace (convert it with `traceconv json FILE`)", _is_perfetto),
     ("a pprof profile, which holds samples and no operations", _is_pprof),
-    ("plain text, not a trace", _is_text),
+    ("plain text, neither a trace nor a log", _is_text),
 )
 
 

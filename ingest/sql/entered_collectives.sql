@@ -1,5 +1,6 @@
 -- Where each rank stands in each group: the newest collectives and messages that it entered, and the
--- first that it has not been seen to complete. Left out is what has no number that its members share.
+-- first that it has not been seen to complete. Of what has no number that its members share, only
+-- open messages are there, with numbers from 2^40 on, which differ on their two sides.
 -- reads: entered, collectives
 -- param: attempt int = newest
 -- param: step_min int = null from the first step
@@ -27,7 +28,7 @@ seen AS (
             ELSE 'entered' END AS state, source
     FROM rows_of($collectives)
     WHERE attempt = $attempt AND ($step_min IS NULL OR step >= $step_min)
-        AND seq < 2147483648
+        AND (seq < 2147483648 OR (peer >= 0 AND end_ns < 0 AND state IN ('enqueued', 'started')))
 ),
 once AS (
     SELECT rank, group_id, seq, peer, tag, op, any_value(dtype) AS dtype, max(num_bytes) AS num_bytes,
@@ -49,5 +50,5 @@ clocks AS (
 SELECT rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns + coalesce(offset_ns, 0) AS enqueue_ns,
     state, source
 FROM numbered LEFT JOIN clocks USING (rank)
-WHERE from_end <= 3 OR (state = 'entered' AND of_state <= 2)
+WHERE from_end <= 3 OR (state = 'entered' AND of_state <= CASE WHEN seq < 2147483648 THEN 2 ELSE 64 END)
 ORDER BY rank, group_id, seq, op

@@ -46,6 +46,14 @@ class Job:
         """Number of the host on which a rank runs."""
         return rank // RANKS_PER_HOST
 
+    def ranks_of(self, host: int) -> tuple[int, ...]:
+        """The ranks of a host."""
+        return tuple(range(host * RANKS_PER_HOST, (host + 1) * RANKS_PER_HOST))
+
+    def any_rank(self) -> int:
+        """A random one."""
+        return self.rng.randrange(self.num_ranks)
+
     def host_name(self, host: int) -> str:
         """As it stands in the logs."""
         return f"gpu-node{host + 11:03d}"

@@ -9,36 +9,33 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sample_traces.logs import healthy
-from sample_traces.logs.causes import CAUSES, Truth
+from sample_traces.logs.causes import AT_START, CAUSES
 from sample_traces.logs.entries import SECOND_NS, Job, made_job
 from sample_traces.logs.layouts import lost_ranks, write
+from sample_traces.logs.truth import Truth
 
 KINDS = tuple(CAUSES)
 
-_AT_START = ("config", "nccl_version")
 
-
-def failed_job(kind: str, seed: int) -> tuple[Job, Truth]:
+def failed_job(kind: str, seed: int | str) -> tuple[Job, Truth]:
     """All lines of a job with one failure, and the truth."""
     rng = random.Random(f"{kind} {seed}")
     job = made_job(rng)
-    if kind == "rank0_busy" and job.launcher == "slurm":
-        job.launcher = "folder"
-    lasts_s = 40 if kind in _AT_START else rng.randrange(300, 900)
+    lasts_s = 40 if kind in AT_START else rng.randrange(300, 900)
     at_ns = job.start_ns + lasts_s * SECOND_NS + rng.randrange(SECOND_NS)
     healthy.start(job)
     healthy.steps(job, at_ns)
     return job, CAUSES[kind](job, at_ns)
 
 
-def generate(folder: Path, kind: str, seed: int) -> Truth:
-    """Write a job's logs below `folder`/logs, and its truth.json beside them."""
+def generate(folder: Path, kind: str, seed: int | str) -> tuple[Job, Truth]:
+    """Write a job's logs below `folder`/logs, and its truth.json next to them."""
     job, truth = failed_job(kind, seed)
     needed = set(truth.ranks) or set(range(job.num_ranks))
     write(job, folder / "logs", lost_ranks(job.rng, job, needed))
-    told = {"kind": kind, "seed": seed, "launcher": job.launcher, **asdict(truth)}
-    (folder / "truth.json").write_text(json.dumps(told, indent=1) + "\n")
-    return truth
+    known = {"kind": kind, "seed": seed, "launcher": job.launcher, **asdict(truth)}
+    (folder / "truth.json").write_text(json.dumps(known, indent=1) + "\n")
+    return job, truth
 
 
 def main() -> None:
@@ -49,7 +46,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0])
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    print(generate(given.folder, given.kind, given.seed))
+    print(generate(given.folder, given.kind, given.seed)[1])
 
 
 if __name__ == "__main__":

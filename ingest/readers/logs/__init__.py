@@ -37,7 +37,7 @@ from trace_hooks.log_text.secrets import masked
 from trace_hooks.log_text.templates import template_of
 from trace_hooks.schema import UNKNOWN
 
-FORMAT = Format("logs", "Logs", is_generic=True)
+FORMAT = Format("logs", "Logs", is_generic=True, accompanies=True)
 
 OF_FILE = -2
 """Rank of a row until it is known whose log the file is."""
@@ -45,12 +45,20 @@ _AT_ONCE = 1 << 22
 _ROWS_AT_ONCE = 50_000
 _LOOKED_AT = 1 << 16
 _FEWEST_SHARE = 0.1
-_NAMES = (".log", ".out", ".err")
+_NAME = re.compile(
+    r"(?i)\.(?:log|out|err)(?:[.-]\d{1,8})*(?:\.gz)?$|(?:^|[/._-])(?:log|stdout|stderr|dmesg)(?:\.txt)?$"
+)
+"""Of text, these names are enough."""
+_LABEL = r"^(?: *\d{1,6}: ?|\[[a-z]+\d+\]:? ?)?"
 _SIGNS = re.compile(
-    r"Traceback \(most recent call last\)|^\[(?:rank|role|default)\d+\]|NCCL (?:INFO|WARN)|NVRM: "
-    r"|torch\.?distributed|Killed process|slurmstepd|\b(?:ERROR|WARNING|INFO)\b",
+    r"^\[(?:rank|role|default)\d+\]"
+    rf"|{_LABEL}Traceback \(most recent call last\)"
+    rf"|{_LABEL}[\[(<]?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)(?:[\])>]|:| - | \|)"
+    rf"|{_LABEL}(?:srun|slurmstepd|sbatch|salloc): "
+    r"|^.{0,160}\b(?:NCCL (?:INFO|WARN|TRACE|version)|NVRM: |Killed process \d)",
     re.MULTILINE,
 )
+"""What no other text has at the beginning of a line."""
 
 
 @dataclass
@@ -70,7 +78,7 @@ class _Log:
 
 
 def recognises(source: Source) -> bool:
-    """Whether it is text, some lines of which have a time or say what only logs say."""
+    """Whether it is text, and lines of it or its name show that it is a log."""
     if is_journal(source.head) or _error_file(source.head) is not None:
         return True
     head = source.head[:_LOOKED_AT]
@@ -83,7 +91,7 @@ def recognises(source: Source) -> bool:
     timed = sum(has_time(line) for line in lines[:200])
     if timed >= max(1, _FEWEST_SHARE * min(len(lines), 200)) or _SIGNS.search(text):
         return True
-    return source.name.endswith(_NAMES)
+    return _NAME.search(source.name) is not None
 
 
 def read(source: Source, staged: StagedRows) -> _Log | None:
@@ -250,14 +258,23 @@ class Import:
         folder = _common_folder([log.name for log in self._logs])
         for log in self._logs:
             rank = self._rank(log, hosts[log.name], first_ranks)
-            for known in {*log.ranks, *(() if rank == UNKNOWN else (rank,))}:
-                seen[known] = seen.get(known) or hosts[log.name]
+            for known in {*log.ranks, rank} - {UNKNOWN}:
+                if known < limits().max_ranks:
+                    seen[known] = seen.get(known) or hosts[log.name]
             file = log.name[len(folder) :]
             log.staged.give_to(_Placed(self._sink, rank, hosts[log.name], file))
-        for rank, host in sorted(seen.items()):
-            if rank < limits().max_ranks:
-                self._sink.add_rank(rank_info(rank, host=host, world_size=max(seen) + 1))
+        self._add_ranks(seen)
         self._add_guesses()
+
+    def _add_ranks(self, hosts: dict[int, str]) -> None:
+        """Each rank with its host, and rank 0 where no log names any: a run has a rank."""
+        for rank, host in sorted(hosts.items()):
+            self._sink.add_rank(rank_info(rank, host=host, world_size=max(hosts) + 1))
+        if not hosts:
+            self._sink.add_rank(rank_info(0))
+            self._sink.add_guess(
+                "no log names a rank: shown as a run of rank 0, with lines of none"
+            )
 
     def _first_ranks(self, hosts: dict[str, str]) -> dict[str, int]:
         """Global rank of local rank 0 of each host, where lines of its files agree on it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.views.logs import log_lines
+from app.views.logs import log_lines, text_of_line
 from app.views.stuck import stuck_of
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
@@ -66,3 +66,10 @@ def test_the_last_lines_of_each_rank(folder: Path) -> None:
         ("ranks 0 and 1", "step 0 do"),
         ("rank 1", "Traceback"),
     ]
+
+
+def test_the_whole_text_of_a_line(folder: Path) -> None:
+    with open_run(folder) as run:
+        assert text_of_line(run, 0, "KeyError: 3", [1]) == "Traceback\nKeyError: 3"
+        assert text_of_line(run, 0, "KeyError: 3", [0]) == ""
+        assert text_of_line(run, 0, "step 1", []) == "step 1 done"

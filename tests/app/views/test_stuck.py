@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.views.stuck import of_tables, stuck_of
 from ingest.run import open_run
-from tests.diagnosis.stuck.stuck_tables import AT_NS, IN_CODE, entered, look, tables
+from tests.diagnosis.stuck.stuck_tables import AT_NS, IN_CODE, SINCE_NS, entered, look, tables
 from tests.runs_builder import two_rank_run
 
 WAIT = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
@@ -45,10 +45,54 @@ def test_a_chain_is_a_branch_of_its_own() -> None:
 
 def test_a_stopped_and_a_lost_rank_have_commands_of_their_own() -> None:
     others = [look(r) for r in (0, 1, 3)]
-    (stopped,) = of_tables(tables(WAIT, [*others, look(2, None, process="T")])).commands
-    assert stopped["command"] == "kill -CONT 4242"
+    status, go_on = of_tables(tables(WAIT, [*others, look(2, None, process="T")])).commands
+    assert status["command"].endswith("/proc/4242/status")
+    assert go_on["command"] == "kill -CONT 4242"
     (gone,) = of_tables(tables(WAIT, [*others, look(2, None, process="gone")])).commands
     assert "dmesg" in gone["command"]
+
+
+def test_roots_with_the_same_waits_are_one_line() -> None:
+    rows = [entered(rank, 31) for rank in (0, 1)]
+    rows += [entered(rank, 30, "completed") for rank in (2, 3)]
+    (root,) = of_tables(tables(rows, [look(r) for r in range(4)])).tree
+    assert root["rank"] == "ranks 2 and 3"
+    assert [(branch["rank"], branch["op"]) for branch in root["branches"]] == [
+        ("ranks 0 and 1", "all_reduce 31 of group g7 (dp)")
+    ]
+
+
+def test_ranks_that_wait_for_each_other_are_a_circle() -> None:
+    groups = {7: [0, 1], 8: [0, 1]}
+    rows = [entered(0, 5), entered(1, 4, "completed")]
+    rows += [entered(1, 9, group_id=8), entered(0, 8, "completed", group_id=8)]
+    found = of_tables(tables(rows, [look(0), look(1)], groups))
+    (circle,) = found.circles
+    assert found.tree == ()
+    assert [(link["rank"], link["waits_for"], link["op"]) for link in circle] == [
+        (0, 1, "all_reduce 5 of group g7 (dp)"),
+        (1, 0, "all_reduce 9 of group g8 (dp)"),
+    ]
+    assert [one["command"] for one in found.commands] == ["py-spy dump --native --pid 4242"] * 2
+
+
+def test_an_operation_that_does_not_complete_asks_for_the_connections() -> None:
+    found = of_tables(tables([entered(rank, 31) for rank in range(4)], [look(r) for r in range(4)]))
+    assert found.state == "stuck"
+    assert [row["in"] for row in found.ranks] == ["all_reduce 31"] * 4
+    assert found.commands[0]["command"] == "ss -tniop | grep -A1 'pid=4242,'"
+
+
+def test_a_rank_in_storage_has_its_open_files_listed() -> None:
+    opening = look(2, "save job/train.py:8", call="wait_for_partner")
+    found = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), opening]))
+    assert found.commands[0]["command"] == "ls -l /proc/4242/fd"
+
+
+def test_what_a_slow_rank_does_stands_below_the_sentence() -> None:
+    found = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), look(2, IN_CODE)]))
+    assert found.reasons == ("Rank 2: its main thread is in prepare job/train.py:12.",)
+    assert found.since_ns == SINCE_NS
 
 
 def test_ranks_that_went_on_and_a_job_that_finished_are_not_stuck() -> None:
@@ -62,4 +106,6 @@ def test_ranks_that_went_on_and_a_job_that_finished_are_not_stuck() -> None:
 def test_a_run_that_nobody_looked_at(tmp_path: Path) -> None:
     two_rank_run(tmp_path / "two", num_steps=4)
     with open_run(tmp_path / "two") as run:
-        assert stuck_of(run, None).state == "none"
+        found = stuck_of(run, None)
+    assert (found.state, found.heard_ns) == ("none", None)
+    assert found.checked == "No rank has sent a heartbeat: what the ranks do is not known."

@@ -149,9 +149,6 @@ LOOKALIKES = {
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
     ),
     "an HTML page, perhaps a login page": b"\n<!DOCTYPE html><html><body>",
-    "a log of NCCL, without times of operations": (
-        b"[2026-11-22 06:00:00] n1:77:80 [0] NCCL INFO Bootstrap: eth0\n"
-    ),
     "a Chakra execution trace (operators without GPU times), not a profiler trace": (
         b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"
     ),
@@ -165,7 +162,7 @@ LOOKALIKES = {
     "a pprof profile, which holds samples and no operations": (
         b"\x0a\x04\x08\x01\x10\x02\x12\x04\x0a\x02\x01\x02"
     ),
-    "plain text, not a trace": b"[rank0]: the run was slow",
+    "plain text, neither a trace nor a log": b"The run was slow.\nWe restarted it at noon.\n",
     "in a format that rankscope does not know": b"\x00\x00\x00\x01",
 }
 
@@ -182,7 +179,7 @@ def test_lookalikes_are_called_what_they_are(tmp_path: Path, runs: Path, name: s
 
 
 def test_what_can_be_read_is_listed_in_words(tmp_path: Path, runs: Path) -> None:
-    path = _file(tmp_path, b"[rank0]: the run was slow", "rank-0.json")
+    path = _file(tmp_path, b"The run was slow.", "rank-0.json")
     with pytest.raises(UserError) as caught:
         import_paths([path], runs)
     _, _, listed = str(caught.value).partition("rankscope reads run folders and these ")

@@ -19,9 +19,12 @@ from tests.hostile.fuzz.seeds import seeds
         (["", "kineto", ""], "kineto"),
         (["chrome_trace", "kineto", "chrome_trace"], "kineto"),
         (["chrome_trace"], "chrome_trace"),
+        (["logs", "", "chrome_trace", "logs"], "chrome_trace"),
+        (["logs", "flight_recorder", "chrome_trace"], "flight_recorder"),
+        (["logs"], "logs"),
     ],
 )
-def test_a_generic_format_gives_way(formats: list[str], chosen: str) -> None:
+def test_generic_formats_give_way(formats: list[str], chosen: str) -> None:
     assert format_of((f"f{n}", name) for n, name in enumerate(formats)) == chosen
 
 

@@ -21,8 +21,7 @@ from ingest.readers.unsupported import what_it_is
         ),
         (b"<!DOCTYPE html><html>", "an HTML page, perhaps a login page"),
         (b'{"nothing": 1}', "JSON, but not a trace"),
-        (b"hello\n", "plain text, not a trace"),
-        (b"node7:1:2 [0] NCCL INFO x\n", "a log of NCCL, without times of operations"),
+        (b"hello\n", "plain text, neither a trace nor a log"),
         (b"\x00\x01\x02", "in a format that rankscope does not know"),
     ],
 )

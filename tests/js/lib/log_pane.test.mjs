@@ -7,7 +7,8 @@ test('how many lines are shown', () => {
   assert.equal(countText(1, 1, null), '1 line');
   assert.equal(countText(12000, 300, null), 'the newest of 12,000 lines');
   assert.equal(countText(7, 4, [4, 9]), '7 lines in steps 4 to 9');
-  assert.equal(countText(0, 0, [4, 4]), 'No line in step 4 is as asked for.');
+  assert.equal(countText(0, 0, [4, 4]), 'No line in step 4 matches.');
+  assert.equal(countText(0, 0, null, true), 'No lines were recorded.');
 });
 
 test('the last line of a box says something', () => {

@@ -1,6 +1,6 @@
-"""A small job over gloo that gets stuck in one way (benchmarks/stuck.py).
+"""A small job over gloo that gets stuck in one way (benchmarks/stuck).
 
-torchrun --nproc-per-node 4 benchmarks/stuck_job.py CASE FOLDER
+torchrun --nproc-per-node 4 benchmarks/stuck/job.py CASE FOLDER
 
 4 ranks: 2 stages x 2 replicas; 8 ranks: 2 stages x 2 replicas x 2 tensor-parallel ranks. At step
 HANGS_AT one rank does what CASE says; it first writes the time into FOLDER/onset. The slow
@@ -14,6 +14,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,15 @@ def note_onset(folder: Path) -> None:
     (folder / "onset.tmp").rename(folder / "onset")
 
 
+def dump_when_asked(folder: Path, rank: int) -> None:
+    """Write this rank's Flight Recorder into FOLDER/dumps once FOLDER/dump exists."""
+    while not (folder / "dump").exists():
+        time.sleep(0.2)
+    dump = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
+    (folder / "dumps" / f"dump_{rank}.tmp").write_bytes(dump)
+    (folder / "dumps" / f"dump_{rank}.tmp").rename(folder / "dumps" / f"dump_{rank}")
+
+
 def spin() -> None:
     while True:
         sum(range(1000))
@@ -89,7 +99,7 @@ def open_checkpoint(folder: Path) -> None:
 
 
 def fill_memory(folder: Path) -> None:
-    """Allocate more than the memory cgroup allows that this process moves to (stuck.py made it)."""
+    """Allocate more than the memory cgroup allows that this process moves to (watch.py made it)."""
     group = Path((folder / "cgroup").read_text())
     (group / "cgroup.procs").write_text(str(os.getpid()))
     held = []
@@ -264,6 +274,10 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=600))
     tracer = trace_hooks.start(run=case)
+    if (folder / "dumps").exists():
+        threading.Thread(
+            target=dump_when_asked, args=(folder, dist.get_rank()), daemon=True
+        ).start()
     job = Job(case, folder)
     slow = Slow(case, folder) if case in SLOW else None
     number = 0

@@ -1,0 +1,27 @@
+"""Where a rank stands in a group: the oldest collective that it has entered and not completed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from diagnosis.stuck.evidence import COMPLETED, WAITS, Entered, Evidence
+
+
+def collectives_of(evidence: Evidence, group_id: int) -> dict[int, tuple[Entered, ...]]:
+    """What each rank has entered in a group, without messages."""
+    return {
+        rank: tuple(one for one in rows if not one.is_message)
+        for rank, rows in evidence.entered[group_id].items()
+    }
+
+
+def open_of(rows: Iterable[Entered]) -> Entered | None:
+    """The oldest one without an end after the newest that has completed."""
+    ordered = sorted(rows, key=lambda one: one.seq)
+    done = newest_done(ordered)
+    return next((one for one in ordered if one.state == WAITS and one.seq > done), None)
+
+
+def newest_done(rows: Iterable[Entered]) -> int:
+    """Number of the newest one that has completed; -1 none."""
+    return max((one.seq for one in rows if one.state == COMPLETED), default=-1)
