@@ -32,6 +32,8 @@ FORMATS = (
     "nsys",
     "rocpd",
     "chrome_trace",
+    "prometheus",
+    "wandb_system",
     "logs",
 )
 """Names of the readers, in the order in which they look at a file."""
