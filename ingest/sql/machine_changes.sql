@@ -56,13 +56,22 @@ bins AS (  -- at most 240 of a series: a run of days has too many samples to com
         JOIN kinds k USING (host, device, metric, rank) WHERE NOT k.is_steady
     GROUP BY c.host, c.device, c.metric, c.rank, bin
 ),
+moving AS (  -- a level that never moves has no change: the windows below are dear
+    SELECT host, device, metric, rank
+    FROM (SELECT host, device, metric, rank, median(level) AS level
+          FROM (SELECT *, ntile(24) OVER (PARTITION BY host, device, metric, rank ORDER BY ts_ns) AS part
+                FROM bins WHERE level IS NOT NULL)
+          GROUP BY host, device, metric, rank, part)
+    GROUP BY host, device, metric, rank
+    HAVING max(level) - min(level) >= 0.75 * $least_ratio * greatest(abs(max(level)), abs(min(level)))
+),
 around AS (
     SELECT *, median(level) OVER before_it AS before, median(level) OVER from_it AS after,
         count(level) OVER before_it AS num_before, count(level) OVER from_it AS num_after,
         greatest(quantile_cont(level, 0.75) OVER before_it - quantile_cont(level, 0.25) OVER before_it,
                  quantile_cont(level, 0.75) OVER from_it - quantile_cont(level, 0.25) OVER from_it)
             / 1.349 AS noise
-    FROM bins WHERE level IS NOT NULL
+    FROM bins JOIN moving USING (host, device, metric, rank) WHERE level IS NOT NULL
     WINDOW before_it AS (PARTITION BY host, device, metric, rank ORDER BY ts_ns ROWS BETWEEN 10 PRECEDING AND 1 PRECEDING),
         from_it AS (PARTITION BY host, device, metric, rank ORDER BY ts_ns ROWS BETWEEN CURRENT ROW AND 9 FOLLOWING)
 ),

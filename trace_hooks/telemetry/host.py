@@ -48,6 +48,7 @@ class Memory(Source):
     """/proc/meminfo."""
 
     name = "memory"
+    every_s = 5.0
     _KEYS = (
         (b"MemTotal:", "memory_total_bytes"),
         (b"MemAvailable:", "memory_available_bytes"),
@@ -161,6 +162,7 @@ class Disks(Source):
     """/proc/diskstats: whole disks that have been used; a container sees the host's."""
 
     name = "disks"
+    every_s = 2.0
     _NO_DISKS = (b"loop", b"ram", b"zram", b"dm-", b"md", b"sr", b"fd")
 
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Pace = Literal["second", "change", "minute"]
-"""When a metric is written: each second, as detectors need it; when it changes, and once a minute;
-once a minute.
+"""When a metric is written: each second, as detectors need it (memory every five seconds, disks and
+processes every two); when it changes, and once a minute; once a minute.
 """
 
 HOST, CGROUP, PROCESS = "host", "cgroup", "process"

@@ -16,7 +16,7 @@ from trace_hooks.telemetry.reading import NAN, OpenFile, Reading, Source, number
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_RARELY = 60
+_RARELY = 30
 """Readings from one look at what is written once a minute to the next."""
 
 
@@ -37,6 +37,7 @@ class Processes(Source):
     """Ranks of this host; `ranks_of` gives (rank, pid) of those that run now."""
 
     name = "processes"
+    every_s = 2.0
 
     def __init__(
         self, ranks_of: Callable[[], Sequence[tuple[int, int]]], proc: Path = Path("/proc")

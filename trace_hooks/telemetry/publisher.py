@@ -20,7 +20,7 @@ HOST_FIRST_NUMBER = 60_000_000
 PROCESS_FIRST_NUMBER = 70_000_000
 
 HOST_EVERY_S = 10.0
-PROCESS_EVERY_S = 60.0
+PROCESS_EVERY_S = 120.0
 """A file of each rank is worth writing only so often."""
 
 
@@ -40,11 +40,7 @@ class Publisher:
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int, int, int], int] = {}
         self._of_ranks: dict[int, list[Row]] = defaultdict(list)
-        self._due_host_s = self._due_ranks_s = 0.0
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether there is something to write."""
-        return now_s >= self._due_host_s
+        self._due_ranks_s = 0.0
 
     def write(
         self,
@@ -55,7 +51,6 @@ class Publisher:
         is_last: bool = False,
     ) -> None:
         """Write rows of the host now, those of ranks in time; raises OSError."""
-        self._due_host_s = now_s + HOST_EVERY_S
         host_rows = [row for row in rows if row[2].rank < 0]
         if host_rows:
             table = table_of(host_rows, host_name(), target.attempt, -1, target.clock_offset_ns)

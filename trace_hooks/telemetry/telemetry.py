@@ -23,11 +23,13 @@ from trace_hooks.telemetry.infiniband import Infiniband
 from trace_hooks.telemetry.kernel_log import KernelLog
 from trace_hooks.telemetry.network import Network, scope_of_network
 from trace_hooks.telemetry.processes import Processes
-from trace_hooks.telemetry.publisher import Publisher, Target
+from trace_hooks.telemetry.publisher import HOST_EVERY_S, Publisher, Target
 from trace_hooks.telemetry.reading import Source
 from trace_hooks.telemetry.sampler import Round, Sampler
 
 EVERY_S = 1.0
+LOOK_S = 1.0
+"""How often to look whether a rank knows its run by now."""
 _END_S = 5.0
 
 
@@ -111,11 +113,11 @@ class Telemetry:
     def _publish(self) -> None:
         is_last = False
         while not is_last:
-            is_last = self._stopped.wait(EVERY_S)
+            is_last = self._stopped.wait(LOOK_S if self._target is None else HOST_EVERY_S)
             if is_last:
                 self._threads[0].join(_END_S)
             target = self._target
-            if target is not None and (is_last or self._publisher.is_due(time.monotonic())):
+            if target is not None:
                 with suppress(OSError):  # the folder cannot be written, perhaps later
                     self._write(target, is_last)
 

@@ -12,7 +12,7 @@ import pytest
 from app.live.segment_check import problem_of
 from trace_hooks.job.process_info import host_name
 from trace_hooks.schema import TABLES, SegmentName
-from trace_hooks.telemetry.publisher import HOST_EVERY_S, Publisher, Target
+from trace_hooks.telemetry.publisher import Publisher, Target
 from trace_hooks.telemetry.sample_rows import MOST_ROWS, Row, SampleRows, Series
 
 OF_HOST = Series("gpu:x", "gpu_power_watts", "host", -1)
@@ -75,14 +75,6 @@ def test_rows_of_ranks_wait_for_their_minute(target: Target) -> None:
     assert sum("70000" in name for name in written(target.folder)) == 1
     publisher.write(target, [], [], 1012.0, is_last=True)
     assert sum("70000" in name for name in written(target.folder)) == 2
-
-
-def test_when_it_is_due(target: Target) -> None:
-    publisher = Publisher()
-    assert publisher.is_due(1000.0)
-    publisher.write(target, [row()], [], 1000.0)
-    assert not publisher.is_due(1000.0 + HOST_EVERY_S - 1)
-    assert publisher.is_due(1000.0 + HOST_EVERY_S)
 
 
 def test_numbers_go_on_where_others_were_written_or_merged_away(target: Target) -> None:
