@@ -2,8 +2,11 @@
 
 GET api/run/{run}/machines[?attempt=N&steps=A..B]          hosts x metrics, binary
 GET api/run/{run}/machines/ports?metric=M[&attempt,steps]  hosts x ports of a metric, binary
-GET api/run/{run}/machines/host?host=H[&attempt]           metrics of a host over time, JSON
+GET api/run/{run}/machines/host?host=H[&attempt&t=A..B]    metrics of a host over time, JSON
+GET api/run/{run}/machines/host?rank=R[&attempt&t=A..B]    the same of a rank's host
 GET api/run/{run}/machines/changes[?attempt]               what changed, what was unreadable, JSON
+
+Times (t) are ns since the run's t0.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from starlette.routing import Route
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
-from app.views.machines.changes import changes, ranks_of_devices, unreadable
+from app.views.machines.changes import changes, host_of_rank, ranks_of_devices, unreadable
 from app.views.machines.host_map import host_map, port_map
 from app.views.machines.series import host_series
 from app.web.answers import answer
@@ -68,12 +71,16 @@ def routes(context: RouteContext) -> list[Route]:
         return bytes(cached(params, ("ports", given, metric, steps), make, stop))
 
     def one_host(params: Parameters, stop: Stop) -> dict[str, Any]:
-        given, host = params.whole("attempt"), params.text("host")
+        given, host, rank = params.whole("attempt"), params.text("host"), params.whole("rank")
+        window = params.pair("t")
 
         def make(run: Run, stop: Stop) -> dict[str, Any]:
-            return host_series(run, attempt_of(params, run), host, stop=stop)
+            attempt, t0_ns = attempt_of(params, run), run.info["created_ns"]
+            window_ns = None if window is None else (t0_ns + window[0], t0_ns + window[1])
+            name = host if rank is None else host_of_rank(run, attempt, rank)
+            return host_series(run, attempt, name, window_ns, stop)
 
-        return dict(cached(params, ("host", given, host), make, stop))
+        return dict(cached(params, ("host", given, host, rank, window), make, stop))
 
     def what_changed(params: Parameters, stop: Stop) -> dict[str, Any]:
         given = params.whole("attempt")

@@ -47,25 +47,3 @@ export function movedCell(data, cell, key) {
   const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
   return { row: within(cell.row + down, data.hosts.length), column: within(cell.column + right, data.columns.length) };
 }
-
-/**
- * Points of a line in a box, one list for each part between gaps: a value that is unknown breaks it.
- * @param {number[]} at @param {(?number)[]} values @returns {[number, number][][]}
- */
-export function linePoints(at, values, extent, width, height) {
-  const known = values.filter((value) => value !== null);
-  const [low, high] = [Math.min(0, ...known), Math.max(...known, Math.min(0, ...known) + 1e-9)];
-  const [from, to] = extent;
-  const parts = [[]];
-  at.forEach((time, i) => {
-    if (values[i] === null) {
-      if (parts.at(-1).length) parts.push([]);
-      return;
-    }
-    parts.at(-1).push([
-      (width * (time - from)) / Math.max(to - from, 1e-9),
-      height - 1 - ((height - 2) * (values[i] - low)) / (high - low),
-    ]);
-  });
-  return parts.filter((part) => part.length);
-}

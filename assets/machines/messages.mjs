@@ -1,23 +1,5 @@
 /** Sentences and values of the page Machines. Pure. */
-
-const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
-
-/** A value in its unit, three digits: 1,110 MHz, 2.5 GB/s, unknown. */
-export function valueText(value, unit) {
-  if (value === null || value === undefined || Number.isNaN(value)) return 'not recorded';
-  if (['B', 'B/s', 'bit/s'].includes(unit)) {
-    for (const [factor, prefix] of PREFIXES) {
-      if (Math.abs(value) >= factor) return `${digits(value / factor)} ${prefix}${unit}`;
-    }
-  }
-  return `${digits(value)} ${unit}`.trimEnd();
-}
-
-function digits(value) {
-  const size = Math.abs(value);
-  if (size >= 100) return Math.round(value).toLocaleString('en');
-  return size === 0 ? '0' : String(Number(value.toPrecision(3)));
-}
+import { valueText } from '../lib/samples.mjs';
 
 const WHICH = ['', 'least ', 'most '];
 

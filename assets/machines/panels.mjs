@@ -1,9 +1,9 @@
 /** Tables and lines of the page Machines. */
 import { readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { make } from '../lib/dom.mjs';
-import { linePoints } from './geometry.mjs';
+import { linePoints, valueText } from '../lib/samples.mjs';
 import { cellColours } from './host_map.mjs';
-import { furthestCells, medianOf, rangeText, shownText, valueText } from './messages.mjs';
+import { furthestCells, medianOf, rangeText, shownText } from './messages.mjs';
 
 const MOST_FURTHEST = 8;
 const LINE = { width: 150, height: 34 };

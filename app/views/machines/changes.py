@@ -147,3 +147,11 @@ def ranks_of_devices(run: Run, attempt: int) -> OfDevices:
         for device in ("host", *names):
             found.setdefault((info["host"], device), []).append(info["rank"])
     return found
+
+
+def host_of_rank(run: Run, attempt: int, rank: int) -> str:
+    """Host of a rank; '' unknown."""
+    return next(
+        (info["host"] for info in run.ranks if (info["attempt"], info["rank"]) == (attempt, rank)),
+        "",
+    )

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { cellAt, geometryOf, hostTicks, linePoints, movedCell } from '../../../assets/machines/geometry.mjs';
+import { cellAt, geometryOf, hostTicks, movedCell } from '../../../assets/machines/geometry.mjs';
 
 const DATA = { hosts: ['a', 'b', 'c'], columns: [{}, {}] };
 
@@ -32,11 +32,4 @@ test('arrow keys stay inside', () => {
   assert.deepEqual(movedCell(DATA, { row: 0, column: 0 }, 'ArrowUp'), { row: 0, column: 0 });
   assert.deepEqual(movedCell(DATA, { row: 2, column: 1 }, 'ArrowRight'), { row: 2, column: 1 });
   assert.deepEqual(movedCell(DATA, { row: 1, column: 1 }, 'ArrowLeft'), { row: 1, column: 0 });
-});
-
-test('a line begins at zero, and an unknown value breaks it', () => {
-  const parts = linePoints([0, 1, 2, 3], [0, 10, null, 10], [0, 3], 300, 34);
-  assert.deepEqual(parts, [[[0, 33], [100, 1]], [[300, 1]]]);
-  assert.deepEqual(linePoints([0], [null], [0, 1], 10, 10), []);
-  assert.ok(linePoints([0, 1], [0, 0], [0, 1], 10, 10).flat(2).every(Number.isFinite));
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { aboutMap, cellLines, furthestCells, medianOf, rangeText, shownText, valueText } from '../../../assets/machines/messages.mjs';
+import { aboutMap, cellLines, furthestCells, medianOf, rangeText, shownText } from '../../../assets/machines/messages.mjs';
 
 const DATA = {
   hosts: ['a', 'b', 'c', ''], compares: true,
@@ -11,14 +11,6 @@ const DATA = {
   most: Float32Array.of(1980, 4e9, 1980, NaN, 1980, 2e9, 1980, 4e9),
   code: Uint8Array.of(1, 1, 1, 0, 200, 255, 1, 1), which: Uint8Array.of(0, 0, 0, 0, 1, 0, 0, 0),
 };
-
-test('values have three digits and a unit', () => {
-  assert.equal(valueText(1110, 'MHz'), '1,110 MHz');
-  assert.equal(valueText(2.5e9, 'B/s'), '2.5 GB/s');
-  assert.equal(valueText(0, ''), '0');
-  assert.equal(valueText(0.01234, 'cores'), '0.0123 cores');
-  assert.equal(valueText(NaN, 'W'), 'not recorded');
-});
 
 test('a cell shows the device that is furthest from the others', () => {
   assert.equal(shownText(DATA, 4, DATA.columns[0]), 'least 1,110 MHz');
