@@ -38,6 +38,7 @@ PAGES = (
     Page("overview", "Overview", "o"),
     Page("timeline", "Timeline", "t"),
     Page("ranks", "Ranks", "r"),
+    Page("machines", "Machines", "h"),
     Page("query", "Query", "q"),
     Page("what-if", "What-if", "w"),
     Page("model", "Model", "m"),

@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/data-model.md: tables, index tables and saved queries.
+"""Writes the generated parts of docs/data-model.md: tables, metrics, index, saved queries.
 
     python docs/data_model_tables.py
 
@@ -20,6 +20,7 @@ if __name__ == "__main__":
 from ingest.query.index_sql import index_sql  # noqa: E402
 from ingest.query.saved_queries import saved_queries  # noqa: E402
 from trace_hooks.schema import TABLES  # noqa: E402
+from trace_hooks.telemetry.names import METRICS  # noqa: E402
 
 
 def tables() -> Iterator[str]:
@@ -58,7 +59,16 @@ def questions() -> Iterator[str]:
         yield f"- columns: {columns}\n- empty: {query.empty}\n"
 
 
-PARTS = {"tables": tables, "index tables": index_tables, "questions": questions}
+def metrics() -> Iterator[str]:
+    """Every metric of host_metrics, by the kind of device that has it."""
+    when = {"second": "each second", "change": "on change", "minute": "once a minute"}
+    yield "\n| metric | device | unit | written | meaning |\n|---|---|---|---|---|\n"
+    for metric in METRICS.values():
+        cells = (metric.device, metric.unit or "-", when[metric.pace], metric.doc)
+        yield f"| `{metric.name}` | {' | '.join(cells)} |\n"
+
+
+PARTS = {"tables": tables, "metrics": metrics, "index tables": index_tables, "questions": questions}
 
 
 def rewritten(page: str) -> str:

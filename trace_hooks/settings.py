@@ -39,6 +39,7 @@ class Settings:
     allow_perturbation: bool = False  # the model may be changed while it trains
     server: Address | None = None  # of the dashboard that shows this rank live
     ships: bool = False  # send its files there; the folder only holds them until then
+    telemetry: bool = True  # the host's watchdog samples the machine
 
     def __post_init__(self) -> None:
         if self.ships and self.server is None:
@@ -96,6 +97,7 @@ def read_settings(
         allow_perturbation=_is_on(environ, "TRACE_HOOKS_ALLOW_PERTURBATION", allow_perturbation),
         server=read_address(environ),
         ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
+        telemetry=_is_on(environ, "TRACE_HOOKS_TELEMETRY", None, default=True),
     )
 
 
@@ -111,8 +113,10 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
     return int(text)
 
 
-def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
-    """A switch that is off by default; raises ValueError for anything but on and off."""
+def _is_on(
+    environ: Mapping[str, str], name: str, given: bool | None, default: bool = False
+) -> bool:
+    """A switch; raises ValueError for anything but on and off."""
     if given is not None and not isinstance(given, bool):
         raise ValueError(
             f"{name.removeprefix('TRACE_HOOKS_').lower()} is {given!r}; give True or False"
@@ -120,7 +124,9 @@ def _is_on(environ: Mapping[str, str], name: str, given: bool | None) -> bool:
     text = environ.get(name, "").strip().lower()
     if text not in ("", "0", "1", "off", "on", "false", "true", "no", "yes"):
         raise ValueError(f"{name} is {text!r}; give 1 or 0")
-    return text in ("1", "on", "true", "yes") if given is None else given
+    if given is not None:
+        return given
+    return text in ("1", "on", "true", "yes") if text else default
 
 
 def _watches(environ: Mapping[str, str]) -> tuple[Watch, ...]:

@@ -10,6 +10,7 @@ from app.routes import (
     health,
     layout,
     logs,
+    machines,
     model,
     overview,
     query,
@@ -40,6 +41,7 @@ ROUTES = (
     whatif,
     model,
     stuck,
+    machines,
     logs,
     perturb,
 )

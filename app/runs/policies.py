@@ -118,6 +118,11 @@ USES: dict[str, Use] = {
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
     "can be stuck": _fresh("whether there is a tab, on every page", "analysis/stuck_page.py"),
     "logs": _fresh("a query per search, for a pane", "routes/logs.py"),
+    "has machines": _fresh("whether there is a tab, on every page", "pages/machines.py"),
+    "machines": _min_age(
+        "reads all samples of an attempt, which grow by some hundred a second and host",
+        "routes/machines.py",
+    ),
     "stuck": _fresh("some queries per attempt, for a page", "analysis/stuck_page.py"),
     "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),

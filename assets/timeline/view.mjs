@@ -6,6 +6,7 @@ import { Ghost } from './ghost.mjs';
 import { listen } from './input.mjs';
 import { serverLoader, textLoader } from './lanes/tile_loader.mjs';
 import { linkSelection } from './linked_selection.mjs';
+import { makeCounters } from './panels/counter_tracks.mjs';
 import { makeDetails } from './panels/details.mjs';
 import { makeCapture } from './panels/kernel_capture.mjs';
 import { makeTable, describeCanvas } from './panels/lanes_table.mjs';
@@ -41,8 +42,10 @@ export function mount(element, app, options) {
     actions['/'] = () => toolbar.search.focus();
     const lanes = makeTable(timeline);
     const logs = logsOfSteps(app);
-    element.replaceChildren(toolbar.element, capture.element, body, legend, details, logs.element, lanes.element);
-    parts.push(capture, lanes, logs, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
+    const counters = makeCounters(timeline);
+    element.replaceChildren(
+      toolbar.element, capture.element, body, legend, details, counters.element, logs.element, lanes.element);
+    parts.push(capture, lanes, logs, counters, makeDetails(timeline, details, (member, instance) => flows.go(member, instance)));
   }
   element.append(timeline.announcement);
   parts.push(ghost, { destroy: listen(timeline, actions, !options.compact) }, followView(timeline), linkSelection(timeline));

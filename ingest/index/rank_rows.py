@@ -11,6 +11,8 @@ from ingest.query.manifest import Connection, FileEntry
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo
 
+_OF_WATCHDOG = ("host_metrics",)
+"""Tables that say nothing of whether a rank lives: its host's watchdog writes them."""
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 _ARRIVALS = pa.schema([(name, pa.int64()) for name in ("attempt", "rank", "arrived_ns")])
 _RANKS = pa.schema(
@@ -44,7 +46,7 @@ def store_arrivals(
     """
     latest: dict[tuple[int, int], int] = {}
     for entry in entries:
-        if entry.problem or entry.rank_min != entry.rank_max:
+        if entry.problem or entry.rank_min != entry.rank_max or entry.table_name in _OF_WATCHDOG:
             continue
         arrived_ns = now_ns
         if written_in is not None:

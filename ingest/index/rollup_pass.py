@@ -95,14 +95,14 @@ class RollupPass:
     def _band_edges(self, attempt: int) -> list[tuple[int, int]]:
         row = self.connection.execute(
             "SELECT min(rank_min), max(rank_max) FROM files"
-            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0",
+            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0 AND rank_max >= 0",
             [attempt],
         ).fetchall()[0]
         if row[0] is None:
             return []
         return [
             (band * BAND, band * BAND + BAND - 1)
-            for band in range(row[0] // BAND, row[1] // BAND + 1)
+            for band in range(max(row[0], 0) // BAND, row[1] // BAND + 1)
         ]
 
     def _step_ranges(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int]]:

@@ -34,6 +34,8 @@ FORMATS = (
     "rocpd",
     "stack_dumps",
     "chrome_trace",
+    "prometheus",
+    "wandb_system",
     "logs",
 )
 """Names of the readers, in the order in which they look at a file."""

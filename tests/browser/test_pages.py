@@ -45,6 +45,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         "overview": "no step is finished yet",
         "timeline": "nothing yet",
         "ranks": "no finished step yet",
+        "machines": "no sample of a machine yet",
         "query": "no rows",
         "what-if": "no step is finished",
         "model": "this job records no statistics",

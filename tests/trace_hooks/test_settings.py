@@ -104,6 +104,13 @@ def test_switch(value: str, off: bool) -> None:
     assert is_off({"TRACE_HOOKS": value}) is off
 
 
+def test_telemetry_is_on_unless_it_is_switched_off() -> None:
+    assert read_settings({}).telemetry
+    assert not read_settings({"TRACE_HOOKS_TELEMETRY": "0"}).telemetry
+    with pytest.raises(ValueError, match="TRACE_HOOKS_TELEMETRY is 'perhaps'"):
+        read_settings({"TRACE_HOOKS_TELEMETRY": "perhaps"})
+
+
 def test_files_are_sent_only_where_there_is_a_server() -> None:
     with pytest.raises(ValueError, match="TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER"):
         read_settings({"TRACE_HOOKS_SHIP": "1"})

@@ -197,7 +197,8 @@ RUN_TABLES: tuple[Table, ...] = (
         text("metric", "name with unit; counters end in _total and count since the device started"),
         Column("value", pa.float64(), "value; NaN where it could not be read"),
         optional_text(
-            "device", "gpu:UUID, nic:mlx5_0/1, disk:sda, cgroup, host; NULL in files before 1.3"
+            "device",
+            "host, cgroup, gpu:UUID, nic:mlx5_0/1, net:eth0, disk:sda, process; NULL before 1.3",
         ),
         optional_text("state", "value, zero, or unreadable with the reason: unreadable: EACCES"),
         optional_text("scope", "host or container: whose figure it is"),

@@ -1,16 +1,19 @@
 """The host's watchdog as a process of its own.
 
-python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S
+python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry]
 """
 
 import os
 import sys
 from pathlib import Path
 
+from trace_hooks.telemetry.telemetry import Telemetry
 from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
 
 if __name__ == "__main__":
     if os.fork():  # the rank reaps this parent, so the watchdog never becomes its zombie
         os._exit(0)
     remove_leftovers(Path(sys.argv[1]))
-    Watchdog(Path(sys.argv[1]), *map(float, sys.argv[2:5])).run()
+    telemetry = Telemetry() if sys.argv[5:] == ["telemetry"] else None
+    silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])
+    Watchdog(Path(sys.argv[1]), silent_s, lost_s, stalled_s, telemetry).run()

@@ -67,6 +67,7 @@ class RankSide:
                     str(self._settings.silent_s),
                     str(self._settings.lost_s),
                     str(self._settings.stalled_s),
+                    *(["telemetry"] if self._settings.telemetry else []),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -5,8 +5,9 @@ heartbeat in it is old, lost when it is very old or the process is gone without 
 stalled when it lives but neither begins a step nor enters a collective. It then fetches the rank's
 stacks and copies stacks and ring into the run folder (reports.py). Where ranks make no progress it
 also writes what it sees of each of them (looks.py), from which the server derives who waits for
-whom. A file `stacks.request` in FOLDER requests the stacks of every rank. It ends by itself when
-its ranks are gone. Imports no torch, and pyarrow only when there is something to report.
+whom. A file `stacks.request` in FOLDER requests the stacks of every rank. Next to that it samples
+the host (trace_hooks.telemetry). It ends by itself when its ranks are gone. Imports no torch, and
+pyarrow only when there is something to write.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import UNPLACED
+from trace_hooks.telemetry.publisher import Target
+from trace_hooks.telemetry.telemetry import RankView, Telemetry
 from trace_hooks.watchdog.looks import Looks, look_at
 from trace_hooks.watchdog.rank_status import Member
 from trace_hooks.watchdog.reports import Report, write_report, write_rows
@@ -39,10 +42,18 @@ LEFT_OVER_S = 3600.0
 
 
 class Watchdog:
-    """Watches the ranks that meet in one folder."""
+    """Watches the ranks that meet in one folder; `telemetry`: samples the host, None: nothing."""
 
-    def __init__(self, folder: Path, silent_s: float, lost_s: float, stalled_s: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        silent_s: float,
+        lost_s: float,
+        stalled_s: float,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self._folder = folder
+        self._telemetry = telemetry
         self._silent_s, self._lost_s, self._stalled_s = silent_s, lost_s, stalled_s
         self._members: dict[Path, Member] = {}
         self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
@@ -54,6 +65,8 @@ class Watchdog:
         leave_s = time.monotonic() + EMPTY_S
         sigterm_at_s: list[float] = []
         signal.signal(signal.SIGTERM, lambda *_: sigterm_at_s.append(time.monotonic()))
+        if self._telemetry is not None:
+            self._telemetry.start()
         while time.monotonic() < leave_s:
             if self.look():
                 leave_s = time.monotonic() + EMPTY_S
@@ -62,6 +75,8 @@ class Watchdog:
             time.sleep(ROUND_S)
             if time.monotonic() >= leave_s and not sigterm_at_s and self._is_needed_after_all():
                 leave_s = time.monotonic() + EMPTY_S
+        if self._telemetry is not None:
+            self._telemetry.stop()
         if sigterm_at_s or not self._others_began():
             remove_files(self._folder)
 
@@ -84,7 +99,19 @@ class Watchdog:
                 self._report(member, "request", "stacks were requested")
         self._look_closer()
         self._write_waiting()
+        if self._telemetry is not None:
+            self._telemetry.update(*self._seen())
         return had_ranks
+
+    def _seen(self) -> tuple[list[RankView], Target | None]:
+        """The ranks of this host, and where rows about the host belong, if that is known yet."""
+        members = sorted(self._members.values(), key=lambda member: member.header.rank)
+        views = [RankView(m.header.rank, m.header.pid, m.header.step) for m in members]
+        for member in members:
+            folder, header = member.run_folder(), member.header
+            if folder is not None and header.attempt != UNPLACED and header.rank >= 0:
+                return views, Target(folder, header.attempt, header.rank, header.clock_offset_ns)
+        return views, None
 
     def _look_closer(self) -> None:
         """Write what is seen of the ranks, where one of them makes no progress."""

@@ -99,3 +99,33 @@ SELECT g.attempt, g.rank, g.step, g.pp, g.tp, g.peers, g.is_cpu, g.work_ns,
     coalesce(g.others_ns, if(p.num >= 3, p.past_ns, NULL)) AS peers_ns,
     g.work_ns / peers_ns AS slowdown
 FROM grouped g LEFT JOIN past p USING (attempt, rank, step);
+
+-- what to add to the times of a host to get aligned ones: its lowest rank's offset
+CREATE MACRO host_clocks(wanted) AS TABLE
+    SELECT r.host, arg_min(c.offset_ns, c.rank) AS offset_ns
+    FROM (SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns
+          FROM clock_offsets WHERE attempt = wanted GROUP BY rank) c
+        JOIN ranks r ON r.rank = c.rank AND r.attempt = wanted
+    WHERE r.host <> '' GROUP BY r.host;
+
+-- samples of machines in one attempt, on the aligned clock; value NULL where it could not be read.
+-- Files before schema 1.3 have no device, state and scope. The state decides, not isnan: DuckDB 2.0 takes it
+-- for false where a file's statistics, which leave NaN out, have a greatest value.
+CREATE MACRO machine_samples(files, wanted) AS TABLE
+    SELECT m.host, coalesce(m.device, 'host') AS device, m.metric, m.rank, m.step,
+        m.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns,
+        if(coalesce(starts_with(m.state, 'unreadable'), isnan(m.value)), NULL, m.value) AS value,
+        coalesce(m.state, if(isnan(m.value), 'unreadable: unknown', 'value')) AS state, m.scope
+    FROM rows_of(files) m LEFT JOIN host_clocks(wanted) c ON c.host = m.host
+    WHERE m.attempt = wanted;
+
+-- samples that could be read, each with what a counter gained since the one before and in how long;
+-- gained is NULL where there is none before, and where a counter fell: it began again, and what it
+-- gained is not known
+CREATE MACRO machine_steps(files, wanted) AS TABLE
+    SELECT *, ends_with(metric, '_total') AS is_counter,
+        lag(value) OVER series AS past, ts_ns - lag(ts_ns) OVER series AS past_ns,
+        coalesce(is_counter AND value < past, false) AS is_reset,
+        CASE WHEN is_counter AND value >= past THEN value - past END AS gained
+    FROM machine_samples(files, wanted) WHERE value IS NOT NULL
+    WINDOW series AS (PARTITION BY host, device, metric, rank ORDER BY ts_ns);

@@ -117,6 +117,7 @@ UNFIT: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "another type": (lambda: written(cast(steps(), "dur_ns", pa.float64())), "has dur_ns as"),
     "another rank": (lambda: written(steps(rank=4)), "has rows of rank 4"),
+    "a host's rows in a table of ranks": (lambda: written(steps(rank=-1)), "has rows of rank -1"),
     "another attempt": (lambda: written(steps(attempt=1)), "has rows of attempt 1"),
     "mixed ranks": (
         lambda: written(pa.concat_tables([steps(), steps(rank=7)])),

@@ -61,6 +61,35 @@ def hostile(runs: Path) -> None:
     indexed(runs / HOSTILE)
 
 
+def machines(runs: Path, name: str, num_hosts: int) -> str:
+    """Hosts of two GPUs; GPU b of host 4 (rank 9) is throttled from step 20 on; names are HTML."""
+    run = RunBuilder(
+        runs / name, 2 * num_hosts, hosts=[f"<i>{r // 2}" for r in range(2 * num_hosts)]
+    )
+    for step in range(40):
+        for rank in range(2 * num_hosts):
+            run.step(rank, step, step * 1e6, (step + 1) * 1e6 - 10)
+        for host in range(num_hosts):
+            at = {"host": f"<i>{host}", "ts_ns": run_time(step * 1e6), "scope": "host"}
+            for gpu in range(2):
+                is_hot = (host, gpu) == (4, 1) and step >= 20
+                clock = {"metric": "gpu_sm_clock_mhz", "value": 1110.0 if is_hot else 1980.0}
+                device = {"device": f"gpu:{2 * host + gpu}-{SCRIPT}", "state": "value"}
+                run.add("host_metrics", -1, step, **at, **device, **clock)
+            port = {"metric": "nic_transmitted_bytes_total", "value": 4e9 * step, "state": "value"}
+            run.add("host_metrics", -1, step, device="nic:mlx5_0/1", **at, **port)
+        unreadable = {"state": "unreadable: Permission denied: /dev/kmsg", "value": float("nan")}
+        run.add("host_metrics", -1, step, device="host", metric="kernel_log_readable",
+                **at, **unreadable)  # fmt: skip
+    run.rank_files(end={"ts_ns": run_time(4e7), "status": "finished", "error": None})
+    for rank in range(2 * num_hosts):
+        path = runs / name / "ranks" / f"0000-{rank:05d}.json"
+        told = json.loads(path.read_text())
+        path.write_text(json.dumps({**told, "device_uuid": f"{rank}-{SCRIPT}"}))
+    run.publish()
+    return indexed(runs / name)
+
+
 def run_time(after_us: float) -> int:
     """Unix ns, us after the start of a built run."""
     from tests.runs_builder import T0, US

@@ -21,8 +21,10 @@ from ingest.run import open_run
 from tests.folders import TRACES
 from tests.ingest.readers import test_nccl_inspector as nccl
 from tests.ingest.readers import test_nsys as nsys
+from tests.ingest.readers import test_prometheus as exporters
 from tests.ingest.readers import test_rocpd as rocpd
 from tests.ingest.readers import test_stack_dumps as stacks
+from tests.ingest.readers import test_wandb_system as wandb
 from tests.ingest.readers import test_xpu_timer as xpu
 from tests.ingest.readers.flight_recorder import dumps as flight
 from tests.ingest.readers.logs.log_files import small_logs
@@ -120,6 +122,15 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
         "rankscope_trace": [("a.json", _exported())],
         "logs": [(name, text.encode()) for name, text in small_logs().items()],
+        "prometheus": [
+            ("dcgm.prom", exporters.DCGM.encode()),
+            ("node.prom", exporters.NODE.encode()),
+            ("answer.json", json.dumps(exporters.range_answer()).encode()),
+        ],
+        "wandb_system": [
+            ("rank1.jsonl", b"".join(json.dumps(wandb.ROW).encode() + b"\n" for _ in range(9))),
+            ("system.csv", wandb.CSV.encode()),
+        ],
         "straggler_analysis": [
             ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
             *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],

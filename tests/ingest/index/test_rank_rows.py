@@ -12,7 +12,7 @@ from ingest.index.rank_rows import store_arrivals, store_ranks
 from ingest.query.index_catalog import SETUP
 from ingest.query.manifest import read_entry
 from ingest.readers.tables.rows import rank_info
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
 
@@ -47,3 +47,12 @@ def test_files_of_before_arrived_when_they_were_written(connection, tmp_path: Pa
     store_arrivals(connection, [entry], 9_000, None)
     store_arrivals(connection, [entry], 7_000, None)  # the clock was set back
     assert connection.execute(arrivals).fetchall() == [(0, 0, 9_000)]
+
+
+def test_samples_of_the_machine_are_no_sign_that_a_rank_lives(connection, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.add("host_metrics", 0, 0, ts_ns=T0)
+    builder.publish()
+    entry, _ = read_entry(builder.folder, "segments/host_metrics-0000-00000-00000000.parquet")
+    store_arrivals(connection, [entry], 9_000, None)
+    assert connection.execute("SELECT * FROM arrivals").fetchall() == []

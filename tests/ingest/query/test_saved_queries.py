@@ -28,9 +28,14 @@ OF_OTHER_RUNS = (
     "tensors_recorded",
     "nonfinite_tensors",
     "hook_cost_by_source",
+    "host_metric_series",
+    "host_metric_cells",
+    "machine_changes",
+    "unreadable_metrics",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
+    "host_metric_series": {"metric": "memory_available_bytes"},
     "rank_timeline": {"rank": 1},
     "step_breakdown": {"rank": 0},
     "collective_members": {"group_id": 7, "seq": 1},

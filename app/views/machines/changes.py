@@ -1,0 +1,157 @@
+"""What changed on the machines, as sentences, and what could not be read and how to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.views.machines.host_map import title_of, unit_of
+from ingest.run import Run
+from ingest.stopping import Stop
+from trace_hooks.telemetry.names import CLOCK_EVENTS, METRICS
+
+MOST_CHANGES = 200
+
+_REMEDIES = (
+    ("nvidia-ml-py is not installed", "Run pip install nvidia-ml-py in the job's environment."),
+    ("amdsmi is not installed", "Install ROCm's amdsmi package in the job's environment."),
+    ("Permission denied: /dev/kmsg", "Ask for kernel.dmesg_restrict = 0, or for CAP_SYSLOG."),
+    ("Permission denied", "The sampler's user may not read it."),
+    ("no answer for", "The driver hangs: look at the kernel's log of this host."),
+    ("GPU is lost", "The GPU has fallen off the bus: reboot the node."),
+    ("Not Supported", "This device does not have it."),
+)
+"""Part of a reason, and what to do about it."""
+
+
+def changes(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, Any]]:
+    """Changes with a sentence each, in order of time; times are ns since the run's t0."""
+    rows = run.ask("machine_changes", attempt=attempt, limit=MOST_CHANGES, stop=stop).to_pylist()
+    ranks = ranks_of_devices(run, attempt)
+    t0_ns = run.info["created_ns"]
+    return [
+        {
+            "host": row["host"],
+            "device": row["device"],
+            "metric": row["metric"],
+            "step": row["step"],
+            "at_ns": row["ts_ns"] - t0_ns,
+            "kind": row["kind"],
+            "before": value_text(row["before"], _unit(row)),
+            "after": value_text(row["after"], _unit(row)),
+            "ranks": [row["rank"]]
+            if row["rank"] >= 0
+            else ranks.get((row["host"], row["device"]), []),
+            "text": sentence(row, _ranks(row, ranks)),
+        }
+        for row in rows
+    ]
+
+
+OfDevices = dict[tuple[str, str], list[int]]
+"""Ranks by (host, device)."""
+
+
+def _ranks(row: Mapping[str, Any], of_devices: OfDevices) -> list[int]:
+    if row["rank"] >= 0:
+        return [row["rank"]]
+    return of_devices.get((row["host"], row["device"]), [])
+
+
+def sentence(row: Mapping[str, Any], ranks: Sequence[int] = ()) -> str:
+    """`SM clock of node5 gpu 1a2b (rank 43) falls from 1,980 MHz to 1,110 MHz, thermal, ...`."""
+    kind = row["device"].partition(":")[0]
+    who = f"{row['host']} {short_device(row['device'])}".strip()
+    if row["rank"] >= 0:
+        who = f"rank {row['rank']}"
+    elif kind == "gpu" and len(ranks) == 1:
+        who += f" (rank {ranks[0]})"
+    step = f"with step {row['step']:,}"
+    why = clock_events_text(row["clock_events"]) if kind == "gpu" else ""
+    if row["metric"] == "gpu_clock_event_reasons":
+        return f"Clock of {who} is held down: {why or 'no longer'}, {step}"
+    what = title_of(row["metric"].removeprefix(f"{kind}_"))
+    what = what[0].upper() + what[1:]
+    before, after = row["before"], row["after"]
+    if row["kind"] == "count":
+        how = f"rises by {value_text(after - before, '')}"
+    else:
+        verb = "falls" if after < before else "rises"
+        how = f"{verb} from {value_text(before, _unit(row))} to {value_text(after, _unit(row))}"
+    return f"{what} of {who} {how}{f', {why},' if why else ''} {step}"
+
+
+def clock_events_text(bits: int | None) -> str:
+    """What held a GPU's clock down: thermal, power limit; '' nothing but idleness."""
+    if not bits:
+        return ""
+    return " and ".join(text for bit, text in CLOCK_EVENTS.items() if bits & bit and bit != 1)
+
+
+def short_device(device: str) -> str:
+    """A device for a sentence: the first part of a GPU's UUID is enough."""
+    kind, _, name = device.partition(":")
+    if device in ("host", "cgroup", "process"):
+        return "" if device == "host" else device
+    return f"{kind} {name.split('-')[0] if kind == 'gpu' else name}"
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """A value in its unit, with three digits: 1,110 MHz, 2.5 GB/s."""
+    if value is None:
+        return "unknown"
+    if unit in ("B", "B/s", "bit/s"):
+        for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if abs(value) >= factor:
+                return f"{value / factor:.3g} {prefix}{unit}"
+    text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{text} {unit}".rstrip()
+
+
+def _unit(row: Mapping[str, Any]) -> str:
+    about = METRICS.get(row["metric"])
+    of_count = about.unit if about else ""
+    return unit_of(row["metric"]) if row["kind"] == "level" else of_count
+
+
+def unreadable(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, Any]]:
+    """What could not be read, why, and what to do about it."""
+    rows = run.ask("unreadable_metrics", attempt=attempt, stop=stop).to_pylist()
+    return [
+        {
+            "what": title_of(row["metric"].removesuffix("_readable")),
+            "kind": row["kind"],
+            "reason": row["reason"].removeprefix("not there: "),
+            "is_there": row["is_there"],
+            "hosts": row["hosts"],
+            "num_hosts": row["num_hosts"],
+            "remedy": remedy(row["reason"]) if row["is_there"] else "",
+        }
+        for row in rows
+    ]
+
+
+def remedy(reason: str) -> str:
+    """What to do about a reason; '' nothing known."""
+    return next((text for part, text in _REMEDIES if part in reason), "")
+
+
+def ranks_of_devices(run: Run, attempt: int) -> OfDevices:
+    """Ranks of each GPU, by its UUID, and of each host."""
+    found: OfDevices = {}
+    for info in run.ranks:
+        if info["attempt"] != attempt:
+            continue
+        uuid = (info.get("device_uuid") or "").removeprefix("GPU-")
+        names: Sequence[str] = (f"gpu:{uuid}",) if uuid else ()
+        for device in ("host", *names):
+            found.setdefault((info["host"], device), []).append(info["rank"])
+    return found
+
+
+def host_of_rank(run: Run, attempt: int, rank: int) -> str:
+    """Host of a rank; '' unknown."""
+    return next(
+        (info["host"] for info in run.ranks if (info["attempt"], info["rank"]) == (attempt, rank)),
+        "",
+    )

@@ -1,0 +1,203 @@
+"""Hosts x metrics, or hosts x ports of one metric: values, and how far each is from the others.
+
+Arrays are flat, row by row: H hosts, C columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.views.ranks import scales
+from ingest.run import Run
+from ingest.stopping import Stop
+from trace_hooks.telemetry.names import METRICS
+
+LEAST_HOSTS = 4
+"""With fewer there is nothing that a host could differ from."""
+
+NOISE, FULL = 3.0, 12.0
+"""Robust standard deviations: noise up to the first, the strongest colour from the second."""
+
+_LEAST_SPREAD = 0.05
+"""Of the median: hosts that agree to the last digit do not make a small difference a large one."""
+_EVER = (-1, 2**62)
+_UNITS = frozenset(
+    ("bytes", "seconds", "percent", "celsius", "watts", "joules", "mhz", "ratio", "bits", "per")
+)
+_ACRONYMS = {
+    **{word: word.upper() for word in ("cpu", "gpu", "sm", "tcp", "ecc", "crc", "oom", "nic")},
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "xgmi": "XGMI",
+    "xid": "Xid",
+    "numa": "NUMA",
+    "ecn": "ECN",
+    "dram": "DRAM",
+    "io": "I/O",
+}
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a metric of a kind of device, or a port."""
+
+    name: str
+    title: str
+    unit: str
+    doc: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class HostMap:
+    """`value_HC`, `least_HC`, `most_HC`: of the devices of a kind together; NaN not recorded."""
+
+    hosts: tuple[str, ...]
+    columns: tuple[Column, ...]
+    value_HC: Floats
+    least_HC: Floats
+    most_HC: Floats
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """For one binary answer. `code`: bytes of assets/lib/canvas/colour.mjs; `which`: of 0
+        value, 1 least, 2 most the one that is furthest from the other hosts', which is coloured.
+        """
+        floats = (self.value_HC, self.least_HC, self.most_HC)
+        shape = (len(self.hosts), len(self.columns))
+        code_3N = np.array([codes(one.reshape(shape)).reshape(-1) for one in floats])
+        which_N = np.argmax(code_3N // 2, axis=0)
+        named = zip(("value", "least", "most"), floats, strict=True)
+        return {
+            "code": np.take_along_axis(code_3N, which_N[None], axis=0)[0],
+            "which": which_N.astype(np.uint8),
+            **{name: array.astype(np.float32) for name, array in named},
+        }
+
+    def meta(self) -> dict[str, Any]:
+        """For its header."""
+        return {
+            "hosts": list(self.hosts),
+            "columns": [vars(column) for column in self.columns],
+            "compares": len(self.hosts) >= LEAST_HOSTS,
+        }
+
+
+def codes(value_HC: Floats) -> npt.NDArray[np.uint8]:
+    """How far each host is from the median host, as a byte of the colour scale."""
+    code_HC = np.where(np.isnan(value_HC), 0, 1).astype(np.uint8)
+    if len(value_HC) < LEAST_HOSTS:
+        return code_HC
+    known_C = ~np.isnan(value_HC).all(axis=0)
+    value_HK = value_HC[:, known_C]
+    middle_K = np.nanmedian(value_HK, axis=0)
+    spread_K = 1.4826 * np.nanmedian(np.abs(value_HK - middle_K), axis=0)
+    spread_K = np.maximum(spread_K, _LEAST_SPREAD * np.abs(middle_K))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away_HK = (value_HK - middle_K) / spread_K
+    away_HK = np.where(value_HK == middle_K, 0.0, np.clip(away_HK, -FULL, FULL))
+    away_HK = away_HK.astype(np.float32)
+    code_HK = scales.codes(away_HK, np.full_like(away_HK, NOISE), FULL)
+    code_HC[:, known_C] = code_HK
+    return code_HC
+
+
+def host_map(
+    run: Run, attempt: int, steps: tuple[int, int] | None = None, stop: Stop | None = None
+) -> HostMap:
+    """Every host and every metric that is not zero everywhere."""
+    first, last = steps or _EVER
+    rows = run.ask(
+        "host_metric_cells", attempt=attempt, step_min=first, step_max=last, stop=stop
+    ).to_pylist()
+    useful = {row["metric"] for row in rows if row["value"] and _is_telling(row["metric"])}
+    kinds = {row["metric"]: row["kind"] for row in rows}
+    order = [name for name in METRICS if name in useful]
+    order += sorted(useful - METRICS.keys())
+    columns = [_column(name, kinds[name]) for name in order]
+    return _filled(rows, columns, "metric")
+
+
+def port_map(
+    run: Run,
+    attempt: int,
+    metric: str,
+    steps: tuple[int, int] | None = None,
+    stop: Stop | None = None,
+) -> HostMap:
+    """Every host and each of its network interfaces or ports."""
+    first, last = steps or _EVER
+    rows = run.ask(
+        "device_metric_cells",
+        attempt=attempt,
+        metric=metric,
+        step_min=first,
+        step_max=last,
+        stop=stop,
+    ).to_pylist()
+    about = METRICS.get(metric)
+    unit = unit_of(metric)
+    names = sorted({row["device"] for row in rows})
+    columns = [
+        Column(name, name.partition(":")[2], unit, about.doc if about else "", "port")
+        for name in names
+    ]
+    return _filled(rows, columns, "device")
+
+
+def _is_telling(metric: str) -> bool:
+    """Whether a difference between hosts says something about them."""
+    return not metric.endswith("_readable") and metric not in (
+        "watchdog_cpu_seconds_total",
+        "sampler_late_seconds",
+        "kernel_log_lines_total",
+        "gpu_clock_event_reasons",
+        "gpu_recovery_action",
+        "gpu_xid_last",
+    )
+
+
+def _column(name: str, kind: str) -> Column:
+    about = METRICS.get(name)
+    return Column(name, title_of(name), unit_of(name), about.doc if about else "", kind)
+
+
+def title_of(metric: str) -> str:
+    """A metric's name for people: `gpu_sm_clock_mhz` is `GPU SM clock`."""
+    words = metric.removesuffix("_total").split("_")
+    kept = [_ACRONYMS.get(word, word) for word in words if word not in _UNITS]
+    return " ".join(kept) or metric
+
+
+def unit_of(metric: str) -> str:
+    """Unit of what a map shows: of a counter, its rate."""
+    about = METRICS.get(metric)
+    unit = about.unit if about else ""
+    if not metric.endswith("_total"):
+        return unit
+    if unit == "s":
+        return "cores" if "cpu_" in metric and "pressure" not in metric else "of the time"
+    return f"{unit}/s"
+
+
+def _filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], key: str) -> HostMap:
+    hosts = sorted({row["host"] for row in rows})
+    place = {column.name: number for number, column in enumerate(columns)}
+    line = {host: number for number, host in enumerate(hosts)}
+    shape = (len(hosts), len(columns))
+    filled = {name: np.full(shape, math.nan) for name in ("value", "least", "most")}
+    for row in rows:
+        number = place.get(row[key])
+        if number is not None:
+            for name, array in filled.items():
+                value = row[name]
+                array[line[row["host"]], number] = math.nan if value is None else value
+    flat = {name: array.reshape(-1) for name, array in filled.items()}
+    return HostMap(tuple(hosts), tuple(columns), flat["value"], flat["least"], flat["most"])

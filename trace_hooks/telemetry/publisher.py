@@ -1,0 +1,91 @@
+"""Writes samples and kernel lines as segments of the run folder.
+
+Rows of the host have rank -1 and lie in files named after one of its ranks, as other hosts write
+into the same folder; rows of a rank's process lie in files of that rank. Their numbers begin far
+above those of the rank itself and of its watchdog.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trace_hooks.job.process_info import host_name
+from trace_hooks.telemetry.sample_rows import Row, table_of
+
+HOST_FIRST_NUMBER = 60_000_000
+PROCESS_FIRST_NUMBER = 70_000_000
+
+HOST_EVERY_S = 10.0
+PROCESS_EVERY_S = 120.0
+"""A file of each rank is worth writing only so often."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows go: the run's folder, and the rank that names the host's files."""
+
+    folder: Path
+    attempt: int
+    rank: int
+    clock_offset_ns: int
+
+
+class Publisher:
+    """Takes rows and writes them in time (one thread)."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, int, int, int], int] = {}
+        self._of_ranks: dict[int, list[Row]] = defaultdict(list)
+        self._due_ranks_s = 0.0
+
+    def write(
+        self,
+        target: Target,
+        rows: Sequence[Row],
+        lines: Sequence[Mapping[str, Any]],
+        now_s: float,
+        is_last: bool = False,
+    ) -> None:
+        """Write rows of the host now, those of ranks in time; raises OSError."""
+        host_rows = [row for row in rows if row[2].rank < 0]
+        if host_rows:
+            table = table_of(host_rows, host_name(), target.attempt, -1, target.clock_offset_ns)
+            self._publish("host_metrics", target, target.rank, HOST_FIRST_NUMBER, table)
+        for row in rows:
+            if row[2].rank >= 0:
+                self._of_ranks[row[2].rank].append(row)
+        if lines:
+            self._write_lines(target, lines)
+        if is_last or now_s >= self._due_ranks_s:
+            self._due_ranks_s = now_s + PROCESS_EVERY_S
+            for rank in sorted(self._of_ranks):
+                rows_of_rank = self._of_ranks.pop(rank)
+                offset_ns = target.clock_offset_ns
+                table = table_of(rows_of_rank, host_name(), target.attempt, rank, offset_ns)
+                self._publish("host_metrics", target, rank, PROCESS_FIRST_NUMBER, table)
+
+    def _write_lines(self, target: Target, lines: Sequence[Mapping[str, Any]]) -> None:
+        # here, not above: most hosts have none, and it imports what costs memory
+        from trace_hooks.recording.arrow_columns import placed, row_table
+        from trace_hooks.recording.clock import Anchor
+
+        whole = [{"step": -1, **line, "host": host_name()} for line in lines]
+        anchor = Anchor(offset_ns=target.clock_offset_ns)
+        table = placed("log_lines", [row_table("log_lines", whole, anchor)], target.attempt, -1)
+        self._publish("log_lines", target, target.rank, HOST_FIRST_NUMBER, table)
+
+    def _publish(self, name: str, target: Target, rank: int, first: int, table: Any) -> None:
+        from trace_hooks.schema import SegmentName, publish_table
+
+        key = (name, target.attempt, rank, first)
+        path = target.folder
+        while path.exists():
+            number = self._numbers[key] = self._numbers.get(key, first - 1) + 1
+            segment = SegmentName(name, target.attempt, rank, number)
+            path = target.folder / "segments" / str(segment)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        publish_table(table, path)
