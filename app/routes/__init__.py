@@ -15,6 +15,7 @@ from app.routes import (
     query,
     ranks,
     runs,
+    selftest,
     share,
     stuck,
     timeline,
@@ -41,5 +42,6 @@ ROUTES = (
     model,
     stuck,
     logs,
+    selftest,
     perturb,
 )

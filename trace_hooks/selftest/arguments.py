@@ -19,7 +19,7 @@ class Options:
     """Those of rank 0 hold for all, except folder and `anyway`, which concern each host."""
 
     folder: Path
-    run: str | None
+    name: str | None
     device: str
     budget_s: float
     timeout_s: float
@@ -37,7 +37,8 @@ def read_options(argv: Sequence[str]) -> Options:
     )
     add = parser.add_argument
     add("--folder", help="folder of runs (default: TRACE_HOOKS_FOLDER, else runs)")
-    add("--run", help="name of the run folder (default: selftest- and the time)")
+    what = "name of the run folder (default: selftest- and the time)"
+    add("--name", help=what)  # torchrun takes --run for one of its own options
     add("--device", choices=("auto", "cuda", "cpu"), default="auto")
     what = "measure at most this long, s; what does not fit is left out and named (default 60)"
     add("--budget-s", type=float, default=60.0, help=what)
@@ -52,12 +53,12 @@ def read_options(argv: Sequence[str]) -> Options:
         parser.error("give --budget-s and --timeout-s of at least 1, and --samples of at least 3")
     if chosen.message_mib is not None and not 1 / 1024 <= chosen.message_mib <= 65536:
         parser.error("--message-mib lies between 0.001 and 65536")
-    if chosen.run is not None and not re.fullmatch(r"[A-Za-z0-9][\w.+=@-]{0,119}", chosen.run):
-        parser.error(f"--run is {chosen.run[:40]!r}, which cannot name a folder")
+    if chosen.name is not None and not re.fullmatch(r"[A-Za-z0-9][\w.+=@-]{0,119}", chosen.name):
+        parser.error(f"--name is {chosen.name[:40]!r}, which cannot name a folder")
     message = None if chosen.message_mib is None else int(chosen.message_mib * MIB)
     return Options(
         folder=Path(chosen.folder or os.environ.get("TRACE_HOOKS_FOLDER") or "runs").absolute(),
-        run=chosen.run,
+        name=chosen.name,
         device=chosen.device,
         budget_s=chosen.budget_s,
         timeout_s=chosen.timeout_s,

@@ -21,6 +21,9 @@ from trace_hooks.selftest.plan import (
 from trace_hooks.selftest.repetitions import Times, timed
 from trace_hooks.selftest.results import Row
 
+RECHECK_SAMPLES = 2
+"""Times as many repetitions as at first: what is named rests on them."""
+
 
 class Measuring:
     """What a rank needs to measure. `hosts`: of each rank."""
@@ -45,7 +48,7 @@ class Measuring:
         test = unit.test.removesuffix(RECHECK)
         row = self._row(unit, group, number)
         try:
-            times = self._times(test, unit.num_bytes, group, seconds)
+            times = self._times(unit, group, seconds)
         except TransferError as error:
             return {"rows": [row | {"problem": str(error)}], "is_broken": True}
         value, unit_name = self._value(test, unit.num_bytes, group, times)
@@ -79,13 +82,15 @@ class Measuring:
             "problem": None,
         }
 
-    def _times(self, test: str, num_bytes: int, group: Group, seconds: float) -> Times:
+    def _times(self, unit: Unit, group: Group, seconds: float) -> Times:
+        test = unit.test.removesuffix(RECHECK)
+        samples = self._samples * (RECHECK_SAMPLES if unit.test.endswith(RECHECK) else 1)
         if test in DEVICE_TESTS:
-            return timed(prepared(test, self._own, self._sizes), seconds, self._samples)
+            return timed(prepared(test, self._own, self._sizes), seconds, samples)
         transfers = Transfers(self._own, self._rank, self._timeout_s)
         if test in PAIR_TESTS:
-            return transfers.pair(self._peer(group), num_bytes, seconds, self._samples)
-        return transfers.all_reduce(group, len(self._hosts), num_bytes, seconds, self._samples)
+            return transfers.pair(self._peer(group), unit.num_bytes, seconds, samples)
+        return transfers.all_reduce(group, len(self._hosts), unit.num_bytes, seconds, samples)
 
     def _value(self, test: str, num_bytes: int, group: Group, times: Times) -> tuple[float, str]:
         if test in DEVICE_TESTS:

@@ -169,7 +169,7 @@ class Rank:
         hosts = len({info["host"] for info in self._infos})
         about = f"self-test of {self._num_ranks} ranks on {hosts} hosts ({self._kind})"
         folder = RunFolder(
-            self._options.folder / (self._options.run or new_name()), self._infos, about
+            self._options.folder / (self._options.name or new_name()), self._infos, about
         )
         folder.write(director.rows, notes)
         folder.end(failed)

@@ -17,9 +17,9 @@ from trace_hooks.selftest.plan import DEVICE_TESTS, PAIR_TESTS, RECHECK, Group, 
 SLOWER, BEYOND_NOISE = 1.1, 3.0
 """Times the median of its test, and by this many robust standard deviations (of logarithms)."""
 FEWEST = 4
-MOST_SUSPECTS = 3
+MOST_SUSPECTS = 5
 """Of each test and size: more than these are hardly single links."""
-ROUNDS = 2
+ROUNDS = 3
 """Suspect and control in turn: what disturbs the machine for a second disturbs both."""
 
 

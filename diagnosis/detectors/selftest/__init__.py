@@ -25,12 +25,13 @@ from diagnosis.detectors.selftest.text import (
     failed_finding,
     findings_of,
     unclear_text,
+    unconfirmed_text,
 )
 from diagnosis.findings import NotEnoughData, Verdict
 
 NAME = "selftest"
 FLEET = "selftest_fleet"
-KINDS = (*KIND_OF.values(), FLEET)
+KINDS = (*dict.fromkeys(KIND_OF.values()), FLEET)
 QUESTIONS = (QUESTION,)
 
 FEWEST_MEASURED = 4
@@ -56,6 +57,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         for cell, one in zip(cells, judged, strict=True)
         if one.num_unclear
     )
+    unclear += tuple(unconfirmed_text(one) for each in judged for one in each.unconfirmed)
     findings = (*failed, *findings_of(culprits, attempt, "the others"))
     checked = None if findings else checked_text(cells)
     return Verdict(NAME, findings, checked, set_aside=unclear)

@@ -1,8 +1,8 @@
 """Who is slow in one set of measurements: a host, a rank, or the link of two ranks.
 
-Nearly all pairs of a host slow: the host. Of a rank: the rank, its device or its network card. One
-pair: the link. Each is compared with the median of those that do not touch it, so that a slow host
-of four cannot shift what is usual.
+Nearly all pairs of a host slow: the host. Of a rank: the rank, its device or its network card. All
+pairs of two hosts, or one pair: the link. Each is compared with the median of those that do not
+touch it, so that a slow host of four cannot shift what is usual.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from diagnosis.detectors.selftest.measurements import Cell
-from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
-Bools = npt.NDArray[np.bool_]
-What = Literal["host", "rank", "link"]
+What = Literal["host", "rank", "hosts", "link"]
+Who = tuple[str, ...] | tuple[int, ...]
 
 FEWEST = 3
 """Measurements to compare with. With fewer, one of them that differs could be any."""
@@ -35,13 +34,14 @@ MAD_TO_SD = 1.4826
 
 @dataclass(frozen=True)
 class Culprit:
-    """`who`: host, (rank,) or (rank, peer). `index`: its slowest measurement in the cell.
+    """`who`: (host,), (rank,), two hosts of which all links are slow, or (rank, peer). `index`: its
+    slowest measurement in the cell.
 
     `ratio`: how many times as long as the others it takes, by the shortest repetition.
     """
 
     what: What
-    who: str | tuple[int, ...]
+    who: Who
     cell: Cell
     index: int
     ratio: float
@@ -51,10 +51,13 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Judged:
-    """Culprits of one cell; `num_unclear`: pairs that differ and are too many to be named."""
+    """Culprits of one cell. `num_unclear`: pairs or devices that differ and are too many to be
+    named; `unconfirmed`: those that were not measured again.
+    """
 
     culprits: tuple[Culprit, ...]
     num_unclear: int = 0
+    unconfirmed: tuple[Culprit, ...] = ()
 
 
 def judge(cell: Cell) -> Judged:
@@ -64,73 +67,110 @@ def judge(cell: Cell) -> Judged:
     while (culprit := _worst_part(cell, left_M)) is not None:
         named.append(culprit)
         left_M &= ~_touching(cell, culprit)
-    single = [one for index in np.flatnonzero(left_M) if (one := _single(cell, left_M, int(index)))]
+    possible = np.flatnonzero(left_M & (cell.short_M > _usual(cell, left_M)))
+    single = [one for index in possible if (one := _single(cell, left_M, int(index)))]
     if len(single) > max(2.0, MANY * left_M.sum()):
         return Judged(tuple(named), len(single))
-    return Judged((*named, *single))
+    is_sure = [cell.again_M is None or bool(cell.is_rechecked_M[one.index]) for one in single]
+    sure = [one for one, known in zip(single, is_sure, strict=True) if known]
+    unconfirmed = [one for one, known in zip(single, is_sure, strict=True) if not known]
+    return Judged((*named, *sure), unconfirmed=tuple(unconfirmed))
+
+
+def _usual(cell: Cell, left_M: Bools) -> float:
+    """What is far from slow: half of the least excess above the median."""
+    if not left_M.any():
+        return np.inf
+    return float(np.median(cell.short_M[left_M]) * (1 + (LEAST_DEVICE - 1) / 2))
 
 
 def ratios(cell: Cell, own_M: Bools, others_M: Bools) -> tuple[Floats, Bools]:
     """How many times as long each of `own` takes as the median of `others`, by the shortest
-    repetition, and whether it is slow by the median too and was slow again.
+    repetition, and whether it is slow: beyond noise by the shortest, which other programs disturb
+    least, slow by the median as well, and slow again where it was measured again.
     """
     least = np.log(LEAST_DEVICE if cell.is_of_devices else LEAST_TRANSFER)
-    slow = np.ones(int(own_M.sum()), np.bool_)
-    beyond_M = {}
-    for name, values_M in (("short", cell.short_M), ("median", cell.median_M)):
-        log_O = np.log(values_M[others_M])
-        usual = np.median(log_O)
-        spread = MAD_TO_SD * np.median(np.abs(log_O - usual))
-        beyond_M[name] = np.log(values_M[own_M]) - usual
-        slow &= beyond_M[name] >= max(least, BEYOND_NOISE * spread)
-        if name == "short":
-            again_least = max(least, BEYOND_NOISE * spread / 2)
-    again = _again(cell)[own_M]
-    slow &= np.isnan(again) | (again >= again_least)
-    return np.exp(beyond_M["short"]), slow
+    log_O = np.log(cell.short_M[others_M])
+    usual = np.median(log_O)
+    spread = MAD_TO_SD * float(np.median(np.abs(log_O - usual)))
+    beyond = np.log(cell.short_M[own_M]) - usual
+    by_median = np.log(cell.median_M[own_M] / np.median(cell.median_M[others_M]))
+    slow = (beyond >= max(least, BEYOND_NOISE * spread)) & (by_median >= least)
+    again, again_median = (times[own_M] for times in _again(cell))
+    is_slow_again = (again >= max(least, BEYOND_NOISE * spread / 2)) & (again_median >= least)
+    return np.exp(beyond), slow & (np.isnan(again) | is_slow_again)
 
 
-def _again(cell: Cell) -> Floats:
-    """Logarithm of a recheck against that of the control: of those rechecked, the one that was
-    fastest at first. NaN where there was none.
+def _again(cell: Cell) -> tuple[Floats, Floats]:
+    """Logarithms of rechecks, shortest and median, against those of the control: of those rechecked
+    the one that was fastest at first. NaN where there was none.
     """
-    rechecked = np.flatnonzero(np.isfinite(cell.again_M))
-    if rechecked.size < 2:
-        return np.full(cell.again_M.size, np.nan)
+    rechecked = np.flatnonzero(cell.is_rechecked_M)
+    if cell.again_M is None or cell.again_median_M is None or rechecked.size < 2:
+        nothing = np.full(len(cell.measured), np.nan)
+        return nothing, nothing
     control = rechecked[np.argmin(cell.short_M[rechecked])]
-    again: Floats = np.log(cell.again_M / cell.again_M[control])
-    return again
+    again = np.log(cell.again_M / cell.again_M[control])
+    return again, np.log(cell.again_median_M / cell.again_median_M[control])
 
 
 def _worst_part(cell: Cell, left_M: Bools) -> Culprit | None:
-    """The host or rank of which nearly all measurements are slow; hosts before their ranks."""
+    """The host, rank or link of two hosts of which nearly all measurements are slow."""
     found = []
-    for what, who, touches_M in _parts(cell):
+    for what, who, touches_M in _parts(cell, left_M):
         own_M, others_M = touches_M & left_M, ~touches_M & left_M
-        if own_M.sum() < (2 if cell.is_of_devices else FEWEST) or others_M.sum() < FEWEST:
+        fewest = 2 if cell.is_of_devices or what == "hosts" else FEWEST
+        if own_M.sum() < fewest or others_M.sum() < FEWEST:
             continue
         ratio, slow = ratios(cell, own_M, others_M)
         if slow.mean() >= NEARLY_ALL:
             worst = int(np.flatnonzero(own_M)[np.argmax(np.where(slow, ratio, 0))])
-            middle = float(np.median(ratio))
-            found.append(Culprit(what, who, cell, worst, middle, int(slow.sum()), int(own_M.sum())))
-    return max(found, key=lambda one: (one.what == "host", one.ratio), default=None)
+            middle, num_slow = float(np.median(ratio)), int(slow.sum())
+            found.append(Culprit(what, who, cell, worst, middle, num_slow, int(own_M.sum())))
+    return max(found, key=lambda one: (-_WIDEST.index(one.what), one.ratio), default=None)
 
 
-def _parts(cell: Cell) -> Iterator[tuple[What, str | tuple[int, ...], Bools]]:
-    hosts = sorted({host for one in cell.measured for host in one.hosts})
-    if len(hosts) > 1:
-        for host in hosts:
-            yield "host", host, np.array([host in one.hosts for one in cell.measured])
-    if not cell.is_of_devices:
-        for rank in sorted({rank for one in cell.measured for rank in one.ranks}):
-            yield "rank", (rank,), np.array([rank in one.ranks for one in cell.measured])
+_WIDEST = ("host", "rank", "hosts")
+
+
+def _parts(cell: Cell, left_M: Bools) -> Iterator[tuple[What, Who, Bools]]:
+    """What several measurements have in common, and which these are; those that may be slow."""
+    if len(cell.hosts) > 1:
+        for index in _suspects(cell, left_M, cell.host_ME):
+            yield "host", (cell.hosts[index],), (cell.host_ME == index).any(axis=1)
+    if cell.is_of_devices:
+        return
+    for rank in _suspects(cell, left_M, cell.rank_ME):
+        yield "rank", (rank,), (cell.rank_ME == rank).any(axis=1)
+    if cell.test == "pair":
+        pair_M = cell.host_ME.min(axis=1) * len(cell.hosts) + cell.host_ME.max(axis=1)
+        for pair in _suspects(cell, left_M, pair_M[:, None]):
+            one, other = divmod(pair, len(cell.hosts))
+            yield "hosts", (cell.hosts[one], cell.hosts[other]), pair_M == pair
+
+
+def _suspects(cell: Cell, left_M: Bools, part_ME: Ints) -> list[int]:
+    """Parts whose measurements are slower on average than the faster quarter: only these can be
+    slow, and there may be thousands.
+    """
+    log_M = np.log(cell.short_M[left_M])
+    if not log_M.size:
+        return []
+    columns = part_ME.shape[1]
+    part_P = part_ME[left_M].ravel()
+    total = np.bincount(part_P, np.repeat(log_M, columns))
+    number = np.bincount(part_P)
+    with np.errstate(invalid="ignore"):
+        is_slow = total / number >= np.percentile(log_M, 25) + np.log(LEAST_DEVICE) / 2
+    return [int(part) for part in np.flatnonzero(is_slow & (number > 0))]
 
 
 def _touching(cell: Cell, culprit: Culprit) -> Bools:
-    if culprit.what == "host":
-        return np.array([culprit.who in one.hosts for one in cell.measured])
-    return np.array([culprit.who[0] in one.ranks for one in cell.measured])
+    if culprit.what == "rank":
+        return np.asarray((cell.rank_ME == culprit.who[0]).any(axis=1))
+    hosts = [cell.hosts.index(str(host)) for host in culprit.who]
+    found = np.array([(cell.host_ME == index).any(axis=1) for index in hosts])
+    return np.asarray(found.all(axis=0))
 
 
 def _single(cell: Cell, left_M: Bools, index: int) -> Culprit | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
 QUESTION = "selftests"
 DEVICE_TESTS = ("matmul", "memory", "h2d", "d2h")
@@ -18,6 +19,10 @@ PAIR_TESTS = ("mesh", "pair")
 
 FEWEST_OF_ROLE = 5
 """Pairs of the same two places on as many hosts are compared with each other."""
+
+
+Again = dict[tuple[str, int, tuple[int, ...]], tuple[float, float]]
+"""By test, size and ranks: shortest and median repetition of rechecks, the least of each."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Cell:
     """Measurements of one test and size that can be compared. M measurements.
 
     `short_M`, `median_M`: the shortest and the median repetition, s (or in multiples of the usual
-    one). `again_M`: the shortest when all others were idle; NaN where it was not measured again.
+    one). `again_M`, `again_median_M`: the same when all others were idle, the least of several
+    times; NaN where it was not measured again, None where nothing is.
     """
 
     test: str
@@ -61,7 +67,32 @@ class Cell:
     measured: tuple[Measured, ...]
     short_M: Floats
     median_M: Floats
-    again_M: Floats
+    again_M: Floats | None
+    again_median_M: Floats | None
+
+    @property
+    def is_rechecked_M(self) -> Bools:
+        """Which were measured again."""
+        if self.again_M is None:
+            return np.zeros(len(self.measured), np.bool_)
+        return np.asarray(np.isfinite(self.again_M))
+
+    @cached_property
+    def rank_ME(self) -> Ints:
+        """Ranks of both ends; of a device twice the same."""
+        return np.array([(one.ends[0][0], one.ends[-1][0]) for one in self.measured], np.int64)
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of all hosts, sorted."""
+        return tuple(sorted({host for one in self.measured for host in one.hosts}))
+
+    @cached_property
+    def host_ME(self) -> Ints:
+        """Hosts of both ends: indices of `hosts`."""
+        at = {host: index for index, host in enumerate(self.hosts)}
+        ends = [(at[one.ends[0][1]], at[one.ends[-1][1]]) for one in self.measured]
+        return np.array(ends, np.int64)
 
     @property
     def is_of_devices(self) -> bool:
@@ -82,7 +113,7 @@ class Failed:
 def cells_of(table: pa.Table) -> list[Cell]:
     """Devices and pairs by test and size, pairs of hosts compared with pairs of the same places."""
     first: dict[tuple[str, int], dict[tuple[int, ...], Measured]] = defaultdict(dict)
-    again: dict[tuple[str, int, tuple[int, ...]], float] = {}
+    again: Again = {}
     for row in table.to_pylist():
         if row["seconds_min"] is None or row["test"] not in (*DEVICE_TESTS, *PAIR_TESTS):
             continue
@@ -90,7 +121,8 @@ def cells_of(table: pa.Table) -> list[Cell]:
         key = row["test"], row["num_bytes"]
         if row["is_recheck"]:
             whole = (*key, measured.ranks)
-            again[whole] = min(row["seconds_min"], again.get(whole, np.inf))
+            short, median = again.get(whole, (np.inf, np.inf))
+            again[whole] = min(row["seconds_min"], short), min(row["seconds_median"], median)
         else:
             first[key][measured.ranks] = measured
     return [
@@ -122,18 +154,21 @@ def _cell(
     test: str,
     num_bytes: int,
     measured: list[Measured],
-    again: Mapping[tuple[str, int, tuple[int, ...]], float],
+    again: Again,
 ) -> Cell:
     def column(values: Iterable[float]) -> Floats:
         return np.array(list(values), np.float64)
 
+    missing = np.nan, np.nan
+    again_of = [again.get((test, num_bytes, one.ranks), missing) for one in measured]
     return Cell(
         test,
         num_bytes,
         tuple(measured),
         column(one.row["seconds_min"] for one in measured),
         column(one.row["seconds_median"] for one in measured),
-        column(again.get((test, num_bytes, one.ranks), np.nan) for one in measured),
+        column(rechecked[0] for rechecked in again_of),
+        column(rechecked[1] for rechecked in again_of),
     )
 
 
@@ -149,13 +184,22 @@ def _by_role(cell: Cell) -> Cell:
         members[one.role].append(index)
     if any(len(of_role) < FEWEST_OF_ROLE for of_role in members.values()):
         return cell
-    short_M, median_M, again_M = (a.copy() for a in (cell.short_M, cell.median_M, cell.again_M))
+    assert cell.again_M is not None
+    assert cell.again_median_M is not None
+    short_M, again_M = cell.short_M.copy(), cell.again_M.copy()
+    median_M, again_median_M = cell.median_M.copy(), cell.again_median_M.copy()
     for of_role in members.values():
-        usual = np.median(cell.short_M[of_role])
-        short_M[of_role] /= usual
-        again_M[of_role] /= usual
+        short_M[of_role] /= np.median(cell.short_M[of_role])
+        again_M[of_role] /= np.median(cell.short_M[of_role])
         median_M[of_role] /= np.median(cell.median_M[of_role])
-    return replace(cell, short_M=short_M, median_M=median_M, again_M=again_M)
+        again_median_M[of_role] /= np.median(cell.median_M[of_role])
+    return replace(
+        cell,
+        short_M=short_M,
+        median_M=median_M,
+        again_M=again_M,
+        again_median_M=again_median_M,
+    )
 
 
 def against(cell: Cell, good: Cell) -> Cell:
@@ -169,5 +213,6 @@ def against(cell: Cell, good: Cell) -> Cell:
         tuple(cell.measured[index] for index in both),
         cell.short_M[both] / good.short_M[then],
         cell.median_M[both] / good.median_M[then],
-        np.full(len(both), np.nan),
+        None,
+        None,
     )

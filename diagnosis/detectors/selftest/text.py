@@ -11,7 +11,12 @@ from diagnosis.detectors.selftest.measurements import QUESTION, Cell, Failed
 from diagnosis.findings import Evidence, Finding, Place
 from diagnosis.statistics.evidence_links import View
 
-KIND_OF = {"host": "selftest_host", "rank": "selftest_device", "link": "selftest_link"}
+KIND_OF = {
+    "host": "selftest_host",
+    "rank": "selftest_device",
+    "hosts": "selftest_link",
+    "link": "selftest_link",
+}
 URGENT = 1.5
 """Times as slow: it decides how fast the whole job is."""
 MOST_EVIDENCE = 6
@@ -34,6 +39,10 @@ def cell_text(cell: Cell) -> str:
     return f"{TESTS[cell.test]} ({size_text(cell.num_bytes)})"
 
 
+def _begun(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
 def size_text(num_bytes: int) -> str:
     """64 KiB, 8 MiB."""
     return f"{num_bytes / _MIB:.4g} MiB" if num_bytes >= _MIB else f"{num_bytes / 1024:.4g} KiB"
@@ -53,6 +62,15 @@ def unclear_text(cell: Cell, number: int) -> str:
     )
 
 
+def unconfirmed_text(culprit: Culprit) -> str:
+    """It was slow once."""
+    _, _, who = _who(culprit)
+    return (
+        f"{who} took {culprit.ratio:.2g} times as long as the others in {cell_text(culprit.cell)}, "
+        "but was not measured again: give a larger --budget-s."
+    )
+
+
 def findings_of(
     culprits: Sequence[Culprit], attempt: int, compared_with: str
 ) -> tuple[Finding, ...]:
@@ -60,14 +78,14 @@ def findings_of(
     together: dict[tuple[str, object], list[Culprit]] = defaultdict(list)
     for culprit in culprits:
         together[culprit.what, culprit.who].append(culprit)
-    hosts = {who for what, who in together if what == "host"}
-    ranks = {who for what, who in together if what == "rank"}
+    named = {what: {who for kind, who in together if kind == what} for what in KIND_OF}
     kept = []
     for (what, _), own in together.items():
         measured = own[0].cell.measured[own[0].index]
-        is_part = what != "host" and hosts & measured.hosts
-        is_end = what == "link" and ranks & {(rank,) for rank in measured.ranks}
-        if not is_part and not is_end:
+        is_part = what != "host" and named["host"] & {(host,) for host in measured.hosts}
+        is_end = "link" in what and named["rank"] & {(rank,) for rank in measured.ranks}
+        is_one_of = what == "link" and tuple(sorted(measured.hosts)) in named["hosts"]
+        if not (is_part or is_end or is_one_of):
             kept.append(_finding(own, attempt, compared_with))
     return tuple(kept)
 
@@ -99,26 +117,21 @@ def _finding(own: Sequence[Culprit], attempt: int, compared_with: str) -> Findin
 
 def _is_sure(culprit: Culprit) -> bool:
     """Measured again, or many measurements agree."""
-    again = culprit.cell.again_M[culprit.index]
-    return bool(again == again) or culprit.num_slow > 2
+    return bool(culprit.cell.is_rechecked_M[culprit.index]) or culprit.num_slow > 2
 
 
 def _who(culprit: Culprit) -> tuple[tuple[Place, ...], tuple[str, ...], str]:
     """Places, whole hosts, and a name."""
-    if isinstance(culprit.who, str):
-        ranks = {
-            rank: Place(rank, host)
-            for one in culprit.cell.measured
-            for rank, host, _ in one.ends
-            if host == culprit.who
-        }
-        return tuple(ranks[r] for r in sorted(ranks)), (culprit.who,), f"Host {culprit.who}"
-    measured = culprit.cell.measured[culprit.index]
-    host_of = {rank: host for rank, host, _ in measured.ends}
-    places = tuple(Place(rank, host_of[rank]) for rank in culprit.who)
+    host_of = {rank: host for one in culprit.cell.measured for rank, host, _ in one.ends}
+    if culprit.what in ("host", "hosts"):
+        names = tuple(map(str, culprit.who))
+        places = tuple(Place(r, host_of[r]) for r in sorted(host_of) if host_of[r] in names)
+        one = f"Host {names[0]}"
+        return places, names, one if len(names) == 1 else f"The link between {' and '.join(names)}"
+    places = tuple(Place(int(rank), host_of[int(rank)]) for rank in culprit.who)
     named = [f"rank {place.rank} on {place.host}" for place in places]
     if len(named) == 1:
-        return places, (), f"Rank {places[0].rank} on {places[0].host}"
+        return places, (), f"R{named[0][1:]}"
     return places, (), f"The link between {named[0]} and {named[1]}"
 
 
@@ -151,11 +164,12 @@ def _evidence(culprit: Culprit, attempt: int) -> Evidence:
     measured = culprit.cell.measured[culprit.index]
     row = measured.row
     ends = " and ".join(f"rank {rank}" for rank in measured.ranks)
-    again = culprit.cell.again_M[culprit.index]
-    more = " It was slow again with all others idle." if again == again else ""
+    ends += " take" if len(measured.ranks) > 1 else " takes"
+    is_again = culprit.cell.is_rechecked_M[culprit.index]
+    more = " It was slow again with all others idle." if is_again else ""
     seconds = row["seconds_median"]
     return Evidence(
-        f"{cell_text(culprit.cell).capitalize()}: {ends} take {1e3 * seconds:,.3g} ms "
+        f"{_begun(cell_text(culprit.cell))}: {ends} {1e3 * seconds:,.3g} ms "
         f"({row['value']:.3g} {row['unit']}).{more}",
         row["value"],
         row["unit"],
@@ -178,7 +192,7 @@ def failed_finding(failed: Failed, attempt: int) -> Finding:
         severity="urgent",
         confidence="high",
         title=f"Transfers between ranks {named} fail in the self-test",
-        text=f"{TESTS[failed.test].capitalize()} of ranks {named} failed: {failed.problem}",
+        text=f"{_begun(TESTS[failed.test])} of ranks {named} failed: {failed.problem}",
         culprits=tuple(Place(rank) for rank in failed.ranks),
         first_step=0,
         last_step=0,
@@ -218,7 +232,7 @@ def fleet_finding(kind: str, slower: Sequence[tuple[Cell, float]], attempt: int)
         slowdown=round(ratio, 4),
         evidence=(
             Evidence(
-                f"{cell_text(cell).capitalize()}: rank {row['rank']} reaches {row['value']:.3g} "
+                f"{_begun(cell_text(cell))}: rank {row['rank']} reaches {row['value']:.3g} "
                 f"{row['unit']}.",
                 row["value"],
                 row["unit"],
