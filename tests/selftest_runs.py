@@ -7,12 +7,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from tests.diagnosis.answer_schema import answer_schema
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.selftest.plan import PAIR_TESTS, RECHECK, Sizes, Unit, members_text, plan
 from trace_hooks.selftest.suspects import rechecks
 
 Slowness = Callable[[str, tuple[int, ...]], float]
 """Times as long as usual, of a test and the ranks that take part."""
+
+ANSWER = answer_schema(
+    "test VARCHAR, is_recheck BOOLEAN, num_bytes BIGINT, rank INTEGER, peer INTEGER, "
+    "members VARCHAR, host VARCHAR, peer_host VARCHAR, device VARCHAR, local_rank BIGINT, "
+    "peer_local_rank BIGINT, seconds_min DOUBLE, seconds_median DOUBLE, value DOUBLE, "
+    "unit VARCHAR, samples INTEGER, problem VARCHAR"
+)
+"""Columns of the saved query selftests."""
 
 SECONDS = {"matmul": 0.002, "memory": 0.001, "h2d": 0.005, "d2h": 0.005}
 
@@ -28,13 +39,16 @@ def selftest_rows(
     """Rows of selftests of all ranks, in the order of the plan; `noise`: of logarithms."""
     draw = random.Random(seed)
     rows: list[dict[str, Any]] = []
-    number = 0
-    for units in (lambda: plan(hosts, "cuda", Sizes.of("cuda")), lambda: rechecks(rows)):
-        for unit in units():
-            number += 1
+
+    def measure(units: Sequence[Unit]) -> None:
+        for unit in units:
+            number = 1 + max((row["round"] for row in rows[-1:]), default=-1)
             for group in unit.groups:
                 luck = draw.lognormvariate(0.0, noise)
-                rows += _rows(hosts, unit, group, number, slowness, luck)
+                rows.extend(_rows(hosts, unit, group, number, slowness, luck))
+
+    measure(plan(hosts, "cuda", Sizes.of("cuda")))
+    measure(rechecks(rows))
     return rows
 
 
@@ -77,6 +91,36 @@ def _rows(
     return rows
 
 
+def selftest_answer(
+    num_hosts: int = 4,
+    per_host: int = 2,
+    slowness: Slowness = even,
+    noise: float = 0.02,
+    seed: int = 0,
+) -> pa.Table:
+    """What the saved query selftests answers for `selftest_run`, without files."""
+    hosts = host_names(num_hosts, per_host)
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for row in selftest_rows(hosts, slowness, noise, seed):
+        key = row["round"], row["members"]
+        if key in found:  # the other ranks of a group measured the same
+            continue
+        is_pair = row["peer"] >= 0
+        found[key] = {name: row[name] for name in ANSWER.names if name in row} | {
+            "test": row["test"].removesuffix(RECHECK),
+            "is_recheck": row["test"].endswith(RECHECK),
+            "peer_host": row["peer_host"] if is_pair else None,
+            "local_rank": row["rank"] % per_host,
+            "peer_local_rank": row["peer"] % per_host if is_pair else None,
+        }
+    return pa.Table.from_pylist(list(found.values()), ANSWER)
+
+
+def host_names(num_hosts: int, per_host: int) -> list[str]:
+    """Of each rank."""
+    return [f"node{rank // per_host:04d}" for rank in range(num_hosts * per_host)]
+
+
 def selftest_run(
     folder: Path,
     num_hosts: int = 4,
@@ -86,7 +130,7 @@ def selftest_run(
     seed: int = 0,
 ) -> RunBuilder:
     """A finished self-test, published."""
-    hosts = [f"node{rank // per_host:04d}" for rank in range(num_hosts * per_host)]
+    hosts = host_names(num_hosts, per_host)
     run = RunBuilder(folder, len(hosts), source="selftest", hosts=hosts)
     run.rank_files(end={"ts_ns": T0 + 10**10, "status": "finished", "error": None})
     for row in selftest_rows(hosts, slowness, noise, seed):

@@ -20,16 +20,16 @@ WITH moved AS (
     GROUP BY attempt, group_id, peer, rank
 ),
 channels AS (
-    SELECT attempt, group_id, peer, if(peer < 0, -1, least(rank, peer)) AS low,
+    SELECT attempt, group_id, if(peer < 0, -1, least(rank, peer)) AS low,
         if(peer < 0, -1, greatest(rank, peer)) AS high, max(num_bytes) AS num_bytes,
         sum(num_bytes) / sum(ns) AS gb_s
-    FROM moved GROUP BY ALL
+    FROM moved GROUP BY attempt, group_id, low, high
 ),
 places AS (SELECT attempt, rank, host FROM ranks WHERE host <> ''),
 messages AS (
     SELECT a.host AS one, b.host AS other, 'messages' AS source, gb_s, num_bytes
     FROM channels c JOIN places a ON a.attempt = c.attempt AND a.rank = c.low
-    JOIN places b ON b.attempt = c.attempt AND b.rank = c.high WHERE c.peer >= 0
+    JOIN places b ON b.attempt = c.attempt AND b.rank = c.high WHERE c.low >= 0
 ),
 members AS (
     SELECT DISTINCT attempt, group_id, axis, name, host
@@ -45,7 +45,7 @@ collectives AS (
         if(a.axis IS NULL OR a.axis = 'unknown', coalesce(a.name, 'a group'), a.axis) AS source, gb_s, num_bytes
     FROM channels c JOIN small s USING (attempt, group_id)
     JOIN members a USING (attempt, group_id) JOIN members b USING (attempt, group_id)
-    WHERE c.peer < 0 AND (s.num_hosts = 1 OR a.host < b.host)
+    WHERE c.low < 0 AND (s.num_hosts = 1 OR a.host < b.host)
 ),
 achieved AS (FROM messages UNION ALL FROM collectives)
 SELECT least(one, other) AS host, greatest(one, other) AS peer_host, max(gb_s) AS bandwidth_gb_s,

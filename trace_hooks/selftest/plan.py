@@ -54,10 +54,14 @@ class Sizes:
 
     @classmethod
     def of(cls, device: str, message: int | None = None) -> Sizes:
-        """Usual sizes for `cuda` or `cpu`; `message`: the largest one between ranks."""
+        """Usual sizes for `cuda` or `cpu`; `message`: the largest one between ranks.
+
+        On CPUs one repetition takes less than a time slice of the scheduler: then the shortest of
+        some is undisturbed whatever else runs there.
+        """
         if device == "cuda":
             return cls(8192, GIB, 256 * MIB, message or 256 * MIB)
-        return cls(512, 32 * MIB, 0, message or 8 * MIB)
+        return cls(256, 8 * MIB, 0, message or 8 * MIB)
 
 
 def plan(hosts: Sequence[str], device: str, sizes: Sizes) -> tuple[Unit, ...]:

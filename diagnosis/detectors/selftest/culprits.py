@@ -21,13 +21,21 @@ Who = tuple[str, ...] | tuple[int, ...]
 
 FEWEST = 3
 """Measurements to compare with. With fewer, one of them that differs could be any."""
-LEAST_DEVICE, LEAST_TRANSFER = 1.1, 1.25
-"""Times the usual: SuperBench takes 1.05 for a fault; two good devices differ by some per cent."""
-BEYOND_NOISE = 5.0
-"""And by this many robust standard deviations of the others (of logarithms)."""
+LEAST_DEVICE, LEAST_TRANSFER, LEAST_LATENCY = 1.1, 1.25, 2.0
+"""Times the usual: SuperBench takes 1.05 for a fault; two good devices differ by some per cent, and
+small messages by more: where on its host a process runs decides how soon it wakes up."""
+SMALL_BYTES = 1 << 20
+"""Messages below this are dominated by latency."""
+BEYOND_NOISE, FEW = 5.0, 350.0
+"""And by this many robust standard deviations of the others (of logarithms), and FEW / n^2 more of
+n measurements: few say little of their own spread. One of 8, 28 or 500 normal ones is beyond it in
+less than 1 of 200 sets (simulated)."""
+FASTER = 0.8
+"""Share of the others that the spread is taken of, the fastest: two slow ones must not hide each
+other."""
 NEARLY_ALL = 0.8
 """Of a host's or rank's pairs."""
-MANY = 0.25
+MANY = 0.15
 """Share of single pairs beyond which nothing is known of any of them."""
 MAD_TO_SD = 1.4826
 
@@ -89,16 +97,30 @@ def ratios(cell: Cell, own_M: Bools, others_M: Bools) -> tuple[Floats, Bools]:
     repetition, and whether it is slow: beyond noise by the shortest, which other programs disturb
     least, slow by the median as well, and slow again where it was measured again.
     """
-    least = np.log(LEAST_DEVICE if cell.is_of_devices else LEAST_TRANSFER)
+    least = np.log(least_of(cell))
     log_O = np.log(cell.short_M[others_M])
     usual = np.median(log_O)
-    spread = MAD_TO_SD * float(np.median(np.abs(log_O - usual)))
+    beyond_noise = (BEYOND_NOISE + FEW / (log_O.size + 1) ** 2) * _spread(log_O, float(usual))
     beyond = np.log(cell.short_M[own_M]) - usual
     by_median = np.log(cell.median_M[own_M] / np.median(cell.median_M[others_M]))
-    slow = (beyond >= max(least, BEYOND_NOISE * spread)) & (by_median >= least)
+    slow = (beyond >= max(least, beyond_noise)) & (by_median >= least)
     again, again_median = (times[own_M] for times in _again(cell))
-    is_slow_again = (again >= max(least, BEYOND_NOISE * spread / 2)) & (again_median >= least)
+    is_slow_again = (again >= max(least, beyond_noise / 2)) & (again_median >= least)
     return np.exp(beyond), slow & (np.isnan(again) | is_slow_again)
+
+
+def least_of(cell: Cell) -> float:
+    """Times the usual that a measurement has to take at least."""
+    if cell.is_of_devices:
+        return LEAST_DEVICE
+    return LEAST_LATENCY if cell.num_bytes < SMALL_BYTES else LEAST_TRANSFER
+
+
+def _spread(log_O: Floats, usual: float) -> float:
+    """Robust standard deviation: by the median deviation, or of the faster ones if that is more."""
+    by_median = MAD_TO_SD * float(np.median(np.abs(log_O - usual)))
+    faster = np.sort(log_O)[: max(3, int(FASTER * log_O.size))]
+    return max(by_median, float(np.sqrt(np.mean((faster - usual) ** 2))))
 
 
 def _again(cell: Cell) -> tuple[Floats, Floats]:

@@ -6,13 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.selftest import FLEET, NAME
-from diagnosis.detectors.selftest.culprits import LEAST_TRANSFER, Culprit, What, judge
+from diagnosis.detectors.selftest.culprits import LEAST_TRANSFER, Culprit, What, judge, least_of
 from diagnosis.detectors.selftest.measurements import Cell, against, cells_of
 from diagnosis.detectors.selftest.text import cell_text, findings_of, fleet_finding
 from diagnosis.findings import NotEnoughData, Verdict
 
 FEWEST_TO_COMPARE = 4
 """With fewer, each is compared with its own past alone."""
+FASTEST = 25
+"""Per cent of the measurements; where even they are slower, all machines are. One slow host of four
+touches half of all pairs."""
 
 
 def compare(table: pa.Table, good: pa.Table, attempt: int) -> Verdict:
@@ -34,9 +37,10 @@ def compare(table: pa.Table, good: pa.Table, attempt: int) -> Verdict:
             culprits += _alone(cell)
             continue
         culprits += judge(cell).culprits
-        ratio = float(min(np.median(cell.short_M), np.median(cell.median_M)))
-        if ratio >= LEAST_TRANSFER:
-            slower.append((cell, ratio))
+        least = max(least_of(cell), LEAST_TRANSFER)
+        fastest = min(np.percentile(times, FASTEST) for times in (cell.short_M, cell.median_M))
+        if fastest >= least:
+            slower.append((cell, float(np.median(cell.short_M))))
     findings = findings_of(culprits, attempt, "in the baseline")
     if slower:
         findings = (fleet_finding(FLEET, slower, attempt), *findings)
@@ -46,7 +50,8 @@ def compare(table: pa.Table, good: pa.Table, attempt: int) -> Verdict:
 
 def _alone(cell: Cell) -> list[Culprit]:
     """Those that take far longer than they did, of too few to know what is common to all."""
-    slow = (cell.short_M >= LEAST_TRANSFER) & (cell.median_M >= LEAST_TRANSFER)
+    least = max(least_of(cell), LEAST_TRANSFER)
+    slow = (cell.short_M >= least) & (cell.median_M >= least)
     what: What = "rank" if cell.is_of_devices else "link"
     return [
         Culprit(what, cell.measured[index].ranks, cell, index, float(cell.short_M[index]), 1, 1)
