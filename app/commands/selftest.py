@@ -16,7 +16,7 @@ from app.analysis.imports import open_any
 from app.analysis.selftest import selftest_diagnosis
 from app.commands.diagnose import as_lines, exit_code
 from app.commands.run_argument import open_run
-from app.views.selftest import Selftest, selftest_of, test_lines
+from app.views.selftest import Selftest, selftest_of, table_lines
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError, printable
 
@@ -59,7 +59,7 @@ def _print_result(measured: Selftest, diagnosis: Diagnosis, is_json: bool) -> No
     if is_json:
         print(json.dumps({**asdict(measured), **diagnosis.to_json()}))
         return
-    lines = [*test_lines(measured), "", *measured.notes, *as_lines(diagnosis)]
+    lines = [*table_lines(measured), "", *measured.notes, *as_lines(diagnosis)]
     print("\n".join(map(printable, lines)))
 
 

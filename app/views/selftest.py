@@ -135,7 +135,7 @@ def _failures(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def test_lines(measured: Selftest) -> list[str]:
+def table_lines(measured: Selftest) -> list[str]:
     """The tests as lines of a table."""
     lines = [f"{'test':<12}{'size':>10}{'measured':>10}{'median':>16}{'lowest':>12}   which"]
     for one in measured.tests:
