@@ -28,7 +28,7 @@ export class MatrixView extends CanvasView {
       const [first] = worst;
       this.canvas.setAttribute('aria-label', `Bandwidth between ${matrix.names.length} ${matrix.what}s; slowest `
         + `${nameOf(matrix, first.row)} and ${nameOf(matrix, first.column)} with ${amount(first.value)} ${matrix.unit}. Arrow keys move.`);
-      this.table.replaceChildren(make('summary', {}, `The ${worst.length} slowest pairs as a table`), this.#rows(worst));
+      this.table.replaceChildren(make('summary', {}, worst.length === 1 ? 'The pair as a table' : `The ${worst.length} slowest pairs as a table`), this.#rows(worst));
     }
     this.redraw();
   }

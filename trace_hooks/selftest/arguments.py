@@ -16,10 +16,11 @@ LEAST_BUDGET_S = 1.0
 
 @dataclass(frozen=True)
 class Options:
-    """Those of rank 0 hold for all, except folder and `anyway`, which concern each host."""
+    """Those of rank 0 hold for all, except folder, host and `anyway`, which concern each host."""
 
     folder: Path
     name: str | None
+    host: str | None
     device: str
     budget_s: float
     timeout_s: float
@@ -39,6 +40,8 @@ def read_options(argv: Sequence[str]) -> Options:
     add("--folder", help="folder of runs (default: TRACE_HOOKS_FOLDER, else runs)")
     what = "name of the run folder (default: selftest- and the time)"
     add("--name", help=what)  # torchrun takes --run for one of its own options
+    what = "name of this host, where several share one (default: its own)"
+    add("--host", help=what)
     add("--device", choices=("auto", "cuda", "cpu"), default="auto")
     what = "measure at most this long, s; what does not fit is left out and named (default 60)"
     add("--budget-s", type=float, default=60.0, help=what)
@@ -59,6 +62,7 @@ def read_options(argv: Sequence[str]) -> Options:
     return Options(
         folder=Path(chosen.folder or os.environ.get("TRACE_HOOKS_FOLDER") or "runs").absolute(),
         name=chosen.name,
+        host=chosen.host,
         device=chosen.device,
         budget_s=chosen.budget_s,
         timeout_s=chosen.timeout_s,

@@ -71,7 +71,7 @@ class Rank:
         local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         num_local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         about: Answer = {
-            "host": os.environ.get("TRACE_HOOKS_SELFTEST_HOST") or host_name(),
+            "host": self._options.host or host_name(),
             "pid": os.getpid(),
             "local_rank": local_rank,
             "started_ns": time.time_ns(),

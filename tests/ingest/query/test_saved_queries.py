@@ -27,6 +27,7 @@ OF_OTHER_RUNS = (
     "tensors_recorded",
     "nonfinite_tensors",
     "hook_cost_by_source",
+    "selftests",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {

@@ -31,14 +31,11 @@ def start(folder: Path, num_ranks: int, *options: str) -> list[Fork]:
     return [
         fork(
             folder / f"rank-{rank}",
-            ["-m", "trace_hooks.selftest.__main__", "--name", "test", *options],
-            job
-            | {
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank % 2),
-                "LOCAL_WORLD_SIZE": "2",
-                "TRACE_HOOKS_SELFTEST_HOST": f"host{rank // 2}",
-            },
+            [
+                *("-m", "trace_hooks.selftest.__main__", "--name", "test"),
+                *("--host", f"host{rank // 2}", *options),
+            ],
+            job | {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2"},
         )
         for rank in range(num_ranks)
     ]
