@@ -19,6 +19,7 @@ VERBS = {
     "token": "list the tokens and sessions of served dashboards, and revoke them",
     "info": "summarise a run, a file or a folder of traces",
     "diagnose": "report which ranks are slow and why, with evidence",
+    "selftest": "test devices and links before a job: print the command, or read the result",
     "whatif": "estimate step times without stragglers, and list what findings cost",
     "query": "query a run with SQL or with a saved query",
     "export": "write a run, or what a view of it shows, into one file",

@@ -43,6 +43,7 @@ PAGES = (
     Page("what-if", "What-if", "w"),
     Page("model", "Model", "m"),
     Page("stuck", "Stuck", "s"),
+    Page("selftest", "Selftest", "e"),
 )
 """Tabs of a run, in order; the first one opens by default. The browser gets them with each page."""
 

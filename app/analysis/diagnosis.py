@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step, who_waits
+from app.analysis.selftest import SOURCE as SELFTEST
+from app.analysis.selftest import against_past
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
@@ -125,6 +127,8 @@ def _answer(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | N
 
 def against_baseline(run: Run, attempt: int, good: Run, stop: Stop | None = None) -> Verdict:
     """An attempt against the newest one of a run known to be good; raises UserError."""
+    if run.info["source"] == SELFTEST:
+        return against_past(run, attempt, good, stop)
     tables = []
     for compared, its_attempt in ((run, attempt), (good, good.newest_attempt)):
         steps = _steps(compared, its_attempt)

@@ -16,6 +16,7 @@ from app.routes import (
     query,
     ranks,
     runs,
+    selftest,
     share,
     stuck,
     timeline,
@@ -43,5 +44,6 @@ ROUTES = (
     stuck,
     machines,
     logs,
+    selftest,
     perturb,
 )

@@ -125,6 +125,8 @@ USES: dict[str, Use] = {
     ),
     "stuck": _fresh("some queries per attempt, for a page", "analysis/stuck_page.py"),
     "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
+    "self-test": _fresh("some queries per attempt, for a page", "routes/selftest.py"),
+    "self-test matrix": _fresh("one matrix per test and size, for a page", "routes/selftest.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),

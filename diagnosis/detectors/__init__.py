@@ -24,6 +24,7 @@ from diagnosis.statistics.phase_times import phase_times, standing_still
 REGISTERED = (
     "first_error",
     "stuck",
+    "selftest",
     "slow_worker",
     "late_arrival",
     "slow_stage",

@@ -50,6 +50,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         "what-if": "no step is finished",
         "model": "this job records no statistics",
         "stuck": "nothing is stuck",
+        "selftest": "no self-test was run",
     }
     for page in assert_every_page_sound(tab, runs_made.EMPTY):
         assert page in wanted, f"add to `wanted` what the page {page} shows of such a job"

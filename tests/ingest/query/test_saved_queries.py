@@ -32,6 +32,7 @@ OF_OTHER_RUNS = (
     "host_metric_cells",
     "machine_changes",
     "unreadable_metrics",
+    "selftests",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
