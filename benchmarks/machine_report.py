@@ -99,6 +99,7 @@ def _rate(rows: Sequence[Outcome]) -> str:
 
 def _poisson(number: int) -> tuple[float, float]:
     """95 % interval of the mean of a count (Wilson and Hilferty's approximation of chi square)."""
+
     def quantile(k: float, z: float) -> float:
         return k * (1 - 1 / (9 * k) + z / (3 * k**0.5)) ** 3
 

@@ -4,10 +4,10 @@
     python benchmarks/machines.py --seed 11 --faults 150 --healthy 20   # a quick look
     python benchmarks/machines.py --seed 11 --write docs/accuracy-machines.md
 
-Jobs are drawn from the seed (sample_traces/generate/machines): 4 to 1,536 machines, the published mix
-of faults in three doses, and what looks like a fault and is none. A fault counts as found if its
-machine is named within 15 minutes; any other machine named is a false one; a wrong name is both.
-Each rival gets the threshold that is best for it on the seeds of --fit (default 1 to 3).
+Jobs are drawn from the seed (sample_traces/generate/machines): 4 to 1,536 machines, the published
+mix of faults in three doses, and what looks like a fault and is none. A fault counts as found if
+its machine is named within 15 minutes; any other machine named is a false one; a wrong name is
+both. Each rival gets the threshold that is best for it on the seeds of --fit (default 1 to 3).
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--faults", type=int, default=600)
     parser.add_argument("--healthy", type=int, default=150)
@@ -103,13 +105,17 @@ def jobs(seed: int, faults: int, healthy: int) -> Iterable[tuple[MachineJob, int
         yield draw_job(own, HEALTHY_S), own
 
 
-def outcome(method: str, job: MachineJob, seed: int, alarms: Sequence[tuple[int, float]]) -> Outcome:
+def outcome(
+    method: str, job: MachineJob, seed: int, alarms: Sequence[tuple[int, float]]
+) -> Outcome:
     """What a method's alarms (machine, second) are worth."""
     fault = job.fault
     right = [
         second - fault.begin_s
         for machine, second in alarms
-        if fault is not None and machine == fault.machine and 0 <= second - fault.begin_s <= WITHIN_S
+        if fault is not None
+        and machine == fault.machine
+        and 0 <= second - fault.begin_s <= WITHIN_S
     ]
     culprit = -1 if fault is None else fault.machine
     early = fault is not None and any(m == culprit and s < fault.begin_s for m, s in alarms)

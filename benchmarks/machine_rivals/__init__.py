@@ -40,7 +40,9 @@ def windows(prepared_MTN: Singles) -> Singles:
     return np.asarray((sums[:, ends] - sums[:, ends - WINDOW_S]) / WINDOW_S, np.float32)
 
 
-def named(top_W: npt.NDArray[np.intp], score_W: Floats, threshold: float) -> list[tuple[int, float]]:
+def named(
+    top_W: npt.NDArray[np.intp], score_W: Floats, threshold: float
+) -> list[tuple[int, float]]:
     """Machines that stay out for LASTS_S, with the second in which they are named."""
     least, found, seen = int(np.ceil(LASTS_S / STRIDE_S)), [], set()
     length = 0

@@ -1,10 +1,10 @@
-"""Minder (2411.01791) after its description: a small LSTM-VAE per metric, distances, the largest one.
+"""Minder (2411.01791) after its description: a small LSTM-VAE per metric, and distances.
 
-Windows of 8 samples of one machine and metric, min-max normalised; hidden size 4, latent size 8, one
-layer, trained until the error is below 1e-4 or the epochs are over. The score of a machine is the
-distance of its reconstructed window to the window of medians (the sum of distances to all others
-orders machines the same way, at many times the cost), in standard deviations over the machines
-times what is the most that one of N can reach, so that one threshold serves all sizes.
+Windows of 8 samples of one machine and metric, min-max normalised; hidden size 4, latent size 8,
+one layer, trained until the error is below 1e-4 or the epochs are over. The score of a machine is
+the distance of its reconstructed window to the window of medians (the sum of distances to all
+others orders machines the same way, at many times the cost), in standard deviations over the
+machines, divided by the most that one of N can reach, so that one threshold serves all sizes.
 """
 
 from __future__ import annotations
@@ -95,10 +95,12 @@ class Minder:
         away_WN = np.linalg.norm(made_WNK - np.median(made_WNK, axis=1, keepdims=True), axis=2)
         spread_W1 = np.maximum(away_WN.std(axis=1, keepdims=True), 1e-3)
         most = (num_machines - 1) / np.sqrt(num_machines)
-        return np.asarray((away_WN - away_WN.mean(axis=1, keepdims=True)) / spread_W1 / most, np.float32)
+        return np.asarray(
+            (away_WN - away_WN.mean(axis=1, keepdims=True)) / spread_W1 / most, np.float32
+        )
 
 
 def cut(values_TN: Singles) -> Singles:
     """Windows of all machines, one every STRIDE_S: [W, N, 8]."""
     view = np.lib.stride_tricks.sliding_window_view(values_TN, WINDOW_S, axis=0)
-    return np.ascontiguousarray(view[1 :: STRIDE_S][: len(range(WINDOW_S, len(values_TN), STRIDE_S))])
+    return np.ascontiguousarray(view[1::STRIDE_S][: len(range(WINDOW_S, len(values_TN), STRIDE_S))])

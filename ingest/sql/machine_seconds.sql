@@ -1,4 +1,4 @@
--- Samples of the metrics of every machine, second by second on the aligned clock. Counters are given as
+-- Metrics of every machine and its devices, second by second on the aligned clock. Counters are given as
 -- their increase per second; where one fell it was reset, and that second is left out.
 -- reads: host_metrics
 -- param: step_min int = -1 first step wanted
@@ -27,14 +27,14 @@ host_clocks AS (
     FROM clocks c JOIN ranks r ON r.rank = c.rank AND r.attempt = $attempt WHERE r.host <> '' GROUP BY r.host
 ),
 samples AS (
-    SELECT m.host, m.metric, coalesce(m.device, '') || ' ' || m.rank AS device, m.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns,
+    SELECT m.host, m.metric, coalesce(m.device, '') AS device, m.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns,
         m.value
     FROM rows_of($host_metrics) m LEFT JOIN host_clocks c ON c.host = m.host, edges e
-    WHERE m.attempt = $attempt AND isfinite(m.value) AND ($host IS NULL OR m.host = $host)
+    WHERE m.attempt = $attempt AND m.rank < 0 AND isfinite(m.value) AND ($host IS NULL OR m.host = $host)
         AND ($metric IS NULL OR m.metric = $metric) AND m.ts_ns >= coalesce(e.begin_ns, m.ts_ns)
         AND m.ts_ns <= coalesce(e.end_ns, m.ts_ns)
 ),
-newest AS (SELECT *, max(ts_ns) OVER () - $newest_s * 1000000000 AS from_ns FROM samples),
+newest AS (SELECT *, max(ts_ns) OVER () - CAST($newest_s AS BIGINT) * 1000000000 AS from_ns FROM samples),
 rates AS (
     SELECT host, metric, device, ts_ns // 1000000000 AS second, CASE
         WHEN NOT ends_with(metric, '_total') THEN value

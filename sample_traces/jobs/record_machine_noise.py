@@ -31,7 +31,7 @@ TARGET = Path(__file__).resolve().parent.parent / "recorded" / "machine_noise.np
 
 
 def record(minutes: float, steps: int) -> npt.NDArray[np.float64]:
-    """Run one job and sample its ranks until it ends or the time is over: [metric, rank, second]."""
+    """Run one job and sample its ranks until it ends or the time is over, [metric, rank, s]."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--runs", scratch]
         command += ["--nproc", str(NUM_RANKS), "--steps", str(steps), "--device", "cpu"]

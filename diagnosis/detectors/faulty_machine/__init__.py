@@ -7,9 +7,9 @@ healthy ones get (conformal, Holm over machines x metrics) and has been for abou
 break. Metrics are known by no name: each that enough machines record is judged.
 
 Source: residuals among peers and continuity as in Minder (2411.01791), without its networks; the
-decision is ours. Assumes: at least four machines, samples a few seconds apart. Known false positives: work that
-one machine alone does for more than a minute while the others rest (the only writer of a
-checkpoint, the first time). Blind spots: a machine that differs since before the first sample;
+decision is ours. Assumes: at least four machines, samples a few seconds apart. Known false
+positives: work that one machine alone does for two minutes while the others rest (the only writer
+of a checkpoint). Blind spots: a machine that differs since before the first sample;
 faults that come and go within a minute; of many machines at once no single one is named. Cost: one
 pass over the seconds; the state (watch.py) also takes them one by one.
 """

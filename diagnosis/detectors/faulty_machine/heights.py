@@ -1,9 +1,9 @@
 """How high the sums of healthy machines get, and from which height on a machine stands out.
 
-The heights of all machines that nothing is suspected of are the calibration, as in conformal tests: the
-p of a height is the share of them that are as high, beyond the highest of them by the exponential
-tail that sums of this kind have. Holm over machines x metrics then allows as many alarms in a block
-of time as FALSE_PER_1000_HOURS does.
+The heights of all machines that nothing is suspected of are the calibration, as in conformal tests:
+the p of a height is the share of them that are as high, beyond the highest of them by the
+exponential tail that sums of this kind have. Holm over machines x metrics then allows as many
+alarms in a block of time as FALSE_PER_1000_HOURS does.
 
 Shapes: R rows, N machines.
 """
@@ -56,8 +56,7 @@ class Heights:
         begin, excess, number = [], [], []
         for heights in self.seen:
             kept = min(max(int(_TAIL * heights.size), _FEWEST_IN_TAIL), heights.size)
-            highest = np.sort(np.partition(heights, heights.size - kept)[heights.size - kept :]) if kept else heights
-            highest = np.minimum(highest, CERTAIN_HEIGHT)
+            highest = np.minimum(np.sort(heights)[heights.size - kept :], CERTAIN_HEIGHT)
             begin.append(float(highest[0]) if kept else 0.0)
             excess.append(float((highest - highest[0]).sum()) if kept else 0.0)
             number.append(kept)

@@ -67,7 +67,7 @@ def medians(values_MTN: Singles) -> Singles:
     half_MT = known_MT // 2
     if num > _LEAVE_OUT:
         low_MT = _at(sorted_MTN, (known_MT - 1) // 2)
-        return (low_MT + _at(sorted_MTN, half_MT - (known_MT == 0))) / 2
+        return np.asarray((low_MT + _at(sorted_MTN, half_MT - (known_MT == 0))) / 2, np.float32)
     before_MT, middle_MT = _at(sorted_MTN, half_MT - 1), _at(sorted_MTN, half_MT)
     after_MT = _at(sorted_MTN, half_MT + 1)
     even_MTN = np.where(values_MTN <= before_MT, middle_MT, before_MT)
@@ -108,4 +108,4 @@ def _absent(own_MTN: Singles, usual_MN: npt.NDArray[np.bool_]) -> Singles:
     for metric in range(num_metrics):
         lacks_TN += np.isnan(own_MTN[metric]) & usual_MN[metric]
     lacks_TN /= np.maximum(usual_MN.sum(axis=0), 1)
-    return lacks_TN.reshape(-1, BIN, num_machines).mean(axis=1)
+    return np.asarray(lacks_TN.reshape(-1, BIN, num_machines).mean(axis=1), np.float32)

@@ -23,7 +23,13 @@ MAD_TO_SIGMA = 1.4826
 LEAST_SHARE = 0.02
 """Of a metric's level, one sigma is at least this."""
 
-_LEAST_BY_UNIT = (("_ratio", 0.01), ("_us_total", 2e3), ("_seconds_total", 0.01), ("_bytes_total", 1e5), ("_total", 1.0))
+_LEAST_BY_UNIT = (
+    ("_ratio", 0.01),
+    ("_us_total", 2e3),
+    ("_seconds_total", 0.01),
+    ("_bytes_total", 1e5),
+    ("_total", 1.0),
+)
 """The same in absolute terms, by the end of the name: 1 % of a share, 2 ms of waiting a second, 1 %
 of a core, 100 kB/s, 1 event a second."""
 
@@ -41,8 +47,9 @@ _LEVEL_S, _BASE_RATE, _SIGMA_RATE = 600.0, 0.05, 0.05
 
 @dataclass
 class Scales:
-    """State. `base_RN`: usual residual; `sigma_RN`: its usual deviation; `level_RN`: of the job, and
-    how much that varies."""
+    """State. `base_RN`: usual residual; `sigma_RN`: its usual deviation; `level_RN`: of the job,
+    and     `level_noise_RN` how much that varies; `least_R`: the smallest sigma.
+    """
 
     base_RN: Singles
     sigma_RN: Singles

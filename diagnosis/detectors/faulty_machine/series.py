@@ -46,7 +46,7 @@ class Series:
     @property
     def num_seconds(self) -> int:
         """From the first sample to the last."""
-        return self.values_MTN.shape[1] * self.period_s
+        return int(self.values_MTN.shape[1]) * self.period_s
 
 
 def series_of(rows: pa.Table) -> Series | None:
@@ -90,7 +90,9 @@ def comparable(series: Series) -> Series:
 
 
 def _names(rows: pa.Table) -> pa.ChunkedArray:
-    of = pc.if_else(pc.equal(rows["of"], ""), "", pc.binary_join_element_wise(" (", rows["of"], ")", ""))
+    of = pc.if_else(
+        pc.equal(rows["of"], ""), "", pc.binary_join_element_wise(" (", rows["of"], ")", "")
+    )
     return pc.binary_join_element_wise(rows["metric"], of, "")
 
 
@@ -98,12 +100,16 @@ def _codes(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
     """Sorted distinct values, and the index of each row's."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    names, code_K = np.unique(column.to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
+    names, code_K = np.unique(
+        column.to_numpy(zero_copy_only=False).astype(str), return_inverse=True
+    )
     return names.tolist(), code_K.astype(np.int64)
 
 
 def _flat(lists: pa.ChunkedArray) -> npt.NDArray[np.generic]:
-    values: npt.NDArray[np.generic] = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    values: npt.NDArray[np.generic] = (
+        lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    )
     return values
 
 

@@ -73,7 +73,7 @@ def finding_of(
         evidence=evidence,
         alternatives=_alternatives(alarm),
         next_step=f"Look at the kernel log, the devices and the links of {alarm.machine}; if they "
-        "show nothing, run the self-test on it and on a peer, and replace it if it stays different.",
+        "show nothing, run the self-test on it and a peer, and replace it if it stays different.",
         hosts=(alarm.machine,),
         cause=_cause(alarm),
         advice="cordon_node" if ongoing and confidence == "high" else "",
@@ -82,27 +82,31 @@ def finding_of(
 
 def many_text(many: Many, num_machines: int) -> str:
     """A sentence for several machines at once."""
-    names = ", ".join(many.machines[:_MOST_NAMED])
-    more = f" and {len(many.machines) - _MOST_NAMED} more" if len(many.machines) > _MOST_NAMED else ""
+    left_out = len(many.machines) - _MOST_NAMED
+    names = ", ".join(many.machines[:_MOST_NAMED]) + (
+        f" and {left_out} more" if left_out > 0 else ""
+    )
     return (
-        f"{len(many.machines)} of {num_machines} machines ({names}{more}) left the others within "
-        f"{AT_ONCE_S:.0f} s of each other: a cause that they share (a switch, power, storage), so no single "
-        "machine is named."
+        f"{len(many.machines)} of {num_machines} machines ({names}) left the others within "
+        f"{AT_ONCE_S:.0f} s of each other: a cause that they share (a switch, power, storage), so "
+        "no single machine is named."
     )
 
 
 def _text(alarm: Alarm, ends_s: int, first: int, num_machines: int) -> str:
-    names = _listed([_words(each) for each in alarm.deviations])
-    lasted = f"for {ends_s - alarm.begin_s:,} s"
     verb = "has differed" if alarm.end_s is None else "differed"
     return (
-        f"It {verb} {lasted}, since step {first}, from the {num_machines - 1:,} other machines: {names}; "
-        f"noticed after {alarm.alarm_s - alarm.begin_s} s."
+        f"It {verb} from the {num_machines - 1:,} other machines for {ends_s - alarm.begin_s:,} s, "
+        f"since step {first}: {_changes(alarm)}; noticed after {alarm.alarm_s - alarm.begin_s} s."
     )
 
 
 def _cause(alarm: Alarm) -> str:
-    return f"Metrics of {alarm.machine} changed, and those of its peers did not: {_listed([_words(each) for each in alarm.deviations])}."
+    return f"Metrics of {alarm.machine} changed, and those of its peers did not: {_changes(alarm)}."
+
+
+def _changes(alarm: Alarm) -> str:
+    return _listed([_words(each) for each in alarm.deviations])
 
 
 def _listed(words: Sequence[str]) -> str:

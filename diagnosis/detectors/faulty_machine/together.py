@@ -1,7 +1,7 @@
-"""All metrics of a machine together: what is left of a window once what machines usually do is gone.
+"""All metrics of a machine together: what is left of a window without what machines usually do.
 
 The principal components of healthy windows span what metrics do together (a machine that sends more
-also computes more); the rest of a window's deviations, in sigmas per metric, is a series of its own.
+also computes more); the rest of a window, in sigmas per metric, is a series of its own.
 
 Shapes: M metrics, N machines, K kept components.
 """
@@ -49,7 +49,7 @@ class Together:
         mean_MN = self.total_MN / len(self.recent)
         rest_MN = mean_MN - self.kept_MK @ (self.kept_MK.T @ mean_MN)
         num = max(self.num_metrics - self.kept_MK.shape[1], 1)
-        return np.sqrt((rest_MN**2).sum(axis=0) / num).astype(np.float32)
+        return np.asarray(np.sqrt((rest_MN**2).sum(axis=0) / num), np.float32)
 
     def learn(self, is_calm_N: npt.NDArray[np.bool_]) -> None:
         """After each block, from the windows of machines that nothing is suspected of."""

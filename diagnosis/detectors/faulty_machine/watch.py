@@ -11,6 +11,7 @@ Shapes: M metrics; R rows: M, then absence and all together; N machines; 2 direc
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.detectors.faulty_machine.heights import FALSE_PER_1000_HOURS, Heights, holm
+from diagnosis.detectors.faulty_machine.pauses import Pauses
 from diagnosis.detectors.faulty_machine.residuals import BIN, residuals_of
 from diagnosis.detectors.faulty_machine.scales import LEAST_ABSENT, Scales, least_sigmas
 from diagnosis.detectors.faulty_machine.series import Singles, groups_of
@@ -31,34 +33,36 @@ ABSENT, TOGETHER = "samples missing", "all metrics together"
 WARM_UP_S = 120.0
 """In which a job shows what is usual; nobody is named before."""
 
-LASTS_STOPPED_S, STOPPED = 54.0, 2
+LASTS_STOPPED_S = 51.0
 LASTS_MANY_S, AGREEING = 57.0, 5
 LASTS_S, LASTS_PAUSED_S = 66.0, 120.0
 """How long a machine must deviate. Machines in order have hiccups of up to a minute: LASTS_S is
 longer. In AGREEING metrics at once LASTS_MANY_S is enough. Least is asked where the whole job slows
 down or stops just then, for nobody waits for a hiccup of a sensor, and the machine does less than
-before and than the others: STOPPED metrics deviate, one of them like that. Most is asked while the job
+before and than the others. Most is asked while the job
 pauses of what rises: that may be a checkpoint that this machine writes.
 """
 
-LEVEL_CHANGE, LEVEL_NOISES, PAUSED, PAUSE_ENDS_S = 0.1, 4.0, 0.15, 15.0
-"""The job pauses while a share of the metrics (the third) are off their usual level by the first
-and by so many times what it varies, until they are not for the last."""
-
-_STOPS_S = (-6.0, 12.0)
+_STOPS_S = (-12.0, 9.0)
 """When the job stops, after a machine that it stops with began to deviate."""
 
-MORE_WORK, MORE_WORK_S = 1.25, 60.0
-"""A job that works so much more than ever for so long was not at work before: what is usual is
-measured again."""
+_LESS_IN_PAUSES = 0.1
+"""How fast the usual level follows then: a checkpoint is not usual."""
 
-SLACK, MOST_SIGMAS = 1.5, 8.0
+_CAME_FIRST_S = 6.0
+"""A machine that deviates so long before the job pauses does not deviate for the pause."""
+
+MORE_WORK, MORE_WORK_SHARE, MORE_WORK_S = 1.25, 0.15, 60.0
+"""A job that does so much more, in a share of the metrics, for so long was not at work before: what
+is usual is measured again."""
+
+SLACK, MOST_SIGMAS = 2.0, 8.0
 """What a sum takes of a deviation, in sigmas: what is beyond the first, up to the second."""
 
-MANY = 0.1
-"""Share of the machines that may begin to deviate within AT_ONCE_S: more are no single fault."""
+MANY, MOST_AT_ONCE, AT_ONCE_S = 0.1, 2, 60.0
+"""Share and number of the machines that may begin to deviate within AT_ONCE_S, one in any case:
+more are no single faults."""
 
-AT_ONCE_S = 60.0
 CLEARLY = 1.6
 """Of several that deviate at once one is named if its sums are so many times the next one's."""
 
@@ -125,6 +129,7 @@ class MachineWatch:
         self._groups = groups_of(self.roles or [None] * self._num)
         self._bins = 0
         self._started = False
+        self._recent: deque[tuple[Singles, Singles]] = deque(maxlen=self._warm_bins)
         self._heights = Heights(len(self._rows), _BLOCK_S)
 
     @property
@@ -139,7 +144,9 @@ class MachineWatch:
         least = BIN if self._started else BIN * self._warm_bins
         if num < least:
             return
-        joined_MTN = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending, 1)
+        joined_MTN = (
+            self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending, 1)
+        )
         whole = num // BIN * BIN
         self._pending = [joined_MTN[:, whole:]] if whole < num else []
         if not self._started:
@@ -169,7 +176,13 @@ class MachineWatch:
     def _start(self, values_MTN: Singles) -> None:
         """Measure what is usual."""
         self._usual_MN = np.isfinite(values_MTN).mean(axis=1) > 0.3
-        own_QBN, level_QBN = self._residuals(values_MTN)
+        self._measure(*self._residuals(values_MTN))
+        self._bins += values_MTN.shape[1] // BIN
+        self._clear()
+        self._started = True
+
+    def _measure(self, own_QBN: Singles, level_QBN: Singles) -> None:
+        """What is usual, of the bins in which the job is at work."""
         at_work_B = _at_work(level_QBN)
         own_QBN, level_QBN = own_QBN[:, at_work_B], level_QBN[:, at_work_B]
         least_Q = np.append(least_sigmas(self.metrics), np.float32(LEAST_ABSENT))
@@ -180,7 +193,9 @@ class MachineWatch:
         for _ in range(2):  # once for the components, once for what is left
             rests = []
             for at in range(own_QBN.shape[1]):
-                deviation_QN = self._scales.deviations(own_QBN[:, at], level_QBN[:, at], self._groups)
+                deviation_QN = self._scales.deviations(
+                    own_QBN[:, at], level_QBN[:, at], self._groups
+                )
                 rests.append(self._together.push(_clipped(deviation_QN)[:num_metrics]))
                 if at % self._window == self._window - 1:
                     self._together.learn(everyone_N)
@@ -188,8 +203,10 @@ class MachineWatch:
         rest_BN -= np.median(rest_BN, axis=1, keepdims=True)
         least_1 = np.array([0.25], np.float32)
         self._rest = Scales.of(rest_BN[None], np.zeros_like(rest_BN)[None], least_1)
+
+    def _clear(self) -> None:
+        """No deviation yet."""
         num_rows = len(self._rows)
-        self._bins += values_MTN.shape[1] // BIN
         self._sum_2RN = np.zeros((2, num_rows, self._num), np.float32)
         self._begun_2RN = np.full((2, num_rows, self._num), self._bins, np.int32)
         self._calm_2RN = np.zeros((2, num_rows, self._num), np.int16)
@@ -200,22 +217,20 @@ class MachineWatch:
         self._open: dict[int, Alarm] = {}
         self._last_out_N = np.full(self._num, -1, np.int64)
         self._reported_many: set[int] = set()
-        self._paused_since = self._paused_until = -1
+        self._pauses = Pauses(self._bin_s)
         self._more_bins = 0
         self._newest_2RN = np.zeros_like(self._sum_2RN)
-        self._fell_QN = np.zeros(own_QBN.shape[::2], np.bool_)
-        self._started = True
+        self._fell_QN = np.zeros((num_rows - 1, self._num), np.bool_)
 
     def _advance(self, values_MTN: Singles) -> None:
         own_QBN, level_QBN = self._residuals(values_MTN)
         for at in range(own_QBN.shape[1]):
             self._bin(own_QBN[:, at], level_QBN[:, at])
+            self._recent.append((own_QBN[:, at], level_QBN[:, at]))
             if self._more_bins * self._bin_s >= MORE_WORK_S and not self._open:
-                self._started = False
-                rest_MTN = values_MTN[:, (at + 1) * BIN :]
-                self._pending = [rest_MTN, *self._pending]
-                self.push(rest_MTN[:, :0])
-                return
+                own, level = zip(*self._recent, strict=True)
+                self._measure(np.stack(own, axis=1), np.stack(level, axis=1))
+                self._clear()
 
     def _bin(self, own_QN: Singles, level_QN: Singles) -> None:
         """One bin of time."""
@@ -227,9 +242,12 @@ class MachineWatch:
         none_1N = np.zeros((1, self._num), np.float32)
         rest_1N = _clipped(self._rest.deviations(rest_N[None], none_1N, self._groups))
         self._add(np.concatenate([deviation_QN, rest_1N]))
-        self._see_pauses(level_QN)
+        first_G = [members[0] for members in self._groups]
+        self._pauses.push(level_QN[:, first_G], self._bins)
+        self._see_work(level_QN)
         self._fell_QN = self._scales.has_fallen(own_QN, level_QN)
-        self._scales.follow_level(level_QN, self._bin_s)
+        slower = _LESS_IN_PAUSES if self._pauses.since >= 0 else 1.0
+        self._scales.follow_level(level_QN, self._bin_s * slower)
         self._block.append(np.concatenate([own_QN, rest_N[None]]))
         np.maximum(self._highest_RN, self._sum_2RN.max(axis=0), out=self._highest_RN)
         self._judge()
@@ -266,34 +284,28 @@ class MachineWatch:
         lasted_2RN = (self._bins - self._begun_2RN) * self._bin_s
         usual_2RN = self._total_2RN / np.maximum(self._bins - self._begun_2RN, 1)
         still_2RN = high_2RN & (self._newest_2RN >= usual_2RN / 2)
-        is_paused = self._paused_since >= 0
-        needed_2RN = np.full(self._sum_2RN.shape, LASTS_PAUSED_S if is_paused else LASTS_S)
+        is_paused = self._pauses.since >= 0
+        first_s = (self._pauses.since - self._begun_2RN) * self._bin_s
+        came_first_2RN = is_paused & (first_s >= _CAME_FIRST_S)
+        in_pause_2RN = (self._pauses.until >= self._begun_2RN) & (self._pauses.until >= 0)
+        in_pause_2RN &= ~came_first_2RN
+        needed_2RN = np.where(in_pause_2RN, LASTS_PAUSED_S, LASTS_S)
         needed_2RN[1, :-1][self._fell_QN] = LASTS_S
         needed_2RN[:, -1] += WINDOW_S  # a window still holds what is over
         alone_N = (still_2RN & (lasted_2RN >= needed_2RN)).any(axis=(0, 1))
         own_2RN, lasted_2RN = still_2RN[:, :-1], lasted_2RN[:, :-1]
         many_N = _number(own_2RN & (lasted_2RN >= LASTS_MANY_S)) >= AGREEING
-        stops_s = (self._paused_since - self._begun_2RN[:, :-1]) * self._bin_s
-        stops_2RN = own_2RN & (stops_s >= _STOPS_S[0]) & (stops_s <= _STOPS_S[1]) & is_paused
-        stopped_N = _number(stops_2RN & (lasted_2RN >= LASTS_STOPPED_S)) >= STOPPED
-        stopped_N &= (stops_2RN[1] & self._fell_QN).any(axis=0)
-        ready_N: Bools = alone_N | many_N | stopped_N
+        stops_s = (self._pauses.since - self._begun_2RN[:, :-1]) * self._bin_s
+        stops_QN = (stops_s[1] >= _STOPS_S[0]) & (stops_s[1] <= _STOPS_S[1]) & self._fell_QN
+        stops_QN &= own_2RN[1] & (lasted_2RN[1] >= LASTS_STOPPED_S) & is_paused
+        ready_N: Bools = alone_N | many_N | stops_QN.any(axis=0)
         return ready_N
 
-    def _see_pauses(self, level_QN: Singles) -> None:
-        """Whether the job as a whole is away from its usual level, and since when."""
+    def _see_work(self, level_QN: Singles) -> None:
+        """Whether the job does more than when what is usual was measured."""
         usual_QN = self._scales.level_RN
-        change_QN = np.maximum(
-            LEVEL_CHANGE * np.abs(usual_QN), LEVEL_NOISES * self._scales.level_noise_RN
-        )
-        away_QN = (np.abs(level_QN - usual_QN) > change_QN) & (change_QN > 0)
-        if float(away_QN.any(axis=1).mean()) >= PAUSED:
-            self._paused_since = self._bins if self._paused_since < 0 else self._paused_since
-            self._paused_until = self._bins
-        elif (self._bins - self._paused_until) * self._bin_s >= PAUSE_ENDS_S:
-            self._paused_since = -1
-        more_QN = (level_QN > MORE_WORK * usual_QN) & away_QN
-        works_more = float(more_QN.any(axis=1).mean()) >= PAUSED
+        more_QN = (level_QN > MORE_WORK * usual_QN) & (usual_QN > self._scales.level_noise_RN)
+        works_more = float(more_QN.any(axis=1).mean()) >= MORE_WORK_SHARE
         self._more_bins = self._more_bins + 1 if works_more else 0
 
     def _close(self) -> None:
@@ -306,20 +318,23 @@ class MachineWatch:
     def _decide(self, machine: int) -> None:
         """Name a machine that is ready, or say that it is one of many."""
         begin_N, strength_N = self._begins(), self._strengths()
-        near_N = (strength_N > 0) & (
-            np.abs(begin_N - begin_N[machine]) * self._bin_s <= AT_ONCE_S
-        )
+        near_N = (strength_N > 0) & (np.abs(begin_N - begin_N[machine]) * self._bin_s <= AT_ONCE_S)
         near_N[list(self._open)] = False
         near_N[machine] = True
+        if self._open and self._pauses.since >= 0:
+            named = max(float(strength_N[other]) for other in self._open)
+            if float(strength_N[machine]) < CLEARLY * named:
+                return  # the job waits for one that is named: what others do now follows from that
         others = [int(other) for other in np.flatnonzero(near_N) if other != machine]
         next_best = max((float(strength_N[other]) for other in others), default=0.0)
         if float(strength_N[machine]) < CLEARLY * next_best:
-            if machine not in self._reported_many and len(others) + 1 > MANY * self._num:
+            is_many = bool(others) and len(others) + 1 > min(MANY * self._num, MOST_AT_ONCE)
+            if machine not in self._reported_many and is_many:
                 members = sorted([machine, *others])
                 self._reported_many |= set(members)
                 names = tuple(self.machines[index] for index in members)
                 self.many.append(Many(names, int(begin_N[machine]) * self._bin_s))
-            if len(others) + 1 > MANY * self._num:
+            if is_many:
                 return
         alarm = Alarm(
             self.machines[machine],
@@ -335,23 +350,21 @@ class MachineWatch:
         """Bin since which each machine stands out; the newest where it does not."""
         high_2RN = self._sum_2RN >= self._heights.limit_R[:, None]
         begins_N = np.where(high_2RN, self._begun_2RN, self._bins).min(axis=(0, 1))
-        return begins_N.astype(np.int64)
+        return np.asarray(begins_N, np.int64)
 
     def _strengths(self) -> npt.NDArray[np.float64]:
         """By machine: its sums that stand out, in limits."""
         limit_R1 = self._heights.limit_R[:, None]
         high_2RN = self._sum_2RN >= limit_R1
         share_2RN = np.where(high_2RN, self._sum_2RN / limit_R1, 0.0)
-        return share_2RN.sum(axis=(0, 1)).astype(np.float64)
+        return np.asarray(share_2RN.sum(axis=(0, 1)), np.float64)
 
     def _deviations(self, machine: int) -> tuple[Deviation, ...]:
         """What stands out of this machine by Holm's test, strongest first."""
         sum_RN = self._sum_2RN.max(axis=0)
         p_RN = self._heights.p_of(sum_RN)
         level = FALSE_PER_1000_HOURS / 1_000 * self._num * _BLOCK_S / 3_600
-        is_out_R = holm(p_RN, level)[:, machine] | (
-            sum_RN[:, machine] >= self._heights.limit_R
-        )
+        is_out_R = holm(p_RN, level)[:, machine] | (sum_RN[:, machine] >= self._heights.limit_R)
         found = []
         for row in np.flatnonzero(is_out_R).tolist():
             way = int(self._sum_2RN[:, row, machine].argmax())
@@ -364,7 +377,7 @@ class MachineWatch:
     def _end_block(self) -> None:
         """Learn from the machines that nothing is suspected of."""
         limit_R1 = self._heights.limit_R[:, None]
-        is_calm_RN = (self._sum_2RN.max(axis=0) < _SUSPECT * limit_R1)
+        is_calm_RN = self._sum_2RN.max(axis=0) < _SUSPECT * limit_R1
         own_RBN = np.array(self._block).transpose(1, 0, 2)
         self._scales.follow_machines(own_RBN[:-1], is_calm_RN[:-1])
         self._rest.follow_machines(own_RBN[-1:], is_calm_RN[-1:])

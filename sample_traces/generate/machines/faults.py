@@ -80,7 +80,9 @@ EFFECTS: dict[str, Effect] = {
         },
         {},
     ),
-    "gpu_drop": Effect(dict.fromkeys(GPU, ("gone", 1.0)) | {"cpu_busy_ratio": ("idle", 0.6)}, _WAITING, 3.0),
+    "gpu_drop": Effect(
+        dict.fromkeys(GPU, ("gone", 1.0)) | {"cpu_busy_ratio": ("idle", 0.6)}, _WAITING, 3.0
+    ),
     "nvlink": Effect(
         {"nvlink_sent_bytes_total": ("idle", 0.75), "gpu_tensor_active_ratio": ("idle", 0.35),
          "gpu_power_w": ("idle", 0.3)},
@@ -88,7 +90,8 @@ EFFECTS: dict[str, Effect] = {
         2.0,
     ),
     "optical_cable": Effect(
-        {"tcp_retransmitted_segments_total": ("to", 40.0), "pfc_received_pause_us_total": ("times", 15.0)}
+        {"tcp_retransmitted_segments_total": ("to", 40.0),
+         "pfc_received_pause_us_total": ("times", 15.0)}
         | dict.fromkeys(NET, ("idle", 0.4)),
         _SLOWED,
         6.0,

@@ -145,9 +145,7 @@ class _Drawn:
         writers = self.rng.permutation(self.num_N)[: max(int(share * self.num_N), 1)]
         for begin_s, length_s, work, writes in phases:
             shifted = begin_s + late_N * self.rng.permuted(np.linspace(0.5, 1.0, self.num_N))
-            inside_TN = (seconds_T[:, None] >= shifted) & (
-                seconds_T[:, None] < shifted + length_s
-            )
+            inside_TN = (seconds_T[:, None] >= shifted) & (seconds_T[:, None] < shifted + length_s)
             activity_TN = np.where(inside_TN, activity_TN * work, activity_TN)
             if writes:
                 who = writers if has_writers else np.arange(self.num_N)
@@ -167,7 +165,9 @@ class _Drawn:
         if self.rng.random() < ranges.evaluation:
             self.decoys.append("evaluation")
             begin_s = self.rng.uniform(0, self.num_T)
-            phases.append((begin_s, self.one(ranges.evaluation_s), self.rng.uniform(0.3, 0.8), False))
+            phases.append(
+                (begin_s, self.one(ranges.evaluation_s), self.rng.uniform(0.3, 0.8), False)
+            )
         if fault is None and self.rng.random() < ranges.restart:
             self.decoys.append("restart")
             begin_s = self.rng.uniform(0, self.num_T)
@@ -228,16 +228,20 @@ class _Drawn:
         return level_TN
 
     def _shifted(
-        self, metric: Metric, level_TN: Floats, change: Change, dose: float, begin_s: float, ramp_s: float
+        self,
+        metric: Metric,
+        level_TN: Floats,
+        change: Change,
+        dose: float,
+        begin_s: float,
+        ramp_s: float,
     ) -> Floats:
         """Levels that go over to the changed ones from a second on."""
         after_TN = changed(level_TN, change, metric.idle, dose)
         part_T = np.clip((np.arange(self.num_T) - begin_s) / max(ramp_s, 1.0), 0.0, 1.0)
         return level_TN + part_T[:, None] * (after_TN - level_TN)
 
-    def _jitter(
-        self, values_MTN: Singles, metrics: list[Metric], fault: Fault | None
-    ) -> None:
+    def _jitter(self, values_MTN: Singles, metrics: list[Metric], fault: Fault | None) -> None:
         """Short troubles of healthy machines, in place."""
         hours = self.num_N * self.num_T / 3_600
         number = int(self.rng.poisson(hours * self.one(self.ranges.jitter_per_hour)))
@@ -247,12 +251,16 @@ class _Drawn:
                 continue
             length = int(self.one(self.ranges.jitter_s))
             begin = int(self.rng.integers(0, self.num_T - length))
-            for index in self.rng.permutation(len(metrics))[: round(self.one(self.ranges.jitter_metrics))]:
+            for index in self.rng.permutation(len(metrics))[
+                : round(self.one(self.ranges.jitter_metrics))
+            ]:
                 factor = 1 - self.one(self.ranges.jitter_depth)
                 if self.rng.random() < 0.3:
                     factor = 1 / factor
                 part = values_MTN[index, begin : begin + length, machine]
-                values_MTN[index, begin : begin + length, machine] = np.minimum(part * factor, metrics[index].most)
+                values_MTN[index, begin : begin + length, machine] = np.minimum(
+                    part * factor, metrics[index].most
+                )
             self.decoys.append("jitter")
 
     def _lose(self, values_MTN: Singles, metrics: list[Metric], fault: Fault | None) -> None:

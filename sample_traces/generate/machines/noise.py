@@ -1,10 +1,10 @@
 """Noise of machines, cut out of what the ranks of real jobs recorded.
 
 sample_traces/recorded/machine_noise.npz holds, per real job, metrics of its eight ranks at 1 Hz
-(sample_traces/jobs/record_machine_noise.py). Each rank's distance to the median of the others in the
-same second, in units of its usual one, is a strip of noise; a generated series walks along a strip
-from anywhere, to and fro. So bursts and heavy tails are those of real jobs. Memory and page faults
-are left out: what they differ by grows, and is no noise.
+(sample_traces/jobs/record_machine_noise.py). Each rank's distance to the median of the others in
+the same second, in units of its usual one, is a strip of noise; a generated series walks along a
+strip from anywhere, to and fro. So bursts and heavy tails are those of real jobs. Memory and page
+faults are left out: what they differ by grows, and is no noise.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def noise(rng: np.random.Generator, num_series: int, num_seconds: int) -> Floats
     chosen = rng.integers(len(pool), size=num_series)
     begins = rng.random(num_series)
     signs = rng.choice((-1.0, 1.0), size=num_series)
-    return np.array([_walk(pool[k], b, num_seconds) * s for k, b, s in zip(chosen, begins, signs, strict=True)])
+    return np.array(
+        [_walk(pool[k], b, num_seconds) * s for k, b, s in zip(chosen, begins, signs, strict=True)]
+    )
 
 
 def _walk(strip_T: Floats, begin: float, num_seconds: int) -> Floats:

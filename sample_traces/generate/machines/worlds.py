@@ -103,8 +103,8 @@ class Ranges:
     odd: float = 0.5
     odd_gain: Range = (0.05, 0.25)
     odd_metrics: Range = (1.0, 4.0)
-    jitter_per_hour: Range = (0.0, 1.0)
-    """Of a machine: of 32 machines about one stumbles every four minutes."""
+    jitter_per_hour: Range = (0.0, 0.4)
+    """Of a machine: of 32 machines about one stumbles every nine minutes."""
     jitter_s: Range = (5.0, 60.0)
     jitter_depth: Range = (0.2, 0.95)
     jitter_metrics: Range = (1.0, 4.0)

@@ -27,6 +27,8 @@ OF_OTHER_RUNS = (
     "tensors_recorded",
     "nonfinite_tensors",
     "hook_cost_by_source",
+    "machine_seconds",
+    "device_levels",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
@@ -46,6 +48,7 @@ GOES_WITH = {
     "collective_search": {"ranks": "0,1", "text": "ALL_"},
     "ranks_without_steps": {"ranks": "0,99"},
     "window_collectives": {"ranks": "0,1"},
+    "device_levels": {"host": "h0", "split_s": T0 / 1e9},
     "tensor_histogram": {"tensor": "residual", "layer": 0},
 }
 """Values of required parameters."""
