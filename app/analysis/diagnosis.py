@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
@@ -15,6 +15,8 @@ from app.runs.policies import STALE_WHILE_REVALIDATE
 from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
+from diagnosis.hardware_causes import QUESTION as LEVELS
+from diagnosis.hardware_causes import hosts_of, window_of, with_hardware_cause
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import describe_open_collectives
 from diagnosis.statistics.straggler_cells import CELLS
@@ -72,7 +74,22 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
         waiting = describe_open_collectives(run.ask("outstanding", attempt=wanted, stop=stop))
         sentences = (_NO_STEPS,) if waiting is None else (_NO_STEPS, waiting, _LISTED)
         return _unjudged("steps", " ".join(sentences))
-    return diagnosis.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+    diagnosis = diagnosis.with_findings(lambda finding: _from_its_onset(run, finding, steps, stop))
+    return diagnosis.with_findings(lambda finding: _with_hardware(run, finding, tables, stop))
+
+
+def _with_hardware(
+    run: Run, finding: Finding, tables: Mapping[str, pa.Table], stop: Stop | None
+) -> Finding:
+    """The finding with what changed on its machines when it began."""
+    window = window_of(finding, tables["step_clock"])
+    hosts = hosts_of(finding) if window is not None and tables["machine_seconds"].num_rows else ()
+    levels = {
+        host: run.ask(LEVELS, stop=stop, host=host, attempt=finding.attempt, **asdict(window))
+        for host in hosts
+        if window is not None
+    }
+    return with_hardware_cause(finding, levels, window)
 
 
 def _has_collectives(run: Run, attempt: int) -> bool:

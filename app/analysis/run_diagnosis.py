@@ -25,7 +25,7 @@ _NEEDS_COLLECTIVES = re.compile("aligned|known whole")
 _NOT_RECORDED = re.compile(
     "^No [a-z -]+ (?:was|were) recorded|were not recorded apart|^The log has no"
     "|no communication in the log|^No heartbeats|^No compute|^Fewer than two pipeline stages"
-    "|^One micro-batch per step"
+    "|^One micro-batch per step|^Fewer than four machines|^Metrics of machines were recorded for"
 )
 """How detectors say that a run does not contain what they read, or nothing to compare."""
 

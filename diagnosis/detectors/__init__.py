@@ -33,6 +33,7 @@ REGISTERED = (
     "gc_pauses_of_cells",
     "launch_skew",
     "host_contention",
+    "faulty_machine",
     "sequence_imbalance",
     "allocator_stalls",
     "jit_spikes",

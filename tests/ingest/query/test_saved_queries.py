@@ -33,6 +33,8 @@ OF_OTHER_RUNS = (
     "machine_changes",
     "unreadable_metrics",
     "selftests",
+    "machine_seconds",
+    "device_levels",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
@@ -53,6 +55,7 @@ GOES_WITH = {
     "collective_search": {"ranks": "0,1", "text": "ALL_"},
     "ranks_without_steps": {"ranks": "0,99"},
     "window_collectives": {"ranks": "0,1"},
+    "device_levels": {"host": "h0", "split_s": T0 / 1e9},
     "tensor_histogram": {"tensor": "residual", "layer": 0},
 }
 """Values of required parameters."""
