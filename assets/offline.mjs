@@ -1,6 +1,7 @@
-/** Entry of a shared file: theme, timeline and heat map, drawn from the data that the file contains. */
+/** Entry of a shared file: theme, the page Stuck, timeline and heat map, drawn from the data that the file contains. */
 import { OfflineApp } from './lib/offline_app.mjs';
 import { mountHeat } from './heat/offline_heat.mjs';
+import { stuckPanels } from './stuck/page.mjs';
 import { mount as mountTimeline } from './timeline/view.mjs';
 
 const root = document.documentElement;
@@ -29,5 +30,7 @@ function picture(id, draw) {
   }
 }
 
+picture('shared-stuck', (element) => element.replaceChildren(
+  ...stuckPanels(data.stuck, app, { shownAbove: data.finding }).map(({ build }) => build())));
 picture('shared-timeline', (element) => mountTimeline(element, app, { data: data.tile }));
 picture('shared-heat', (element) => mountHeat(element, app, data));

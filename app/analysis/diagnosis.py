@@ -59,10 +59,12 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
     wanted = run.newest_attempt if attempt is None else attempt
     steps = _steps(run, wanted)
     tables = tables_of(run, wanted, steps.within(steps.num_ranks), stop)
+    waits = who_waits(tables)
     diagnosis = RunDiagnosis(
         diagnose(tables, wanted).verdicts,
         records_collectives=_has_collectives(run, wanted),
-        unusual=_unusual(run, wanted, tables),
+        unusual=waits or _unusual(run, wanted, tables),
+        waits=waits,
     )
     if not diagnosis.judged and steps.num_ranks == 0 and run.state == "finished":
         waiting = describe_open_collectives(run.ask("outstanding", attempt=wanted, stop=stop))
@@ -83,7 +85,7 @@ def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
         attempt=attempt,
     )[0]
     waits = stalled(tables["last_signs"], tables["steps"], row["ended_ns"])
-    return who_waits(tables) or waits or unusual_step(tables["steps"])
+    return waits or unusual_step(tables["steps"])
 
 
 def _unjudged(why: str, sentence: str) -> Diagnosis:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.analysis.run_diagnosis import RunDiagnosis, unjudged
+from diagnosis.detectors import dead_rank, first_error, stuck
 from diagnosis.findings import Diagnosis
 
 SILENT = {
@@ -14,20 +15,29 @@ SILENT = {
 }
 """States of a run in which nothing is known of what its ranks do."""
 
+_WHY_NOT = (*first_error.KINDS, *stuck.KINDS, *dead_rank.KINDS)
+_NO_CAUSE = "The page Stuck shows what the ranks do; no reason for a finding was seen so far."
+
 
 @dataclass(frozen=True)
 class Headline:
-    """Title and text; `tone`: calm, warning or unknown, the class of its style."""
+    """Title and text; `tone`: calm, warning or unknown, the class of its style; `page`: that shows
+    more, None the drawer does.
+    """
 
     tone: str
     title: str
     text: str
+    page: str | None = None
 
 
 def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
     """Calm only where all that the run records was judged, nothing stood out, and the newest step
     is like the others. `state`: of the run.
     """
+    if isinstance(diagnosis, RunDiagnosis) and diagnosis.waits:
+        text = " ".join(filter(None, (diagnosis.waits, SILENT.get(state), _NO_CAUSE)))
+        return Headline("warning", "Ranks wait", text, page="stuck")
     if not diagnosis.judged:
         missing = diagnosis.not_enough[0].missing if diagnosis.not_enough else "Nothing to judge."
         return Headline("unknown", "Not enough data", missing)
@@ -44,6 +54,13 @@ def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
         text = f"Could not be judged: {_first(could_not)} {in_order}"
         return Headline("warning", "No slow rank found, but not everything could be judged", text)
     return Headline("calm", "No slow rank", in_order)
+
+
+def only_waits(diagnosis: Diagnosis) -> bool:
+    """Whether ranks wait now for a reason that no finding names."""
+    if not isinstance(diagnosis, RunDiagnosis) or not diagnosis.waits:
+        return False
+    return not any(finding.kind in _WHY_NOT for finding in diagnosis.findings)
 
 
 def _unusual(diagnosis: Diagnosis, state: str) -> str:

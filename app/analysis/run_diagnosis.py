@@ -32,10 +32,13 @@ _NOT_RECORDED = re.compile(
 
 @dataclass(frozen=True)
 class RunDiagnosis(Diagnosis):
-    """The diagnosis of a run. `unusual`: why its newest step is not like the others, or ''."""
+    """The diagnosis of a run. `unusual`: why its newest step is not like the others, or '';
+    `waits`: the same where the reason is that ranks wait for others.
+    """
 
     records_collectives: bool = True
     unusual: str = ""
+    waits: str = ""
 
     def with_findings(self, change: Callable[[Finding], Finding]) -> RunDiagnosis:
         """The same with every finding changed."""

@@ -19,7 +19,13 @@ from ingest.stopping import Stop
 _DETECTORS = (first_error, stuck, dead_rank)
 KINDS = tuple(kind for detector in _DETECTORS for kind in detector.KINDS)
 _MOST_NAMED = 8
+_SOURCES = ("hooks", "flight_recorder", "nccl_ras", "logs")
 _NAMES = tuple(detector.NAME for detector in _DETECTORS)
+
+
+def can_be_stuck(hub: Hub, name: str) -> bool:
+    """Whether a job ran with hooks, or dumps or logs say where its ranks stood."""
+    return hub.cache.get(name, "can be stuck", lambda run, _: run.info["source"] in _SOURCES)
 
 
 def stuck_page(

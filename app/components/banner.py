@@ -6,7 +6,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from app.analysis.finding_links import chosen_finding, finding_view, stale_link_note
-from app.analysis.headline import headline
+from app.analysis.headline import headline, only_waits
 from app.view_state import View
 from diagnosis.findings import Diagnosis, Finding
 
@@ -15,12 +15,19 @@ def banner(diagnosis: Diagnosis, view: View, base: str, state: str = "finished")
     """One line for one finding, with its buttons; green, amber or grey where there is none."""
     finding = chosen_finding(diagnosis, view.finding)
     note = stale_link_note(diagnosis, view.finding)
-    if finding is not None:
+    if finding is not None and not (view.finding is None and only_waits(diagnosis)):
         return _finding_line(diagnosis, finding, note, _buttons(finding_view(finding, view), base))
     calm = headline(diagnosis, state)
     sentence = [html.Strong(f"{calm.title}."), " ", calm.text, " ", note]
+    tools = (
+        []
+        if calm.page is None
+        else [_show_me(View(view.run, calm.page, attempt=view.attempt), base)]
+    )
     return html.Div(
-        html.P(sentence, className="message"), className=f"banner {calm.tone}", role="status"
+        [html.P(sentence, className="message"), *tools],
+        className=f"banner {calm.tone}",
+        role="status",
     )
 
 
@@ -55,16 +62,21 @@ def _position(diagnosis: Diagnosis, finding: Finding) -> list[Component]:
     return [html.Span(buttons, className="turn")]
 
 
+def _show_me(target: View, base: str) -> Component:
+    url = target.url(base)
+    return html.A(
+        "Show me",
+        href=url,
+        className="button strong",
+        title="opens the view that shows this",
+        **{"data-open": url},
+    )
+
+
 def _buttons(target: View, base: str) -> list[Component]:
     url = target.url(base)
     return [
-        html.A(
-            "Show me",
-            href=url,
-            className="button strong",
-            title="opens the view that shows this finding",
-            **{"data-open": url},
-        ),
+        _show_me(target, base),
         html.Button("Evidence", title="opens the findings and their evidence", **_act("drawer")),
         html.Button(
             "Copy link",

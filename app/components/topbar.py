@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from app.analysis.headline import headline
+from app.analysis.headline import headline, only_waits
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -96,6 +96,8 @@ def findings_button(diagnosis: Diagnosis) -> Component:
     acting = sum(finding.ongoing for finding in diagnosis.findings)
     if number:
         text = "1 finding" if number == 1 else f"{number} findings"
+    elif only_waits(diagnosis):
+        text = "Ranks wait"
     else:
         text = {"calm": "No finding", "warning": "Partly judged"}.get(
             headline(diagnosis).tone, "Not judged" if not diagnosis.judged else "No finding"

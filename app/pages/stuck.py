@@ -5,18 +5,14 @@ from __future__ import annotations
 from dash import Dash, html
 from dash.development.base_component import Component
 
+from app.analysis.stuck_page import can_be_stuck
 from app.runs.hub import Hub
 from app.view_state import View
-from ingest.run import Run
 
 
 def has_data(hub: Hub, run: str) -> bool:
     """Whether a job ran with hooks, or dumps or logs say where its ranks stood."""
-    return hub.cache.get(run, "can be stuck", lambda run, _: _can_be_stuck(run))
-
-
-def _can_be_stuck(run: Run) -> bool:
-    return run.info["source"] in ("hooks", "flight_recorder", "nccl_ras", "logs")
+    return can_be_stuck(hub, run)
 
 
 def render(hub: Hub, view: View) -> Component:

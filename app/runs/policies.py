@@ -116,7 +116,7 @@ USES: dict[str, Use] = {
     "newest steps": _fresh("which steps a page shows by default", "analysis/page_scope.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
-    "can be stuck": _fresh("whether there is a tab, on every page", "pages/stuck.py"),
+    "can be stuck": _fresh("whether there is a tab, on every page", "analysis/stuck_page.py"),
     "logs": _fresh("a query per search, for a pane", "routes/logs.py"),
     "has machines": _fresh("whether there is a tab, on every page", "pages/machines.py"),
     "machines": _min_age(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.analysis.headline import Headline
 from app.analysis.kpis import kpis_of
+from app.analysis.stuck_page import can_be_stuck, stuck_page
 from app.components.outstanding import open_fronts
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
@@ -35,6 +36,7 @@ from ingest.stopping import Stop
 
 MOST_LANES = 24
 _MOST_CELLS = 500_000
+_MOST_LINES, _LONGEST_LINE = 60, 6_000
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -88,6 +90,8 @@ class CollectedView:
     notes: tuple[str, ...] = field(default=())
     fronts: tuple[Front, ...] = field(default=())
     """where each group of a finished run without steps stands"""
+    stuck: dict[str, Any] | None = None
+    """of a job that is stuck or has failed, or where the view is the page Stuck"""
 
 
 def collect(
@@ -123,6 +127,7 @@ def collect(
         kpis=reading.tried(lambda: kpis_of(hub, shown.view, stop), ()),
         tile=reading.tried(lambda: _tile(shown, places, lanes, detail, stop), None),
         fronts=reading.tried(lambda: _fronts(shown, stop), ()),
+        stuck=reading.tried(lambda: _stuck(hub, shown, stop), None),
         notes=tuple(reading.notes),
     )
 
@@ -177,6 +182,18 @@ def _fronts(shown: ShownView, stop: Stop | None) -> tuple[Front, ...]:
     if shown.run.state != "finished" or shown.steps is not None:
         return ()
     return tuple(open_fronts(recorded(shown.run, shown.attempt, stop)))
+
+
+def _stuck(hub: Hub, shown: ShownView, stop: Stop | None) -> dict[str, Any] | None:
+    """The page Stuck, where there is something on it; of long lines the end."""
+    found = stuck_page(hub, shown.run_name, shown.view.attempt, stop)
+    is_asked_for = shown.view.page == "stuck" and can_be_stuck(hub, shown.run_name)
+    if found["state"] != "stuck" and not found["findings"] and not is_asked_for:
+        return None
+    lines = [
+        line | {"text": line["text"][-_LONGEST_LINE:]} for line in found["lines"][:_MOST_LINES]
+    ]
+    return found | {"lines": lines}
 
 
 def _lanes(places: dict[int, Place], view: View) -> list[int]:

@@ -22,7 +22,7 @@ from diagnosis.findings import Finding
 from diagnosis.statistics.units import steps_text
 
 ENTRY = "offline.mjs"
-STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/share.css")
+STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/stuck.css", "css/share.css")
 NONE = "\u2013"
 _MOST_POINTS = 80
 _COLUMNS = (
@@ -67,6 +67,7 @@ def document(collected: CollectedView, is_reduced: bool = False) -> str:
         tag(
             "main",
             _banner(collected),
+            tag("div", id="shared-stuck", class_="stuck") if collected.stuck else None,
             tag("div", *[_tile(kpi) for kpi in collected.kpis], class_="shared-kpis", role="list"),
             *(reversed(below) if collected.fronts else below),  # what is open in a dump comes first
             tag("section", *[tag("p", note) for note in notes], class_="quiet shared-notes")
@@ -307,6 +308,8 @@ def _data(collected: CollectedView) -> str:
         "rank": collected.rank,
         "steps": collected.steps,
         "ranks": list(collected.shown_ranks),
+        "stuck": collected.stuck,
+        "finding": finding.id if finding else None,
         "culprits": [place.rank for place in finding.culprits] if finding else [],
         "victims": list(finding.victims) if finding else [],
         "fault_steps": [finding.first_step, None if finding.ongoing else finding.last_step]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from app.views.stuck_checked import heard_ns, what_was_checked
 from app.views.stuck_commands import commands_of
 from app.views.stuck_stacks import grid_rows, groups_as_plain, merged_stacks, stack_groups
-from app.views.stuck_tree import wait_circles, wait_tree
+from app.views.stuck_tree import blamed, wait_circles, wait_tree
 from diagnosis.stuck.causes import cause_of
 from diagnosis.stuck.evidence import ENTERED, QUESTIONS, Evidence, Look, evidence_of
 from diagnosis.stuck.stacks import UNKNOWN, users_frame
@@ -118,7 +118,8 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
         checked=what_was_checked(source, tables["last_signs"], len(evidence.ranks)),
         reasons=tuple(_reasons(evidence, waiting)),
         waits=tuple(
-            _wait(wait, evidence) for wait in (*waiting.waits, *waiting.complete)[:MOST_WAITS]
+            _wait(wait, evidence)
+            for wait in (*waiting.waits, *waiting.unclear, *waiting.complete)[:MOST_WAITS]
         ),
         tree=wait_tree(waiting, evidence),
         circles=wait_circles(waiting, evidence),
@@ -134,7 +135,7 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
 
 def _first(waiting: Waiting) -> Wait | None:
     """The wait that the status is about."""
-    return waiting.first() or min(waiting.complete, key=lambda wait: wait.since_ns, default=None)
+    return waiting.shown_first()
 
 
 def _state(evidence: Evidence, waiting: Waiting) -> str:
@@ -143,13 +144,14 @@ def _state(evidence: Evidence, waiting: Waiting) -> str:
     statuses = {signs.status for signs in evidence.signs.values()}
     if statuses == {"finished"}:
         return "ended"
-    return "stuck" if waiting.waits or waiting.complete else "none"
+    return "stuck" if waiting.shown_first() else "none"
 
 
 def _reasons(evidence: Evidence, waiting: Waiting) -> Iterable[str]:
     """What keeps the ranks at the roots, as far as it can be seen."""
     for rank in waiting.roots[:_MOST_REASONS]:
-        if rank in evidence.looks or rank in evidence.signs:
+        look = evidence.looks.get(rank)
+        if look is not None and (look.stack or look.process not in ("R", "S", "D")):
             yield f"Rank {rank}: {cause_of(rank, evidence).how}."
 
 
@@ -170,7 +172,7 @@ def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
         for rank in wait.waiting
     }
     awaited = {rank for wait in waiting.waits for rank in wait.awaited}
-    roots = set(waiting.roots) or {rank for cycle in waiting.cycles for rank in cycle}
+    roots = blamed(waiting) or {rank for cycle in waiting.cycles for rank in cycle}
 
     def order(rank: int) -> tuple[int, int]:
         return (0 if rank in roots else 1 if rank in awaited else 2 if rank in waits else 3, rank)
@@ -183,6 +185,10 @@ def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
         yield {"rank": rank, "role": role, "in": in_op, **_of_look(look)}
 
 
+def _seconds(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms / 1e3, 1)
+
+
 def _of_look(look: Look | None) -> dict[str, Any]:
     if look is None:
         return dict.fromkeys(("host", "process", "phase", "step", "beat_s", "quiet_s", "frame"))
@@ -191,7 +197,7 @@ def _of_look(look: Look | None) -> dict[str, Any]:
         "process": look.process,
         "phase": look.phase,
         "step": look.step,
-        "beat_s": round(look.beat_age_ms / 1e3, 1),
-        "quiet_s": round(look.quiet_ms / 1e3, 1),
+        "beat_s": _seconds(look.beat_age_ms),
+        "quiet_s": _seconds(look.quiet_ms),
         "frame": users_frame(look.stack) or UNKNOWN,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.views.stuck_tree import blamed
 from diagnosis.stuck.evidence import Evidence, Look
 from diagnosis.stuck.stacks import STORAGE, activity_of, waits_for_storage
 from diagnosis.stuck.waiting import Waiting
@@ -18,7 +19,7 @@ def commands_of(evidence: Evidence, waiting: Waiting) -> tuple[Command, ...]:
     that does not complete.
     """
     circle = [rank for cycle in waiting.cycles for rank in cycle]
-    ranks = list(waiting.roots) or circle
+    ranks = sorted(blamed(waiting)) or circle
     looks = [evidence.looks[rank] for rank in ranks if rank in evidence.looks]
     if ranks or not waiting.complete:
         return tuple(command for look in looks[:_MOST_RANKS] for command in _of_rank(look))

@@ -122,24 +122,28 @@ def grid_rows(groups: Sequence[StackGroup], places: pa.Table) -> tuple[dict[str,
     of_rank = {rank: index for index, one in enumerate(groups) for rank in one.ranks}
     of_rank = {rank: index for rank, index in of_rank.items() if index < MOST_GROUPS}
     rows = sorted(places.to_pylist(), key=lambda row: row["rank"])
-    name_of = _row_names(rows)
-    by_row = defaultdict[str, list[int]](list)
+    place_of = _row_places(rows)
+    by_row = defaultdict[tuple[int, str], list[int]](list)
     for row in rows:
-        by_row[name_of(row)].append(row["rank"])
+        by_row[place_of(row)].append(row["rank"])
     is_large = len(rows) > _MOST_CELLS
     return tuple(
         {"name": name, "cells": list(_cells(ranks, of_rank, is_large))}
-        for name, ranks in list(by_row.items())[:_MOST_ROWS]
+        for (_, name), ranks in sorted(by_row.items())[:_MOST_ROWS]
     )
 
 
-def _row_names(rows: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], str]:
+def _row_places(
+    rows: Sequence[Mapping[str, Any]],
+) -> Callable[[Mapping[str, Any]], tuple[int, str]]:
+    """Of a rank: where its row comes, and the row's name."""
     if len({row["pp"] for row in rows} - {None}) > 1:
-        return lambda row: "pp ?" if row["pp"] is None else f"pp {row['pp']}"
+        last = max(row["pp"] for row in rows if row["pp"] is not None) + 1
+        return lambda row: (last, "pp ?") if row["pp"] is None else (row["pp"], f"pp {row['pp']}")
     if 1 < len({row["host"] for row in rows}) <= _MOST_ROWS and all(row["host"] for row in rows):
-        return lambda row: str(row["host"])
+        return lambda row: (0, str(row["host"]))
     wide = max(_ROW_RANKS, -(-len(rows) // _MOST_ROWS))
-    return lambda row: f"from rank {row['rank'] // wide * wide}"
+    return lambda row: (row["rank"] // wide, f"from rank {row['rank'] // wide * wide}")
 
 
 def _cells(

@@ -19,14 +19,29 @@ def op_text(wait: Wait, evidence: Evidence) -> str:
     return f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
 
 
+def blamed(waiting: Waiting) -> set[int]:
+    """Ranks at the roots, but those that are in an operation which all its ranks have entered: what
+    keeps that from its end is not theirs.
+    """
+    inside = {rank for wait in waiting.complete for rank in wait.waiting}
+    return set(waiting.roots) - inside
+
+
 def wait_tree(waiting: Waiting, evidence: Evidence) -> tuple[dict[str, Any], ...]:
-    """The roots with those that wait for them, nested; roots with the same waits are one."""
+    """The roots with those that wait for them, nested; roots with the same waits are one. A root
+    is `blamed` where it is not in an operation that all its ranks have entered.
+    """
+    at_fault = blamed(waiting)
     by_waits: dict[tuple[int, ...], list[int]] = {}
     for rank in waiting.roots:
         waits = tuple(i for i, wait in enumerate(waiting.waits) if rank in wait.awaited)
         by_waits.setdefault(waits, []).append(rank)
     alike = list(by_waits.values())[:_MOST_BRANCHES]
-    return tuple(_node(ranks, "", waiting, set(waiting.roots), evidence) for ranks in alike)
+    above = set(waiting.roots)
+    return tuple(
+        _node(ranks, "", waiting, above, evidence) | {"blamed": bool(at_fault & set(ranks))}
+        for ranks in alike
+    )
 
 
 def _node(

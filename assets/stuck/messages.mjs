@@ -41,13 +41,14 @@ const OVER = {
   finished: 'The job is over; this is what was seen last. ',
 };
 
-/** When it began and was looked at, `nowSeconds` by the clock of this machine. */
-export function whenText(found, nowSeconds = found.now_s) {
+/** When it began and was looked at, by the server's clock; `withAge`: and how long ago that is. */
+export function whenText(found, nowSeconds = found.now_s, withAge = true) {
   const { at_s: at, since_s: since, heard_s: heard, run_state: state } = found;
-  const point = (seconds) => `${clock(seconds, nowSeconds)}, ${ago(nowSeconds - seconds)} ago`;
+  const today = withAge ? nowSeconds : undefined;
+  const point = (seconds) => clock(seconds, today) + (withAge ? `, ${ago(nowSeconds - seconds)} ago` : '');
   if (!isStuck(found)) return heard === null ? '' : `Last heartbeat: ${point(heard)}.`;
   if (at === null) return found.checked;
-  return `${OVER[state] ?? ''}${since === null ? '' : `Since ${clock(since, nowSeconds)}. `}Last look: ${point(at)}.`;
+  return `${OVER[state] ?? ''}${since === null ? '' : `Since ${clock(since, today)}. `}Last look: ${point(at)}.`;
 }
 
 /** The letter of a group of equal stacks. */

@@ -9,16 +9,18 @@ const MOST_OPEN_LINES = 30;
 
 /**
  * @param {Object} found answer of the server @param {Object} app
- * @param {?(finding: Object) => void} showLines opens the log at a finding's lines; null in a shared file
+ * @param {{showLines?: (finding: Object) => void, shownAbove?: string}} options showLines: opens the log at a
+ *   finding's lines, not in a shared file; shownAbove: id of the finding that the file shows above this
  */
-export function stuckPanels(found, app, showLines = null) {
+export function stuckPanels(found, app, { showLines = null, shownAbove = null } = {}) {
   const { findings, lines, commands, stacks } = found;
   const part = (key, title, data, build, aside) => ({ key, data, build: () => panel(title, build(), aside) });
   const last = lines.length ? part('lines', 'Last lines', lines, () => lastLines(lines)) : null;
   const panels = [
     headlineOf(found) === null ? null
-      : { key: 'head', data: [found.state, found.status, found.run_state, detailsOf(found)], build: () => headline(found) },
-    ...findings.map((finding) => ({ key: finding.id, data: finding, build: () => why(finding, app, showLines) })),
+      : { key: 'head', data: [found.state, found.status, found.run_state, detailsOf(found)], build: () => headline(found, showLines !== null) },
+    ...findings.map((finding) => (finding.id === shownAbove ? wholeLine(finding)
+      : { key: finding.id, data: finding, build: () => why(finding, app, showLines) })),
   ];
   if (!isStuck(found)) return [...panels, last].filter(Boolean);
   const { tree, circles, waits, merged, grid } = found;
@@ -27,17 +29,20 @@ export function stuckPanels(found, app, showLines = null) {
     part('waits', 'Who waits for whom', [tree, circles, tree.length || circles.length ? null : waits], () => whoWaits(found)),
     commands.length ? part('commands', 'What to try next', commands, () => commandList(commands)) : null,
     last,
-    stacks.length ? part('stacks', 'What ranks do', [stacks, merged, grid], () => whatRanksDo(found)) : null,
+    stacks.some(isKnown) ? part('stacks', 'What ranks do', [stacks, merged, grid], () => whatRanksDo(found)) : null,
     part('ranks', 'Where every rank stands', found.ranks, () => rankTable(found, app), note(found)),
   ].filter(Boolean);
 }
 
-function headline(found) {
+/** Whether something is known of what these ranks do: in the first seconds no stack has been read. */
+const isKnown = ({ frames, activity }) => frames.length > 0 || !activity.startsWith('unknown');
+
+function headline(found, isLive) {
   const details = detailsOf(found);
   return make('section', { class: `panel stuck-head ${isStuck(found) ? 'is-stuck' : 'is-well'}`, 'aria-label': 'Who waits' },
     make('p', {}, make('strong', {}, headlineOf(found))),
     details.map((text) => make('p', { class: 'stuck-detail' }, text)),
-    make('p', { class: 'quiet stuck-when' }, whenText(found)));
+    make('p', { class: 'quiet stuck-when' }, whenText(found, found.now_s, isLive)));
 }
 
 function why(finding, app, showLines) {
@@ -52,6 +57,10 @@ function why(finding, app, showLines) {
     fact('Try next', next),
     alternatives.length ? fact('Not excluded', alternatives.join(' ')) : [],
     make('p', { class: 'stuck-tools' }, make('span', { class: 'quiet' }, `confidence ${confidence}`), tools(finding, app, showLines)));
+}
+
+function wholeLine({ id, line }) {
+  return line.includes('\n') ? { key: id, data: line, build: () => make('section', { class: 'panel' }, traceback(line, id)) } : null;
 }
 
 const fact = (name, text) => (text ? make('p', {}, make('span', { class: 'quiet' }, `${name}: `), text) : []);

@@ -10,7 +10,7 @@ const seconds = (value) => `${value.toFixed(1)} s`;
 const COLUMNS = [
   ['waits in', (row) => row.in],
   ['process', ({ process }) => PROCESSES[process] ?? process],
-  ['main thread', ({ frame }) => frame && threadText(frame)],
+  ['main thread', ({ frame }) => frame && frame !== 'unknown' && threadText(frame)],
   ['no progress for', ({ quiet_s: quiet }) => quiet !== null && seconds(quiet)],
   ['heartbeat', ({ beat_s: beat }) => beat !== null && `${seconds(beat)} before`],
   ['step', ({ step }) => step],
@@ -23,7 +23,7 @@ const PROCESSES = {
 
 /** The last lines of the ranks' logs; a traceback opens to its whole text. */
 export function lastLines(lines) {
-  return make('ol', { class: 'stuck-lines' }, lines.map(({ who, level, text, where }) => {
+  return make('ol', { class: 'stuck-lines', tabindex: 0, 'aria-label': 'Last lines of logs', 'data-key': 'lines' }, lines.map(({ who, level, text, where }) => {
     const shown = text.trimEnd().split('\n');
     const head = [make('b', {}, who), ' ', make('span', { class: 'quiet' }, where)];
     const last = make('code', { class: level === 'error' || level === 'fatal' ? 'is-error' : '' }, lastTold(shown));

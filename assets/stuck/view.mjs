@@ -30,7 +30,7 @@ export function mount(place, app) {
       shown = { found, atMs: performance.now() };
       panels ??= new Panels(body);
       const showLines = (finding) => logs.show({ ranks: finding.ranks, text: finding.cause });
-      panels.show([...stuckPanels(found, app, showLines), { key: 'logs', data: null, build: () => logs.element }]);
+      panels.show([...stuckPanels(found, app, { showLines }), { key: 'logs', data: null, build: () => logs.element }]);
       announce(announcement, found);
       tick();
     } catch (error) {

@@ -12,8 +12,8 @@ export function whoWaits({ tree, circles = [], waits }) {
   return make('ul', { class: 'stuck-tree' }, tree.map((branch) => branchItem(branch, true)));
 }
 
-function branchItem({ rank, op, branches }, isRoot = false) {
-  const name = isRoot ? make('strong', { class: 'culprit' }, rank) : make('span', {}, rank);
+function branchItem({ rank, op, branches, blamed }, isRoot = false) {
+  const name = isRoot && blamed !== false ? make('strong', { class: 'culprit' }, rank) : make('span', {}, rank);
   const where = op ? make('span', { class: 'quiet' }, ` in ${op}`) : [];
   if (!branches.length) return make('li', {}, name, where);
   const verb = rank.startsWith('ranks') ? 'are' : 'is';

@@ -107,7 +107,7 @@ class Server:
         try:
             with urllib.request.urlopen(address, timeout=_SLOWEST_S) as answer:
                 return dict(json.load(answer))
-        except urllib.error.HTTPError:  # the server does not know the run yet
+        except (urllib.error.URLError, TimeoutError):  # not known yet, or the machine is too busy
             return {}
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ process gone without a record of its end. It is a finding where nobody has finis
 MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave behind
 has only lost its recorder, which is set aside. A host of several ranks that all are silent is named
 as the host; where most ranks are, or some have finished, it is the job that has ended.
+Processes that NCCL's RAS considers dead are findings without heartbeats.
 
 Source: MegaScale (2402.15627) finds dead machines by heartbeats.
 Assumes: clocks of hosts within some seconds. Known false positives: a file system that holds back
@@ -28,11 +29,12 @@ from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.evidence_links import timeline_view
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
+from diagnosis.stuck.dead_processes import of_ras
 from diagnosis.stuck.evidence import HOW
 
 NAME = "dead_rank"
 KINDS = ("dead_rank", "silent_host")
-QUESTIONS = ("last_signs", "rank_places")
+QUESTIONS = ("last_signs", "rank_places", "rank_looks")
 
 SILENT_MS = 10_000.0
 """A rank counts as silent from here on everywhere in the dashboard (DESIGN: live state)."""
@@ -69,6 +71,8 @@ class _Silent:
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on an attempt: answers of QUESTIONS; None where fewer than two ranks sent signs."""
     rows = tables["last_signs"].to_pylist()
+    if found := of_ras(tables["rank_looks"], tables["rank_places"], attempt):
+        return Verdict(NAME, (found,), None, of_data=True)
     if len(rows) < 2:
         return None
     newest_ns = float(np.median([row["last_ns"] for row in rows]))

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Place, Verdict
-from diagnosis.first_cause.decision import FirstCause
+from diagnosis.first_cause.cause import FirstCause
 from diagnosis.first_cause.evidence import QUESTIONS as ASKED
 from diagnosis.first_cause.evidence import Judged, judged
 from diagnosis.first_cause.facts import user_frames

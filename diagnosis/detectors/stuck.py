@@ -61,8 +61,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if ENTERED not in tables:
         return None
     evidence = evidence_of(tables)
-    is_dump = not evidence.looks and not evidence.signs
-    if not evidence.looks and not (is_dump and evidence.entered):
+    is_looked_at = any(look.is_timed for look in evidence.looks.values())
+    if not is_looked_at and (evidence.signs or not evidence.entered):
         return None
     if evidence.has_moved:
         return Verdict(NAME, checked="The ranks that stood still have gone on.", of_data=True)

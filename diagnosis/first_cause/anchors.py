@@ -8,16 +8,13 @@ host), and lines long before anything failed or after ranks had timed out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from diagnosis.first_cause.facts import pid_of, rank_in_text, timeout_ms
+from diagnosis.first_cause.facts import timeout_ms
+from diagnosis.first_cause.handled import Survival, waited_with_others
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
-from trace_hooks.log_text.labels import EXCEPTION
-
-HANDLED_NS = 5 * 10**9
-HANDLED_LINES = 3
-"""A rank that repeats its usual lines for longer than this has survived."""
+from diagnosis.first_cause.placing import Pids, placed
 
 NEAR_NS = 300 * 10**9
 """What is older than this when the failure shows has not caused it."""
@@ -25,14 +22,13 @@ NEAR_NS = 300 * 10**9
 EXPLAINED_NS = 120 * 10**9
 """A kernel's line explains what programs of its host report so much earlier or later."""
 
-_LASTING = ("hardware", "network", "preemption")
-"""Programs may go on for a while after these."""
-
 _BY_GPU = {
     "cuda_error", "cuda_launch_failure", "illegal_address", "library_failure", "gpu_missing",
-    "cuda_ecc_error", "gpu_off_the_bus", "nvlink_error", "ecc_error",
+    "cuda_ecc_error", "gpu_off_the_bus", "nvlink_error", "ecc_error", "aborted_on_gpu",
 }  # fmt: skip
-_BY_OOM_KILLER = {"dataloader_killed", "killed", "slurm_oom", "k8s_oom", "host_out_of_memory"}
+_OOM_KILLER = ("kernel_oom", "kernel_oom_cgroup", "slurm_oom", "k8s_oom")
+_BY_OOM_KILLER = {"dataloader_killed", "killed", "host_out_of_memory", "worker_died"}
+_BY_SCHEDULER = {"slurm_oom", "k8s_oom"}
 _BY_NETWORK = {"ib_completion_error", "efa_error", "qp_timeout"}
 _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 
@@ -51,12 +47,20 @@ class Episode:
     fails_ns: float
     ends_ns: float
 
+    @property
+    def all_lines(self) -> tuple[Line, ...]:
+        """All that are known to mean something, without context."""
+        return (*self.anchors, *self.echoes, *self.weak, *self.explained)
 
-def episode_of(lines: Sequence[Line], pids: Mapping[tuple[str | None, int], int]) -> Episode:
+
+def episode_of(lines: Sequence[Line], pids: Pids, survival: Survival | None = None) -> Episode:
     """The newest failure. `pids`: rank by host and process id."""
-    lines = [_placed(line, pids) for line in _after_restart(lines)]
+    lines = placed(_after_restart(lines), pids)
+    survival = replace(survival or Survival(), waited=waited_with_others(lines))
     echoes = tuple(line for line in lines if line.role in ("cascade", "teardown"))
-    initiating = [line for line in lines if line.role == "initiating" and not _is_handled(line)]
+    initiating = [
+        line for line in lines if line.role == "initiating" and not survival.handled(line)
+    ]
     weak = tuple(line for line in initiating if line.label and line.label.is_weak)
     fails_ns, ends_ns = _failure(echoes, weak)
     strong = [line for line in initiating if line.label and not line.label.is_weak]
@@ -75,27 +79,6 @@ def _after_restart(lines: Sequence[Line]) -> list[Line]:
         if any(line.role in ("initiating", "cascade") and line.begin_ns >= start for line in since):
             return since
     return list(lines)
-
-
-def _placed(line: Line, pids: Mapping[tuple[str | None, int], int]) -> Line:
-    """With its rank, where its process or its text tells it."""
-    if line.rank >= 0:
-        return line
-    rank = rank_in_text(line.text)
-    pid = pid_of(line.text)
-    if rank < 0 and pid is not None and (line.is_of_kernel or "DataLoader" not in line.text):
-        rank = pids.get((line.host, pid), -1)
-    return replace(line, rank=rank) if rank >= 0 else line
-
-
-def _is_handled(line: Line) -> bool:
-    if line.label is None or line.is_of_kernel or line.label.category in _LASTING:
-        return False
-    if line.level in ("warning", "info", "debug") and line.name in (EXCEPTION, "not_a_number"):
-        return True
-    if math.isfinite(line.begin_ns) and line.went_on_ns:
-        return line.went_on_ns > HANDLED_NS
-    return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
 
 
 def _failure(echoes: Iterable[Line], weak: Iterable[Line]) -> tuple[float, float]:
@@ -138,8 +121,9 @@ def _explains(deeper: Line, line: Line) -> bool:
         return False
     if deeper.is_of_kernel and (deeper.label.category == "hardware" or "xid" in deeper.name):
         return line.name in _BY_GPU and not line.is_of_kernel
-    if deeper.name in ("kernel_oom", "kernel_oom_cgroup"):
-        return line.name in _BY_OOM_KILLER
+    if deeper.name in _OOM_KILLER:
+        is_kernel = deeper.name not in _BY_SCHEDULER
+        return line.name in _BY_OOM_KILLER or (is_kernel and line.name in _BY_SCHEDULER)
     return deeper.name == "port_down" and line.name in _BY_NETWORK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from diagnosis.first_cause.anchors import Episode, episode_of
-from diagnosis.first_cause.decision import FirstCause, World, first_cause
+from diagnosis.first_cause.cause import FirstCause, World
+from diagnosis.first_cause.decision import first_cause
+from diagnosis.first_cause.handled import Survival
 from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
 from diagnosis.first_cause.waited_for import waited_for
 from diagnosis.first_cause.weak_causes import weak_cause
 
-QUESTIONS = (LINES, ENDS, PROCESSES, "rank_places")
+PROGRESS = "log_progress"
+QUESTIONS = (LINES, ENDS, PROCESSES, PROGRESS, "rank_places")
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,8 @@ def judged(tables: Mapping[str, pa.Table]) -> Judged:
     """Decide, from the answers of QUESTIONS."""
     lines = lines_of(tables)
     processes = tables[PROCESSES].to_pylist()
-    world = _world(tables, processes)
-    episode = episode_of(lines, _pids(tables, processes))
+    world = _world(tables, processes, lines)
+    episode = episode_of(lines, _pids(tables, processes), _survival(tables))
     cause = first_cause(episode, world) or waited_for(episode, world) or weak_cause(episode, world)
     settings = tuple(line for line in episode.context if _is_advice(line))
     return Judged(cause, episode, len(lines), settings)
@@ -43,14 +47,30 @@ def _is_advice(line: Line) -> bool:
     return line.label is not None and line.label.advice == "fix_setting"
 
 
-def _world(tables: Mapping[str, pa.Table], processes: list[dict[str, Any]]) -> World:
-    hosts = {row["rank"]: row["host"] for row in tables["rank_places"].to_pylist()}
+def _world(
+    tables: Mapping[str, pa.Table], processes: list[dict[str, Any]], lines: list[Line]
+) -> World:
+    places = tables["rank_places"].to_pylist()
+    is_known = any((row["world_size"] or 0) > 0 for row in places) or len(places) > 1
+    hosts = {row["rank"]: row["host"] for row in places if is_known}
     addresses = {}
     for row in processes:
         hosts[row["rank"]] = hosts.get(row["rank"]) or row["host"]
-        if row["address"] and hosts[row["rank"]]:
-            addresses[row["address"]] = hosts[row["rank"]]
-    return World(hosts, addresses)
+        host = row["host"] or hosts[row["rank"]]
+        if row["address"] and host:
+            addresses[row["address"]] = host
+    others = frozenset(line.host for line in lines if line.host)
+    return World(hosts, addresses, others)
+
+
+def _survival(tables: Mapping[str, pa.Table]) -> Survival:
+    """Until when steps went on."""
+    rows = tables[PROGRESS].to_pylist()
+    times = [float(row["ts_ns"]) for row in rows if row["ts_ns"] is not None]
+    lines: dict[str, int] = {}
+    for row in rows:
+        lines[row["file"]] = max(lines.get(row["file"], -1), row["line"])
+    return Survival(max(times, default=-math.inf), lines)
 
 
 def _pids(

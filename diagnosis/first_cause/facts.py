@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from diagnosis.first_cause.origins import without_origin
+from trace_hooks.log_text.label import Label
+
+_TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
-    r"^(?:\[\w+\]:? ?)?((?:[\w.]{1,120}\.)?[A-Z]\w{1,80}"
-    r"(?:Error|Exception|NotMet|Failure|Exit|Timeout))(?:: ?(.*))?$",
-    re.MULTILINE,
+    r"^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception|NotMet|Failure|Exit|Timeout)(?::|$)"
 )
+_RAISED = re.compile(r"^[A-Za-z_][\w.]{1,160}(?:: |:?$)")
 _FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 _FOREIGN = re.compile(r"site-packages|dist-packages|/lib/python\d|/torch/|<frozen|<string>")
-_VARYING = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|/[\w./-]{2,}")
+_VARYING = re.compile(
+    r"0x[0-9a-f]+|(?<![A-Za-z])\d+(?:\.\d+)?|'[^'\n]{0,200}'|\"[^\"\n]{0,200}\"|/[\w./-]{2,}"
+)
 _TIMEOUT = re.compile(r"Timeout\(ms\) ?= ?(\d{1,12})|(?:after|waiting|in|timeout) (\d{1,12}) ?ms")
 _RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _WORK = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (-?\d{1,12})")
-_RANK_IN_TEXT = re.compile(r"\bRank (\d{1,6})\]|\[rank(\d{1,6})\]")
+_GROUP = re.compile(r"\[PG (?:ID (\d{1,9}) PG )?(?:GUID )?([\w().-]{1,80}) ")
 _PASSED_OVER = re.compile(r"Ranks? (\d{1,6}(?:, ?\d{1,6}){0,64}) failed to pass monitoredBarrier")
 _PID = re.compile(r"\bpid(?:\(s\))?[ =:']{1,3}'?(\d{1,9})|[Kk]ill(?:ed)? process (\d{1,9})")
-_PEER = re.compile(r"(?:peer|from) (\d{1,3}(?:\.\d{1,3}){3})<")
+_PEER = re.compile(r"(?:peer|from|to) (\d{1,3}(?:\.\d{1,3}){3}|[\w.-]{1,80})<\d")
 _NAMED_HOST = re.compile(
     r"srun: error: ([\w.-]{1,80}): tasks? \d|Node failure on ([\w.-]{1,80})"
     r"|[Nn]ode ([\w.-]{1,80}) (?:status is now|is not ready|not responding)"
@@ -32,23 +37,43 @@ NUM_FRAMES = 3
 
 @dataclass(frozen=True)
 class Work:
-    """A collective that timed out."""
+    """A collective that timed out. `group`: of ranks, '' unknown."""
 
+    group: str
     seq: int
     op: str
     timeout_ms: int
 
 
+def quoted(text: str, label: Label | None) -> str:
+    """The line that says it: of several that belong together the first with the label's meaning,
+    else the exception, else the first one.
+    """
+    lines = [without_origin(line) for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and label is not None:
+        of_label = (line for line in lines if not line.startswith("  File "))
+        found = next((line for line in of_label if label.matches(line, line.lower())), None)
+        if found is not None and label.name != "exception":
+            return found.strip()[:300]
+    return (exception_of(text) or (lines[0] if lines else "")).strip()[:300]
+
+
 def exception_of(text: str) -> str:
-    """The exception, its message shortened to a line; else the first line of the text."""
-    found = _EXCEPTION.search(text)
-    line = found[0] if found else next(filter(str.strip, text.splitlines()), "")
-    return line.strip()[:300]
+    """The first exception of a traceback, or a line that is one; '' none."""
+    form = _EXCEPTION
+    for raw in text.splitlines():
+        line = without_origin(raw)
+        if _TRACEBACK in line:
+            form = _RAISED
+        elif form.match(line):
+            return line.strip()
+    return ""
 
 
 def signature_of(text: str) -> str:
     """The exception without what varies between ranks: equal where it is the same one."""
-    return _VARYING.sub("#", exception_of(text))[:200]
+    shown = exception_of(text) or quoted(text, None)
+    return _VARYING.sub("#", shown)[:200]
 
 
 def user_frames(text: str) -> tuple[str, ...]:
@@ -71,7 +96,7 @@ def timeout_ms(text: str) -> int:
 def work_of(text: str) -> Work | None:
     """The collective that a watchdog names."""
     found = _WORK.search(text)
-    return Work(int(found[1]), found[2], timeout_ms(text)) if found else None
+    return Work(group_of(text), int(found[1]), found[2], timeout_ms(text)) if found else None
 
 
 def last_enqueued(text: str) -> int | None:
@@ -80,10 +105,10 @@ def last_enqueued(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def rank_in_text(text: str) -> int:
-    """The rank that a line says it is of; -1 none."""
-    found = _RANK_IN_TEXT.search(text)
-    return int(found[1] or found[2]) if found else -1
+def group_of(text: str) -> str:
+    """The group of ranks that a watchdog's line is about; '' none named."""
+    found = _GROUP.search(text)
+    return found[2] if found else ""
 
 
 def ranks_passed_over(text: str) -> tuple[int, ...]:
@@ -99,7 +124,7 @@ def pid_of(text: str) -> int | None:
 
 
 def peer_address(text: str) -> str:
-    """Address of the other side, '' none."""
+    """Address or host of the other side, '' none."""
     found = _PEER.search(text)
     return found[1] if found else ""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from diagnosis.first_cause.origins import origin_of
 from trace_hooks.log_text.label import Label
 from trace_hooks.log_text.labels import LABELS, label_of
 
@@ -29,6 +30,7 @@ _FINE_NS = 10**7
 class Line:
     """A line or block. `begin_ns` and `end_ns`: when it was written, at the earliest and latest, on
     the aligned clock; infinite where unknown. `went_on`: how long its rank went on as usual.
+    `before`: the line before it. `pid`: of the process that its text names.
     """
 
     rank: int
@@ -45,6 +47,8 @@ class Line:
     went_on_ns: float = 0.0
     went_on_lines: int = 0
     count: int = 1
+    before: str = ""
+    pid: int | None = None
 
     @property
     def name(self) -> str:
@@ -61,17 +65,14 @@ class Line:
         """Whether a kernel wrote it."""
         return self.stream == "kernel"
 
-    @property
-    def at_ns(self) -> float:
-        """The time by which it is sorted: the earliest that it may have."""
-        return self.begin_ns
-
     def where(self) -> str:
         """File and number, or that the hooks recorded it."""
         return f"{self.file}:{self.number}" if self.file else "recorded when the process ended"
 
     def is_before(self, other: Line) -> bool:
-        """Whether it was certainly written before another one."""
+        """Whether it was certainly written before another one; a rank writes a file in order."""
+        if self.file and (self.file, self.rank) == (other.file, other.rank) and self.rank >= 0:
+            return self.number < other.number
         slack_ns = 0.0 if self.host == other.host else self.err_ns + other.err_ns
         return self.end_ns + slack_ns < other.begin_ns
 
@@ -88,9 +89,11 @@ def _line(row: Mapping[str, Any], hosts: Mapping[int, str | None]) -> Line:
     text = row["text"] or ""
     name = label_of(text) or row["label"] or ""
     begin_ns, end_ns = _interval(row)
+    origin = origin_of(text)
+    rank = origin.rank if origin.is_sure or row["rank"] < 0 else row["rank"]
     return Line(
-        rank=row["rank"],
-        host=row["host"] or hosts.get(row["rank"]),
+        rank=rank,
+        host=origin.host or row["host"] or hosts.get(rank),
         begin_ns=begin_ns,
         end_ns=end_ns,
         err_ns=UNKNOWN_CLOCK_NS if row["err_ns"] is None else row["err_ns"],
@@ -103,6 +106,8 @@ def _line(row: Mapping[str, Any], hosts: Mapping[int, str | None]) -> Line:
         went_on_ns=row["went_on_ns"] or 0.0,
         went_on_lines=row["went_on_lines"] or 0,
         count=row["count"],
+        before=row["before"] or "",
+        pid=origin.pid,
     )
 
 

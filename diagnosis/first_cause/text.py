@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from diagnosis.first_cause.decision import FirstCause
-from diagnosis.first_cause.facts import exception_of, user_frames
+from diagnosis.first_cause.cause import FirstCause
+from diagnosis.first_cause.facts import quoted, user_frames
 from diagnosis.first_cause.lines import Line
 from diagnosis.stuck.text import named
 
@@ -51,7 +51,7 @@ def text_of(cause: FirstCause) -> str:
 
 def shown(line: Line, longest: int = _LONGEST) -> str:
     """The line, shortened."""
-    text = exception_of(line.text)
+    text = quoted(line.text, line.label)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 

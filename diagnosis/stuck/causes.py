@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diagnosis.stuck.evidence import HOW, Evidence, Look, Signs
+from diagnosis.stuck.evidence import HOW, NCCL_RAS, Evidence, Look, Signs
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
@@ -72,18 +72,54 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
     died = _died(rank, evidence)
     if died is not None:
         return died
-    if look is None:
-        return _behind(rank, "low" if evidence.looks else "medium", _UNSEEN)
+    if look is None or not look.is_live:
+        sure = "low" if any(one.is_timed for one in evidence.looks.values()) else "medium"
+        return _behind(rank, sure, _last_call(look))
+    if look.source == NCCL_RAS:
+        return _polled(look)
+    if not look.is_timed:
+        return _sampled(look)
     if look.process == "t":
         return _slow(look, "a debugger holds it")
     if look.process == "T":
         how = "its process is stopped by a signal (state T)"
         return Cause(rank, "hung_rank", "high", how, _CONTINUE.format(host=look.host or "its host"))
-    if look.beat_age_ms >= SILENT_MS and look.process in ("R", "S", "D", "W"):
-        if _is_busy(look) and look.beat_age_ms < BUSY_SILENT_MS:
+    silent_ms = look.beat_age_ms or 0.0
+    if silent_ms >= SILENT_MS and look.process in ("R", "S", "D", "W"):
+        if _is_busy(look) and silent_ms < BUSY_SILENT_MS:
             return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
     return _alive(look)
+
+
+def _sampled(look: Look) -> Cause:
+    """One stack that a tool printed: what it shows, where others are known to wait."""
+    where, activity = _where(look), activity_of(look.stack)
+    if activity in (COMPILATION, DEBUGGER):
+        return _slow(look, f"its main thread is in {activity} ({where})")
+    how = f"its main thread was in {where} when its stack was printed"
+    if activity == LOADER:
+        return Cause(look.rank, "data_stalled", "medium", how, _LOADER)
+    if activity == STORAGE:
+        return Cause(look.rank, "stalled_storage", "medium", how, _STORAGE)
+    return _behind(look.rank, "medium", how)
+
+
+def _polled(look: Look) -> Cause:
+    """As NCCL's RAS sees it: two polls in which it does not answer, or launches nothing."""
+    who = f"process {look.pid} on {look.host or 'its host'}"
+    quiet_ms = look.quiet_ms or look.since_ms or 0.0
+    if not look.was_seen_twice:
+        return _slow(look, f"one poll of NCCL's RAS saw it so ({who})")
+    if look.process == "silent":
+        how = f"its process does not answer NCCL's RAS ({who})"
+        return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _RAS_SILENT)
+    sure = "medium" if quiet_ms >= LOOP_MS else "low"
+    how = (
+        f"it has launched the fewest collectives, and no more for {quiet_ms / 1e3:,.0f} s, as "
+        f"NCCL's RAS counts them ({who})"
+    )
+    return Cause(look.rank, "missing_rank", sure, how, _ATTACH_TO_COMPARE, _RAS_BEHIND)
 
 
 def _died(rank: int, evidence: Evidence) -> Cause | None:
@@ -98,7 +134,9 @@ def _died(rank: int, evidence: Evidence) -> Cause | None:
     is_lost = signs is not None and signs.is_lost
     if not (ended or is_lost or (look is not None and look.process in ("gone", "Z"))):
         return None
-    if ended and signs is not None and signs.error:
+    if look is not None and look.source == NCCL_RAS:
+        how = f"NCCL's RAS considers its process dead ({look.pid} on {look.host or 'its host'})"
+    elif ended and signs is not None and signs.error:
         how = f"it ended with {signs.error}"
     elif ended and signs is not None:
         how = f"it has {signs.status} while the others go on"
@@ -141,7 +179,8 @@ def _alive(look: Look) -> Cause:
     moves = bool(look.stack and look.earlier_stack) and not stays
     if _is_busy(look) or moves:
         return _computes(look, where, moves)
-    if look.quiet_ms < _patience_ms(look, TASK_MS if long_task(look.stack) else MISSING_MS):
+    least_ms = TASK_MS if long_task(look.stack) else MISSING_MS
+    if (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread is in {where}")
     if activity == LOADER:
         how = f"its main thread waits for the data loader ({look.stack[0]})"
@@ -176,7 +215,7 @@ def _in_storage(look: Look, where: str, sure: str) -> Cause:
 def _computes(look: Look, where: str, moves: bool) -> Cause:
     """Using the CPU, or elsewhere than at the look before."""
     least_ms = TASK_MS if long_task(look.stack) else LOOP_MS
-    if moves or look.quiet_ms < _patience_ms(look, least_ms):
+    if moves or (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread computes in {where}")
     how = f"its main thread computes in {where} and does not come back"
     return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _LOOP)
@@ -201,6 +240,13 @@ def _behind(rank: int, confidence: str, how: str) -> Cause:
     return Cause(rank, "missing_rank", confidence, how, _COMPARE, _MISSING)
 
 
+def _last_call(look: Look | None) -> str:
+    """What a dump says of a rank: where it called the last collective that it recorded."""
+    if look is None or not look.stack:
+        return _UNSEEN
+    return f"its last recorded call came from {users_frame(look.stack)}"
+
+
 _UNSEEN = "nothing says what it does instead"
 _CONTINUE = "Find out on {host} who stopped the process (a debugger, a job manager); kill -CONT it."
 _READ_LOGS = (
@@ -213,6 +259,14 @@ _STORAGE = "Check the storage that this path lies on from that rank's host."
 _COMPARE = (
     "Compare what this rank does with its peers: a branch that only some ranks take, uneven "
     "input, evaluation or saving on one rank."
+)
+_ATTACH_TO_COMPARE = (
+    "Attach py-spy dump to that process and to one of those that wait, and compare where they are."
+)
+_RAS_SILENT = ("The network between the hosts, which RAS uses as well.",)
+_RAS_BEHIND = (
+    "It waits for a message (send, receive), which NCCL's RAS does not count.",
+    "It comes later: then the others wait on, and this finding goes away.",
 )
 _SILENT = ("The storage of the run folder hangs, which holds back the rank's recording as well.",)
 _LOOP = ("A long computation that comes back later: the longest so far was much shorter.",)

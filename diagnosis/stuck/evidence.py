@@ -25,6 +25,11 @@ HOW = "without an end record: "
 WAITS = "entered"
 COMPLETED = "completed"
 
+FLIGHT_RECORDER, NCCL_RAS = "flight_recorder", "nccl_ras"
+"""Sources of looks: of the former the stack is that of the rank's last call, and its time, too."""
+
+WATCHDOG = "watchdog"
+
 FIRST_UNNUMBERED = 1 << 31
 """Numbers from here on are those of one side of a message: the other side counts otherwise."""
 
@@ -43,6 +48,7 @@ class Entered(NamedTuple):
     enqueue_ns: int
     state: str
     source: str
+    stack: tuple[str, ...] = ()
 
     @property
     def is_message(self) -> bool:
@@ -57,7 +63,7 @@ class Entered(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """What the watchdog saw of a rank; times in ms, None or '' where unknown."""
+    """What the watchdog or another source saw of a rank; times in ms, None or '' where unknown."""
 
     rank: int
     host: str | None
@@ -66,9 +72,10 @@ class Look:
     pid: int
     process: str
     phase: str
-    beat_age_ms: float
-    quiet_ms: float
+    beat_age_ms: float | None
+    quiet_ms: float | None
     longest_ms: float
+    num_entered: int
     call: str
     stack: tuple[str, ...]
     earlier_stack: tuple[str, ...]
@@ -76,6 +83,7 @@ class Look:
     cpu_ms: float | None
     io_bytes: int | None
     still_ms: float | None
+    source: str
     has_moved: bool
 
     @classmethod
@@ -83,8 +91,23 @@ class Look:
         """The look of a row of rank_looks."""
         values: dict[str, Any] = {name: row[name] for name in cls.__annotations__}
         for name in ("stack", "earlier_stack"):
-            values[name] = tuple(filter(None, (row[name] or "").split("\n")))
+            values[name] = _frames(row[name])
         return cls(**values)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it was made while the rank stood there, not taken from its last call."""
+        return self.source != FLIGHT_RECORDER
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it says when the rank stood there: files of py-spy do not."""
+        return self.source in (WATCHDOG, NCCL_RAS)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a dump was cut off or damaged: what it lacks the rank may have entered."""
+        return self.source == FLIGHT_RECORDER and self.num_entered < 0
 
     @property
     def was_seen_twice(self) -> bool:
@@ -134,7 +157,7 @@ class Evidence:
     @property
     def at_ns(self) -> int | None:
         """When the ranks were last looked at; None where nobody did."""
-        return max((look.ts_ns for look in self.looks.values()), default=None)
+        return max((look.ts_ns for look in self.looks.values() if look.is_timed), default=None)
 
     @property
     def has_moved(self) -> bool:
@@ -143,7 +166,8 @@ class Evidence:
 
     def is_known(self, rank: int) -> bool:
         """Whether what a rank has not entered would be seen: absence elsewhere says nothing."""
-        return rank in self.ranks
+        look = self.looks.get(rank)
+        return rank in self.ranks and (look is None or not look.is_part)
 
     def members(self, group_id: int) -> frozenset[int]:
         """Ranks that a group was described with, and those that entered something in it."""
@@ -175,9 +199,14 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
 def _by_group(table: pa.Table) -> dict[int, dict[int, tuple[Entered, ...]]]:
     by_group: dict[int, dict[int, list[Entered]]] = defaultdict(lambda: defaultdict(list))
     for row in table.to_pylist():
-        one = Entered(**{name: row[name] for name in Entered._fields})
+        values = {name: row[name] for name in Entered._fields}
+        one = Entered(**values | {"stack": _frames(row["stack"])})
         by_group[one.group_id][one.rank].append(one)
     return {
         group_id: {rank: tuple(sorted(rows, key=lambda e: e.seq)) for rank, rows in ranks.items()}
         for group_id, ranks in by_group.items()
     }
+
+
+def _frames(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (text or "").split("\n")))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from diagnosis.stuck.causes import Cause
 from diagnosis.stuck.evidence import Evidence
 from diagnosis.stuck.mismatches import Mismatch
+from diagnosis.stuck.stacks import users_frame
 from diagnosis.stuck.waiting import Wait, Waiting
 
 _MOST_NAMED = 8
@@ -39,7 +41,7 @@ def counted(ranks: Sequence[int]) -> str:
 def waits_text(wait: Wait, evidence: Evidence) -> str:
     """7 ranks wait for rank 5 in all_reduce 412 of group 3 (dp) for 9 s."""
     who, verb = counted(sorted(wait.waiting)), "waits" if len(wait.waiting) == 1 else "wait"
-    what = f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
+    what = f"{wait.op or 'collective'} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
     if wait.seq < 0:
         what = wait.op
     if wait.unseen and not wait.awaited:
@@ -48,6 +50,21 @@ def waits_text(wait: Wait, evidence: Evidence) -> str:
     if not wait.awaited:
         return f"{_capital(who)} are all in {what}{for_text(wait, evidence)}."
     return f"{_capital(who)} {verb} for {named(wait.awaited)} in {what}{for_text(wait, evidence)}."
+
+
+def entered_at(group_id: int, seq: int, ranks: Sequence[int], evidence: Evidence) -> str:
+    """Which line of the user's code ranks entered an instance in: 'step train.py:40'; '' unknown.
+
+    Where they did so in several lines, the one that most of them have.
+    """
+    by_rank = evidence.entered.get(group_id, {})
+    frames = [
+        users_frame(one.stack)
+        for rank in ranks
+        for one in by_rank.get(rank, ())
+        if one.seq == seq and not one.is_message and one.stack
+    ]
+    return Counter(frames).most_common(1)[0][0] if frames else ""
 
 
 def for_text(wait: Wait, evidence: Evidence) -> str:
@@ -71,12 +88,12 @@ def described_cause(
     who = f"{_capital(named(ranks))} {'is' if len(ranks) == 1 else 'are'}"
     op = "a collective"
     if first is not None:
-        op = f"{first.op} {first.seq:,}" if first.seq >= 0 else first.op
+        op = f"{first.op or 'collective'} {first.seq:,}" if first.seq >= 0 else first.op
     title = _TITLES[causes[0].kind].format(who=who, op=op)
     if first is not None and first.is_message and causes[0].kind == "missing_rank":
         verb = "send to" if first.op == "recv" else "receive from"
         title = f"{_capital(named(ranks))} did not {verb} {named(first.waiting)}"
-    waits = f"{waits_text(first, evidence)} " if first else ""
+    waits = f"{waits_text(first, evidence)} {_line_of(first, evidence)}" if first else ""
     hows = dict.fromkeys(cause.how for cause in causes)
     why = "; ".join(hows) if len(hows) < 4 else next(iter(hows))
     of_each = "" if len(ranks) == 1 else "of each of them: "
@@ -94,11 +111,26 @@ def described_mismatch(mismatch: Mismatch, evidence: Evidence) -> tuple[str, str
     title = f"{_capital(named(mismatch.ranks))} entered {mismatch.op} with another {word}"
     if mismatch.kind == "mismatched_op":
         title = f"{_capital(named(mismatch.ranks))} entered another operation than the others"
+    theirs, usual = (
+        entered_at(mismatch.group_id, mismatch.seq, ranks, evidence)
+        for ranks in (mismatch.ranks, mismatch.others)
+    )
     text = (
-        f"In {group}, number {mismatch.seq:,}, {named(mismatch.ranks)} entered {mismatch.theirs}, "
-        f"{counted(mismatch.others)} {mismatch.usual}."
+        f"In {group}, number {mismatch.seq:,}, {named(mismatch.ranks)} entered "
+        f"{mismatch.theirs}{_in(theirs)}, {counted(mismatch.others)} {mismatch.usual}{_in(usual)}."
     )
     return title, text
+
+
+def _in(frame: str) -> str:
+    return f" in {frame}" if frame else ""
+
+
+def _line_of(wait: Wait, evidence: Evidence) -> str:
+    """A sentence on where the ranks that wait called it, if that was recorded."""
+    frame = entered_at(wait.group_id, wait.seq, wait.waiting, evidence)
+    who = "It" if len(wait.waiting) == 1 else "They"
+    return f"{who} called it in {frame}. " if frame else ""
 
 
 def described_cycle(

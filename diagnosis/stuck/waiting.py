@@ -197,12 +197,12 @@ def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> b
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:
     """Ranks that make a process group, which takes all ranks, and those that do not."""
-    looks = {rank: look for rank, look in evidence.looks.items() if look.stack}
+    looks = {r: look for r, look in evidence.looks.items() if look.stack and look.is_timed}
     making = sorted(rank for rank, look in looks.items() if makes_group(look.stack))
     others = tuple(sorted(evidence.looks.keys() - set(making)))
     if not making or len(others) >= len(making):
         return []
-    quiet_ms = min(looks[rank].quiet_ms for rank in making)
+    quiet_ms = min(looks[rank].quiet_ms or 0.0 for rank in making)
     since_ns = (evidence.at_ns or 0) - int(quiet_ms * 1e6)
     return [Wait(0, -1, "new_group", tuple(making), others, since_ns)] if others else []
 

@@ -14,7 +14,15 @@ import duckdb
 
 from ingest.cpu_count import num_cores
 from ingest.free_sql.run_file_system import SCHEME, RunFiles
-from ingest.query.connection import INDEX_TABLES, INDEX_VIEWS, Config, Connection, Database, quoted
+from ingest.query.connection import (
+    INDEX_TABLES,
+    INDEX_VIEWS,
+    Config,
+    Connection,
+    Database,
+    empty_file,
+    quoted,
+)
 from ingest.query.manifest import Manifest
 from ingest.query.query_errors import sentence
 from trace_hooks.schema import CONTENT_TABLES, TABLES
@@ -73,7 +81,9 @@ class RunDatabase:
         """Show this snapshot from now on; raises duckdb.Error."""
         self.num_shown += 1
         name = f"index-{self.num_shown}"
-        files = {name: snapshot} | {_empty(t): snapshot.parent / _empty(t) for t in self._tables}
+        # ingest.query.snapshot makes the empty ones next to the snapshot
+        empty = {empty_file(table): snapshot.parent / empty_file(table) for table in self._tables}
+        files = {name: snapshot} | empty
         self._files.replace(files)
         number = self._database.show(_address(name))
         shown = {}
@@ -81,7 +91,8 @@ class RunDatabase:
             for table in self._tables:
                 picked = Manifest(cursor).pick(table)
                 files |= {path: self._run_folder / path for path in picked}
-                shown[table] = [_address(path) for path in picked or [_empty(table)]]
+                whole = self._database.with_all_columns(picked, empty_file(table))
+                shown[table] = [_address(path) for path in whole]
         self._files.replace(files)
         for table, addresses in shown.items():
             try:
@@ -95,7 +106,7 @@ class RunDatabase:
         """
         raised = f"error({quoted(f'{table} cannot be read: {problem}')})"
         connection = self._database.connection
-        rows = connection.execute(f"DESCRIBE FROM rows_of([{quoted(_address(_empty(table)))}])")
+        rows = connection.execute(f"DESCRIBE FROM rows_of([{quoted(_address(empty_file(table)))}])")
         columns = ", ".join(f"{raised}::{kind} AS {name}" for name, kind, *_ in rows.fetchall())
         connection.execute(
             f"CREATE OR REPLACE VIEW {table} AS SELECT {columns} WHERE {raised} IS NULL"
@@ -109,11 +120,6 @@ class RunDatabase:
             connection.execute("SET lock_configuration = true")
             connection.execute("BEGIN TRANSACTION READ ONLY")
         return connection
-
-
-def _empty(table: str) -> str:
-    """A file of the table without rows (ingest.query.snapshot makes it next to the snapshot)."""
-    return f"empty/{table}.parquet"
 
 
 def _address(name: str) -> str:

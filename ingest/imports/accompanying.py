@@ -6,6 +6,7 @@ it does not have count as of no rank; a host that it does not know is filled in.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,15 @@ class AccompanyingSink:
     def add_problem(self, text: str) -> None:
         """Something that could not be read."""
         self._run.add_problem(text)
+
+    def ranks_by_pid(self) -> dict[int, int]:
+        """Ranks of the trace by their process, where no other host has one of that number."""
+        pids = Counter(info["pid"] for info in self._run.ranks.values())
+        return {
+            info["pid"]: rank
+            for rank, info in self._run.ranks.items()
+            if info["pid"] > 0 and pids[info["pid"]] == 1
+        }
 
     def count_events(self, rank: int, num_events: int) -> None:
         """Events are those of the trace."""

@@ -21,7 +21,7 @@ from ingest.readers import format_facts, reader_named, reader_of
 from ingest.readers.base import Sink
 from ingest.readers.parsing.sources import Source, sources
 from ingest.readers.tables.staged_rows import StagedRows
-from ingest.readers.unsupported import what_it_is
+from ingest.readers.unsupported import is_empty_log, what_it_is
 from ingest.run_folder.run_writer import RunWriter
 
 LEFT_OUT = ", left out"
@@ -40,6 +40,8 @@ class Part:
     """problems and guesses of the file itself"""
     value: Any = None
     """what the reader made of it; None where nothing is to be taken"""
+    is_empty_log: bool = False
+    """what is no problem among files that can be read"""
 
 
 def parts_of(
@@ -64,6 +66,7 @@ def _part_of(source: Source, staged: StagedRows) -> Part:
     with _failures_as_problems(f"{source.name}: recognising its format", staged):
         reader = reader_of(source)
         if reader is None:
+            part.is_empty_log = is_empty_log(source)
             _refuse(source, staged)
     if reader is not None:
         part.format = reader.FORMAT.name
@@ -132,7 +135,9 @@ def put_together(parts: Iterable[Part], format_name: str, run: RunWriter) -> Non
     others: dict[str, tuple[_Reading, AccompanyingSink]] = {}
     for part in parts:
         facts = format_facts(part.format)
-        if part.format in ("", format_name) or not facts.is_generic:
+        if part.is_empty_log and format_name:
+            continue
+        if part.format in ("", format_name) or not (facts.is_generic or facts.accompanies):
             own.take(part)
         elif facts.accompanies:
             if part.format not in others:

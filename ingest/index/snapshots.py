@@ -13,12 +13,13 @@ from pathlib import Path
 from ingest.errors import UserError
 from ingest.query.index_catalog import SETUP
 from ingest.run_folder.run_paths import DATA, has_links
-from trace_hooks.schema import publish_json
+from trace_hooks.schema import SCHEMA_VERSION, publish_json
 
 _RULES = 2
 """Goes up when rollups mean something else than before; an older index is simply built again."""
 
-INDEX_VERSION = f"{_RULES}-{hashlib.sha256(SETUP.encode()).hexdigest()[:8]}"
+INDEX_VERSION = f"{_RULES}-{hashlib.sha256(f'{SETUP}{SCHEMA_VERSION}'.encode()).hexdigest()[:8]}"
+"""An index of an older schema takes files for whole that lack columns of this one."""
 
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"

@@ -19,6 +19,7 @@ import duckdb
 from ingest.cpu_count import num_cores
 from ingest.query.index_catalog import ForeignIndex, require_own_tables
 from ingest.query.index_sql import index_sql
+from trace_hooks.schema import SCHEMA_VERSION
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -87,6 +88,11 @@ def quoted(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
+def empty_file(table: str) -> str:
+    """Below the folder of an index: a file of the table with all its columns and no row."""
+    return f"empty/{table}-{SCHEMA_VERSION}.parquet"
+
+
 class Database:
     """A database that shows one snapshot at a time; safe to use from many threads."""
 
@@ -141,6 +147,13 @@ class Database:
             self._shown = name
             self._detach_unread()
         return number
+
+    def with_all_columns(self, paths: Sequence[str], empty: str) -> list[str]:
+        """The paths, with that of the table's empty file where there are none, or where files of
+        an older schema lack columns: of a list the columns of all files are read.
+        """
+        is_partial = self._kinds_of_files is not None and self._kinds_of_files[0]
+        return [*paths, empty] if is_partial or not paths else list(paths)
 
     def show_files(self, files: Mapping[str, Sequence[str]], number: int) -> None:
         """Make views of raw tables of these files, as the snapshot of that number lists them; not

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.query.connection import Connection, Database
+from ingest.query.connection import Connection, Database, empty_file
 from ingest.query.manifest import Manifest, Narrowing
 from ingest.query.query_errors import interrupted, sentence
 from ingest.query.query_timeouts import TimeLimits
@@ -44,7 +44,7 @@ _making_empty_files = threading.Lock()
 
 def _empty_file(table: str, index_folder: Path) -> Path:
     """A file of the table without rows: what an empty list of files reads."""
-    path = index_folder / "empty" / f"{table}.parquet"
+    path = index_folder / empty_file(table)
     with _making_empty_files:  # temporary names differ by process only
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ class Snapshot:
         with self._database.cursor() as cursor:
             picked = Manifest(cursor).pick(table, narrowing)
         paths = [readable(str(self.run_folder / path)) for path in picked]
-        return paths or [self._empty[table]]
+        return self._database.with_all_columns(paths, self._empty[table])
 
     def show_raw_tables(self) -> None:
         """Make a view of every raw table, for SQL that names them; once."""

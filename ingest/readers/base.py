@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ class Format:
     is_generic: bool = False
     """its files hold no sign of what wrote them: among files of another format they are left out"""
     accompanies: bool = False
-    """a generic one that is not left out there: its rows are added to the run of the trace"""
+    """its rows are added to the run of a trace that lies there, too"""
     is_previewable: bool = False
     """each file has its rank and rows by itself, so that it can be shown before the others are read
     """
@@ -59,6 +60,11 @@ class Sink(Protocol):
 
     def add_problem(self, text: str) -> None:
         """Something that could not be read, with the file's name, in a sentence."""
+
+    def ranks_by_pid(self) -> Mapping[int, int] | None:
+        """Rank of each process that the run's trace knows, by its number where that is unique;
+        None where the reader itself says which ranks there are.
+        """
 
     def count_events(self, rank: int, num_events: int) -> None:
         """Elements of a file's list of events, where the format has one; rank -1: unknown."""

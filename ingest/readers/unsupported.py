@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import PurePath
 
+from ingest.readers.logs.signs import is_named_like_log
 from ingest.readers.parsing.archives import is_tar
 from ingest.readers.parsing.protobuf import Damaged, fields
 from ingest.readers.parsing.sources import Source
@@ -154,6 +155,12 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("a pprof profile, which holds samples and no operations", _is_pprof),
     ("plain text, neither a trace nor a log", _is_text),
 )
+
+
+def is_empty_log(source: Source) -> bool:
+    """Whether nothing was written to it, as to most logs of errors: nothing to speak of."""
+    is_whole = not source.damages()
+    return is_whole and not source.head.strip() and is_named_like_log(source.name)
 
 
 def what_it_is(source: Source) -> str:

@@ -113,6 +113,9 @@ class RunWriter:
         """Something a reader decided."""
         self._keep_sentence(self.found.guesses, text)
 
+    def ranks_by_pid(self) -> None:
+        """The reader says which ranks there are."""
+
     def add_problem(self, text: str) -> None:
         """Something that could not be read."""
         self._keep_sentence(self.found.problems, text)

@@ -15,17 +15,19 @@
 -- column: enqueue_ns  when the call began, Unix ns on the aligned clock where there is one
 -- column: state  entered, completed, or unknown
 -- column: source  ring: from node-local memory; else what recorded it
+-- column: stack  of the call, one frame per line, innermost first; NULL unknown
 -- empty: no collectives were recorded
 WITH newest_look AS (
     SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($entered) WHERE attempt = $attempt GROUP BY rank
 ),
 seen AS (
-    SELECT e.rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns, state, 'ring' AS source
+    SELECT e.rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns, state,
+        coalesce(e.source, 'ring') AS source, e.stack
     FROM rows_of($entered) e JOIN newest_look USING (rank, ts_ns) WHERE attempt = $attempt
     UNION ALL BY NAME
     SELECT rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns,
         CASE WHEN state = 'failed' THEN 'unknown' WHEN end_ns >= 0 OR state = 'completed' THEN 'completed'
-            ELSE 'entered' END AS state, source
+            ELSE 'entered' END AS state, source, NULL AS stack
     FROM rows_of($collectives)
     WHERE attempt = $attempt AND ($step_min IS NULL OR step >= $step_min)
         AND (seq < 2147483648 OR (peer >= 0 AND end_ns < 0 AND state IN ('enqueued', 'started')))
@@ -33,6 +35,7 @@ seen AS (
 once AS (
     SELECT rank, group_id, seq, peer, tag, op, any_value(dtype) AS dtype, max(num_bytes) AS num_bytes,
         min(enqueue_ns) AS enqueue_ns, arg_min(source, source <> 'ring') AS source,
+        any_value(stack) AS stack,
         CASE WHEN bool_or(state = 'completed') THEN 'completed' WHEN bool_or(state = 'unknown') THEN 'unknown'
             ELSE 'entered' END AS state
     FROM seen GROUP BY rank, group_id, seq, peer, tag, op
@@ -48,7 +51,7 @@ clocks AS (
     WHERE attempt = $attempt GROUP BY rank
 )
 SELECT rank, group_id, seq, op, dtype, num_bytes, peer, tag, enqueue_ns + coalesce(offset_ns, 0) AS enqueue_ns,
-    state, source
+    state, source, stack
 FROM numbered LEFT JOIN clocks USING (rank)
 WHERE from_end <= 3 OR (state = 'entered' AND of_state <= CASE WHEN seq < 2147483648 THEN 2 ELSE 64 END)
 ORDER BY rank, group_id, seq, op

@@ -1,5 +1,6 @@
 -- Lines of logs that are known to mean something, or that are errors: where they stand, when, and
--- whether their rank went on afterwards. Of equal lines of a rank in a file the first three and the last two.
+-- whether their rank went on afterwards. Of equal lines of a rank in a file the first three and the last two;
+-- lines that name different ranks are not equal.
 -- reads: log_lines
 -- param: attempt int = newest
 -- param: limit int = 20000 lines with a label first
@@ -15,6 +16,7 @@
 -- column: level  debug, info, warning, error, fatal, or empty unknown
 -- column: label  what it is known to mean; empty unknown
 -- column: text  what it says
+-- column: before  what the line before it in its file, of the same rank, says; NULL none
 -- column: count  equal lines in a row that it stands for
 -- column: went_on_ns  how long its rank repeats afterwards what it also wrote before, ns; NULL not at all
 -- column: went_on_lines  the same in lines of its file; NULL not at all
@@ -31,7 +33,7 @@ host_clocks AS (
 ),
 lines AS (
     SELECT rank, nullif(host, '') AS host, nullif(ts_ns, -1) AS ts_ns, timed, stream, file, line, level, label,
-        template, text, count
+        template, text, count, lag(text) OVER (PARTITION BY file, rank ORDER BY line) AS before
     FROM rows_of($log_lines) WHERE attempt = $attempt
 ),
 timed_lines AS (
@@ -40,9 +42,10 @@ timed_lines AS (
     FROM lines
 ),
 marked AS (
-    SELECT *, row_number() OVER (PARTITION BY rank, file, label, template ORDER BY line) AS nth,
-        row_number() OVER (PARTITION BY rank, file, label, template ORDER BY line DESC) AS nth_last
-    FROM timed_lines WHERE label <> '' OR level IN ('error', 'fatal')
+    SELECT *, row_number() OVER (PARTITION BY rank, file, label, template, named ORDER BY line) AS nth,
+        row_number() OVER (PARTITION BY rank, file, label, template, named ORDER BY line DESC) AS nth_last
+    FROM (SELECT *, regexp_extract(text, '\[?[Rr]ank:? ?(\d+)', 1) AS named FROM timed_lines)
+    WHERE label <> '' OR level IN ('error', 'fatal')
     QUALIFY nth <= 3 OR nth_last <= 2
     ORDER BY label = '', ts_ns, file, line LIMIT $limit
 ),
@@ -51,6 +54,7 @@ usual AS (
         max(ts_ns) AS last_ns
     FROM lines
     WHERE rank >= 0 AND label IN ('', 'progress') AND level IN ('', 'debug', 'info') AND stream <> 'kernel'
+        AND NOT starts_with(template, 'frame #') AND NOT contains(template, ' NCCL ')
     GROUP BY rank, file, template HAVING count(*) > 1
 ),
 went_on AS (
@@ -63,7 +67,7 @@ went_on AS (
 SELECT m.rank, m.host, m.ts_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS ts_ns,
     m.until_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS until_ns,
     nullif(coalesce(c.err_ns, h.err_ns), -1) AS err_ns, m.timed, m.stream, m.file, m.line, m.level, m.label, m.text,
-    m.count, w.went_on_ns, w.went_on_lines
+    m.before, m.count, w.went_on_ns, w.went_on_lines
 FROM marked m LEFT JOIN clocks c ON c.rank = m.rank LEFT JOIN host_clocks h ON h.host = m.host
 LEFT JOIN went_on w ON w.rank = m.rank AND w.file = m.file AND w.line = m.line
 ORDER BY ts_ns, m.file, m.line

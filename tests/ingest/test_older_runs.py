@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from app.cli import main
@@ -20,6 +21,8 @@ from ingest.query.saved_queries import saved_queries
 from ingest.run import open_run
 from ingest.summary import info
 from sample_traces.jobs.record import RECORDED
+from tests.stuck_runs import stuck_run
+from trace_hooks.schema import TABLES
 
 OLDER = Path(__file__).parent / "older_runs"
 
@@ -45,6 +48,20 @@ def test_a_run_of_an_older_schema_opens(runs: Path, name: str) -> None:
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 12}]
         assert run.sql("SELECT count(*) AS n FROM collectives").to_pylist() == [{"n": 6}]
         assert info(run)["layout_from"] == "job"
+
+
+def test_looks_of_a_schema_without_their_newer_columns_are_read(tmp_path: Path) -> None:
+    run = stuck_run(tmp_path / "run")
+    for name in ("looks", "entered", "log_lines"):
+        optional = [column.name for column in TABLES[name].columns if column.nullable]
+        for path in (run.folder / "segments").glob(f"{name}-*.parquet"):
+            pq.write_table(pq.read_table(path).drop_columns(optional), path)
+    with open_run(run.folder) as opened:
+        looks = opened.ask("rank_looks").to_pylist()
+        assert [row["rank"] for row in looks] == [0, 1, 2, 3]
+        assert {row["source"] for row in looks} <= {None, "watchdog"}
+        assert opened.ask("entered_collectives").num_rows
+        assert opened.sql("SELECT count(source) AS n FROM entered").to_pylist() == [{"n": 0}]
 
 
 def test_an_imported_run_opens(runs: Path) -> None:

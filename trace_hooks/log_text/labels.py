@@ -2,10 +2,10 @@
 
 The first label in the table that fits is taken; those that say more come first. A text that quotes
 a traceback is judged by the exceptions in it, of a chain by the first of them that is known: what
-stands in the code it shows means nothing.
+stands in the code it shows means nothing, and neither do sentences that only guess or advise.
 
 Source: lines of public threads (docs/formats.md); roles after NVIDIA's NVRx taxonomy. Blind spots:
-lines in other languages, and texts that a program shortens or words anew.
+lines in other languages, and texts that a program shortens or words in its own way.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trace_hooks.log_text.context_labels import CONTEXT_LABELS
+from trace_hooks.log_text.cuda_labels import CUDA_LABELS
+from trace_hooks.log_text.ending_labels import ECHO_LABELS, WEAK_LABELS
 from trace_hooks.log_text.label import Label, label, named
-from trace_hooks.log_text.machine_labels import HARDWARE_LABELS, NETWORK_LABELS, STORAGE_LABELS
-from trace_hooks.log_text.program_labels import (
-    CONTEXT_LABELS,
-    CUDA_LABELS,
-    ECHO_LABELS,
-    PROGRAM_LABELS,
-    WEAK_LABELS,
-)
+from trace_hooks.log_text.machine_labels import HARDWARE_LABELS, SCHEDULER_LABELS
+from trace_hooks.log_text.network_labels import NETWORK_LABELS
+from trace_hooks.log_text.program_labels import PROGRAM_LABELS
+from trace_hooks.log_text.storage_labels import STORAGE_LABELS
 
 LONGEST_TEXT = 8192
 """So much of a text is looked at."""
@@ -34,7 +33,12 @@ _ERROR_LINE = re.compile(
     r"^(?:[\w.]{1,120}\.)?([A-Z]\w{1,80}(?:Error|Exception|NotMet|Exit|Failure|Timeout|Killed)"
     r"|AssertionError|KeyboardInterrupt|StopIteration|SystemExit)(?::|$)"
 )
-_PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?|\d{1,6}: )+")
+_PREFIX = re.compile(
+    r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?|\[\d{1,9},\d{1,6}\]<std(?:out|err)>: ?|\d{1,6}: "
+    r"|\(.{1,120}?\bpid=\d{1,9}(?:, ip=[\w.:-]{3,60})?\) ?)+"
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+_INFO = re.compile(r" NCCL INFO ")
 
 OWN_LABELS = (
     label(
@@ -62,23 +66,31 @@ OWN_LABELS = (
 )  # fmt: skip
 
 _NOISE = re.compile(
-    r"might be caused by|may be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA"
+    r"might be caused by|may be caused by|could be (?:caused by|due to|triggered by)"
+    r"|can be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|(?:this|it) (?:typically|usually"
+    r"|often) (?:indicates|means|reflects)|usually reflects|It is possible that|possible reasons?\b"
     r"|might be asynchronously reported|^To suppress this warning|FutureWarning"
-    r"|DeprecationWarning|UserWarning|RuntimeWarning"
-    r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider)|For debugging consider"
+    r"|DeprecationWarning|UserWarning|RuntimeWarning|^If you suspect|^Hint:"
+    r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider|check)|For debugging consider"
     r"|destroy_process_group\(\) was not called|means that (?:this|there) ",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Lines with advice or guesses: what they name has not been seen."""
+"""Sentences with advice or guesses: what they name has not been seen."""
 
-_FIRST = ("fabric_manager", "shm_full", "dataloader_shm", "barrier_peer", "closing_workers")
+_FIRST = (
+    "fabric_manager", "pcie_corrected", "shm_full", "socket_retry", "driver_shutting_down",
+    "dataloader_shm", "dataloader_crashed", "write_failed", "driver_mismatch", "barrier_peer",
+    "closing_workers",
+)  # fmt: skip
 """Labels whose texts contain words of others further down."""
 
+_BEFORE_WEAK = ("peer_dump_signal", "store_lost")
 _ALL = (
-    *HARDWARE_LABELS, *NETWORK_LABELS, *CUDA_LABELS, *STORAGE_LABELS, *PROGRAM_LABELS,
-    *(each for each in ECHO_LABELS if each.name in ("peer_dump_signal", "store_lost")),
+    *HARDWARE_LABELS, *SCHEDULER_LABELS, *NETWORK_LABELS, *CUDA_LABELS, *STORAGE_LABELS,
+    *PROGRAM_LABELS,
+    *(each for each in ECHO_LABELS if each.name in _BEFORE_WEAK),
     *WEAK_LABELS,
-    *(each for each in ECHO_LABELS if each.name not in ("peer_dump_signal", "store_lost")),
+    *(each for each in ECHO_LABELS if each.name not in _BEFORE_WEAK),
     *CONTEXT_LABELS,
 )  # fmt: skip
 _ORDERED = (
@@ -114,15 +126,21 @@ def _ends(text: str) -> str:
 
 
 def _of_lines(text: str) -> str:
-    """Of text without a traceback: lines that only advise are left out."""
-    stripped = [_PREFIX.sub("", line) for line in text.splitlines()]
-    told = "\n".join(line for line in stripped if not _NOISE.search(line))
-    found = _first_label(told)
+    """Of text without a traceback: sentences that only advise are left out."""
+    facts = "\n".join(_without_guesses(_PREFIX.sub("", line)) for line in text.splitlines())
+    found = _first_label(facts)
     if found:
-        return found
-    if any(_ERROR_LINE.match(line) for line in told.splitlines()):
+        is_info = "\n" not in text.strip() and _INFO.search(text) is not None
+        return "" if is_info and LABELS[found].role == "initiating" else found
+    if any(_ERROR_LINE.match(line) for line in facts.splitlines()):
         return EXCEPTION
     return ""
+
+
+def _without_guesses(line: str) -> str:
+    if not _NOISE.search(line):
+        return line
+    return " ".join(part for part in _SENTENCE.split(line) if not _NOISE.search(part))
 
 
 def _first_label(text: str) -> str:
@@ -165,8 +183,8 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
             frame, message, is_inside = "", [], True
         elif is_inside and line.startswith("  File "):
             frame = line
-        elif is_inside and line and not line.startswith(" ") and not _NOISE.search(line):
-            message.append(line)
+        elif is_inside and line and not line.startswith(" "):
+            message.append(_without_guesses(line))
     if message:
         yield "\n".join(message), frame
 

@@ -176,5 +176,7 @@ def level_of(text: str) -> str:
 
 def without_progress(line: str) -> str:
     """The last state of a line that was rewritten, without colours."""
+    if "\r" not in line and "\x1b" not in line:
+        return line if line.strip() else ""
     states = [state for state in line.rstrip("\r").split("\r") if state.strip()]
     return _ESCAPES.sub("", states[-1] if states else "")

@@ -9,16 +9,18 @@ _TIME = re.compile(
     r"|\b\d\d:\d\d:\d\d(?:[.,]\d+)?"
 )
 _ADDRESS = re.compile(
-    r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b|\b(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{0,4}"
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5}\b|<\d{1,5}>|\b)|\b(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{0,4}"
 )
 _ID = re.compile(
     r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
-    r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\b"
+    r"|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\b|\b0[0-9a-f]{7,63}\b"
+    r"|\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?(?![\w.]|:\w)"
 )
+"""Numbers of 8 digits and more in hexadecimal, UUIDs, and places on a PCI bus."""
+_BAR = re.compile(r"(?<=%\|)[^|\w]{0,200}(?=\|)")
+"""What a progress bar draws."""
 _PATH = re.compile(r"(?<![\w<])(?:/[\w.@+-]+){2,}/?")
-_NUMBER = re.compile(
-    r"(?<![A-Za-z_<])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?|(?<=[A-Za-z_])\d+(?![\w>])"
-)
+_NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?|(?<=[A-Za-z_])\d+(?!\w)")
 
 
 def template_of(text: str) -> str:
@@ -27,7 +29,8 @@ def template_of(text: str) -> str:
     if line.startswith("Traceback (most recent call last)") and "\n" in text:
         line = f"Traceback: {text.rstrip().rsplit(chr(10), 1)[1]}"  # the exception says which
     line = _TIME.sub("<time>", line)
-    line = _ADDRESS.sub("<address>", line)
     line = _ID.sub("<id>", line)
+    line = _ADDRESS.sub("<address>", line)
+    line = _BAR.sub("", line)
     line = _PATH.sub("<path>", line)
     return _NUMBER.sub("<n>", line).strip()

@@ -123,11 +123,14 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "looks",
-        "what the watchdog of a host saw of a rank while ranks of the host made no progress",
+        "what was seen of a rank while ranks made no progress: by the watchdog of its host, or by "
+        "the tool that wrote the imported file",
         TS,
         integer("pid", "process id on its host"),
         text(
-            "process", "state of the process: R, S, D, T, Z as in proc(5), gone, or empty unknown"
+            "process",
+            "state of the process: R, S, D, T, Z as in proc(5), gone, silent (it does not answer), "
+            "or empty unknown",
         ),
         text("phase", "init, step, data, checkpoint, ending, as of its last heartbeat"),
         integer("beat_age_ns", "since its last heartbeat"),
@@ -147,6 +150,11 @@ RUN_TABLES: tuple[Table, ...] = (
             "stack", "main thread, a line 'function file:line' per frame, innermost first"
         ),
         optional_text("threads", "innermost frames of its other threads, a line each"),
+        optional_text(
+            "source",
+            "NULL the watchdog; flight_recorder (the stack is that of the last call), nccl_ras, "
+            "py_spy, faulthandler; NULL in files before 1.4",
+        ),
     ),
     table(
         "entered",
@@ -162,6 +170,8 @@ RUN_TABLES: tuple[Table, ...] = (
         Column("tag", pa.int32(), "tag of a send or recv; -1 none"),
         integer("enqueue_ns", "when the call began"),
         text("state", "entered, completed, or unknown"),
+        optional_text("stack", "of the call, as looks.stack; NULL unknown and before 1.4"),
+        optional_text("source", "NULL the ring; else what recorded it; NULL before 1.4"),
     ),
     table(
         "log_lines",

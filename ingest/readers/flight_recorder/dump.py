@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ingest.readers.base import Sink
-from ingest.readers.flight_recorder.entries import Entry, entries_of
+from ingest.readers.flight_recorder.entries import Entry, count_of, entries_of
 from ingest.readers.parsing.json_events import (
     EventStream,
     decode_objects,
@@ -19,6 +19,7 @@ from ingest.readers.parsing.json_events import (
 )
 from ingest.readers.parsing.plain_pickle import CutShort, NotPlain, loads
 from ingest.readers.parsing.sources import Source
+from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.process_groups import DistributedInfo, Group
 from ingest.readers.tables.whole_files import TooLarge, all_of, rank_of_name
 from trace_hooks.schema import UNKNOWN
@@ -42,6 +43,17 @@ class Dump:
     status: dict[int, dict[str, int]]
     """pg_id -> last collective enqueued, started, completed; -1 none"""
     rank: int | None
+    frames: dict[int, Any]
+    """record_id -> frames of the call, innermost first, not checked; none in JSON"""
+    is_part: bool
+    """entries are missing: it was cut off or damaged"""
+    timeout_ns: int
+    """the longest of its entries; 0 unknown"""
+
+    @property
+    def newest_ns(self) -> int:
+        """When the last entry was made; 0 without entries."""
+        return max((entry.created_ns for entry in self.entries), default=0)
 
     @property
     def lost_its_groups(self) -> bool:
@@ -64,6 +76,7 @@ def read_dump(source: Source, sink: Sink) -> Dump | None:
         return None
     dump = _dump(source.name, version, content)
     bad = len(content.entries) - len(dump.entries)
+    dump.is_part = bool(bad or content.problems or source.damages())
     if bad:
         sink.add_problem(f"{source.name}: {bad:,} damaged entries left out")
     return dump
@@ -125,7 +138,17 @@ def _dump(name: str, version: str, content: _FileContent) -> Dump:
     info = DistributedInfo(described)
     groups = {group.name: group for group in info.described()}
     status = dict(_status_of(header.get("pg_status")))
-    return Dump(name, version, info, groups, entries, status, _rank_of(name))
+    records = [one for one in content.entries if isinstance(one, dict)]
+    frames = {one["record_id"]: one["frames"] for one in records if _has_frames(one)}
+    timeout_ms = max((count_of(one.get("timeout_ms")) for one in records), default=0)
+    timeout_ns = min(max(timeout_ms, 0) * 10**6, MAX_NS)
+    return Dump(
+        name, version, info, groups, entries, status, _rank_of(name), frames, False, timeout_ns
+    )
+
+
+def _has_frames(record: Mapping[str, Any]) -> bool:
+    return type(record.get("record_id")) is int and bool(record.get("frames"))
 
 
 def _rank_of(name: str) -> int | None:

@@ -19,6 +19,7 @@ from trace_hooks.schema import UNKNOWN
 _STATES = {"scheduled": "enqueued", "started": "started", "completed": "completed"}
 _PROFILED = re.compile(r"(?:\w+:)?(\w+)(?: (\d{1,9})(?:->|<-)(\d{1,9}))?")
 _LONGEST_OP = 64
+_LONGEST_COUNT = 20
 _LONGEST_PROFILED = 256
 _MOST_KEPT = 1024
 
@@ -48,7 +49,7 @@ class Entry(NamedTuple):
         if not isinstance(record, Mapping):
             return None
         state = _STATES.get(str(_scalar(record.get("state"))))
-        created_ns = _count(record.get("time_created_ns"))
+        created_ns = count_of(record.get("time_created_ns"))
         profiled = _profiled(str(_scalar(record.get("profiling_name")))[:_LONGEST_PROFILED])
         if state is None or profiled is None or not 0 < created_ns < MAX_NS:
             return None
@@ -57,15 +58,15 @@ class Entry(NamedTuple):
         side = "output" if op == "recv" else "input"
         dtype, num_bytes = _payload(record.get(f"{side}_sizes"), record.get(f"{side}_dtypes"))
         return cls(
-            record_id=_count(record.get("record_id")),
-            pg_id=_count(record.get("pg_id")),
+            record_id=count_of(record.get("record_id")),
+            pg_id=count_of(record.get("pg_id")),
             group=name,
             desc=desc,
             op=op,
             peer_in_group=peer_in_group,
             is_p2p=peer_in_group >= 0 or record.get("is_p2p") is True,
-            collective_seq=_count(record.get("collective_seq_id")),
-            p2p_seq=_count(record.get("p2p_seq_id")),
+            collective_seq=count_of(record.get("collective_seq_id")),
+            p2p_seq=count_of(record.get("p2p_seq_id")),
             created_ns=created_ns,
             started_ns=_time(record.get("time_discovered_started_ns")),
             completed_ns=_time(record.get("time_discovered_completed_ns")),
@@ -206,13 +207,16 @@ def _scalar(value: object) -> object:
     return value if isinstance(value, str | int) else ""
 
 
-def _count(value: object) -> int:
+def count_of(value: object) -> int:
+    """A number from itself or, as JSON may have it, its text; -1 for anything else."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_COUNT:
+        value = int(value)
     return value if type(value) is int and 0 <= value < MAX_COUNT else UNKNOWN
 
 
 def _time(value: object) -> int:
     """A time in ns; 0 for none (null in pickles, 0 in JSON)."""
-    return max(_count(value), 0)
+    return max(count_of(value), 0)
 
 
 def _payload(sizes: object, dtypes: object) -> tuple[str, int]:

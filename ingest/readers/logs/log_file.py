@@ -1,216 +1,187 @@
-"""One log file, read line by line: which lines are kept, and what each of them says.
+"""One log file, read line by line: which lines are kept, and what each of them means.
 
 Most lines of a log differ in digits only. What a line means is looked up by its text without
-digits, so that it is worked out once for all of them; and of such usual lines only the first and
-the last are kept (FIRST, LAST). Nothing is left out that has a known meaning or is an error.
+digits, so that it is worked out once for all of them; and of such lines only the first and the last
+are kept. Of lines with a known meaning, and of errors, many more are kept (limits in
+ingest.readers.logs.kinds).
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ingest.readers.logs.heads import Head, head_of, host_in, is_labelled, journal_line
-from ingest.readers.logs.timestamps import has_time
-from trace_hooks.log_text.labels import label_of, may_have_label
-from trace_hooks.log_text.line_rows import (
-    LONGEST_LINE,
-    LONGEST_TEXT,
-    TRACEBACK,
-    continues_traceback,
-    level_of,
-    shortened,
-    without_progress,
-)
+from ingest.readers.logs.blocks import Block, Blocks
+from ingest.readers.logs.heads import Head, head_of, host_in, is_labelled, record_line
+from ingest.readers.logs.kinds import Kind, Kinds, forms_of
+from ingest.readers.logs.named_ranks import first_ranks_of_hosts, rank_in_communicator
+from trace_hooks.log_text.labels import label_of
+from trace_hooks.log_text.line_rows import LONGEST_TEXT, TRACEBACK, level_of, without_progress
 
-FIRST, LAST = 250, 250
-"""Usual lines that are equal but for digits: so many are kept from the beginning and the end."""
-MOST_KINDS = 20_000
-"""Lines that differ in more than digits and whose meaning is remembered."""
-MOST_TOLD = 200_000
-"""Lines with a meaning that are kept of one file."""
-_LONGEST_BLOCK = 400
-
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_VARIES = re.compile(rb"\b[0a-f]{8,}\b|0{2,}")
-"""Numbers of any length, and hexadecimal ones, in a line whose digits are all 0."""
-MOST_FORMS = 100_000
-"""Lengths of numbers that kinds of lines have had."""
-_BOX = re.compile(r"^={10,}$")
+_LONGEST_RAW = 2 * LONGEST_TEXT
 
 
 class Kept(NamedTuple):
-    """A line, or several that belong together. `timed`: the newest line before with a time."""
+    """A line, or several that belong together. `timed`: the newest line before with a time, for
+    LogFile.time_text; `kind`: None of a block.
+    """
 
     number: int
     head: Head
     text: str
     label: str
     level: str
-    timed: str
-
-
-@dataclass
-class _Kind:
-    """Lines that are equal but for digits."""
-
-    label: str
-    level: str
-    is_usual: bool
-    has_time: bool
-    count: int = 0
-    last: deque[tuple[int, bytes, str | bytes]] = field(default_factory=lambda: deque(maxlen=LAST))
+    timed: str | bytes
+    kind: Kind | None
 
 
 class LogFile:
-    """The lines of one file. `labelled`: with srun's labels; `is_journal`: JSON lines."""
+    """The lines of one file. `first_lines`: of its beginning; `is_records`: they are JSON."""
 
-    def __init__(self, first_lines: list[str], is_journal: bool) -> None:
+    def __init__(self, first_lines: Sequence[str], is_records: bool) -> None:
         self._labelled = is_labelled(first_lines)
-        self._is_journal = is_journal
-        self._kinds: dict[bytes, _Kind] = {}
-        self._forms: dict[bytes, _Kind] = {}
-        self._other = _Kind("", "", True, False)
-        self._blocks: dict[int | None, list[str]] = {}
-        self._begun: dict[int | None, tuple[int, Head, str]] = {}
-        self._kept: list[Kept] = []
+        self._is_records = is_records
+        self._kinds = Kinds()
+        self._blocks = Blocks()
+        self._ready: list[Kept] = []
         self._timed: str | bytes = ""  # decoded when it is needed
         self._number = 0
+        self.num_kept = 0
         self.ranks: Counter[int] = Counter()
+        """lines that name them in their prefix"""
+        self.first_ranks: Counter[int] = Counter()
+        """global rank of local rank 0, by lines that name both"""
         self.hosts: Counter[str] = Counter()
-        self.left_out = 0
-        self._told = 0
+        self.communicators: Counter[tuple[int, int]] = Counter()
+        """(rank, size), as NCCL says"""
+        self.first_ranks_of_hosts: dict[str, int] = {}
+        """global rank of local rank 0, as torchrun says of hosts on which ranks failed"""
 
-    def add(self, lines: list[bytes]) -> None:
-        """Take the next lines, without their ends."""
-        forms, translate = self._forms, bytes.translate
-        for raw in lines:
-            self._number += 1
-            if self._blocks or self._is_journal:
-                self._add(raw, None)
-                continue
-            form = translate(raw, _DIGITS)
-            kind = forms.get(form) or self._known(form)
-            if kind is None or not kind.is_usual:
-                self._add(raw, kind)
-            elif kind.count < FIRST:
-                self._keep_usual(kind, raw)
+    @property
+    def left_out(self) -> int:
+        """Lines that were not kept, known at the end."""
+        return self._kinds.left_out
+
+    def add(self, text: bytes) -> list[Kept]:
+        """Take the next lines, whole ones; returns what is sure to be kept by now."""
+        lines = text.split(b"\n")
+        if self._is_records:
+            lines = [record_line(line).encode("utf-8", "replace") for line in lines]
+            forms = list(map(forms_of, lines))
+        else:
+            forms = forms_of(text).split(b"\n")
+        by_form, kind_of = self._kinds.by_form, self._kinds.kind_of
+        open_blocks, number = self._blocks.open, self._number
+        for raw, form in zip(lines, forms, strict=True):
+            number += 1
+            kind = by_form.get(form) or kind_of(form)
+            if kind is None or not kind.is_fixed or open_blocks:
+                self._number = number
+                self._add(raw, form, kind)
+            elif kind.count < kind.num_first:
+                self._number = number
+                self._add_known(raw, kind)
             else:
                 kind.count += 1
-                kind.last.append((self._number, raw, self._timed))
+                kind.last.append((number, raw, self._timed))
                 if kind.has_time:
                     self._timed = raw
+        self._number = number
+        return self._take_ready()
 
-    def finish(self) -> Iterator[Kept]:
-        """All lines that are kept, in their order."""
-        for rank in list(self._blocks):
-            self._end_block(rank)
-        for kind in (*self._kinds.values(), self._other):
-            beyond = kind.count - FIRST - len(kind.last)
-            self.left_out += max(beyond, 0)
+    def finish(self) -> list[Kept]:
+        """The rest, in order of their numbers: what had not ended, and the last of every kind."""
+        for block in self._blocks.end_all():
+            self._keep_block(block)
+        for kind in self._kinds.all():
             for number, raw, timed in kind.last:
-                self._keep(number, self._head(raw), kind, _decoded(timed))
-        return iter(sorted(self._kept, key=lambda kept: kept.number))
+                head = self._head(raw)
+                label, level = self._meaning(kind, head.text)
+                self._keep(number, head, label, level, timed, kind)
+        self._ready.sort(key=lambda kept: kept.number)
+        return self._take_ready()
 
-    def _known(self, form: bytes) -> _Kind | None:
-        """The kind of a line with numbers of other lengths, remembered for this form as well."""
-        kind = self._kinds.get(_VARIES.sub(b"0", form))
-        if kind is not None and len(self._forms) < MOST_FORMS:
-            self._forms[form] = kind
-        return kind
+    def _take_ready(self) -> list[Kept]:
+        ready, self._ready = self._ready, []
+        return ready
 
-    def _add(self, raw: bytes, kind: _Kind | None) -> None:
-        line = (
-            journal_line(raw) if self._is_journal else raw[:LONGEST_TEXT].decode("utf-8", "replace")
-        )
-        line = without_progress(line)
-        head = head_of(line, self._labelled)
-        if self._in_block(head):
+    def _add(self, raw: bytes, form: bytes, kind: Kind | None) -> None:
+        head = self._head(raw)
+        if self._blocks.open:
+            ended, is_taken = self._blocks.take(head)
+            for block in ended:
+                self._keep_block(block)
+            if is_taken:
+                return
+        if not head.text.strip():
             return
-        text = head.text
-        if not text.strip():
+        if self._blocks.begin(head, self._number, self._timed):
             return
-        if kind is None or self._is_journal:
-            kind = self._kind_of(raw, text, head)
-        if text.startswith(TRACEBACK) or _BOX.match(text):
-            self._blocks[head.rank] = [text]
-            self._begun[head.rank] = (self._number, head, _decoded(self._timed))
-            return
+        if kind is None:
+            kind = self._kinds.add(form, head.text, bool(head.time))
+        label, level = self._meaning(kind, head.text)
         kind.count += 1
-        if kind.is_usual and kind.count > FIRST:
-            kind.last.append((self._number, raw, _decoded(self._timed)))
+        kind.note(label, level)
+        if kind.count <= kind.num_first:
+            self._keep(self._number, head, label, level, self._timed, kind)
         else:
-            self._keep(self._number, head, kind, _decoded(self._timed))
+            kind.last.append((self._number, raw, self._timed))
         if kind.has_time or head.time:
-            self._timed = head.time or text
+            self._timed = head.time or head.text
 
-    def _keep_usual(self, kind: _Kind, raw: bytes) -> None:
+    def _add_known(self, raw: bytes, kind: Kind) -> None:
         kind.count += 1
-        self._keep(self._number, self._head(raw), kind, _decoded(self._timed))
+        head = self._head(raw)
+        self._keep(self._number, head, kind.label, kind.level, self._timed, kind)
         if kind.has_time:
             self._timed = raw
 
-    def _head(self, raw: bytes) -> Head:
-        line = raw[:LONGEST_TEXT].decode("utf-8", "replace")
-        return head_of(without_progress(line), self._labelled)
+    def _meaning(self, kind: Kind, text: str) -> tuple[str, str]:
+        """Label and level: of lines whose digits may matter, by the line itself."""
+        return (kind.label, kind.level) if kind.is_fixed else (label_of(text), level_of(text))
 
-    def _keep(self, number: int, head: Head, kind: _Kind, timed: str) -> None:
+    def _head(self, raw: bytes) -> Head:
+        return head_of(without_progress(_text(raw)), self._labelled)
+
+    def time_text(self, timed: str | bytes) -> str:
+        """Text that begins with the time of a line that is noted as `timed`."""
+        if isinstance(timed, str):
+            return timed
+        head = self._head(timed)
+        return head.time or head.text
+
+    def _keep(
+        self, number: int, head: Head, label: str, level: str, timed: str | bytes, kind: Kind
+    ) -> None:
+        self._note(head)
+        self._ready.append(Kept(number, head, head.text, label, level, timed, kind))
+
+    def _keep_block(self, block: Block) -> None:
+        self._note(block.head)
+        text = block.text
+        self.first_ranks_of_hosts.update(first_ranks_of_hosts(text))
+        label = label_of(text)
+        level = level_of(text) or ("error" if label else "")
+        if text.startswith(TRACEBACK):
+            level = "error"
+        self._ready.append(Kept(block.number, block.head, text, label, level, block.timed, None))
+
+    def _note(self, head: Head) -> None:
+        """What a line says of the file's ranks and hosts."""
+        self.num_kept += 1
         if head.rank is not None:
             self.ranks[head.rank] += 1
-        if host := host_in(head.text):
+            if head.local_rank is not None:
+                self.first_ranks[head.rank - head.local_rank] += 1
+        if host := head.host or host_in(head.text):
             self.hosts[host] += 1
-        if not kind.is_usual:
-            self._told += 1
-            if self._told > MOST_TOLD:
-                self.left_out += 1
-                return
-        text = head.text[:LONGEST_LINE]
-        self._kept.append(Kept(number, head, text, kind.label, kind.level, timed))
-
-    def _kind_of(self, raw: bytes, text: str, head: Head) -> _Kind:
-        """What a line means; unusual words beyond MOST_KINDS share one kind where it has none."""
-        is_usual = not may_have_label(text)
-        level = level_of(text)
-        if is_usual and level not in ("error", "fatal"):
-            if len(self._kinds) >= MOST_KINDS:
-                return self._other
-        else:
-            is_usual = False
-        kind = _Kind(
-            "" if is_usual else label_of(text), level, is_usual, has_time(text) or bool(head.time)
-        )
-        if len(self._kinds) < MOST_KINDS:
-            self._kinds[_VARIES.sub(b"0", raw.translate(_DIGITS))] = kind
-        return kind
-
-    def _in_block(self, head: Head) -> bool:
-        """Whether a line belongs to a block of its rank that is open, which it then joins."""
-        block = self._blocks.get(head.rank)
-        if block is None:
-            return False
-        if _BOX.match(block[0]):
-            block.append(head.text)
-            if _BOX.match(head.text) or len(block) > _LONGEST_BLOCK:
-                self._end_block(head.rank)
-            return True
-        if len(block) <= _LONGEST_BLOCK and continues_traceback(block, head.text):
-            block.append(head.text)
-            return True
-        self._end_block(head.rank)
-        return False
-
-    def _end_block(self, rank: int | None) -> None:
-        lines, (number, head, timed) = self._blocks.pop(rank), self._begun.pop(rank)
-        text = shortened("\n".join(lines).rstrip())
-        label = label_of(text)
-        level = "error" if text.startswith(TRACEBACK) or label else ""
-        kind = _Kind(label, level, is_usual=False, has_time=False)
-        self._keep(number, head._replace(text=text), kind, timed)
-        self._kept[-1] = self._kept[-1]._replace(text=text)
+        if (communicator := rank_in_communicator(head.text)) is not None:
+            self.communicators[communicator] += 1
 
 
-def _decoded(text: str | bytes) -> str:
-    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+def _text(raw: bytes) -> str:
+    """Decoded, of a very long line both ends."""
+    if len(raw) > _LONGEST_RAW:
+        raw = raw[:LONGEST_TEXT] + raw[-LONGEST_TEXT:]
+    return raw.decode("utf-8", "replace")

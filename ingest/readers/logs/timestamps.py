@@ -1,18 +1,23 @@
 """Times of lines of logs: ISO, Python logging, c10d and glog, syslog, dmesg -T.
 
-A time without a zone is taken as UTC. One without a year (c10d, glog, syslog) gets the year of a
-line of the same file that has one, else of the file's last change; else it is unknown. The kernel's
-time since boot says nothing by itself.
+A time without a zone is taken as UTC. One without a year (c10d, glog, syslog, vLLM) gets that of
+the line before it in the file that has one, else of a line near the beginning, else of the other
+logs of the import, else the newest year with which it is not later than the file's last change.
+The kernel's time since boot says nothing by itself.
 """
 
 from __future__ import annotations
 
 import re
 from calendar import timegm
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import lru_cache
 
 UNKNOWN_NS = -1
 _S = 1_000_000_000
+_DAY_S = 86_400
+_LOOKED_AT = 160
 _MONTHS = {
     name: number
     for number, name in enumerate(
@@ -20,66 +25,103 @@ _MONTHS = {
     )
 }
 _CLOCK = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
-_ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r"(?P<z>Z|[+-]\d\d:?\d\d)?"
+_ISO = (
+    r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r" ?(?P<z>Z\b|[+-]\d\d:?\d\d\b)?"
+)
 _FORMS = tuple(
     re.compile(form)
     for form in (
-        r"^.{0,60}?" + _ISO,
-        r"^.{0,40}?\[?[EWIF](?P<mo>\d{1,2})(?P<d>\d\d) " + _CLOCK,
+        r"^.{0,100}?\b" + _ISO,
+        r"^.{0,40}?\[?\b[EWIF](?P<mo>\d{1,2})(?P<d>\d\d) " + _CLOCK,
         r"^\[?(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<m>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) "
         + _CLOCK
         + r" (?P<y>\d{4})",
         r"^(?P<m>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) " + _CLOCK,
+        r"^.{0,20}?\b(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}) " + _CLOCK,
+        r"^.{0,40}?\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<mo>\d\d)-(?P<d>\d\d) " + _CLOCK,
         r"(?m)^\s*time\s*: " + _ISO,
     )
 )
+_ANY_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 
 
 class Clock:
-    """Times of the lines of one file. `year`: of those that have none; None unknown."""
+    """Times of the lines of one file. `changed_s`: Unix time of its last change; None unknown;
+    `first_lines`: of its beginning.
+    """
 
-    def __init__(self, year: int | None) -> None:
-        self._year = year
-        self.has_own_year = False
+    def __init__(self, changed_s: float | None, first_lines: Iterable[str] = ()) -> None:
+        self._changed_s = changed_s
+        self._year = next(filter(None, map(_own_year, first_lines)), None)
+        """of the newest time that had one"""
         self.guessed_zone = False
         self.guessed_year = False
 
     def time_ns(self, text: str) -> int:
         """Unix ns of the time that a line says, UNKNOWN_NS where it says none."""
+        head = text[:_LOOKED_AT]
+        if _ANY_CLOCK.search(head) is None:
+            return UNKNOWN_NS
         for form in _FORMS:
-            found = form.match(text[:120])
-            if found is not None and (ns := self._ns(found.groupdict())) is not None:
+            match = form.match(head)
+            if match is not None and (ns := self._ns(match.groupdict())) is not None:
                 return ns
         return UNKNOWN_NS
 
     def _ns(self, parts: dict[str, str | None]) -> int | None:
         month = _MONTHS.get(parts["m"] or "") if "m" in parts else int(parts["mo"] or 0)
-        year = self._year_of(parts)
-        if month is None or year is None:
-            return None
-        day_s = _day_s(year, month, int(parts["d"] or 0))
         clock = [int(parts[name] or 0) for name in ("h", "mi", "s")]
-        if day_s is None or clock[0] > 23 or clock[1] > 59 or clock[2] > 60:
+        if month is None or clock[0] > 23 or clock[1] > 59 or clock[2] > 60:
             return None
-        seconds = day_s + clock[0] * 3600 + clock[1] * 60 + clock[2]
+        day_s = self._day_s(parts.get("y"), month, int(parts["d"] or 0))
+        if day_s is None:
+            return None
         zone = parts.get("z")
         if zone is None:
             self.guessed_zone = True
+        seconds = day_s + clock[0] * 3600 + clock[1] * 60 + clock[2]
         return (seconds - _zone_s(zone)) * _S + int((parts["f"] or "0").ljust(9, "0"))
 
-    def _year_of(self, parts: dict[str, str | None]) -> int | None:
-        if (told := parts.get("y")) is not None:
-            if not self.has_own_year:
-                self._year, self.has_own_year = int(told), True
-            return int(told)
-        if not self.has_own_year:
-            self.guessed_year = True
-        return self._year
+    def _day_s(self, own_year: str | None, month: int, day: int) -> int | None:
+        if own_year is not None:
+            day_s = _day_s(int(own_year), month, day)
+            self._year = int(own_year) if day_s is not None else self._year
+            return day_s
+        if self._year is not None:
+            return _day_s(self._year, month, day)
+        if self._changed_s is None:
+            return None
+        self.guessed_year = True
+        return _newest_day_s(self._changed_s + _DAY_S, month, day)
 
 
 def has_time(text: str) -> bool:
     """Whether a line says when it was written."""
-    return any(form.match(text[:120]) for form in _FORMS)
+    head = text[:_LOOKED_AT]
+    return _ANY_CLOCK.search(head) is not None and any(form.match(head) for form in _FORMS)
+
+
+def _own_year(text: str) -> int | None:
+    """The year that a line names; None where it names none."""
+    head = text[:_LOOKED_AT]
+    if _ANY_CLOCK.search(head) is None:
+        return None
+    match = next(filter(None, (form.match(head) for form in _FORMS)), None)
+    year = None if match is None else match.groupdict().get("y")
+    return int(year) if year and _day_s(int(year), 1, 1) is not None else None
+
+
+def nearest_year_ns(at_ns: int, reference_ns: int) -> int:
+    """By how much to shift a time whose year was guessed, by whole years, to be near another."""
+    when = datetime.fromtimestamp(at_ns // _S, UTC)
+    wanted = datetime.fromtimestamp(reference_ns // _S, UTC).year
+    days_s = [
+        day_s
+        for year in (wanted - 1, wanted, wanted + 1)
+        if (day_s := _day_s(year, when.month, when.day)) is not None
+    ]
+    shifts = [(day_s - at_ns // _S // _DAY_S * _DAY_S) * _S for day_s in days_s]
+    return min(shifts, key=lambda shift: abs(at_ns + shift - reference_ns), default=0)
 
 
 @lru_cache(maxsize=512)
@@ -87,6 +129,17 @@ def _day_s(year: int, month: int, day: int) -> int | None:
     if not (1970 <= year <= 2200 and 1 <= month <= 12 and 1 <= day <= 31):
         return None
     return timegm((year, month, day, 0, 0, 0))
+
+
+@lru_cache(maxsize=512)
+def _newest_day_s(until_s: float, month: int, day: int) -> int | None:
+    """The day in the newest year in which it is not after `until_s`."""
+    try:
+        year = datetime.fromtimestamp(until_s, UTC).year
+    except (ValueError, OverflowError, OSError):
+        return None
+    day_s = _day_s(year, month, day)
+    return day_s if day_s is None or day_s <= until_s else _day_s(year - 1, month, day)
 
 
 def _zone_s(zone: str | None) -> int:

@@ -46,6 +46,8 @@ class Source:
     path: Path | None = None
     """the file itself where it is one: for formats that need to jump about in it"""
     damage: list[Damage] = field(default_factory=list)
+    changed_s: float | None = None
+    """Unix time of the last change of the file, or of the archive it is in; None unknown"""
 
     def damages(self) -> list[str]:
         """What was found wrong with its bytes so far."""
@@ -118,7 +120,10 @@ def _all_sources(files: Sequence[Path], on_bytes: Callable[[int], None]) -> Iter
             yield _unreadable(str(path), f"cannot be opened: {error.strerror}")
             continue
         with stream:
-            yield from _sources_in(stream, path, on_bytes)
+            changed_s = path.stat().st_mtime
+            for source in _sources_in(stream, path, on_bytes):
+                source.changed_s = changed_s
+                yield source
 
 
 def _sources_in(stream: BinaryIO, path: Path, on_bytes: Callable[[int], None]) -> Iterator[Source]:

@@ -70,6 +70,9 @@ class StagedRows:
         """Something that could not be read."""
         self._given.append(("add_problem", (text,)))
 
+    def ranks_by_pid(self) -> None:
+        """The reader says which ranks there are."""
+
     def count_events(self, rank: int, num_events: int) -> None:
         """Elements of a file's list of events."""
         self._given.append(("count_events", (rank, num_events)))

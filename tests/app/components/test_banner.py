@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.run_diagnosis import RunDiagnosis
 from app.components.banner import banner
+from app.components.topbar import findings_button
 from app.runs.hub import Hub
 from app.view_state import View, parse_url
 from diagnosis.findings import Diagnosis, Place, Verdict
@@ -46,6 +48,23 @@ def test_several_findings_are_counted_and_turned(diagnosis: Diagnosis) -> None:
     assert "past" in other.className
     assert "Rank 2 was slow" in text_of(other)
     assert "2 of 2" in text_of(other)
+
+
+WAITS = "Ranks 0 and 1 wait for rank 2 in all_reduce 31 of group 0 for 9 s."
+
+
+def test_ranks_that_wait_now_come_before_what_is_slow(diagnosis: Diagnosis) -> None:
+    waiting = RunDiagnosis(diagnosis.verdicts, unusual=WAITS, waits=WAITS)
+    line = banner(waiting, View("r", attempt=2), "", "running")
+    assert " ".join(text_of(line).split()).startswith(f"Ranks wait. {WAITS}")
+    (link,) = [part for part in having(line) if getattr(part, "href", None)]
+    assert link.href == "/run/r/stuck?attempt=2"
+    named = banner(waiting, View("r", finding=diagnosis.findings[0].id), "", "running")
+    assert text_of(named).startswith("Rank 5 is slow.")
+    assert findings_button(RunDiagnosis((), waits=WAITS)).children == "Ranks wait"
+    hung = replace(diagnosis.findings[0], kind="hung_rank", title="Rank 2 is hung")
+    known = RunDiagnosis((Verdict("stuck", (hung,)),), unusual=WAITS, waits=WAITS)
+    assert text_of(banner(known, View("r"), "", "running")).startswith("Rank 2 is hung.")
 
 
 def test_a_finding_whose_first_step_has_moved_is_the_same(diagnosis: Diagnosis) -> None:

@@ -11,6 +11,7 @@ from app.runs.hub import Hub
 from sample_traces import RECORDED
 from tests.app.share.page_parser import HOSTILE
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
+from tests.stuck_runs import stuck_run
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +23,7 @@ def runs(tmp_path_factory):
     RunBuilder(folder / HOSTILE, 2, hosts=hosts).rank_files()
     RunBuilder(folder / "empty", 2)
     restarted_run(folder / "again")
+    stuck_run(folder / "stuck")
     relative = RunBuilder(folder / "relative", 2, clock="per_step_relative", source="import")
     for rank, step in product(range(2), range(3)):
         relative.step(rank, step, 0, 100)

@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import replace
 
+from app.share import collected_view
 from app.share.collected_view import DETAILS, collect
 from app.share.document import document
 from app.share.shown_view import shown_view
@@ -23,6 +24,26 @@ def test_the_texts_of_the_file(hub):
     assert 5 in data["ranks"]
     assert data["tile"]
     assert data["heat"]
+
+
+def test_a_stuck_job_brings_the_page_stuck(hub):
+    shared = Parsed(page_of(hub, run="stuck"))
+    assert ("div", {"id": "shared-stuck", "class": "stuck"}) in shared.tags
+    data = json.loads(shared.scripts[0])
+    assert data["stuck"]["state"] == "stuck"
+    assert data["finding"] == data["stuck"]["findings"][0]["id"]
+
+
+def test_the_page_stuck_of_a_healthy_job_says_what_was_checked(hub):
+    data = json.loads(Parsed(page_of(hub, run="slow", page="stuck")).scripts[0])
+    assert data["stuck"]["checked"]
+    assert json.loads(Parsed(page_of(hub, run="slow")).scripts[0])["stuck"] is None
+
+
+def test_long_lines_are_cut_to_their_ends(hub, monkeypatch):
+    monkeypatch.setattr(collected_view, "_LONGEST_LINE", 6)
+    lines = json.loads(Parsed(page_of(hub, run="stuck")).scripts[0])["stuck"]["lines"]
+    assert {len(line["text"]) for line in lines} == {6}
 
 
 def test_waiting_counts_in_ms_of_ranks(hub):

@@ -83,6 +83,18 @@ def test_an_operation_that_does_not_complete_asks_for_the_connections() -> None:
     assert found.commands[0]["command"] == "ss -tniop | grep -A1 'pid=4242,'"
 
 
+def test_ranks_in_an_operation_that_does_not_complete_are_not_blamed() -> None:
+    groups = {7: [0, 1, 2, 3], 8: [2, 3]}
+    rows = [entered(rank, 31) for rank in (0, 1)]
+    rows += [entered(rank, 30, "completed") for rank in (2, 3)]
+    rows += [entered(rank, 9, group_id=8) for rank in (2, 3)]
+    found = of_tables(tables(rows, [look(r) for r in range(4)], groups))
+    (root,) = found.tree
+    assert (root["rank"], root["blamed"]) == ("ranks 2 and 3", False)
+    assert {row["role"] for row in found.ranks} == {"waits"}
+    assert found.commands[0]["command"].startswith("ss ")
+
+
 def test_a_rank_in_storage_has_its_open_files_listed() -> None:
     opening = look(2, "save job/train.py:8", call="wait_for_partner")
     found = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), opening]))
@@ -93,6 +105,8 @@ def test_what_a_slow_rank_does_stands_below_the_sentence() -> None:
     found = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), look(2, IN_CODE)]))
     assert found.reasons == ("Rank 2: its main thread is in prepare job/train.py:12.",)
     assert found.since_ns == SINCE_NS
+    unread = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), look(2, None)]))
+    assert unread.reasons == ()
 
 
 def test_ranks_that_went_on_and_a_job_that_finished_are_not_stuck() -> None:

@@ -62,9 +62,9 @@ def test_a_stack_that_ends_where_others_go_on() -> None:
 
 def test_rows_of_the_grid_are_stages_else_hosts_else_some_ranks() -> None:
     groups = stack_groups(looks(IN_ALL_REDUCE, IN_ALL_REDUCE, IN_CODE))
-    rows = grid_rows(groups, places(4, pp=[0, 0, 1, None]))
+    rows = grid_rows(groups, places(4, pp=[None, 0, 1, 0]))
     assert [row["name"] for row in rows] == ["pp 0", "pp 1", "pp ?"]
-    assert [cell["group"] for row in rows for cell in row["cells"]] == [1, 1, 0, None]
+    assert [cell["group"] for row in rows for cell in row["cells"]] == [1, None, 0, 1]
     rows = grid_rows(groups, places(4, host=["a", "a", "b", "b"]))
     assert [(row["name"], len(row["cells"])) for row in rows] == [("a", 2), ("b", 2)]
     rows = grid_rows(groups, places(40))

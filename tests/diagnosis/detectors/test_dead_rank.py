@@ -16,6 +16,7 @@ from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
 from tests.diagnosis.answer_schema import answer_schema
+from tests.diagnosis.stuck import stuck_tables
 from tests.diagnosis.work_tables import tables
 from trace_hooks.layout import ParallelLayout
 
@@ -41,7 +42,11 @@ def judged(
     places = tables(ParallelLayout.from_sizes(dp=8), 1, lambda rank, step: 1.0, ranks_per_host=4)[
         "rank_places"
     ]
-    found = {"last_signs": pa.Table.from_pylist(rows, _SCHEMA), "rank_places": places}
+    found = {
+        "last_signs": pa.Table.from_pylist(rows, _SCHEMA),
+        "rank_places": places,
+        "rank_looks": stuck_tables.tables([], [])["rank_looks"],
+    }
     verdict = detect(found, attempt=0)
     assert verdict is not None
     return verdict

@@ -14,7 +14,8 @@ SINCE_NS = AT_NS - 9 * 10**9
 
 _ENTERED = answer_schema(
     "rank INTEGER, group_id BIGINT, seq BIGINT, op VARCHAR, dtype VARCHAR, num_bytes BIGINT, "
-    "peer INTEGER, tag INTEGER, enqueue_ns BIGINT, state VARCHAR, source VARCHAR"
+    "peer INTEGER, tag INTEGER, enqueue_ns BIGINT, state VARCHAR, source VARCHAR, "
+    "stack VARCHAR"
 )
 _LOOKS = answer_schema(
     "rank INTEGER, host VARCHAR, step BIGINT, ts_ns BIGINT, pid BIGINT, process VARCHAR, "
@@ -22,7 +23,7 @@ _LOOKS = answer_schema(
     "beat_age_ms DOUBLE, quiet_ms DOUBLE, longest_ms DOUBLE, call VARCHAR, "
     "num_entered BIGINT, stack VARCHAR, threads VARCHAR, "
     "since_ms DOUBLE, cpu_ms DOUBLE, io_bytes BIGINT, still_ms DOUBLE, "
-    "earlier_stack VARCHAR, has_moved BOOLEAN"
+    "earlier_stack VARCHAR, source VARCHAR, has_moved BOOLEAN"
 )
 _SIGNS = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
@@ -52,7 +53,7 @@ def look(rank: int, stack: str | None = IN_ALL_REDUCE, **changed: Any) -> dict[s
     row: dict[str, Any] = {"host": "node0", "step": 30, "ts_ns": AT_NS, "pid": 4242, "process": "S"}
     row |= {"phase": "step", "beat_age_ms": 400.0, "quiet_ms": 18000.0, "num_entered": 60}
     row |= {"longest_ms": 0.0, "call": "do_poll", "still_ms": 9000.0}
-    row |= {"threads": None, "since_ms": 5000.0, "cpu_ms": 20.0, "io_bytes": 3000}
+    row |= {"source": "watchdog", "threads": None, "since_ms": 5000.0, "cpu_ms": 20.0, "io_bytes": 3000}
     return (
         {"rank": rank, "stack": stack, "earlier_stack": stack, "has_moved": False} | row | changed
     )

@@ -23,9 +23,12 @@ from tests.ingest.readers import test_nccl_inspector as nccl
 from tests.ingest.readers import test_nsys as nsys
 from tests.ingest.readers import test_prometheus as exporters
 from tests.ingest.readers import test_rocpd as rocpd
+from tests.ingest.readers import test_stack_dumps as stacks
 from tests.ingest.readers import test_wandb_system as wandb
 from tests.ingest.readers import test_xpu_timer as xpu
 from tests.ingest.readers.flight_recorder import dumps as flight
+from tests.ingest.readers.logs.log_files import small_logs
+from tests.ingest.readers.nccl_ras import ras_polls as ras
 from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
 from tests.runs_builder import two_rank_run
 
@@ -86,6 +89,8 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
     text = json.dumps(kineto).encode()
     entries = [flight.entry(n) for n in range(6)] + [flight.entry(9, "nccl:send 0->1")]
     calls = [nccl.line(n, 1, at=100 * n) for n in range(8)]
+    bare = [{"coll_perf": call["coll_perf"]} for call in calls[:4]]
+    newer = [nccl.stats(1, colls=4, p2p=1), *bare, {"p2p_perf": nccl.message(2, 1, 0)["p2p_perf"]}]
     kernels = [xpu.kernel(n % 3, 7 + n % 3, n * 10, 5, xpu.nccl(9, n)) for n in range(20)]
     chrome = [
         {"ph": "B", "name": "x", "ts": 1, "pid": 1},
@@ -101,7 +106,16 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         + [("dump_2.json", json.dumps(flight.dump(*entries)).encode())],
         "megascan": [],
         "phase_log": [],
-        "nccl_inspector": [("a.log", b"\n".join(json.dumps(call).encode() for call in calls))],
+        "nccl_inspector": [
+            (name, b"\n".join(json.dumps(line).encode() for line in lines))
+            for name, lines in (("a.log", [*calls, nccl.message(3, 1, 0)]), ("b.log", newer))
+        ],
+        "nccl_ras": [("polls.json", _polls())],
+        "stack_dumps": [
+            ("rank_1.json", stacks.py_spy_json(stacks.WAITS).encode()),
+            ("rank_2.txt", stacks.py_spy_text(stacks.WAITS).encode()),
+            ("rank_3.txt", stacks.faulthandler_text(stacks.WAITS).encode()),
+        ],
         "xpu_timer": [("00001-00002.timeline", xpu.timeline(1, kernels, [xpu.host(b"GC", 1, 2)]))],
         "nsys": [("a.sqlite", _database(nsys.nsys_tables()))],
         "rocpd": [("a.rpd", _database(rocpd.ROCPD))],
@@ -116,11 +130,18 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
             ("rank1.jsonl", b"".join(json.dumps(wandb.ROW).encode() + b"\n" for _ in range(9))),
             ("system.csv", wandb.CSV.encode()),
         ],
+        "logs": [(name, text.encode()) for name, text in small_logs().items()],
         "straggler_analysis": [
             ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
             *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
         ],
     }
+
+
+def _polls() -> bytes:
+    """Two that are equal, with a rank behind and one that does not answer."""
+    ranks = ras.world({0: 9, 1: 9, 3: 8}, [ras.missing(2, 2)])
+    return b"\n".join(json.dumps(ras.poll(at_s, ranks), indent=1).encode() for at_s in (0, 40))
 
 
 def _parquet() -> bytes:

@@ -17,6 +17,7 @@ OF_OTHER_RUNS = (
     "log_lines",
     "logged_processes",
     "labelled_log_lines",
+    "log_progress",
     "data_gaps",
     "end_lateness",
     "ranks_without_steps",

@@ -114,6 +114,7 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
         "{",
         "[]",
         '{"header": 5, "coll_perf": {}}',
+        {"header": {}, "proxy_perf": {}},
         {"header": {}, "p2p_perf": {}},
     ]
     bad += [line(-1, 2), line(10**30, 2), line(3, 4), line(4, 2, n_ranks=10**9), line(5, 2, coll=7)]
@@ -132,8 +133,9 @@ def test_missing_fields_cost_their_line(folder: Path, runs: Path) -> None:
         (6, at + 8_960_000, at + 9_000_000),
     ]
     problems = "\n".join(run.problems)
-    assert "bad lines left out (line 2, 3, 4, ...)" in problems
+    assert "bad lines left out (line 2, 3, 6, ...)" in problems
     assert "1 lines left out because they are not collectives" in problems
+    assert "1 lines left out because no line in front of them names" in problems
     assert run.rows("groups", "ranks") == [([],)]  # 1 of 4 ranks is here
 
 
@@ -148,3 +150,91 @@ def test_ranks_that_no_file_names(folder: Path, runs: Path) -> None:
     assert "b.log: says it is rank 3, as" in problems
     assert "d.log: holds 2 ranks; 1 collectives of smaller communicators left out" in problems
     assert any("which gives the ranks: shown as rank 0" in guess for guess in run.guesses)
+
+
+def message(sn: int, rank: int, peer: int, op: str = "Send", at: int = 0, **more: Any) -> Json:
+    """A message, with times as NCCL_INSPECTOR_DUMP_VERBOSE writes them."""
+    start = T0_US + at
+    found = line(sn, rank, at=at)
+    del found["coll_perf"]
+    kernels = [{"channel_id": 0, "kernel_start_ts": start, "kernel_stop_ts": start + 20}]
+    perf = {"p2p": op, "p2p_sn": sn, "p2p_peer": peer, "p2p_msg_size_bytes": 512}
+    perf |= {"p2p_exec_time_us": 20, "event_trace_sn": {"p2p_start_sn": 1}}
+    times = {"p2p_start_ts": start - 2, "p2p_stop_ts": start, "kernel_events": kernels}
+    return found | {"p2p_perf": {**perf, "event_trace_ts": times, **more}}
+
+
+def stats(rank: int, comm: str = WORLD, colls: int = 0, p2p: int = 0, lost: int = 0) -> Json:
+    """The counters in front of a dump."""
+    found = line(0, rank, comm)
+    del found["coll_perf"]
+    found["header"]["comm_name"] = "dp_group"
+    counters = {"coll_records": colls, "p2p_records": p2p, "coll_dropped_total": lost}
+    counters |= {"coll_dropped_since_last_dump": lost, "p2p_dropped_total": 0, "proxy_records": 0}
+    return found | {"dump_stats": counters}
+
+
+def test_messages_have_their_peer_among_the_jobs_ranks(folder: Path, runs: Path) -> None:
+    write_lines(folder, "a.log", line(1, 0, n_ranks=2, at=10), message(4, 0, 1, at=50))
+    other = message(6, 1, 0, "Recv", at=50)
+    write_lines(folder, "b.log", line(1, 1, n_ranks=2, at=10), other)
+    for name in ("a.log", "b.log"):
+        path = folder / name
+        path.write_text(path.read_text().replace('"n_ranks": 4', '"n_ranks": 2'))
+    run = Imported(folder, into=runs)
+    assert run.problems == []
+    at, apart = T0_US * 1000 + 50_000, 1 << 40
+    rows = run.rows("collectives", "rank", "op", "peer", "seq", "num_bytes", "start_ns", "state")
+    assert [row for row in rows if row[1] != "all_reduce"] == [
+        (0, "send", 1, apart + 8, 512, at, "completed"),
+        (1, "recv", 0, apart + 13, 512, at, "completed"),
+    ]
+    assert ("send", -1, 20_000) in run.rows("spans", "name", "coll_seq", "dur_ns")
+
+
+def test_numbers_of_different_operations_differ(folder: Path, runs: Path) -> None:
+    """NCCL counts each operation of a communicator by itself."""
+    calls = [
+        line(n, 0, n_ranks=1, at=100 * n, coll=op)
+        for n in (3, 4)
+        for op in ("AllReduce", "AllGather")
+    ]
+    run = Imported(write_lines(folder, "a.log", *calls), into=runs)
+    assert sorted(run.rows("collectives", "op", "seq")) == [
+        ("all_gather", 6),
+        ("all_gather", 8),
+        ("all_reduce", 7),
+        ("all_reduce", 9),
+    ]
+
+
+def test_from_version_4_3_on_only_the_counters_name_the_communicator(
+    folder: Path, runs: Path
+) -> None:
+    bare = [{"coll_perf": line(n, 0, at=100 * n)["coll_perf"]} for n in range(4)]
+    sent = {"p2p_perf": message(2, 0, 1, at=700)["p2p_perf"]}
+    proxy = {"proxy_perf": {}}
+    first, second = stats(3, colls=2, p2p=1), stats(1, PAIR, colls=1)
+    first["dump_stats"]["proxy_records"] = 1
+    lines = [bare[0], first, bare[1], proxy, bare[2], sent, bare[3], second, bare[3]]
+    run = Imported(write_lines(folder, "a.log", *lines), into=runs)
+    assert set(run.ranks) == {3}
+    assert run.rows("collectives", "op", "seq") == [
+        ("all_reduce", 1),
+        ("all_reduce", 2),
+        ("all_reduce", 3),
+        ("send", (1 << 40) + 4),
+    ]
+    assert {name for (name,) in run.rows("groups", "name")} == {"dp_group"}
+    assert run.ranks[3]["host"] == "node1"
+    problems = "\n".join(run.problems)
+    assert "2 lines left out because no line in front of them names" in problems
+
+
+def test_records_that_were_lost_are_a_problem(folder: Path, runs: Path) -> None:
+    lines = [stats(0, lost=10), line(1, 0), stats(0, lost=25), line(9, 0, at=90)]
+    run = Imported(write_lines(folder, "a.log", *lines), into=runs)
+    assert (
+        "a.log: 25 collectives and messages were lost before they could be written"
+        in (run.problems[0])
+    )

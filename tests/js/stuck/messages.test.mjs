@@ -30,6 +30,7 @@ test('when it began and was looked at', () => {
   assert.match(whenText({ ...STUCK, state: 'none' }, NOW), /^Last heartbeat: .* 1 s ago\.$/);
   assert.equal(whenText({ ...STUCK, state: 'none', heard_s: null }, NOW), '');
   assert.equal(whenText({ ...STUCK, at_s: null }, NOW), 'Ranks reported.');
+  assert.doesNotMatch(whenText(STUCK, NOW, false), / ago/);
 });
 
 test('ages, letters, cells, frames and colours of groups', () => {

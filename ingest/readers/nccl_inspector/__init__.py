@@ -1,32 +1,29 @@
 """Logs of NCCL's Inspector plugin: JSON lines, one file per process, one line per collective.
 
-Format: https://github.com/NVIDIA/nccl (ext-profiler/inspector, version 4.0). Of each communicator
-the plugin writes the collective that was over last in every interval: numbers have gaps. A line
-names the rank inside its communicator, not the global one.
+Format: https://github.com/NVIDIA/nccl (ext-profiler/inspector, versions 4.0 to 4.4). Of each
+communicator the plugin writes what was over since the last dump, as far as its ring holds it:
+numbers have gaps. A line names the rank inside its communicator, not the global one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from ingest.limits import limits, variable
 from ingest.readers.base import Format, Sink, same_rank
-from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
+from ingest.readers.nccl_inspector.log_file import Call, Log, is_log, log_of
 from ingest.readers.parsing.sources import Source
-from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS
 from ingest.readers.tables.finished_collectives import (
+    UNMATCHED_SEQ,
     Communicator,
     Done,
     Members,
     write_collectives,
 )
-from ingest.readers.tables.rows import rank_info
+from ingest.readers.tables.rows import rank_info, rows
 from ingest.readers.tables.span_list import SpanList
 from ingest.readers.tables.staged_rows import StagedRows
-from ingest.readers.tables.torch_names import op_name
 from ingest.readers.tables.whole_files import add_imported_clock
 from trace_hooks.schema import UNKNOWN
 
@@ -34,53 +31,27 @@ FORMAT = Format("nccl_inspector", "NCCL Inspector", has_own_clocks=True)
 
 
 def recognises(source: Source) -> bool:
-    """Whether its lines are collectives as the Inspector writes them."""
-    return any(
-        isinstance(line.get("header"), dict) and isinstance(line.get("coll_perf"), dict)
-        for line in first_objects(source.head)
-    )
+    """Whether its lines are collectives, messages or counters as the Inspector writes them."""
+    return is_log(source)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """One collective of one rank of a communicator."""
-
-    comm: str
-    rank_in_comm: int
-    num_ranks: int
-    op: str
-    seq: int
-    num_bytes: int
-    enqueue_ns: int
-    start_ns: int
-    end_ns: int
-
-
-@dataclass
-class _Log:
-    """One file, read."""
-
-    name: str
-    calls: list[_Call] = field(default_factory=list)
-    host: str = ""
-    pid: int = UNKNOWN
-    num_of_dump: int = 0
-    """calls without times of their own"""
-
-
-def read(source: Source, staged: StagedRows) -> _Log | None:
+def read(source: Source, staged: StagedRows) -> Log | None:
     """Read one log."""
-    lines = JsonLines(source.read)
-    log = _Log(source.name)
-    num_others = 0
-    for line in lines:
-        if not isinstance(line.get("coll_perf"), dict):
-            num_others += 1
-        elif not _take(log, line):
-            lines.refuse()
-    problems = [*source.damages(), *lines.problems]
-    if num_others:
-        problems.append(f"{num_others:,} lines left out because they are not collectives")
+    log, problems = log_of(source)
+    if log.num_others:
+        problems.append(
+            f"{log.num_others:,} lines left out because they are not collectives or messages"
+        )
+    if log.num_alone:
+        problems.append(
+            f"{log.num_alone:,} lines left out because no line in front of them names their "
+            "communicator: the beginning of the log is missing"
+        )
+    if log.num_dropped:
+        problems.append(
+            f"{log.num_dropped:,} collectives and messages were lost before they could be written: "
+            "enlarge NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, or dump more often"
+        )
     if not log.calls:
         problems.append("no collective could be read")
     for problem in problems:
@@ -93,9 +64,9 @@ class Import:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._logs: list[_Log] = []
+        self._logs: list[Log] = []
 
-    def add_file(self, log: _Log) -> None:
+    def add_file(self, log: Log) -> None:
         """One log."""
         self._logs.append(log)
 
@@ -109,6 +80,8 @@ class Import:
             f"({world.comm}, {world.num_ranks} ranks)"
         )
         of_rank = self._placed(world)
+        numbers = _Numbers([call for log in self._logs for call in log.calls])
+        names = {comm: name for log in self._logs for comm, name in log.names.items()}
         members = Members(world.num_ranks)
         for rank, (_, calls) in of_rank.items():
             for call in calls:
@@ -126,12 +99,12 @@ class Import:
                 "ending when its line was written (NCCL_INSPECTOR_DUMP_VERBOSE=1 logs the times)"
             )
         for rank, (log, calls) in sorted(of_rank.items()):
-            self._write(rank, log, calls, world.num_ranks, members)
+            self._write(rank, log, calls, world.num_ranks, members, numbers, names)
 
-    def _placed(self, world: _Call) -> dict[int, tuple[_Log, list[_Call]]]:
+    def _placed(self, world: Call) -> dict[int, tuple[Log, list[Call]]]:
         """Log and calls of every global rank."""
-        by_rank: dict[int, tuple[_Log, list[_Call]]] = {}
-        waiting: list[_Log] = []
+        by_rank: dict[int, tuple[Log, list[Call]]] = {}
+        waiting: list[Log] = []
         for log in self._logs:
             ranks = {call.rank_in_comm for call in log.calls if call.comm == world.comm}
             if not ranks:
@@ -150,7 +123,7 @@ class Import:
         return by_rank
 
     def _place(
-        self, by_rank: dict[int, tuple[_Log, list[_Call]]], rank: int, log: _Log, calls: list[_Call]
+        self, by_rank: dict[int, tuple[Log, list[Call]]], rank: int, log: Log, calls: list[Call]
     ) -> None:
         if rank in by_rank:
             earlier = by_rank[rank][0].name
@@ -159,7 +132,7 @@ class Import:
             by_rank[rank] = (log, calls)
 
     def _place_many(
-        self, by_rank: dict[int, tuple[_Log, list[_Call]]], ranks: list[int], log: _Log, comm: str
+        self, by_rank: dict[int, tuple[Log, list[Call]]], ranks: list[int], log: Log, comm: str
     ) -> None:
         """A process with several GPUs: only the largest communicator shows whose a call is."""
         others = sum(call.comm != comm for call in log.calls)
@@ -175,10 +148,12 @@ class Import:
     def _write(
         self,
         rank: int,
-        log: _Log,
-        calls: list[_Call],
+        log: Log,
+        calls: list[Call],
         world_size: int,
         members: Members,
+        numbers: _Numbers,
+        names: Mapping[str, str],
     ) -> None:
         calls = sorted(calls, key=lambda call: call.start_ns)
         spans = SpanList()
@@ -188,10 +163,10 @@ class Import:
                 call.end_ns - call.start_ns,
                 "other_comm",
                 call.op,
-                f"communicator {call.comm}",
+                f"communicator {names.get(call.comm, call.comm)}",
                 num_bytes=call.num_bytes,
                 group_id=_group_id(call.comm),
-                coll_seq=call.seq,
+                coll_seq=UNKNOWN if call.is_message else numbers.of(call),
             )
         begin_ns, end_ns = spans.extent()
         self._sink.add_rank(
@@ -208,7 +183,7 @@ class Import:
         done = [
             Done(
                 group_id=_group_id(call.comm),
-                seq=call.seq,
+                seq=numbers.of(call),
                 op=call.op,
                 dtype="",
                 num_bytes=call.num_bytes,
@@ -217,95 +192,74 @@ class Import:
                 end_ns=call.end_ns,
             )
             for call in calls
+            if not call.is_message
         ]
         comms = []
         for comm in sorted({call.comm for call in calls}):
             ranks = members.of(comm)
             axis = "world" if len(ranks) == world_size else "unknown"
-            comms.append(Communicator(_group_id(comm), comm, axis, ranks))
+            name = names.get(comm, comm)
+            comms.append(Communicator(_group_id(comm), name, axis, ranks))
         write_collectives(self._sink, rank, FORMAT.name, done, comms)
+        self._write_messages(rank, [call for call in calls if call.is_message], members, numbers)
         add_imported_clock(self._sink, rank, begin_ns)
 
+    def _write_messages(
+        self, rank: int, calls: Sequence[Call], members: Members, numbers: _Numbers
+    ) -> None:
+        if not calls:
+            return
+        of_comm = {call.comm: members.of(call.comm) for call in calls}
+        peers = [(of_comm[call.comm], call.peer) for call in calls]
+        columns = {
+            "rank": rank,
+            "source": FORMAT.name,
+            "state": "completed",
+            "group_id": [_group_id(call.comm) for call in calls],
+            "seq": [numbers.of(call) for call in calls],
+            "op": [call.op for call in calls],
+            "num_bytes": [call.num_bytes for call in calls],
+            "peer": [ranks[peer] if 0 <= peer < len(ranks) else UNKNOWN for ranks, peer in peers],
+            "enqueue_ns": [call.enqueue_ns for call in calls],
+            "start_ns": [call.start_ns for call in calls],
+            "end_ns": [call.end_ns for call in calls],
+        }
+        self._sink.add_rows("collectives", rank, rows("collectives", len(calls), columns))
 
-def _num_missing(of_rank: dict[int, tuple[_Log, list[_Call]]]) -> int:
-    """Numbers between the first and the last of each communicator that no line has, over ranks."""
+
+def _num_missing(of_rank: Mapping[int, tuple[Log, list[Call]]]) -> int:
+    """Numbers between the first and the last that no line has, over ranks; NCCL counts them per
+    communicator and operation.
+    """
     missing = 0
     for _, calls in of_rank.values():
-        seen: dict[str, set[int]] = defaultdict(set)
+        seen: dict[tuple[str, str], set[int]] = defaultdict(set)
         for call in calls:
-            seen[call.comm].add(call.seq)
+            if not call.is_message:
+                seen[call.comm, call.op].add(call.seq)
         missing += sum(max(s) - min(s) + 1 - len(s) for s in seen.values())
     return missing
 
 
-def _take(log: _Log, line: Line) -> bool:
-    """Keep one line; False where it is damaged."""
-    header, perf = line.get("header"), line["coll_perf"]
-    metadata = line.get("metadata") if isinstance(line.get("metadata"), dict) else {}
-    if not isinstance(header, dict) or not isinstance(metadata, dict):
-        return False
-    comm, rank, size = header.get("id"), _count(header.get("rank")), _count(header.get("n_ranks"))
-    seq, name = _count(perf.get("coll_sn")), perf.get("coll")
-    if not isinstance(comm, str) or not isinstance(name, str) or seq < 0:
-        return False
-    if not 0 <= rank < size <= limits().max_ranks:
-        return False
-    own_times = _times(perf)
-    times = own_times or _times_of_dump(perf, metadata)
-    if times is None:
-        return False
-    if len(log.calls) >= limits().max_rows:
-        most = f"{variable('max_rows')}={limits().max_rows}"
-        raise ValueError(f"has more collectives than {most}; raise the limit to read it")
-    log.num_of_dump += own_times is None
-    op = op_name(name) or name[:64].lower()
-    log.calls.append(
-        _Call(comm[:64], rank, size, op, seq, _count(perf.get("coll_msg_size_bytes")), *times)
-    )
-    host, pid = metadata.get("hostname"), _count(metadata.get("pid"))
-    log.host = host[:256] if isinstance(host, str) else log.host
-    log.pid = pid if pid >= 0 else log.pid
-    return True
+class _Numbers:
+    """Numbers that differ for different operations of a communicator: NCCL counts each by itself.
 
+    Messages are set apart: their two sides count differently.
+    """
 
-def _times(perf: Line) -> tuple[int, int, int] | None:
-    """When it was enqueued, began and ended on the GPU; None where unknown."""
-    times = perf.get("event_trace_ts")
-    if not isinstance(times, dict):
-        return None
-    kernels = times.get("kernel_events")
-    channels = [k for k in kernels if isinstance(k, dict)] if isinstance(kernels, list) else []
-    starts = [us for k in channels if (us := _count(k.get("kernel_start_ts"))) > 0]
-    stops = [us for k in channels if (us := _count(k.get("kernel_stop_ts"))) > 0]
-    enqueue_us = _count(times.get("coll_start_ts"))
-    if enqueue_us <= 0 and not starts:
-        return None
-    start_us = min(starts) if starts else enqueue_us
-    exec_us = max(_count(perf.get("coll_exec_time_us")), 0)
-    end_us = max(stops) if stops else start_us + exec_us
-    return _in_ns(enqueue_us if enqueue_us > 0 else start_us, start_us, end_us)
+    def __init__(self, calls: Sequence[Call]) -> None:
+        ops: dict[str, set[str]] = defaultdict(set)
+        for call in calls:
+            if not call.is_message:
+                ops[call.comm].add(call.op)
+        self._ops = {comm: sorted(names) for comm, names in ops.items()}
 
-
-def _times_of_dump(perf: Line, metadata: Line) -> tuple[int, int, int] | None:
-    """As if it had ended when its line was written."""
-    end_us, exec_us = (
-        _count(metadata.get("dump_timestamp_us")),
-        _count(perf.get("coll_exec_time_us")),
-    )
-    if end_us <= 0 or exec_us < 0:
-        return None
-    start_us = end_us - exec_us
-    return _in_ns(start_us, start_us, end_us)
-
-
-def _in_ns(*times_us: int) -> tuple[int, int, int] | None:
-    enqueue_ns, start_ns, end_ns = (us * 1000 for us in times_us)
-    fits = all(0 < ns < MAX_NS for ns in (enqueue_ns, start_ns, end_ns))
-    return (enqueue_ns, start_ns, max(end_ns, start_ns)) if fits else None
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < MAX_COUNT else UNKNOWN
+    def of(self, call: Call) -> int:
+        """The number of a call."""
+        if call.is_message:
+            return UNMATCHED_SEQ + 2 * call.seq + (call.op == "recv")
+        ops = self._ops[call.comm]
+        return call.seq * len(ops) + ops.index(call.op)
 
 
 def _group_id(comm: str) -> int:
