@@ -60,7 +60,7 @@ class Publisher:
                 self._of_ranks[row[2].rank].append(row)
         if lines:
             self._write_lines(target, lines)
-        if is_last or now_s >= self._due_ranks_s:
+        if self._of_ranks and (is_last or now_s >= self._due_ranks_s):
             self._due_ranks_s = now_s + PROCESS_EVERY_S
             for rank in sorted(self._of_ranks):
                 rows_of_rank = self._of_ranks.pop(rank)

@@ -49,6 +49,7 @@ def test_a_job_has_samples_of_its_machine(tmp_path: Path) -> None:
     metric = "pressure_cpu_some_seconds_total"
     of_metric = lambda: [r for r in rows(tmp_path, "host_metrics") if r["metric"] == metric]  # noqa: E731
     wait_until(lambda: len(of_metric()) >= 3)
+    wait_until(lambda: any(r["device"] == "process" for r in rows(tmp_path, "host_metrics")))
     found, seconds = rows(tmp_path, "host_metrics"), of_metric()
     assert {r["host"] for r in found} == {host_name()}
     assert {r["device"] for r in found} >= {"host", "process", "net:lo"}
