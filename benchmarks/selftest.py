@@ -1,6 +1,6 @@
 """Real self-tests over gloo: a slow pair of ranks is named, and healthy ones name nobody.
 
-python benchmarks/selftest.py [--healthy 20] [--slow 10] [--ranks 8] [--delay-ms 2] [--budget-s 15]
+python benchmarks/selftest.py [--healthy 20] [--slow 10] [--ranks 8] [--delay-ms 2] [--budget-s 12]
 
 Each round is a `torchrun -m trace_hooks.selftest` of its own on this machine. In slow rounds the
 connection of two ranks, another pair each time, waits `--delay-ms` before each send: slow_pair.c,
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=10)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--delay-ms", type=float, default=2.0)
-    parser.add_argument("--budget-s", type=float, default=15.0)
+    parser.add_argument("--budget-s", type=float, default=12.0)
     parser.add_argument("--keep", type=Path, help="folder for the runs of wrong rounds")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

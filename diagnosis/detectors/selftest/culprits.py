@@ -30,6 +30,8 @@ BEYOND_NOISE, FEW = 5.0, 350.0
 """And by this many robust standard deviations of the others (of logarithms), and FEW / n^2 more of
 n measurements: few say little of their own spread. One of 8, 28 or 500 normal ones is beyond it in
 less than 1 of 200 sets (simulated)."""
+CONFIRMED = 0.75
+"""Share of that which is enough of what was slow twice, the second time with all others idle."""
 FASTER = 0.8
 """Share of the others that the spread is taken of, the fastest: two slow ones must not hide each
 other."""
@@ -103,10 +105,11 @@ def ratios(cell: Cell, own_M: Bools, others_M: Bools) -> tuple[Floats, Bools]:
     beyond_noise = (BEYOND_NOISE + FEW / (log_O.size + 1) ** 2) * _spread(log_O, float(usual))
     beyond = np.log(cell.short_M[own_M]) - usual
     by_median = np.log(cell.median_M[own_M] / np.median(cell.median_M[others_M]))
-    slow = (beyond >= max(least, beyond_noise)) & (by_median >= least)
     again, again_median = (times[own_M] for times in _again(cell))
-    is_slow_again = (again >= max(least, beyond_noise / 2)) & (again_median >= least)
-    return np.exp(beyond), slow & (np.isnan(again) | is_slow_again)
+    is_slow = beyond >= max(least, beyond_noise)
+    enough = max(least, CONFIRMED * beyond_noise)
+    is_slow_twice = (beyond >= enough) & (again >= enough) & (again_median >= least)
+    return np.exp(beyond), (by_median >= least) & np.where(np.isnan(again), is_slow, is_slow_twice)
 
 
 def least_of(cell: Cell) -> float:
