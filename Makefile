@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-real-faults bench-stuck samples requirements sbom clean
+.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-machines bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -105,6 +105,11 @@ bench-accuracy: $(VENV)/.ready
 # generated logs of failed jobs with a new seed, 1.5 s each; SEED=n repeats a run
 bench-first-cause: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.first_cause --write docs/accuracy-first-cause.md $(if $(SEED),--seed $(SEED))
+
+# faulty machines by their metrics, and four rivals: about 12 minutes on one core; SEED=n, FAULTS=n, HEALTHY=n
+bench-machines: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.machines --seed $(or $(SEED),$(shell date +%s)) --write docs/accuracy-machines.md \
+		$(if $(FAULTS),--faults $(FAULTS)) $(if $(HEALTHY),--healthy $(HEALTHY))
 
 # faults in real jobs on this machine's cores; goes on from RESULTS. MINUTES of faults, HEALTHY of none
 RESULTS ?= real-faults.jsonl

@@ -1,8 +1,8 @@
 """Faulty machines named by their metrics: the detector and four rivals on generated jobs.
 
-    python benchmarks/machines.py --seed 11            # about 12 minutes on one core
-    python benchmarks/machines.py --seed 11 --faults 150 --healthy 20   # a quick look
-    python benchmarks/machines.py --seed 11 --write docs/accuracy-machines.md
+    python -m benchmarks.machines --seed 11            # about 12 minutes on one core
+    python -m benchmarks.machines --seed 11 --faults 150 --healthy 20   # a quick look
+    python -m benchmarks.machines --seed 11 --write docs/accuracy-machines.md
 
 Jobs are drawn from the seed (sample_traces/generate/machines): 4 to 1,536 machines, the published
 mix of faults in three doses, and what looks like a fault and is none. A fault counts as found if

@@ -1,10 +1,8 @@
 -- Metrics of every machine and its devices, second by second on the aligned clock. Counters are given as
 -- their increase per second; where one fell it was reset, and that second is left out.
 -- reads: host_metrics
--- param: step_min int = -1 first step wanted
--- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
--- param: newest_s int = 1800 seconds wanted, the newest of these steps
+-- param: newest_s int = 1800 seconds wanted, the newest ones
 -- param: host text = null one host only
 -- param: metric text = null one metric only
 -- param: from_s int = null first second wanted, Unix s
@@ -14,12 +12,8 @@
 -- column: of  least or most, over the devices of a machine where machines have several; else empty
 -- column: seconds  when, Unix s, ascending
 -- column: values  the value in each of them
--- empty: no metric of a machine was recorded in these steps
-WITH edges AS (
-    SELECT min(begin_ns) AS begin_ns, CASE WHEN max(step) > $step_max THEN max(end_ns) FILTER (step <= $step_max) END AS end_ns
-    FROM step_rollup WHERE attempt = $attempt AND step >= $step_min
-),
-clocks AS (
+-- empty: no metric of a machine was recorded
+WITH clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns FROM clock_offsets WHERE attempt = $attempt GROUP BY rank
 ),
 host_clocks AS (
@@ -29,10 +23,9 @@ host_clocks AS (
 samples AS (
     SELECT m.host, m.metric, coalesce(m.device, '') AS device, m.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns,
         m.value
-    FROM rows_of($host_metrics) m LEFT JOIN host_clocks c ON c.host = m.host, edges e
+    FROM rows_of($host_metrics) m LEFT JOIN host_clocks c ON c.host = m.host
     WHERE m.attempt = $attempt AND m.rank < 0 AND isfinite(m.value) AND ($host IS NULL OR m.host = $host)
-        AND ($metric IS NULL OR m.metric = $metric) AND m.ts_ns >= coalesce(e.begin_ns, m.ts_ns)
-        AND m.ts_ns <= coalesce(e.end_ns, m.ts_ns)
+        AND ($metric IS NULL OR m.metric = $metric)
 ),
 newest AS (SELECT *, max(ts_ns) OVER () - CAST($newest_s AS BIGINT) * 1000000000 AS from_ns FROM samples),
 rates AS (

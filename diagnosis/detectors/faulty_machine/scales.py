@@ -40,7 +40,7 @@ PHASE_SHARE = 0.1
 """Machines may follow a change of the whole job (checkpoint, evaluation, restart) by this share of
 it more or less than others, beyond what their usual place explains."""
 
-_MOST_TIMES, _FALLEN = 3.0, 2.0
+_MOST_TIMES, _CHANGED = 3.0, 2.0
 _LEVEL_S, _BASE_RATE, _SIGMA_RATE = 600.0, 0.05, 0.05
 """The usual level follows within ten minutes; a machine's place and sigma by so much each block."""
 
@@ -94,12 +94,13 @@ class Scales:
         low_RN = np.minimum(self.base_RN, by_share_RN)
         return own_RN - np.clip(own_RN, low_RN, np.maximum(self.base_RN, by_share_RN))
 
-    def has_fallen(self, own_RN: Singles, level_RN: Singles) -> npt.NDArray[np.bool_]:
-        """Whether a machine's own value is below what is usual for it."""
-        fallen_RN: npt.NDArray[np.bool_] = (
-            own_RN + level_RN < self.base_RN + self.level_RN - _FALLEN * self.sigma_RN
-        )
-        return fallen_RN
+    def has_changed(self, own_RN: Singles, level_RN: Singles) -> npt.NDArray[np.bool_]:
+        """Whether a machine's own value is above or below what is usual for it, [2, R, N]: one that
+        goes on as before while its peers change is not what changed.
+        """
+        away_RN = own_RN + level_RN - self.base_RN - self.level_RN
+        least_RN = _CHANGED * self.sigma_RN
+        return np.stack([away_RN > least_RN, away_RN < -least_RN])
 
     def follow_level(self, level_RN: Singles, bin_s: float) -> None:
         """After each bin."""

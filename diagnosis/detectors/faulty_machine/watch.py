@@ -21,7 +21,11 @@ import numpy.typing as npt
 from diagnosis.detectors.faulty_machine.heights import FALSE_PER_1000_HOURS, Heights, holm
 from diagnosis.detectors.faulty_machine.pauses import Pauses
 from diagnosis.detectors.faulty_machine.residuals import BIN, residuals_of
-from diagnosis.detectors.faulty_machine.scales import LEAST_ABSENT, Scales, least_sigmas
+from diagnosis.detectors.faulty_machine.scales import (
+    LEAST_ABSENT,
+    Scales,
+    least_sigmas,
+)
 from diagnosis.detectors.faulty_machine.series import Singles, groups_of
 from diagnosis.detectors.faulty_machine.together import WINDOW_S, Together
 
@@ -36,11 +40,12 @@ WARM_UP_S = 120.0
 LASTS_STOPPED_S = 51.0
 LASTS_MANY_S, AGREEING = 57.0, 5
 LASTS_S, LASTS_PAUSED_S = 66.0, 120.0
+WEAK, STRONG = 3.0, 4.0
 """How long a machine must deviate. Machines in order have hiccups of up to a minute: LASTS_S is
 longer. In AGREEING metrics at once LASTS_MANY_S is enough. Least is asked where the whole job slows
 down or stops just then, for nobody waits for a hiccup of a sensor, and the machine does less than
-before and than the others. Most is asked while the job
-pauses of what rises: that may be a checkpoint that this machine writes.
+before and than the others, by STRONG sigmas. Most is asked of what is WEAK, which may be wander,
+and while the job pauses of what rises: that may be a checkpoint that this machine writes.
 """
 
 _STOPS_S = (-12.0, 9.0)
@@ -52,7 +57,7 @@ _LESS_IN_PAUSES = 0.1
 _CAME_FIRST_S = 6.0
 """A machine that deviates so long before the job pauses does not deviate for the pause."""
 
-MORE_WORK, MORE_WORK_SHARE, MORE_WORK_S = 1.25, 0.15, 60.0
+MORE_WORK, MORE_WORK_SHARE, MORE_WORK_S = 1.25, 0.3, 60.0
 """A job that does so much more, in a share of the metrics, for so long was not at work before: what
 is usual is measured again."""
 
@@ -71,7 +76,9 @@ _BEGUN = 5.0
 """A deviation lasts since its sum passed this: a smaller one is noise that comes and goes."""
 _CALM_S = 15.0
 """A deviation that has paused for this long is over."""
-_OVER_S = 60.0
+_OVER_S, _EARLY_S = 60.0, 24.0
+"""A deviation that has been gone for the first is over; one that begins within the second, when the
+watch begins to judge, may have been there before, and names nobody."""
 _WORKS, _FEWEST_AT_WORK = 0.8, 10
 """Of what the job does at most; and bins that are enough to measure what is usual."""
 _SUSPECT = 0.5
@@ -176,9 +183,12 @@ class MachineWatch:
     def _start(self, values_MTN: Singles) -> None:
         """Measure what is usual."""
         self._usual_MN = np.isfinite(values_MTN).mean(axis=1) > 0.3
-        self._measure(*self._residuals(values_MTN))
-        self._bins += values_MTN.shape[1] // BIN
+        own_QBN, level_QBN = self._residuals(values_MTN)
+        self._measure(own_QBN, level_QBN)
+        self._bins += own_QBN.shape[1]
         self._clear()
+        for at in range(own_QBN.shape[1]):
+            self._see_pause(level_QBN[:, at], self._bins - own_QBN.shape[1] + at + 1)
         self._started = True
 
     def _measure(self, own_QBN: Singles, level_QBN: Singles) -> None:
@@ -219,15 +229,17 @@ class MachineWatch:
         self._reported_many: set[int] = set()
         self._pauses = Pauses(self._bin_s)
         self._more_bins = 0
+        self._judged_since = self._bins
         self._newest_2RN = np.zeros_like(self._sum_2RN)
-        self._fell_QN = np.zeros((num_rows - 1, self._num), np.bool_)
+        self._changed_2QN = np.zeros((2, num_rows - 1, self._num), np.bool_)
 
     def _advance(self, values_MTN: Singles) -> None:
         own_QBN, level_QBN = self._residuals(values_MTN)
         for at in range(own_QBN.shape[1]):
             self._bin(own_QBN[:, at], level_QBN[:, at])
             self._recent.append((own_QBN[:, at], level_QBN[:, at]))
-            if self._more_bins * self._bin_s >= MORE_WORK_S and not self._open:
+            is_calm = not self._open and not self._strengths().any()
+            if self._more_bins * self._bin_s >= MORE_WORK_S and is_calm:
                 own, level = zip(*self._recent, strict=True)
                 self._measure(np.stack(own, axis=1), np.stack(level, axis=1))
                 self._clear()
@@ -242,10 +254,9 @@ class MachineWatch:
         none_1N = np.zeros((1, self._num), np.float32)
         rest_1N = _clipped(self._rest.deviations(rest_N[None], none_1N, self._groups))
         self._add(np.concatenate([deviation_QN, rest_1N]))
-        first_G = [members[0] for members in self._groups]
-        self._pauses.push(level_QN[:, first_G], self._bins)
+        self._see_pause(level_QN, self._bins)
         self._see_work(level_QN)
-        self._fell_QN = self._scales.has_fallen(own_QN, level_QN)
+        self._changed_2QN = self._scales.has_changed(own_QN, level_QN)
         slower = _LESS_IN_PAUSES if self._pauses.since >= 0 else 1.0
         self._scales.follow_level(level_QN, self._bin_s * slower)
         self._block.append(np.concatenate([own_QN, rest_N[None]]))
@@ -284,22 +295,29 @@ class MachineWatch:
         lasted_2RN = (self._bins - self._begun_2RN) * self._bin_s
         usual_2RN = self._total_2RN / np.maximum(self._bins - self._begun_2RN, 1)
         still_2RN = high_2RN & (self._newest_2RN >= usual_2RN / 2)
+        still_2RN &= (self._begun_2RN - self._judged_since) * self._bin_s > _EARLY_S
+        still_2RN[:, :-1] &= self._changed_2QN
         is_paused = self._pauses.since >= 0
         first_s = (self._pauses.since - self._begun_2RN) * self._bin_s
         came_first_2RN = is_paused & (first_s >= _CAME_FIRST_S)
         in_pause_2RN = (self._pauses.until >= self._begun_2RN) & (self._pauses.until >= 0)
         in_pause_2RN &= ~came_first_2RN
-        needed_2RN = np.where(in_pause_2RN, LASTS_PAUSED_S, LASTS_S)
-        needed_2RN[1, :-1][self._fell_QN] = LASTS_S
+        in_pause_2RN[1, :-1][self._changed_2QN[1]] = False
+        needed_2RN = np.where(in_pause_2RN | (usual_2RN < WEAK), LASTS_PAUSED_S, LASTS_S)
         needed_2RN[:, -1] += WINDOW_S  # a window still holds what is over
         alone_N = (still_2RN & (lasted_2RN >= needed_2RN)).any(axis=(0, 1))
         own_2RN, lasted_2RN = still_2RN[:, :-1], lasted_2RN[:, :-1]
         many_N = _number(own_2RN & (lasted_2RN >= LASTS_MANY_S)) >= AGREEING
         stops_s = (self._pauses.since - self._begun_2RN[:, :-1]) * self._bin_s
-        stops_QN = (stops_s[1] >= _STOPS_S[0]) & (stops_s[1] <= _STOPS_S[1]) & self._fell_QN
+        stops_QN = (stops_s[1] >= _STOPS_S[0]) & (stops_s[1] <= _STOPS_S[1])
         stops_QN &= own_2RN[1] & (lasted_2RN[1] >= LASTS_STOPPED_S) & is_paused
+        stops_QN &= usual_2RN[1, :-1] >= STRONG
         ready_N: Bools = alone_N | many_N | stops_QN.any(axis=0)
         return ready_N
+
+    def _see_pause(self, level_QN: Singles, at: int) -> None:
+        first_G = [members[0] for members in self._groups]
+        self._pauses.push(level_QN[:, first_G], at)
 
     def _see_work(self, level_QN: Singles) -> None:
         """Whether the job does more than when what is usual was measured."""

@@ -96,7 +96,7 @@ def test_pauses_of_the_job() -> None:
     """A step that begins and ends is none; what lasts has the bin in which it began."""
     pauses, since = Pauses(3.0), []
     for at in range(60):
-        level = 0.6 if at == 30 else 0.2 if 40 <= at < 50 else 1.0
+        level = 0.7 if at == 30 else 0.2 if 40 <= at < 50 else 1.0
         pauses.push(np.full((3, 1), level, np.float32), at)
         since.append(pauses.since)
     assert set(since[:40]) == {-1}
@@ -109,7 +109,7 @@ def test_rare_samples_are_held_and_increases_are_spread() -> None:
     for metric in (2, 3):
         values_MTN[metric, :] = np.nan
         values_MTN[metric, 59::60] = np.arange(5)[:, None]
-    series = series_of(machine_tables(values_MTN))
+    series = series_of(machine_tables(values_MTN)["machine_seconds"])
     assert series is not None
     clock = series.values_MTN[series.metrics.index("gpu_sm_clock_mhz"), :, 0]
     sent = series.values_MTN[series.metrics.index("net_sent_bytes_total"), :, 0]
