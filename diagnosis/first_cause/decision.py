@@ -45,6 +45,13 @@ def first_cause(episode: Episode, world: World) -> FirstCause | None:
     return named(chosen, equal, rivals, episode, world, sure, names_despite_rivals=is_by_end)
 
 
+def doubtful_cause(episode: Episode, world: World) -> FirstCause | None:
+    """The last error of the rank that ended first, though its program meant to go on after it."""
+    ended = rank_that_ended_first(episode.all_lines)
+    last = [line for line in episode.doubtful if line.rank == ended >= 0][-1:]
+    return named(last[0], tuple(last), (), episode, world, "low") if last else None
+
+
 def rank_that_ended_first(lines: Sequence[Line]) -> int:
     """Of the ranks that ended by themselves the first, as launchers saw it; -1 unknown."""
     ends = [
