@@ -73,14 +73,8 @@ class Line:
         """Whether it was certainly written before another one; a rank writes a file in order."""
         if self.file and (self.file, self.rank) == (other.file, other.rank) and self.rank >= 0:
             return self.number < other.number
-        has_one_clock = self.host == other.host or self._is_of_one_launcher(other)
-        slack_ns = 0.0 if has_one_clock else self.err_ns + other.err_ns
+        slack_ns = 0.0 if self.host == other.host else self.err_ns + other.err_ns
         return self.end_ns + slack_ns < other.begin_ns
-
-    def _is_of_one_launcher(self, other: Line) -> bool:
-        """Whether one launcher or scheduler wrote both, whichever hosts they are about."""
-        same = (self.file, self.stream) == (other.file, other.stream)
-        return same and self.stream in ("scheduler", "launcher")
 
 
 def lines_of(tables: Mapping[str, pa.Table]) -> list[Line]:
