@@ -51,6 +51,9 @@ NOISE = {
     "steps": [60, 69],
 }
 SETTLES_MS = 3000
+STUCK_JOB = DOCS.parent / "benchmarks" / "stuck" / "job.py"
+ENDS_S = 60.0
+"""How long a stuck job has to end."""
 _AGAINST = (("view", "perturb"), ("against", UNPERTURBED))
 _COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
 PICTURES = {
@@ -61,6 +64,8 @@ PICTURES = {
     "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
+    "stuck": (View("sleep", "stuck").url(), (1400, 1180)),
+    "stuck-circle": (View("order", "stuck").url(), (390, 844)),
     "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
 }
 """name: address of the view, and size of the window."""
@@ -172,6 +177,36 @@ def prompted_run(scratch: Path, runs: Path, server: Server) -> Iterator[None]:
         job.wait()
 
 
+@contextmanager
+def stuck_job(scratch: Path, runs: Path, case: str) -> Iterator[None]:
+    """Run a real job that gets stuck, as benchmarks/stuck has it, as long as the block runs."""
+    folder = scratch / case
+    folder.mkdir()
+    environ = os.environ | {
+        "PYTHONPATH": str(DOCS.parent),
+        "OMP_NUM_THREADS": "1",
+        "TRACE_HOOKS_FOLDER": str(runs),
+        "TRACE_HOOKS_RING_DIR": str(folder / "rings"),
+    }
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    job = subprocess.Popen([*command, "8", str(STUCK_JOB), case, str(folder)], env=environ)
+    try:
+        while not (folder / "onset").exists():
+            if job.poll() is not None:
+                raise SystemExit(f"the stuck job {case} failed")
+            time.sleep(1)
+        yield
+    finally:
+        job.terminate()  # torchrun ends its ranks, which are in sessions of their own
+        job.wait(ENDS_S)
+
+
+def _wait_for_cause(page: Page) -> None:
+    """The sentence comes before the cause, and this before the stacks."""
+    for part in (".stuck-why", ".stuck-stacks"):
+        page.locator(part).first.wait_for(timeout=300_000)
+
+
 def _prompt(page: Page) -> None:
     """Let the model continue a sequence, and open the attention of one of its tokens."""
     page.get_by_label("prompt", exact=True).fill("100 103 106 109 112 115 118 121 124 127 130 133")
@@ -232,7 +267,11 @@ def main(names: Sequence[str]) -> None:
             view, size = PICTURES[name]
             file = DOCS / "img" / f"{name}.png"
             file.parent.mkdir(exist_ok=True)
-            if name == "model-prompt":
+            if name.startswith("stuck"):
+                case = view.split("/")[2]
+                with stuck_job(scratch, runs, case):
+                    take(browser, server.url + view, size, file, _wait_for_cause)
+            elif name == "model-prompt":
                 with prompted_run(scratch, runs, server):
                     take(browser, server.url + view, size, file, _prompt)
             else:

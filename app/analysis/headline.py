@@ -43,9 +43,8 @@ def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
         return Headline("unknown", "Not enough data", missing)
     in_order = _in_order(diagnosis.checked)
     if unusual := _unusual(diagnosis, state):
-        return Headline(
-            "warning", "No slow rank found, but not all is well", f"{unusual} {in_order}"
-        )
+        text = " ".join([unusual, *diagnosis.set_aside, in_order])
+        return Headline("warning", "No slow rank found, but not all is well", text)
     if diagnosis.set_aside:
         text = " ".join([*diagnosis.set_aside, in_order])
         return Headline("unknown", "Noted, no finding", text)

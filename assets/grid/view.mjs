@@ -210,7 +210,7 @@ class GridView {
     const { axes } = this.layout;
     const groups = ['tp', 'pp', 'dp'].filter((name) => axes[name] > 1)
       .map((name) => [name, `${name.toUpperCase()} group`]);
-    const marks = [[this.roles.culprits, 'culprit', 'culprit'], [this.roles.victims, 'victim', 'waits for it']]
+    const marks = [[this.roles.culprits, 'culprit', 'culprit'], [this.roles.victims, 'victim', this.roles.culprits.size ? 'waits for it' : 'waits']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
     if (this.values.steps && this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
     const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];

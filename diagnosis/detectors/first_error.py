@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Place, Verdict
-from diagnosis.first_cause.cause import FirstCause
+from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.evidence import QUESTIONS as ASKED
 from diagnosis.first_cause.evidence import Judged, judged
 from diagnosis.first_cause.facts import user_frames
@@ -42,18 +42,19 @@ _QUOTED = 300
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on an attempt; None where no log and no end of a rank shows an error."""
-    told = judged(tables)
-    if not told.num_lines:
+    judgement = judged(tables)
+    if not judgement.num_lines:
         return None
-    if told.cause is not None:
-        return Verdict(NAME, (_finding(told.cause, told, tables, attempt),), of_data=True)
-    return Verdict(NAME, checked=_unknown(told), of_data=True)
+    if judgement.cause is not None:
+        return Verdict(NAME, (_finding(judgement.cause, judgement, tables, attempt),), of_data=True)
+    return Verdict(NAME, checked=_unknown(judgement), of_data=True)
 
 
-def _unknown(told: Judged) -> str:
+def _unknown(judgement: Judged) -> str:
     """That nothing decides, and what was seen."""
-    seen = [*told.episode.weak, *told.episode.echoes]
-    advised = " ".join(dict.fromkeys(line.label.reason for line in told.settings if line.label))
+    seen = [*judgement.episode.weak, *judgement.episode.echoes]
+    reasons = [line.label.reason for line in judgement.settings if line.label]
+    advised = " ".join(dict.fromkeys(reasons))
     if not seen:
         return f"The logs show no line that ended the job. {advised}".strip()
     first = min(seen, key=lambda line: line.begin_ns)
@@ -64,10 +65,10 @@ def _unknown(told: Judged) -> str:
 
 
 def _finding(
-    cause: FirstCause, told: Judged, tables: Mapping[str, pa.Table], attempt: int
+    cause: FirstCause, judgement: Judged, tables: Mapping[str, pa.Table], attempt: int
 ) -> Finding:
-    places = {row["rank"]: row["host"] for row in tables["rank_places"].to_pylist()}
-    victims = {line.rank for line in (*told.episode.echoes, *told.episode.weak)}
+    world = judgement.world
+    victims = {line.rank for line in (*judgement.episode.echoes, *judgement.episode.weak)}
     steps = [row["step"] for row in tables["rank_looks"].to_pylist()]
     step = max(max(steps, default=0), 0)
     return Finding(
@@ -77,18 +78,23 @@ def _finding(
         confidence=cause.confidence,
         title=title_of(cause),
         text=text_of(cause),
-        culprits=tuple(Place(rank, places.get(rank)) for rank in cause.ranks),
-        victims=tuple(sorted((victims & set(places)) - set(cause.ranks))),
+        culprits=tuple(Place(rank, _host(rank, cause, world)) for rank in cause.ranks),
+        victims=tuple(sorted((victims & set(world.hosts)) - set(cause.ranks))),
         first_step=step,
         last_step=step,
         ongoing=True,
         evidence=_evidence(cause, attempt),
-        alternatives=alternatives_of(cause, told.settings),
+        alternatives=alternatives_of(cause, judgement.settings),
         next_step=next_step_of(cause),
         hosts=cause.hosts,
         cause=shown(cause.line),
         advice=advice_of(cause),
     )
+
+
+def _host(rank: int, cause: FirstCause, world: World) -> str | None:
+    """Of a rank that is named: where it left data, else where its line was written."""
+    return world.host_of(rank) or (cause.line.host if cause.line.rank == rank else None)
 
 
 def _evidence(cause: FirstCause, attempt: int) -> tuple[Evidence, ...]:

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from diagnosis.first_cause.facts import timeout_ms
-from diagnosis.first_cause.handled import Survival, waited_with_others
+from diagnosis.first_cause.handled import Survival, is_announced, waited_with_others
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
-from diagnosis.first_cause.placing import Pids, placed
 
 NEAR_NS = 300 * 10**9
 """What is older than this when the failure shows has not caused it."""
@@ -37,9 +36,11 @@ _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 class Episode:
     """Lines of one failure. `fails_ns`: when it began to show at the latest; infinite unknown.
     `ends_ns`: when the first rank gave up waiting. `explained`: what an anchor explains.
+    `doubtful`: errors after which their programs meant to go on.
     """
 
     anchors: tuple[Line, ...]
+    doubtful: tuple[Line, ...]
     weak: tuple[Line, ...]
     echoes: tuple[Line, ...]
     context: tuple[Line, ...]
@@ -53,9 +54,9 @@ class Episode:
         return (*self.anchors, *self.echoes, *self.weak, *self.explained)
 
 
-def episode_of(lines: Sequence[Line], pids: Pids, survival: Survival | None = None) -> Episode:
-    """The newest failure. `pids`: rank by host and process id."""
-    lines = placed(_after_restart(lines), pids)
+def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episode:
+    """The newest failure. `survival`: until when steps went on."""
+    lines = _after_restart(lines)
     survival = replace(survival or Survival(), waited=waited_with_others(lines))
     echoes = tuple(line for line in lines if line.role in ("cascade", "teardown"))
     initiating = [
@@ -65,10 +66,11 @@ def episode_of(lines: Sequence[Line], pids: Pids, survival: Survival | None = No
     fails_ns, ends_ns = _failure(echoes, weak)
     strong = [line for line in initiating if line.label and not line.label.is_weak]
     near = [line for line in strong if _is_near(line, fails_ns, ends_ns)]
-    anchors = tuple(_unexplained(near))
+    doubtful = tuple(line for line in near if is_announced(line))
+    anchors = tuple(_unexplained([line for line in near if line not in doubtful]))
     explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))
     context = tuple(line for line in lines if line.role == "context")
-    return Episode(anchors, weak, echoes, context, explained, fails_ns, ends_ns)
+    return Episode(anchors, doubtful, weak, echoes, context, explained, fails_ns, ends_ns)
 
 
 def _after_restart(lines: Sequence[Line]) -> list[Line]:

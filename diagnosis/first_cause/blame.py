@@ -51,7 +51,7 @@ def _of_machine(cause: FirstCause, episode: Episode, world: World) -> FirstCause
     if not knows_rank and not named_host(line.text) and not line.is_of_kernel:
         return replace(cause, of_all=True)
     hit = {other.rank for other in (*explained_by(line, episode.all_lines), line)} - {-1}
-    hit = {rank for rank in hit if host is None or world.hosts.get(rank) in (host, None)}
+    hit = {rank for rank in hit if host is None or world.host_of(rank) in (host, None)}
     return replace(
         cause,
         ranks=tuple(sorted(hit)) if len(hit) == 1 else (),
@@ -78,8 +78,10 @@ def _of_network(cause: FirstCause, world: World) -> FirstCause:
         has_peer = has_peer or bool(peer)
         ends.update({end for end in (line.host or "", peer) if end})
     most = ends.most_common(2)
-    is_clear = has_peer and len(most) == 2 and most[0][1] > most[1][1]
-    return replace(cause, hosts=(most[0][0],) if is_clear else (), confidence=cause.confidence)
+    if len(most) < 2 or most[0][1] <= most[1][1] or (not has_peer and len(ends) < 3):
+        return cause
+    sure = cause.confidence if has_peer else "low"
+    return replace(cause, hosts=(most[0][0],), confidence=sure)
 
 
 def _of_ranks(cause: FirstCause, world: World) -> FirstCause:
@@ -87,7 +89,7 @@ def _of_ranks(cause: FirstCause, world: World) -> FirstCause:
         return replace(cause, of_all=True)
     line = cause.line
     ranks = _ranks(cause)
-    hosts = {world.hosts.get(rank) or line.host for rank in ranks}
+    hosts = {world.host_of(rank) or line.host for rank in ranks}
     host = next(iter(hosts)) if len(hosts) == 1 else None
     local = world.ranks_of(host)
     is_whole_host = len(local) > 2 and len(ranks & local) >= MOST_OF_JOB * len(local)

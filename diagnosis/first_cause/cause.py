@@ -16,16 +16,23 @@ FEW = 0.25
 
 @dataclass(frozen=True)
 class World:
-    """What is known of the job: host of each rank that left data, hosts by address."""
+    """What is known of the job: host of each rank that left data, hosts by address, hosts of ranks
+    as launchers name them, and hosts that lines name.
+    """
 
     hosts: Mapping[int, str | None]
     addresses: Mapping[str, str] = field(default_factory=dict)
+    launched: Mapping[int, str] = field(default_factory=dict)
     other_hosts: frozenset[str] = frozenset()
 
     @property
     def num_ranks(self) -> int:
         """How many ranks left data."""
         return len(self.hosts)
+
+    def host_of(self, rank: int) -> str | None:
+        """Host of a rank; None unknown."""
+        return self.hosts.get(rank) or self.launched.get(rank)
 
     @property
     def has_several_hosts(self) -> bool:
@@ -34,7 +41,7 @@ class World:
 
     def ranks_of(self, host: str | None) -> set[int]:
         """Ranks of a host that left data."""
-        return {rank for rank, its in self.hosts.items() if host is not None and its == host}
+        return {rank for rank in self.hosts if host is not None and self.host_of(rank) == host}
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,13 @@ def first_cause(episode: Episode, world: World) -> FirstCause | None:
     return named(chosen, equal, rivals, episode, world, sure, names_despite_rivals=is_by_end)
 
 
+def doubtful_cause(episode: Episode, world: World) -> FirstCause | None:
+    """The last error of the rank that ended first, though its program meant to go on after it."""
+    ended = rank_that_ended_first(episode.all_lines)
+    last = [line for line in episode.doubtful if line.rank == ended >= 0][-1:]
+    return named(last[0], tuple(last), (), episode, world, "low") if last else None
+
+
 def rank_that_ended_first(lines: Sequence[Line]) -> int:
     """Of the ranks that ended by themselves the first, as launchers saw it; -1 unknown."""
     ends = [
@@ -52,8 +59,15 @@ def rank_that_ended_first(lines: Sequence[Line]) -> int:
         for line in lines
         if line.rank >= 0 and any(end.is_own and end.code != -6 for end in exits_in(line.text))
     ]
-    first = {line.rank for line in ends if not any(other.is_before(line) for other in ends)}
+    first = {line.rank for line in ends if not any(_ended_before(other, line) for other in ends)}
     return next(iter(first)) if len(first) == 1 else -1
+
+
+def _ended_before(end: Line, other: Line) -> bool:
+    """Launchers write ends into one file in their order."""
+    if end.file and end.file == other.file:
+        return end.number < other.number
+    return end.is_before(other)
 
 
 def _class(line: Line) -> int:

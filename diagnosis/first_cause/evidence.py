@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from diagnosis.first_cause.anchors import Episode, episode_of
 from diagnosis.first_cause.cause import FirstCause, World
-from diagnosis.first_cause.decision import first_cause
+from diagnosis.first_cause.decision import doubtful_cause, first_cause
 from diagnosis.first_cause.handled import Survival
 from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
+from diagnosis.first_cause.placing import hosts_of_ranks, placed
 from diagnosis.first_cause.waited_for import waited_for
 from diagnosis.first_cause.weak_causes import weak_cause
 
@@ -29,17 +30,25 @@ class Judged:
     episode: Episode
     num_lines: int
     settings: tuple[Line, ...]
+    world: World
 
 
 def judged(tables: Mapping[str, pa.Table]) -> Judged:
     """Decide, from the answers of QUESTIONS."""
-    lines = lines_of(tables)
+    found = lines_of(tables)
     processes = tables[PROCESSES].to_pylist()
+    hosts = {line.host for line in found} | {row["host"] for row in processes}
+    lines = placed(found, _pids(tables, processes), len(hosts - {None}))
     world = _world(tables, processes, lines)
-    episode = episode_of(lines, _pids(tables, processes), _survival(tables))
-    cause = first_cause(episode, world) or waited_for(episode, world) or weak_cause(episode, world)
+    episode = episode_of(lines, _survival(tables))
+    cause = (
+        first_cause(episode, world)
+        or waited_for(episode, world)
+        or weak_cause(episode, world)
+        or doubtful_cause(episode, world)
+    )
     settings = tuple(line for line in episode.context if _is_advice(line))
-    return Judged(cause, episode, len(lines), settings)
+    return Judged(cause, episode, len(lines), settings, world)
 
 
 def _is_advice(line: Line) -> bool:
@@ -60,7 +69,7 @@ def _world(
         if row["address"] and host:
             addresses[row["address"]] = host
     others = frozenset(line.host for line in lines if line.host)
-    return World(hosts, addresses, others)
+    return World(hosts, addresses, hosts_of_ranks(lines), others)
 
 
 def _survival(tables: Mapping[str, pa.Table]) -> Survival:

@@ -24,7 +24,10 @@ _WORK = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (-?\d{1,12})")
 _GROUP = re.compile(r"\[PG (?:ID (\d{1,9}) PG )?(?:GUID )?([\w().-]{1,80}) ")
 _PASSED_OVER = re.compile(r"Ranks? (\d{1,6}(?:, ?\d{1,6}){0,64}) failed to pass monitoredBarrier")
-_PID = re.compile(r"\bpid(?:\(s\))?[ =:']{1,3}'?(\d{1,9})|[Kk]ill(?:ed)? process (\d{1,9})")
+_PID = re.compile(
+    r"\bpid(?:\(s\))?[ =:']{1,3}'?(\d{1,9})|[Kk]ill(?:ed)? process (\d{1,9})"
+    r"|[\w.-]{1,16}\[(\d{1,9})\]:? (?:segfault|general protection|trap)"
+)
 _PEER = re.compile(r"(?:peer|from|to) (\d{1,3}(?:\.\d{1,3}){3}|[\w.-]{1,80})<\d")
 _NAMED_HOST = re.compile(
     r"srun: error: ([\w.-]{1,80}): tasks? \d|Node failure on ([\w.-]{1,80})"

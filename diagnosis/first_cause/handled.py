@@ -71,16 +71,17 @@ class Survival:
 
 
 def _went_on(line: Line) -> bool:
-    if line.text.startswith("Traceback") and _is_announced(line.before[:400].strip(), line.text):
-        return True
     if math.isfinite(line.begin_ns) and line.went_on_ns:
         return line.went_on_ns > HANDLED_NS
     return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
 
 
-def _is_announced(before: str, text: str) -> bool:
+def is_announced(line: Line) -> bool:
     """Whether the line before a traceback says that the program goes on without it."""
-    if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(text):
+    before = line.before[:400].strip()
+    if not line.text.startswith("Traceback"):
+        return False
+    if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(line.text):
         return True
     return bool(_GOES_ON.search(before) and _OF_AN_ERROR.search(before))
 

@@ -17,11 +17,28 @@ _PER_HOST = ("local_rank", "elastic")
 """Words of launchers of which Slurm starts one per host, so that its tasks are no ranks."""
 
 
-def placed(lines: Sequence[Line], pids: Pids) -> list[Line]:
-    """The lines with their ranks and hosts, as far as somebody names them."""
+def placed(lines: Sequence[Line], pids: Pids, num_hosts: int = 0) -> list[Line]:
+    """The lines with their ranks and hosts, as far as somebody names them. `num_hosts`: known."""
     known = {**pids, **_pids_in_boxes(lines)}
-    tasks_are_ranks = not any(word in line.text for line in lines for word in _PER_HOST)
+    tasks_are_ranks = _tasks_are_ranks(lines, num_hosts)
     return [_placed(line, known, tasks_are_ranks) for line in lines]
+
+
+def hosts_of_ranks(lines: Iterable[Line]) -> dict[int, str]:
+    """Host of each rank whose end a launcher reported, from lines that are placed."""
+    found = {}
+    for line in lines:
+        if line.rank >= 0 and line.host and exits_in(line.text):
+            found[line.rank] = line.host
+    return found
+
+
+def _tasks_are_ranks(lines: Sequence[Line], num_hosts: int) -> bool:
+    """Whether Slurm started each rank; else it started a launcher on each host."""
+    tasks = [end.rank for line in lines if _SRUN in line.text for end in exits_in(line.text)]
+    if max(tasks, default=-1) >= num_hosts > 0:
+        return True
+    return not any(word in line.text for line in lines for word in _PER_HOST)
 
 
 def _pids_in_boxes(lines: Iterable[Line]) -> dict[tuple[str | None, int], int]:

@@ -149,7 +149,7 @@ def described_cycle(
 def described_network(stalled: Sequence[Wait], evidence: Evidence) -> tuple[str, str]:
     """Title and text on collectives that all have entered."""
     oldest = min(stalled, key=lambda wait: wait.since_ns)
-    title = f"{_capital(oldest.op)} {oldest.seq:,} does not complete"
+    title = f"No rank completes {oldest.op} {oldest.seq:,}"
     more = f" The same holds for {len(stalled) - 1} other groups." if len(stalled) > 1 else ""
     text = f"{waits_text(oldest, evidence)} It completes on none of them.{more}"
     return title, text

@@ -59,6 +59,14 @@ def test_a_slow_host_is_calm_nowhere(hub: Hub) -> None:
     assert text_of(line).split() == f"{shown.title}. {shown.text}".split()
 
 
+def test_what_was_noted_is_said_of_a_job_that_fell_silent_as_well(hub: Hub) -> None:
+    diagnosis = diagnosis_of(hub, "slow_host")
+    shown = headline(diagnosis, "lost")
+    assert shown.tone == "warning"
+    assert shown.text.startswith("Nothing arrives any more")
+    assert "All 4 ranks of host b" in shown.text
+
+
 def test_a_healthy_run_is_calm_everywhere(hub: Hub) -> None:
     shown = headline(diagnosis_of(hub, "healthy"))
     assert shown.tone == "calm"
