@@ -53,7 +53,8 @@ def look(rank: int, stack: str | None = IN_ALL_REDUCE, **changed: Any) -> dict[s
     row: dict[str, Any] = {"host": "node0", "step": 30, "ts_ns": AT_NS, "pid": 4242, "process": "S"}
     row |= {"phase": "step", "beat_age_ms": 400.0, "quiet_ms": 18000.0, "num_entered": 60}
     row |= {"longest_ms": 0.0, "call": "do_poll", "still_ms": 9000.0}
-    row |= {"source": "watchdog", "threads": None, "since_ms": 5000.0, "cpu_ms": 20.0, "io_bytes": 3000}
+    row |= {"source": "watchdog", "threads": None, "since_ms": 5000.0}
+    row |= {"cpu_ms": 20.0, "io_bytes": 3000}
     return (
         {"rank": rank, "stack": stack, "earlier_stack": stack, "has_moved": False} | row | changed
     )
