@@ -16,7 +16,7 @@ _RAY = re.compile(r"^\(.{1,120}?\bpid=(\d{1,9})(?:, ip=([\w.:-]{3,60}))?\) ?")
 _TAG = re.compile(r"\[rank(\d{1,6})\]:|^\[\d{1,9},(\d{1,6})\]<std(?:out|err)>:")
 _MESSAGE = re.compile(
     r"\bRank (\d{1,6}): found NaN|\bRank (\d{1,6}), node |on rank (\d{1,6}) at iteration"
-    r"|\[rank: (\d{1,6})\] (?:Child process|Received SIG)|\(rank (\d{1,6})\) local_rank"
+    r"|Error: \[(\d{1,6})\] is setting up NCCL|\[rank: (\d{1,6})\] (?:Child process|Received SIG)"
 )
 _C10D = re.compile(
     r"\[(?:PG [^\]\n]{0,60}?(\(default_pg\)|default_pg)[^\]\n]{0,20} )?Rank (\d{1,6})\]"

@@ -48,6 +48,13 @@ WEAK_LABELS = (
         "signal 7", "-7", "bus error", "sigbus", "code 135", is_weak=True,
     ),
     label(
+        "gloo_loopback", "initiating setting", "fix_setting",
+        "A rank looks for another one at its own loopback address: set GLOO_SOCKET_IFNAME, and let "
+        "the name of the host resolve to its address.",
+        r"connect \[127\.[\d.]{5,11}\]:\d+: Connection refused|connectFullMesh failed..\[127\.",
+        "127.", is_weak=True,
+    ),
+    label(
         "terminated", "initiating launcher", "restart",
         "The scheduler, the cluster or a person ended the launcher.",
         r"Received Signals\.SIGTERM death signal|Received 15 death signal|"
