@@ -24,6 +24,7 @@ _C10D = re.compile(
 _NODE = re.compile(r"\bnode:? ([\w.-]{2,80})(?:, device|$|\n)")
 _HEADS = re.compile(
     r"^(?:\[rank\d+\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?"
+    r"|\s*\| \d{4}-\d\d-\d\dT[\d:.]+Z \| ?"
     r"|\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d[.,\d]*\]?\s+(?=\[rank|[\w.-]+:\d+:\d+ \[)"
     r"|[\w.-]+:\d+:\d+ \[\d+\]\s+(?:NCCL INFO )?(?=\S))+"
 )

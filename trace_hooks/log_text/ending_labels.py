@@ -154,9 +154,11 @@ ECHO_LABELS = (
         r"ProcessExitedException|failed \(exitcode: -?\d+\) local_rank|exits with return code|"
         r"CalledProcessError|srun: error:..(?:Exited with exit code|Terminated|task)|"
         r"mpirun detected that one or more processes|(?:mpirun|prterun) noticed that process|"
-        r"Process name: \[\[|Child process with PID \d+ terminated with code",
+        r"process \d{1,5} terminated with exit code|Process name: \[\[|"
+        r"Child process with PID \d+ terminated with code",
         "root cause", "childfailed", "processraised", "processexited", "failed (exitcode",
         "return code", "calledprocess", "srun: error", "mpirun", "prterun", "process name",
+        "terminated with exit",
         "child process",
     ),
     label(
