@@ -4,6 +4,7 @@
 - Nearly all ranks of one host that are slow together for one reason are one finding on that host;
   where they are nearly all of the job, or a quarter of one whose hosts are unknown, no rank is at
   fault by itself.
+- A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 
 from diagnosis.findings import Cost, Diagnosis, Finding, Place, Verdict
+from diagnosis.statistics.shared_location import FEWEST_OF_HOST
 from diagnosis.statistics.step_levels import FEWEST_STEPS
 from diagnosis.statistics.units import named_ranks, steps_text
 
@@ -25,7 +27,7 @@ MOST_FINDINGS = 10
 EXPLAINED = 0.5
 """A finding on the whole job is left out where others take this share of what it costs."""
 
-_FEWEST_OF_HOST, _NEARLY_ALL = 3, 0.8
+_NEARLY_ALL = 0.8
 _MANY = 0.25
 """So many of a job whose hosts are unknown have a cause in common: perhaps they are one host's."""
 _OF_HOSTS = "host_contention"
@@ -64,7 +66,7 @@ def without_echoes(diagnosis: Diagnosis) -> Diagnosis:
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
-    return _with(diagnosis, [_of_one_place, of_host, _of_one_place])
+    return _with(diagnosis, [_of_one_place, of_host, _of_one_place, _waiting_for_hosts])
 
 
 MISMATCHES = ("mismatched_op", "mismatched_dtype", "mismatched_size")
@@ -201,7 +203,7 @@ def _of_one_host(
         together = [index for index in members if _overlap(findings[index], findings[main])]
         num = len(together)
         of_host = kind == _OF_HOSTS and host is not None and num > 1
-        least = max(_FEWEST_OF_HOST, sizes[host] * (_NEARLY_ALL if host is not None else _MANY))
+        least = max(FEWEST_OF_HOST, sizes[host] * (_NEARLY_ALL if host is not None else _MANY))
         if not of_host and num < least:
             continue
         ranks = sorted(findings[index].culprits[0].rank for index in together)
@@ -218,6 +220,25 @@ def _of_one_host(
         whole = (str(host),) if not of_host or len(known) == sizes[host] else ()
         changed[main] = _on_host(findings[main], [findings[i] for i in together], known, whole)
     return changed
+
+
+_SLOW_NETWORK_OF_HOSTS = ("slow_host", "many_hosts_slow")
+
+
+def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Whole hosts that compute longer while transfers of other hosts are slow, with a sentence:
+    ranks that launch asynchronously wait for these in the middle of their compute.
+    """
+    slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
+    return {
+        index: f"{finding.title}: it may wait for {', '.join(network.hosts)} in its compute."
+        for index, finding in enumerate(findings)
+        for network in slow
+        if finding.kind == "slow_worker"
+        and finding.hosts
+        and not set(finding.hosts) & set(network.hosts)
+        and _overlap(finding, network)
+    }
 
 
 def _standing_still(

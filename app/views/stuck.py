@@ -115,7 +115,9 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
         evidence.at_ns,
         since_ns=first.since_ns if first and evidence.at_ns is not None else None,
         heard_ns=heard_ns(tables["last_signs"]),
-        checked=what_was_checked(source, tables["last_signs"], len(evidence.ranks)),
+        checked=what_was_checked(
+            source, tables["last_signs"], len(evidence.ranks), len(evidence.looks)
+        ),
         reasons=tuple(_reasons(evidence, waiting)),
         waits=tuple(
             _wait(wait, evidence)
@@ -172,7 +174,7 @@ def _ranks(evidence: Evidence, waiting: Waiting) -> Iterable[dict[str, Any]]:
         for rank in wait.waiting
     }
     awaited = {rank for wait in waiting.waits for rank in wait.awaited}
-    roots = blamed(waiting) or {rank for cycle in waiting.cycles for rank in cycle}
+    roots = blamed(waiting, evidence) or {rank for cycle in waiting.cycles for rank in cycle}
 
     def order(rank: int) -> tuple[int, int]:
         return (0 if rank in roots else 1 if rank in awaited else 2 if rank in waits else 3, rank)

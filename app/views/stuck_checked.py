@@ -19,8 +19,10 @@ def heard_ns(signs: pa.Table) -> int | None:
     return max((ns for ns in signs.column("last_ns").to_pylist() if ns is not None), default=None)
 
 
-def what_was_checked(source: str, signs: pa.Table, num_ranks: int) -> str:
-    """A sentence; `source`: as in run.json, `signs`: rows of last_signs."""
+def what_was_checked(source: str, signs: pa.Table, num_ranks: int, num_looked: int = 0) -> str:
+    """A sentence; `source`: as in run.json, `signs`: rows of last_signs, `num_looked`: ranks that
+    a watchdog has looked at because they made no progress.
+    """
     if source in _OF_FILES:
         return _OF_FILES[source].format(ranks=_counted(num_ranks))
     if not signs.num_rows:
@@ -36,10 +38,10 @@ def what_was_checked(source: str, signs: pa.Table, num_ranks: int) -> str:
     who = f"{signs.num_rows:,} of {_counted(num_ranks)}" if some else _counted(signs.num_rows)
     lead = f"Heartbeats of {who} came in"
     also = f"; {ended}" if ended else ""
-    return (
-        f"{lead}{also}. No watchdog saw a rank that neither began a step nor entered a collective "
-        "for longer than usual."
-    )
+    still = "neither began a step nor entered a collective for longer than usual"
+    if num_looked:
+        return f"{lead}{also}. Watchdogs looked at {_counted(num_looked)} that {still}."
+    return f"{lead}{also}. No watchdog saw a rank that {still}."
 
 
 def _counted(number: int) -> str:

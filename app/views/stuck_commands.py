@@ -15,11 +15,11 @@ Command = dict[str, str]
 
 
 def commands_of(evidence: Evidence, waiting: Waiting) -> tuple[Command, ...]:
-    """For the ranks that are waited for; where nobody is, for those in a circle or an operation
-    that does not complete.
+    """For the ranks that are waited for, or that entered something else than the others; where
+    there are none, for those in a circle, or in an operation that does not complete.
     """
     circle = [rank for cycle in waiting.cycles for rank in cycle]
-    ranks = sorted(blamed(waiting)) or circle
+    ranks = sorted(blamed(waiting, evidence)) or circle
     looks = [evidence.looks[rank] for rank in ranks if rank in evidence.looks]
     if ranks or not waiting.complete:
         return tuple(command for look in looks[:_MOST_RANKS] for command in _of_rank(look))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from diagnosis.stuck.evidence import Evidence
+from diagnosis.stuck.mismatches import mismatches_of
 from diagnosis.stuck.text import named
 from diagnosis.stuck.waiting import Wait, Waiting
 
@@ -19,10 +20,13 @@ def op_text(wait: Wait, evidence: Evidence) -> str:
     return f"{wait.op} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
 
 
-def blamed(waiting: Waiting) -> set[int]:
-    """Ranks at the roots, but those that are in an operation which all its ranks have entered: what
-    keeps that from its end is not theirs.
+def blamed(waiting: Waiting, evidence: Evidence) -> set[int]:
+    """Ranks that entered something else than the others, else those at the roots.
+
+    Not those in an operation that all its ranks have entered: they do not keep it from its end.
     """
+    if mismatches := mismatches_of(evidence):
+        return set(mismatches[0].ranks)
     inside = {rank for wait in waiting.complete for rank in wait.waiting}
     return set(waiting.roots) - inside
 
@@ -31,7 +35,7 @@ def wait_tree(waiting: Waiting, evidence: Evidence) -> tuple[dict[str, Any], ...
     """The roots with those that wait for them, nested; roots with the same waits are one. A root
     is `blamed` where it is not in an operation that all its ranks have entered.
     """
-    at_fault = blamed(waiting)
+    at_fault = blamed(waiting, evidence)
     by_waits: dict[tuple[int, ...], list[int]] = {}
     for rank in waiting.roots:
         waits = tuple(i for i, wait in enumerate(waiting.waits) if rank in wait.awaited)

@@ -20,12 +20,15 @@ from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
 from diagnosis.findings import Diagnosis, Verdict
 from diagnosis.one_cause import listed, merged, unexplained, without_echoes
 from diagnosis.statistics.phase_times import phase_times, standing_still
+from diagnosis.statistics.replayed_costs import with_replayed_costs
+from diagnosis.statistics.straggler_cells import straggler_cells
 
 REGISTERED = (
     "first_error",
     "stuck",
     "selftest",
     "slow_worker",
+    "few_replicas",
     "late_arrival",
     "slow_stage",
     "data_loader",
@@ -131,4 +134,7 @@ def diagnose(
     times = phase_times(tables)
     hosts = dict(zip(times.ranks.rank_R.tolist(), times.ranks.host_R, strict=True))
     diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts, partial(standing_still, times))
+    cells = straggler_cells(tables, times.ranks)
+    if cells is not None:
+        diagnosis = with_replayed_costs(diagnosis, cells.prepared)
     return listed(with_costs(diagnosis, times.step_S, times.window_S))

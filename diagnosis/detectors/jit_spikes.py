@@ -28,6 +28,7 @@ import pyarrow as pa
 from diagnosis.detectors.allocator_stalls import retried_steps
 from diagnosis.findings import MEASURED, Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
+from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
@@ -68,6 +69,7 @@ class _Spikes:
 
     columns: Ints
     excess_RN: Floats  # ms of each rank beyond its own median of the steps around
+    waits_RN: Floats  # the same of its communication
     longer_S: Floats  # ms of the job's step beyond the running median
 
 
@@ -121,7 +123,9 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
     similar_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= SIMILAR * spike_N.max())
-    return _Spikes(long[similar_N], excess_RS[:, long[similar_N]], longer_S)
+    long = long[similar_N]
+    waits_RS = times.comm_RS - running_medians(times.comm_RS)
+    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S)
 
 
 def _own_excess(times: PhaseTimes) -> Floats:
@@ -150,12 +154,18 @@ def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:
 
 
 def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
-    """Rows of the ranks that spike nearly every time: none where most do; None where nobody."""
+    """Rows of the ranks that spike nearly every time: none where most do; None where nobody.
+
+    A rank that also communicates longer then has waited: part of that lies in its compute.
+    """
     most_N = spikes.excess_RN.max(axis=0)
-    often_R = (spikes.excess_RN >= most_N / 2).mean(axis=1) >= STEADY_SHARE
-    if not often_R.any():
-        return None
-    return () if often_R.mean() > 1 / 2 else tuple(np.flatnonzero(often_R).tolist())
+    is_long_RN = spikes.excess_RN >= most_N / 2
+    often_R = is_long_RN.mean(axis=1) >= STEADY_SHARE
+    if often_R.mean() > 1 / 2:
+        return ()
+    has_waited_RN = np.nan_to_num(spikes.waits_RN) >= BORDER * most_N
+    often_R = (is_long_RN & ~has_waited_RN).mean(axis=1) >= STEADY_SHARE
+    return tuple(np.flatnonzero(often_R).tolist()) or None
 
 
 def _come_often(columns: Ints) -> bool:

@@ -1,10 +1,12 @@
 """data_loader, slow_worker, launch_skew: a rank that comes late in some steps only, so often since
 some step that the job is slower for it.
 
-Where steps have become longer (diagnosis/statistics/step_levels.py), what each is longer by is
-attributed to the rank that comes last in it, as far as it is late. One rank or two that take most
-of it, and did not before, are named. A rank that strikes as often while steps are as long as ever
-is not: where ranks swing by themselves some rank is late in any step.
+Where steps have become longer (diagnosis/statistics/step_levels.py), or are longer on average
+since one rank strikes time and again (diagnosis/statistics/episodes.py: so few long steps move no
+level), what each is longer by is attributed to the rank that comes last in it, as far as it is
+late. One rank or two that take most of it, and did not before, are named. A rank that strikes as
+often while steps are as long as ever is not: where ranks swing by themselves some rank is late in
+any step.
 
 Source: late arrival names the culprit (MegaScale, 2402.15627); the rule is ours. Assumes: what a
 rank is late by lengthens the step. Known false positives: two things that begin at once. Blind
@@ -14,19 +16,26 @@ longer by 5 %. Cost: one pass over the cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, Verdict
-from diagnosis.statistics.episodes import Episode
-from diagnosis.statistics.late_ranks import late_by
+from diagnosis.statistics.episodes import Episode, sporadic
+from diagnosis.statistics.late_ranks import candidates_of_one, late_by
+from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
-from diagnosis.statistics.step_levels import FEWEST_STEPS, Rise, rises
+from diagnosis.statistics.step_levels import (
+    FEWEST_STEPS,
+    LEAST_RISE,
+    WARM_UP_STEPS,
+    Rise,
+    rises,
+)
 from diagnosis.statistics.units import named_ranks
 
 NAME = "late_now_and_then"
@@ -47,6 +56,8 @@ MOVED = 0.5
 
 _STEPS_BEFORE = 100
 _REASONS = ("data", "compute", "stretch", "rest")
+_RECURRING = ("data", "stretch", "rest")
+"""What slow_worker does not look for in single steps."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +74,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     or no steps are longer.
     """
     times = phase_times(tables)
+    if not comparable(times):
+        return None
     longer = rises(times.window_S)
-    if not longer or not comparable(times):
+    longer += [rise for rise in _by_strikes(times) if not _meets_any(rise, longer)]
+    if not longer:
         return None
     steady = late_by(times, _REASONS)
     free_S = np.ones(times.step_S.size, np.bool_)  # of ranks that are late in every step
@@ -73,6 +87,34 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     findings = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
     checked = "No one or two ranks explain by coming late now and then why steps became longer."
     return Verdict(NAME, tuple(findings), None if findings else checked)
+
+
+def _by_strikes(times: PhaseTimes) -> list[Rise]:
+    """Steps that are LEAST_RISE longer on average than those before since a rank strikes."""
+    longer: list[Rise] = []
+    for reason in _RECURRING:
+        found = candidates_of_one(times, reason, NOISE_MADS)
+        excess_RS = np.nan_to_num(found.excess_RS)
+        for stage in np.unique(times.stage_R):
+            rows = np.flatnonzero(times.stage_R == stage)
+            for strikes in sporadic(excess_RS[rows], found.threshold_R[rows]).values():
+                rise = _on_average(times.window_S, strikes[0].first, strikes[-1].last)
+                if rise is not None and not _meets_any(rise, longer):
+                    longer.append(rise)
+    return longer
+
+
+def _on_average(window_S: Floats, first: int, last: int) -> Rise | None:
+    before_S = window_S[max(first - _STEPS_BEFORE, WARM_UP_STEPS) : first]
+    if np.isfinite(before_S).sum() < FEWEST_STEPS:
+        return None
+    before_ms, now_ms = float(np.nanmean(before_S)), float(np.nanmean(window_S[first : last + 1]))
+    rise = Rise(first, last, before_ms, now_ms)
+    return rise if rise.excess >= LEAST_RISE else None
+
+
+def _meets_any(rise: Rise, others: Sequence[Rise]) -> bool:
+    return any(rise.first <= other.last and other.first <= rise.last for other in others)
 
 
 def _of_rise(times: PhaseTimes, rise: Rise, free_S: Bools, attempt: int) -> list[Finding]:

@@ -3,7 +3,8 @@
 All ranks compute longer than their own level in earlier steps (diagnosis/statistics/onsets.py).
 Where one named operation makes up the rise, slow_op finds it and this detector does not; where
 micro-batches have held uneven work since then, or since shortly before, there is more work, and the
-rise is set aside.
+rise is set aside. So it is where one rank has come late since then: a timer of compute may hold
+part of the waiting for it.
 
 Source: jobs at least 1.1 times
 as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
@@ -23,6 +24,7 @@ from diagnosis.detectors.sequence_imbalance import uneven_since_then
 from diagnosis.detectors.slow_op import op_behind
 from diagnosis.findings import Finding, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
+from diagnosis.statistics.late_ranks import MAIN_SHARE, Late, late_by
 from diagnosis.statistics.onsets import (
     Onset,
     checked_text,
@@ -55,13 +57,24 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     drawn = [
         onset for onset in by_itself if any(_began_with(onset, work_onset) for work_onset in uneven)
     ]
-    findings = tuple(_finding(times, onset, attempt) for onset in by_itself if onset not in drawn)
+    lates = late_by(times, _REASONS) if by_itself else []
+    waits = [o for o in by_itself if any(_waits_for(times, o, late) for late in lates)]
+    findings = tuple(
+        _finding(times, onset, attempt)
+        for onset in by_itself
+        if onset not in drawn and onset not in waits
+    )
     set_aside = tuple(
         f"All ranks compute {1 + onset.episode.excess:.2f}x as long from step "
         f"{times.step_S[onset.episode.first]} on, where micro-batches hold uneven work: more of it."
         for onset in drawn
+    ) + tuple(
+        f"Compute takes {1 + onset.episode.excess:.2f}x as long on all ranks from step "
+        f"{times.step_S[onset.episode.first]} on, when a rank began to come late: its timer may "
+        "hold waiting for that rank."
+        for onset in waits
     )
-    checked = _ELSE_IN_ORDER if drawn else checked_text(times)
+    checked = _ELSE_IN_ORDER if drawn or waits else checked_text(times)
     return Verdict(NAME, findings, None if findings else checked, set_aside=set_aside)
 
 
@@ -69,6 +82,12 @@ def _began_with(onset: Onset, uneven: Episode) -> bool:
     """Whether work became uneven when compute rose, or before, and is so meanwhile."""
     began = onset.episode.first
     return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
+
+
+def _waits_for(times: PhaseTimes, onset: Onset, late: Late) -> bool:
+    """Whether a rank began to come late when compute rose, by as much as half of the rise."""
+    began_apart = abs(late.episode.first - onset.episode.first)
+    return began_apart <= OVER_AFTER_STEPS and late.share >= MAIN_SHARE * wall_share(times, onset)
 
 
 def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
@@ -81,6 +100,7 @@ def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
     )
 
 
+_REASONS = ("data", "compute", "stretch", "rest")
 _ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."
 _WORDS = Words(
     "step_regression",

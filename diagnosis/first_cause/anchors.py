@@ -66,6 +66,7 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     fails_ns, ends_ns = _failure(echoes, weak)
     strong = [line for line in initiating if line.label and not line.label.is_weak]
     near = [line for line in strong if _is_near(line, fails_ns, ends_ns)]
+    near = near or [line for line in strong if line.label and line.label.category == "preemption"]
     doubtful = tuple(line for line in near if is_announced(line))
     anchors = tuple(_unexplained([line for line in near if line not in doubtful]))
     explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))

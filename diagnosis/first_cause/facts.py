@@ -23,6 +23,7 @@ _RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _WORK = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40})")
 _ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work: (-?\d{1,12})")
 _GROUP = re.compile(r"\[PG (?:ID (\d{1,9}) PG )?(?:GUID )?([\w().-]{1,80}) ")
+_ASKED = re.compile(r"retr(?:ie|ei)ving ncclUniqueId from \[(\d{1,6})\]")
 _PASSED_OVER = re.compile(r"Ranks? (\d{1,6}(?:, ?\d{1,6}){0,64}) failed to pass monitoredBarrier")
 _PID = re.compile(
     r"\bpid(?:\(s\))?[ =:']{1,3}'?(\d{1,9})|[Kk]ill(?:ed)? process (\d{1,9})"
@@ -112,6 +113,12 @@ def group_of(text: str) -> str:
     """The group of ranks that a watchdog's line is about; '' none named."""
     found = _GROUP.search(text)
     return found[2] if found else ""
+
+
+def rank_asked(text: str) -> int:
+    """The rank whose communicator id a rank waited for in vain; -1 none."""
+    found = _ASKED.search(text)
+    return int(found[1]) if found else -1
 
 
 def ranks_passed_over(text: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ _RAY = re.compile(r"^\(.{1,120}?\bpid=(\d{1,9})(?:, ip=([\w.:-]{3,60}))?\) ?")
 _TAG = re.compile(r"\[rank(\d{1,6})\]:|^\[\d{1,9},(\d{1,6})\]<std(?:out|err)>:")
 _MESSAGE = re.compile(
     r"\bRank (\d{1,6}): found NaN|\bRank (\d{1,6}), node |on rank (\d{1,6}) at iteration"
-    r"|\[rank: (\d{1,6})\] (?:Child process|Received SIG)|\(rank (\d{1,6})\) local_rank"
+    r"|Error: \[(\d{1,6})\] is setting up NCCL|\[rank: (\d{1,6})\] (?:Child process|Received SIG)"
 )
 _C10D = re.compile(
     r"\[(?:PG [^\]\n]{0,60}?(\(default_pg\)|default_pg)[^\]\n]{0,20} )?Rank (\d{1,6})\]"
@@ -24,6 +24,7 @@ _C10D = re.compile(
 _NODE = re.compile(r"\bnode:? ([\w.-]{2,80})(?:, device|$|\n)")
 _HEADS = re.compile(
     r"^(?:\[rank\d+\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?"
+    r"|\s*\| \d{4}-\d\d-\d\dT[\d:.]+Z \| ?"
     r"|\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d[.,\d]*\]?\s+(?=\[rank|[\w.-]+:\d+:\d+ \[)"
     r"|[\w.-]+:\d+:\d+ \[\d+\]\s+(?:NCCL INFO )?(?=\S))+"
 )

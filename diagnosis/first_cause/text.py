@@ -32,7 +32,7 @@ def title_of(cause: FirstCause) -> str:
         return f"{_capital(named(cause.ranks))}{where} failed first: {what}"
     if cause.hosts:
         return f"Host {cause.hosts[0]} failed first: {what}"
-    if cause.of_all and len(cause.equal) > 1:
+    if cause.of_all and len({line.rank for line in cause.equal} - {-1}) > 1:
         return f"All ranks failed alike: {what}"
     return f"The job failed with: {what}"
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from diagnosis.first_cause.anchors import Episode
 from diagnosis.first_cause.cause import FEW, FirstCause, World
-from diagnosis.first_cause.facts import group_of, last_enqueued, timeout_ms, work_of
+from diagnosis.first_cause.facts import group_of, last_enqueued, rank_asked, timeout_ms, work_of
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
 
 BUSY = ("preparing_data", "evaluating", "saving", "progress")
@@ -52,7 +52,8 @@ def waited_for(episode: Episode, world: World) -> FirstCause | None:
     if not waited:
         return None
     missing = _behind(episode) or _silent(waited, world) or _elsewhere(waited)
-    among = missing.ranks if missing else set(world.hosts) - set(waited)
+    asked = {rank_asked(line.text) for line in waited.values()} - {-1}
+    among = missing.ranks if missing else asked or set(world.hosts) - set(waited)
     busy = _busy(episode, waited, among) or _busy_in_shared_log(episode, waited)
     if busy is not None:
         return busy

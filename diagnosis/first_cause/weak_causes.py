@@ -12,6 +12,7 @@ from diagnosis.first_cause.lines import Line
 
 _OF_JOB = ("job_cancelled", "terminated", "interrupted")
 _OF_RANK = ("killed", "bus_error", "storage_slow", "heartbeat_timeout")
+_OF_ADDRESS = "gloo_loopback"
 _OF_NETWORK = ("interface_loopback", "gid_table_changed")
 
 
@@ -49,6 +50,9 @@ def _of_rank(lines: Sequence[Line], world: World) -> FirstCause | None:
 
 def _of_network(episode: Episode, world: World) -> FirstCause | None:
     """A setting that explains why ranks of several hosts could not talk."""
+    own = [line for line in episode.weak if line.name == _OF_ADDRESS]
+    if own:
+        return FirstCause(own[0], confidence="low", of_all=True, equal=tuple(own))
     failed = [line for line in (*episode.echoes, *episode.weak) if line.role != "teardown"]
     shown = [line for line in episode.context if line.name in _OF_NETWORK]
     if not failed or not shown or not world.has_several_hosts:

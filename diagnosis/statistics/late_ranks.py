@@ -142,6 +142,14 @@ def candidates(times: PhaseTimes, phases: Iterable[str]) -> Candidates:
     return Candidates(excess_RS, threshold_R, lates)
 
 
+def lates_of(excess_RS: Floats, threshold_R: Floats) -> list[Late]:
+    """All episodes of ranks beyond the threshold, whatever the excess is a share of."""
+    return [
+        _late(excess_RS, row, episode, episode.excess, float(threshold_R[row]))
+        for row, episode in _all_episodes(excess_RS, threshold_R)
+    ]
+
+
 def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
     """The same for one phase that is measured better than lateness is: steps vote by the phase
     alone, against `mads` MAD of it. What else a rank does meanwhile, on shared cores above all

@@ -62,6 +62,7 @@ class PhaseTimes:
     window_S: Floats  # ms, median over the ranks
     self_RS: Floats  # ms, as far as ranks are compared by it
     phases: dict[str, Floats]  # ms
+    comm_RS: Floats  # ms that compute does not hide
     hidden: dict[str, float]  # share of the waiting that a phase takes up; 0 where not listed
     stage_R: Ints
     mixed: bool = False  # ranks of several stages are compared: their compute may differ for good
@@ -141,7 +142,15 @@ def _phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
     phases |= {name: cells[name] for name in IDLE}
     compared_RS = self_RS - (1 - hidden.get("compute", 0.0)) * phases["compute"]
     return PhaseTimes(
-        ranks, step_S, window_S, compared_RS if mixed else self_RS, phases, hidden, stage_R, mixed
+        ranks,
+        step_S,
+        window_S,
+        compared_RS if mixed else self_RS,
+        phases,
+        cells["comm_ms"],
+        hidden,
+        stage_R,
+        mixed,
     )
 
 

@@ -8,6 +8,9 @@ import numpy.typing as npt
 from diagnosis.findings import Place
 from diagnosis.statistics.rank_tables import AXES, Ints, Ranks
 
+FEWEST_OF_HOST = 3
+"""Ranks of a host that are slow together for one reason; two are two slow ranks."""
+
 _SHARED_AXES = {"pp": "pipeline stage", "dp": "replica"}
 
 
@@ -34,6 +37,27 @@ def shared_place(
         if 1 < members.size < ranks.rank_R.size and np.isin(members, together).all():
             return name, set(members.tolist())
     return None
+
+
+def whole_host(ranks: Ranks, row: int, together: npt.NDArray[np.intp]) -> set[int]:
+    """Rows of this row's host where all of them are among `together`; empty where they are not.
+
+    A host of fewer than three ranks or that is the whole job does not count, nor one with a rank
+    whose whole replica or stage is among them: these may have more work.
+    """
+    members = _of_host(ranks, row)
+    if (
+        not FEWEST_OF_HOST <= members.size < ranks.rank_R.size
+        or not np.isin(members, together).all()
+    ):
+        return set()
+    for axis in _SHARED_AXES:
+        index_R = ranks.coords_R[axis]
+        for index in np.unique(index_R[members]):
+            sharing = np.flatnonzero(index_R == index)
+            if 1 < sharing.size < index_R.size and np.isin(sharing, together).all():
+                return set()
+    return set(members.tolist())
 
 
 def _of_host(ranks: Ranks, row: int) -> npt.NDArray[np.intp]:

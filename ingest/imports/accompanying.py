@@ -1,7 +1,8 @@
 """Where files that accompany a trace, such as logs, put their rows: the run of that trace.
 
 The trace alone decides which ranks there are, their layout and what times mean. Rows of a rank that
-it does not have count as of no rank; a host that it does not know is filled in.
+it does not have count as of no rank; a host that it does not know is filled in. Lines of logs get
+the steps of the trace, by their times.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ingest.imports.steps_by_time import StepsByTime
 from ingest.run_folder.run_writer import RunWriter
 from trace_hooks.schema import UNKNOWN, RankInfo
 
@@ -27,6 +29,7 @@ class AccompanyingSink:
         self._title = title
         self._strangers: set[int] = set()
         """ranks of its rows that the trace does not have"""
+        self._steps: StepsByTime | None = None
 
     def add_rows(self, table: str, rank: int, rows: pa.Table) -> None:
         """Rows of any ranks; those of ranks that the trace does not have become rank -1."""
@@ -39,6 +42,9 @@ class AccompanyingSink:
             index = rows.schema.get_field_index("rank")
             known = pc.if_else(is_stranger, pa.scalar(UNKNOWN, ranks.type), ranks)
             rows = rows.set_column(index, rows.schema.field(index), known)
+        if table == "log_lines" and self._run.found.clock == "absolute":
+            self._steps = self._steps or StepsByTime(self._run.folder / "segments")
+            rows = self._steps.filled(rows)
         self._run.add_rows(table, rank, rows)
 
     def adopt_rows(self, table: str, rank: int, path: Path) -> None:

@@ -69,6 +69,7 @@ def test_a_failure_shows_its_traceback_and_leads_to_the_log_and_the_timeline(
     tab = tabs(server.url)
     page = tab.open("/run/failed/stuck")
     page.get_by_text("The whole traceback, 3 lines").wait_for()
+    expect(page.get_by_label("only the steps in view")).to_be_hidden()
     assert "Nothing is stuck" not in page.locator("#page .panel").first.inner_text()
     page.get_by_role("button", name="Show its lines in the log").click()
     lines = page.locator(".log-lines li")

@@ -79,6 +79,21 @@ def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
     assert only.title.startswith("4 ranks of host node1: ")
 
 
+@pytest.mark.parametrize(
+    ("slow", "first", "kept"), [("node3", 5, 1), ("node1", 5, 2), ("node3", 40, 2)]
+)
+def test_a_host_may_wait_for_the_slow_network_of_another_one(
+    slow: str, first: int, kept: int
+) -> None:
+    network = finding(None, first, first + 25, kind="slow_host", hosts=(slow,), title="Slow host")
+    ranks = [finding(rank, 5, 30) for rank in (4, 5, 6, 7)]
+    diagnosis = Diagnosis((Verdict("slow_worker", (*ranks, network)),))
+    left = merged(diagnosis, HOSTS, unknown)
+    assert len(left.findings) == kept
+    assert bool(left.set_aside) == (kept == 1)
+    assert all("may wait for node3 in its compute" in why for why in left.set_aside)
+
+
 def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
     assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
 

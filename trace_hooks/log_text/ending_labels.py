@@ -48,6 +48,13 @@ WEAK_LABELS = (
         "signal 7", "-7", "bus error", "sigbus", "code 135", is_weak=True,
     ),
     label(
+        "gloo_loopback", "initiating setting", "fix_setting",
+        "A rank looks for another one at its own loopback address: set GLOO_SOCKET_IFNAME, and let "
+        "the name of the host resolve to its address.",
+        r"connect \[127\.[\d.]{5,11}\]:\d+: Connection refused|connectFullMesh failed..\[127\.",
+        "127.", is_weak=True,
+    ),
+    label(
         "terminated", "initiating launcher", "restart",
         "The scheduler, the cluster or a person ended the launcher.",
         r"Received Signals\.SIGTERM death signal|Received 15 death signal|"
@@ -147,9 +154,11 @@ ECHO_LABELS = (
         r"ProcessExitedException|failed \(exitcode: -?\d+\) local_rank|exits with return code|"
         r"CalledProcessError|srun: error:..(?:Exited with exit code|Terminated|task)|"
         r"mpirun detected that one or more processes|(?:mpirun|prterun) noticed that process|"
-        r"Process name: \[\[|Child process with PID \d+ terminated with code",
+        r"process \d{1,5} terminated with exit code|Process name: \[\[|"
+        r"Child process with PID \d+ terminated with code",
         "root cause", "childfailed", "processraised", "processexited", "failed (exitcode",
         "return code", "calledprocess", "srun: error", "mpirun", "prterun", "process name",
+        "terminated with exit",
         "child process",
     ),
     label(

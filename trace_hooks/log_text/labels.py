@@ -68,8 +68,9 @@ OWN_LABELS = (
 _NOISE = re.compile(
     r"might be caused by|may be caused by|could be (?:caused by|due to|triggered by)"
     r"|can be caused by|CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|(?:this|it) (?:typically|usually"
-    r"|often) (?:indicates|means|reflects)|usually reflects|It is possible that|possible reasons?\b"
-    r"|might be asynchronously reported|^To suppress this warning|FutureWarning"
+    r"|often) (?:indicates|means|reflects)|usually (?:reflects|caused by)|It is possible that"
+    r"|possible reasons?\b|potential root causes?\b|^\(\d\) |might be asynchronously reported"
+    r"|^To suppress this warning|FutureWarning"
     r"|DeprecationWarning|UserWarning|RuntimeWarning|^If you suspect|^Hint:"
     r"|TORCH_SHOW_CPP_STACKTRACES|please (?:set|try|consider|check)|For debugging consider"
     r"|destroy_process_group\(\) was not called|means that (?:this|there) ",

@@ -66,10 +66,10 @@ NETWORK_LABELS = (
     label(
         "version_mismatch", "initiating setting", "fix_setting",
         "Ranks run different versions of NCCL: install the same one on every node.",
-        r"connecting to address..with family 0|Mismatched NCCL version|"
+        r"connecting to address with family \d|Mismatched NCCL version|"
         r"NCCL version..(?:mismatch|differ)|Bootstrap..version mismatch|"
         r"Version mismatch..NCCL|incompatible NCCL version",
-        "family 0", "mismatch", "differ", "incompatible", of_rank=False,
+        "with family", "mismatch", "differ", "incompatible", of_rank=False,
     ),
     label(
         "no_route", "initiating network", "fix_setting",

@@ -9,13 +9,15 @@ A rank that is slow on and off, three times or more, is one finding, from its fi
 last; bursts too short to count by themselves count together (recurring), and single steps where
 they come more often than on its peers (sporadic).
 
-Ranks that stand out together as a whole host, replica or stage are set aside: that is no one rank's
-fault. Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
+Ranks that stand out together as a whole replica or stage are set aside: they may have more work.
+Those of a whole host, whose work is like that of ranks on other hosts, are named with their host.
+Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
 do not hide each other.
 
 Known false positives: a rank that has more work for good (a longer last layer on one tp rank) looks
-like a slow one. Known blind spots: a whole stage or host that is slow; a rank without 3 peers that
-is slow from the first step on; CPU contention where CPU time was not recorded looks the same.
+like a slow one. Known blind spots: a whole stage that is slow, or a host of whole stages or
+replicas; a rank without 3 peers that is slow from the first step on (few_replicas.py compares some
+of them); CPU contention where CPU time was not recorded looks the same.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ from diagnosis.statistics.peers import (
 )
 from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats
-from diagnosis.statistics.shared_location import shared_place
+from diagnosis.statistics.replicas import beyond_replicas
+from diagnosis.statistics.shared_location import shared_place, whole_host
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text
@@ -199,14 +202,17 @@ def _at_once(apart: list[list[Episode]]) -> bool:
 def _single_ranks(
     judged: _Judged, by_row: dict[int, list[Episode]]
 ) -> tuple[dict[int, list[Episode]], tuple[str, ...]]:
-    """Single ranks, and sentences on whole hosts, replicas and stages that are slow together."""
+    """Single ranks and those of whole hosts, and sentences on whole replicas and stages, and hosts
+    of such, that are slow together.
+    """
     work, steps = judged.work, judged.work.step_S
     left, set_aside = dict(by_row), []
     for row in sorted(by_row):
         if row not in left:
             continue
-        together = [other for other in left if _overlap(by_row[row], by_row[other])]
-        place = shared_place(work.ranks, row, np.array(together))
+        together = np.array([o for o in left if _overlap(by_row[row], by_row[o])])
+        of_host = whole_host(work.ranks, row, together)  # made one finding in one_cause.py
+        place = None if of_host else shared_place(work.ranks, row, together)
         if place is not None:
             name, rows = place
             slow = float(np.median([by_row[r][-1].excess for r in rows])) + 1
@@ -310,7 +316,9 @@ def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
             f"{unjudged} of {len(ranks.rank_R)} ranks have fewer than 3 peers, and there are too "
             "few ranks or steps to tell a slow rank from a change of the work."
         )
-    alone = int((comparable_R & (judged.peers.whom_R == "own past")).sum())
+    alone_R = judged.peers.whom_R == "own past"
+    by_replica_R = np.isfinite(beyond_replicas(judged.work, alone_R)).sum(axis=1) >= MIN_VOTES
+    alone = int((comparable_R & alone_R & ~by_replica_R).sum())  # few_replicas.py has the others
     if alone:
         sentences.append(
             f"{alone} ranks have fewer than 3 peers: a slowness that was there from the first "

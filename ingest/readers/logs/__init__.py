@@ -155,10 +155,10 @@ class Import:
         world_size = max(hosts) + 1
         for rank, host in sorted(hosts.items()):
             self._sink.add_rank(rank_info(rank, host=host, world_size=world_size))
-        self._sink.add_guess(
-            f"the largest rank that logs name is {max(hosts)}: where no trace says more, the world "
-            f"size is taken to be {world_size}"
-        )
+        if self._sink.ranks_by_pid() is None:  # no trace says which ranks there are
+            self._sink.add_guess(
+                f"the world size is taken to be {world_size}, by the largest rank that logs name"
+            )
 
     def _add_guesses(self) -> None:
         if any(log.guessed_zone for log in self._logs):

@@ -104,7 +104,7 @@ def _text_and_template(kept: Kept) -> tuple[str, str]:
 
 
 def _is_again(before: dict[str, Any], row: dict[str, Any]) -> bool:
-    """Whether a row says what the one before said, such as the next state of a progress bar."""
+    """Whether a row repeats the one before, as the next state of a progress bar does."""
     return all(before[name] == row[name] for name in ("text", "rank", "label", "host", "stream"))
 
 

@@ -95,6 +95,13 @@ def test_ranks_in_an_operation_that_does_not_complete_are_not_blamed() -> None:
     assert found.commands[0]["command"].startswith("ss ")
 
 
+def test_a_rank_that_entered_something_else_is_looked_at() -> None:
+    rows = [entered(rank, 31, op="broadcast" if rank == 2 else "all_reduce") for rank in range(4)]
+    found = of_tables(tables(rows, [look(r) for r in range(4)]))
+    assert (found.ranks[0]["rank"], found.ranks[0]["role"]) == (2, "awaited")
+    assert [one["what"] for one in found.commands] == ["All stacks of rank 2, on node0"]
+
+
 def test_a_rank_in_storage_has_its_open_files_listed() -> None:
     opening = look(2, "save job/train.py:8", call="wait_for_partner")
     found = of_tables(tables(WAIT, [*(look(r) for r in (0, 1, 3)), opening]))

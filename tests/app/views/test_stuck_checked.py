@@ -38,3 +38,8 @@ def test_files_that_were_imported() -> None:
 def test_when_a_rank_reported_last() -> None:
     assert heard_ns(signs(None, None)) == 1
     assert heard_ns(signs()) is None
+
+
+def test_ranks_that_stood_still_for_a_while() -> None:
+    text = what_was_checked("hooks", signs(None, None), 2, num_looked=1)
+    assert "Watchdogs looked at 1 rank that neither began a step" in text

@@ -57,6 +57,22 @@ def test_spikes_of_one_rank_name_it() -> None:
     assert "Rare long steps on rank 5" in finding.title
 
 
+@pytest.mark.parametrize("in_compute", [0.3, 0.55, 0.7])
+def test_ranks_that_wait_in_their_compute_timer_do_not_spike(in_compute: float) -> None:
+    """Rank 5 is late; ranks 0 to 2 log part of their waiting as compute, the rest and the others
+    as communication.
+    """
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step not in AT:
+            return spiking(80.0, {5})(rank, step)
+        own = 80.0 if rank == 5 else 80.0 * in_compute * (rank < 3)
+        return {"step_ms": 280.0, "compute_ms": 150.0 + own, "comm_ms": 120.0 - own}
+
+    (finding,) = judged(phases).findings
+    assert [place.rank for place in finding.culprits] == [5]
+
+
 def test_steps_in_which_an_allocator_retries_are_no_spikes() -> None:
     """The other ranks may wait for it inside their compute."""
     tables = phase_tables(DP8, STEPS, spiking(80.0, set(range(8))))

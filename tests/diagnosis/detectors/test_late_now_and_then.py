@@ -51,6 +51,34 @@ def test_one_rank_late_in_some_steps_is_named(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(0.4 * ms, rel=0.4)
 
 
+def every_fifth(rank: int, ms: float, of_others: int = 0) -> Phases:
+    """So few long steps move no level: the middle step is as short as before."""
+
+    def phases(of: int, step: int) -> dict[str, float]:
+        if step < FROM or step % 5:
+            return {}
+        late = of == (rank if not of_others else (step // 5) % of_others)
+        waits = {"data_ms": 2.0 + ms} if late else {"comm_ms": 40.0 + ms}
+        return {"step_ms": 200.0 + ms, **waits}
+
+    return phases
+
+
+def test_a_rank_that_strikes_in_every_fifth_step_is_named() -> None:
+    verdict = judged(every_fifth(3, 80.0))
+    assert named(verdict) == [("data_loader", 3)]
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert (finding.first_step, finding.last_step) == (FROM, STEPS - 5)
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(16.0, rel=0.3)
+
+
+def test_strikes_that_make_steps_hardly_longer_or_move_name_nobody() -> None:
+    assert named(judged(every_fifth(3, 30.0))) == []
+    assert named(judged(every_fifth(3, 80.0, of_others=8))) == []
+
+
 def test_two_ranks_by_turns_are_both_named() -> None:
     assert named(judged(strikes(3, 6, ms=120.0))) == [("data_loader", 3), ("data_loader", 6)]
 

@@ -67,6 +67,31 @@ def test_a_rise_that_went_again_is_past() -> None:
     assert (finding.severity, finding.last_step) == ("past", 34)
 
 
+@pytest.mark.parametrize("late_from", [FROM, FROM - 10])
+def test_where_ranks_come_late_since_then_timers_of_compute_may_hold_the_waiting(
+    late_from: int,
+) -> None:
+    """Rank 3 waits for data and rank 5 computes longer; the others log 60 % of their waiting as
+    compute. If the two have been late for long, they are not why all compute longer now.
+    """
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        noise = float(np.random.default_rng([3, rank, step]).normal(0, 1.0))
+        late_ms = 80.0 * (step >= late_from)
+        more_ms = 48.0 * (step >= FROM and late_from != FROM)
+        data_ms = 2.0 + late_ms * (rank == 3)
+        own = {3: 0.0, 5: late_ms}.get(rank, 0.6 * late_ms)
+        compute_ms, step_ms = 150.0 + noise + own + more_ms, 200.0 + late_ms + more_ms
+        comm_ms = step_ms - compute_ms - data_ms - 5.0
+        return {
+            "compute_ms": compute_ms, "data_ms": data_ms, "step_ms": step_ms, "comm_ms": comm_ms
+        }  # fmt: skip
+
+    verdict = judged(phases, ParallelLayout.from_sizes(dp=16))
+    assert bool(verdict.findings) == (late_from != FROM)
+    assert any("hold waiting" in why for why in verdict.set_aside) == (late_from == FROM)
+
+
 def test_some_slow_ranks_are_no_slow_job() -> None:
     assert judged(longer(75.0, range(6))).findings == ()
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from diagnosis.statistics.rank_tables import Ranks, placed
-from diagnosis.statistics.shared_location import pipeline_ranks, place_of, shared_place
+from diagnosis.statistics.shared_location import (
+    pipeline_ranks,
+    place_of,
+    shared_place,
+    whole_host,
+)
 from tests.diagnosis.work_tables import tables
 from trace_hooks.layout import ParallelLayout
 
@@ -38,6 +43,29 @@ def test_a_rank_has_its_host_and_coordinates() -> None:
 def test_the_place_that_is_wholly_among_the_ranks(together: list[int], name: str | None) -> None:
     shared = shared_place(ranks(), 5, np.array(together))
     assert (shared[0] if shared else None) == name
+
+
+@pytest.mark.parametrize(
+    ("together", "rows"),
+    [
+        ([4, 5, 6, 7, 9], {4, 5, 6, 7}),
+        ([4, 5, 6], set()),  # not all of them
+        ([4, 5, 6, 7, 12, 13], set()),  # all of replica 2
+        (list(range(8)), set()),  # all of stage 0
+    ],
+)
+def test_a_whole_host_that_has_no_more_work_than_others(
+    together: list[int], rows: set[int]
+) -> None:
+    assert whole_host(ranks(), 5, np.array(together)) == rows
+
+
+def test_hosts_of_two_ranks_and_the_only_host_are_no_whole_hosts() -> None:
+    for per_host in (2, 16):
+        answers = tables(LAYOUT, 1, lambda rank, step: 1.0, ranks_per_host=per_host)
+        of_job = placed(np.arange(16), answers["rank_places"])
+        assert whole_host(of_job, 5, np.arange(4, 6)) == set()
+    assert whole_host(ranks(known_layout=False), 5, np.arange(4, 8)) == {4, 5, 6, 7}
 
 
 def test_a_whole_stage_over_several_hosts() -> None:

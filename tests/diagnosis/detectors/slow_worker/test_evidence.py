@@ -77,7 +77,7 @@ def test_where_accused_ranks_change_the_median_both_numbers_are_shown(tmp_path: 
 def test_against_the_own_past_the_cells_and_the_rule_of_the_sentence_give_the_number(
     tmp_path: Path,
 ) -> None:
-    with generated(tmp_path, {"num_ranks": 8, "pp": 4, "tp": 1}, (5,)) as run:
+    with generated(tmp_path, {"num_ranks": 8, "pp": 8, "tp": 1}, (5,)) as run:
         (finding,) = diagnose_run(run).findings
         assert finding.slowdown == pytest.approx(1.5, rel=0.02)
         ratio, median = finding.evidence[:2]
@@ -93,6 +93,19 @@ def test_against_the_own_past_the_cells_and_the_rule_of_the_sentence_give_the_nu
         before, now = (float(n) for n in re.findall(r"([\d.,]+) ms", median.sentence))
         assert before == pytest.approx(np.median(cells_RS[5, : finding.first_step]), rel=0.01)
         assert now == pytest.approx(median.number, rel=0.01)
+
+
+def test_against_the_other_replica_the_cells_give_the_number(tmp_path: Path) -> None:
+    with generated(tmp_path, {"num_ranks": 8, "pp": 4, "tp": 1}, (5,)) as run:
+        (finding,) = diagnose_run(run).findings
+        assert (finding.first_step, finding.culprits[0].rank) == (FROM, 5)
+        ratio = next(e for e in finding.evidence if "the other stages of its rep" in e.sentence)
+        coords = dict(finding.culprits[0].coords)
+        cells_PDS = cells_of(run, ratio).reshape(4, 2, STEPS)  # stages, replicas
+        longer_PS = np.log(cells_PDS[:, coords["dp"]] / cells_PDS[:, 1 - coords["dp"]])
+        usual_S = np.median(np.delete(longer_PS, coords["pp"], axis=0), axis=0)
+        own_S = np.exp(longer_PS[coords["pp"]] - np.maximum(usual_S, 0.0))[FROM:]
+        assert np.median(own_S) == pytest.approx(ratio.number, abs=1e-4)
 
 
 def level_before(row_S: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

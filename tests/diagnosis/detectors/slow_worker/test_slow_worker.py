@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from diagnosis.detectors.slow_worker import detect
-from diagnosis.findings import Verdict
+from diagnosis.findings import Diagnosis, Verdict
+from diagnosis.one_cause import merged
 from tests.diagnosis.work_tables import Compute, tables
 from trace_hooks.layout import ParallelLayout
 
@@ -72,7 +73,8 @@ def test_without_replicas_or_tensor_peers(sizes: dict[str, int]) -> None:
     assert named(verdict) == [(5, SLOW_FROM)]
     alone = sizes in ({"pp": 4, "dp": 2}, {"pp": 8})
     assert (verdict.findings[0].confidence == "low") == alone
-    assert any("fewer than 3 peers" in one.missing for one in verdict.not_enough) == alone
+    unseen = sizes == {"pp": 8}  # few_replicas.py compares those of two replicas
+    assert any("fewer than 3 peers" in one.missing for one in verdict.not_enough) == unseen
 
 
 def test_a_change_of_the_whole_job_is_nobodys_fault() -> None:
@@ -95,12 +97,22 @@ def test_a_whole_stage_is_not_one_worker() -> None:
     )
 
 
-def test_a_whole_host_is_not_one_worker() -> None:
+def test_the_ranks_of_a_whole_host_are_named_and_become_one_finding_on_it() -> None:
     layout = ParallelLayout.from_sizes(pp=2, dp=8, tp=2)
-    verdict = judged(layout, slow(*range(4)), ranks_per_host=4)
+    given = tables(layout, STEPS, slow(*range(4)), ranks_per_host=4)
+    verdict = detect(given, attempt=0)
+    assert named(verdict) == [(rank, SLOW_FROM) for rank in range(4)]
+    hosts = {rank: f"node{rank // 4}" for rank in range(32)}
+    (finding,) = merged(Diagnosis((verdict,)), hosts, lambda *_: 0.0).findings
+    assert finding.hosts == ("node0",)
+    assert [place.rank for place in finding.culprits] == [0, 1, 2, 3]
+
+
+def test_hosts_of_whole_replicas_may_have_more_work() -> None:
+    layout = ParallelLayout.from_sizes(dp=8, tp=4)
+    verdict = judged(layout, slow(*range(8)), ranks_per_host=8)
     assert verdict.findings == ()
     assert "host node0" in verdict.set_aside[0]
-    assert len(verdict.set_aside) == 1
 
 
 def test_a_whole_replica_is_not_one_worker() -> None:
@@ -136,8 +148,8 @@ def test_what_was_slow_before_is_noted_when_it_begins_again() -> None:
 
 
 def test_one_rank_named_and_a_host_set_aside_is_no_other_single_rank() -> None:
-    layout = ParallelLayout.from_sizes(pp=2, dp=8, tp=2)
-    verdict = judged(layout, slow(*range(4), 21), ranks_per_host=4)
+    layout = ParallelLayout.from_sizes(dp=8, tp=4)
+    verdict = judged(layout, slow(*range(8), 21), ranks_per_host=8)
     assert named(verdict) == [(21, SLOW_FROM)]
     assert verdict.checked is not None
     assert verdict.checked.startswith("No other single rank was slow")

@@ -94,18 +94,38 @@ def test_a_log_that_cannot_be_read_costs_no_trace(
 
 def test_phases_and_logs_have_findings_of_both(folder: Path, runs: Path) -> None:
     for rank in range(4):
-        lines = [
-            {"rank": rank, "world_size": 4, "step": step, "step_ms": 100.0, "ts": 1776099000 + step}
-            for step in range(8)
-        ]
+        same = {"rank": rank, "world_size": 4, "step_ms": 100.0, "compute_ms": 90.0}
+        lines = [{**same, "step": step, "ts": 1776099000 + step} for step in range(8)]
         write_lines(folder, f"rank_{rank}.jsonl", *lines)
     logs = {f"rank_{rank}.log": f"{AT} - INFO - step 1\n" for rank in range(4)}
     logs["rank_2.log"] += f"{TRACEBACK}\n"
     run = Imported(write_logs(folder, logs), into=runs)
+    assert run.info["source"] == "phase_log"
     with open_run(run.folder) as opened:
         findings = diagnose_run(opened).findings
     (finding,) = [finding for finding in findings if finding.kind == "first_error"]
     assert [place.rank for place in finding.culprits] == [2]
+
+
+def test_lines_have_the_steps_of_the_trace_by_their_times(folder: Path, runs: Path) -> None:
+    """Of their rank; those of no rank by the lowest one. A step lasts until the next one begins."""
+    begin_s = 1776099080.0  # 2026-04-13T16:51:20Z
+    for rank, late_s in ((1, 0.0), (2, 0.5)):
+        same = {"rank": rank, "world_size": 4, "step_ms": 400.0, "data_ms": 1.0}
+        ends_s = [begin_s + late_s + n + 0.4 for n in range(3)]
+        lines = [{**same, "step": 5 + n, "ts": end_s} for n, end_s in enumerate(ends_s)]
+        write_lines(folder, f"rank_{rank}.jsonl", *lines)
+    times = ("16:51:19.900", "16:51:20.100", "16:51:20.900", "16:51:21.300", "17:40:00.000")
+    text = "".join(f"2026-04-13T{time}Z at {time}\n" for time in (*times, "18:55:00.000"))
+    logs = {"rank_2.log": text, "all.log": f"no time\n{text}"}
+    run = Imported(write_logs(folder, logs), into=runs)
+    assert run.problems == []
+    steps = sorted(run.rows("log_lines", "rank", "line", "step"))
+    assert [step for rank, _, step in steps if rank == 2] == [-1, -1, 5, 5, 7, -1]
+    assert [step for rank, _, step in steps if rank == -1] == [-1, -1, 5, 5, 6, 7, -1]
+    with open_run(run.folder) as opened:
+        rows = opened.ask("log_lines", step_min=6, step_max=6).to_pylist()
+        assert [row["text"][-12:] for row in rows] == ["16:51:21.300"]
 
 
 def _findings(folder: Path, runs: Path) -> list[tuple[object, ...]]:

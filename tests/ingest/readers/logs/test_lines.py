@@ -123,7 +123,7 @@ def test_errors_are_all_kept(folder: Path, runs: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["INFO", "ERROR"])
-def test_lines_of_ever_new_words_stay_bounded(
+def test_lines_of_always_new_words_stay_bounded(
     folder: Path, runs: Path, monkeypatch: pytest.MonkeyPatch, word: str
 ) -> None:
     """Kinds beyond the most are counted, not kept."""

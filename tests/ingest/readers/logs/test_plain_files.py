@@ -12,6 +12,7 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.imports.importer import import_paths
+from ingest.imports.worker_command import HERE_VARIABLE
 from ingest.run import open_run
 from tests.ingest.readers.logs.log_files import column, imported_lines, lines_of, write_logs
 from tests.reader_results import Imported
@@ -144,6 +145,17 @@ def test_empty_logs_alone_are_refused(folder: Path, runs: Path) -> None:
     write_logs(folder, {"a.log": "", "b.err": "\n"})
     with pytest.raises(UserError, match=r"a\.log is an empty file"):
         import_paths([folder], runs)
+
+
+def test_processes_of_an_import_read_logs(
+    folder: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they make of a file is pickled."""
+    monkeypatch.delenv(HERE_VARIABLE)
+    logs = {"rank_0.log": f"{LOG}\n", "rank_1.log": _nccl("node1", 7, 1, 2), "kern.log": "[ 4.0] a"}
+    run = Imported(write_logs(folder, logs), into=runs)
+    assert run.problems == []
+    assert set(column(lines_of(run), "rank", "host")) == {(0, ""), (1, "node1"), (-1, "")}
 
 
 def test_queries_open_the_rows_of_a_rank(folder: Path, runs: Path) -> None:

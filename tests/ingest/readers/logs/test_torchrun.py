@@ -73,7 +73,7 @@ def test_two_hosts_whose_lines_name_no_rank_stay_unknown(folder: Path, runs: Pat
     assert any("no log names a rank" in guess for guess in run.guesses)
 
 
-def test_torchruns_that_share_a_folder_are_told_apart(folder: Path, runs: Path) -> None:
+def test_torchruns_that_share_a_folder_have_ranks_of_their_own(folder: Path, runs: Path) -> None:
     """Each torchrun makes a folder of its own, whose name is no host's."""
     logs = {
         name.replace("node0/none_x7s2", "job_a").replace("node1/none_x7s2", "job_b"): text
