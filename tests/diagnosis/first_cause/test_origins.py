@@ -85,6 +85,16 @@ def test_any_exception_of_a_traceback_is_quoted():
         assert quoted(text, None) == last
 
 
+def test_the_exception_of_a_loader_is_quoted_not_that_it_was_raised_again():
+    outer = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n'
+    again = "ValueError: Caught ValueError in DataLoader worker process 0."
+    inner = 'Original Traceback (most recent call last):\n  File "b.py", line 2, in g\n'
+    assert quoted(f"{outer}{again}\n{inner}ValueError: cannot decode", None) == (
+        "ValueError: cannot decode"
+    )
+    assert quoted(f"{outer}{again}", None) == again
+
+
 def test_frames_of_the_program_without_those_of_libraries():
     text = KEY_ERROR.replace(
         "\nKeyError", '\n  File "/lib/python3.11/json.py", line 2, in x\nKeyError'

@@ -81,8 +81,8 @@ def test_a_progress_bar_without_a_rank_is_that_of_rank_0():
 
 def test_the_rank_whose_id_was_not_there_is_named_only_with_what_it_did():
     text = (
-        "RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via "
-        "c10d key-value store by key '0', but store->get('0') got error: Socket Timeout"
+        "RuntimeError: [3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
+        "via c10d key-value store by key '0', but store->get('0') got error: Socket Timeout"
     )
     assert judged(line(text, 600, 3)) is None
     bar = line("Running tokenizer on dataset:  38%|3| 32068/85249 [32:13<53:59]", 590, 0)
