@@ -20,6 +20,9 @@ HANDLED_NS = 5 * 10**9
 HANDLED_LINES = 3
 """A rank that repeats its usual lines for longer than this has survived."""
 
+USUAL_LINES = 5
+"""A rank that still logs so many lines of level info has survived; one that ends logs a few."""
+
 GOES_ON_NS = 30 * 10**9
 """A job whose steps go on for longer than this has survived: ranks stop within a step or two."""
 
@@ -59,6 +62,8 @@ class Survival:
             return False
         if line.level in ("warning", "info", "debug") and line.name in _IF_WARNING:
             return True
+        if line.before.startswith("Exception ignored in"):
+            return True
         return _went_on(line) or self._job_went_on(line) or self._waited_later(line)
 
     def _job_went_on(self, line: Line) -> bool:
@@ -71,6 +76,8 @@ class Survival:
 
 
 def _went_on(line: Line) -> bool:
+    if line.rank >= 0 and line.usual_after >= USUAL_LINES:
+        return True
     if math.isfinite(line.begin_ns) and line.went_on_ns:
         return line.went_on_ns > HANDLED_NS
     return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
@@ -79,6 +86,8 @@ def _went_on(line: Line) -> bool:
 def is_announced(line: Line) -> bool:
     """Whether the line before a traceback says that the program goes on without it."""
     before = line.before[:400].strip()
+    if before.startswith("Exception in thread"):
+        return True
     if not line.text.startswith("Traceback"):
         return False
     if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(line.text):

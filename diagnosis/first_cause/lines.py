@@ -30,7 +30,8 @@ _FINE_NS = 10**7
 class Line:
     """A line or block. `begin_ns` and `end_ns`: when it was written, at the earliest and latest, on
     the aligned clock; infinite where unknown. `went_on`: how long its rank went on as usual.
-    `before`: the line before it. `pid`: of the process that its text names.
+    `before`: the line before it; `usual_after`: lines of level info that its rank wrote later.
+    `pid`: of the process that its text names.
     """
 
     rank: int
@@ -48,6 +49,7 @@ class Line:
     went_on_lines: int = 0
     count: int = 1
     before: str = ""
+    usual_after: int = 0
     pid: int | None = None
 
     @property
@@ -107,6 +109,7 @@ def _line(row: Mapping[str, Any], hosts: Mapping[int, str | None]) -> Line:
         went_on_lines=row["went_on_lines"] or 0,
         count=row["count"],
         before=row["before"] or "",
+        usual_after=row["usual_after"] or 0,
         pid=origin.pid,
     )
 
