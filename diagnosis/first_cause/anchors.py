@@ -12,7 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from diagnosis.first_cause.facts import timeout_ms
-from diagnosis.first_cause.handled import Survival, is_announced, waited_with_others
+from diagnosis.first_cause.handled import (
+    Survival,
+    is_announced,
+    is_logged,
+    waited_with_others,
+)
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
 
 NEAR_NS = 300 * 10**9
@@ -37,10 +42,12 @@ _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 class Episode:
     """Lines of one failure. `fails_ns`: when it began to show at the latest; infinite unknown.
     `ends_ns`: when the first rank gave up waiting. `explained`: what an anchor explains.
-    `doubtful`: errors after which their programs meant to go on.
+    `logged`: exceptions that somebody caught; `doubtful`: errors after which their programs meant
+    to go on.
     """
 
     anchors: tuple[Line, ...]
+    logged: tuple[Line, ...]
     doubtful: tuple[Line, ...]
     weak: tuple[Line, ...]
     echoes: tuple[Line, ...]
@@ -71,10 +78,12 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     near = near or [line for line in strong if line.label and line.label.category == "preemption"]
     doubtful = tuple(line for line in near if is_announced(line))
     near = [line for line in near if line not in doubtful and not _is_after_end(line, weak)]
+    logged = tuple(line for line in near if is_logged(line))
+    near = [line for line in near if line not in logged]
     anchors = tuple(_unexplained(near))
     explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))
     context = tuple(line for line in lines if line.role == "context")
-    return Episode(anchors, doubtful, weak, echoes, context, explained, fails_ns, ends_ns)
+    return Episode(anchors, logged, doubtful, weak, echoes, context, explained, fails_ns, ends_ns)
 
 
 def _after_restart(lines: Sequence[Line]) -> list[Line]:

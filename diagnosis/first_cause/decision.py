@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from diagnosis.first_cause.anchors import Episode
 from diagnosis.first_cause.blame import named
@@ -44,6 +45,14 @@ def first_cause(episode: Episode, world: World) -> FirstCause | None:
     sure = _confidence(chosen, () if is_by_end else rivals, episode)
     sure = "medium" if is_by_end and sure == "high" else sure
     return named(chosen, equal, rivals, episode, world, sure, names_despite_rivals=is_by_end)
+
+
+def logged_cause(episode: Episode, world: World) -> FirstCause | None:
+    """An exception that its program caught and logged, where others failed as well."""
+    if not episode.echoes:
+        return None
+    cause = first_cause(replace(episode, anchors=episode.logged), world)
+    return replace(cause, confidence="low") if cause else None
 
 
 def doubtful_cause(episode: Episode, world: World) -> FirstCause | None:

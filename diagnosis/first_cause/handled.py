@@ -34,7 +34,8 @@ _GOES_ON = re.compile(
     r"|\bignor(?:ed|ing)\b|non-?fatal|\bcontinuing\b|will continue|\brecovered\b",
     re.IGNORECASE,
 )
-_OF_AN_ERROR = re.compile(r":$|\b(?:error|exception|fail\w*|because|due to)\b", re.IGNORECASE)
+_LOGGED = re.compile(r"\b(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
+_OFTEN_CAUGHT = (EXCEPTION, "module_missing", "download_failed", "object_store_error")
 _WITHOUT_MODULE = re.compile(
     r"(?:could not|failed to|unable to|can(?:no|')t) (?:import|load)|\boptional\b|not installed"
     r"|not available|\bfall(?:s|ing)? back|\bfallback\b",
@@ -92,7 +93,14 @@ def is_announced(line: Line) -> bool:
         return False
     if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(line.text):
         return True
-    return bool(_GOES_ON.search(before) and _OF_AN_ERROR.search(before))
+    return before.endswith(":") and bool(_GOES_ON.search(before))
+
+
+def is_logged(line: Line) -> bool:
+    """Whether a program caught an exception and logged it; what it did then is not known."""
+    if line.name not in _OFTEN_CAUGHT or not line.text.startswith("Traceback"):
+        return False
+    return _LOGGED.search(line.before[:200]) is not None
 
 
 def waited_with_others(lines: Iterable[Line]) -> dict[tuple[str, int], int]:

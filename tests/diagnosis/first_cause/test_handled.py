@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from diagnosis.first_cause.decision import doubtful_cause, first_cause
+from diagnosis.first_cause.decision import doubtful_cause, first_cause, logged_cause
 from diagnosis.first_cause.handled import Survival
 from tests.diagnosis.first_cause.made_lines import (
     KEY_ERROR,
@@ -72,6 +72,44 @@ def test_an_announced_error_is_a_last_resort():
     cause = doubtful_cause(held, world())
     assert cause is not None
     assert (cause.ranks, cause.confidence) == ((3,), "low")
+
+
+def test_a_logged_exception_counts_where_nothing_else_does():
+    logged = line(KEY_ERROR, 0, 3, before="2026-01-01 00:00:00 - ERROR - shard 219 has no label")
+    alone = episode(logged, line(RESET, 1, 5))
+    assert alone.anchors == ()
+    cause = logged_cause(alone, world())
+    assert cause is not None
+    assert (cause.ranks, cause.confidence) == ((3,), "low")
+    assert logged_cause(episode(logged), world()) is None, "nobody failed"
+    assert anchors(logged, line(OOM, 9, 4)) == [4]
+    assert anchors(line(OOM, 0, 3, before="[rank3] WARNING: slow")) == [3], "seldom caught"
+
+
+def test_an_ignored_exception_ended_nothing():
+    assert anchors(line(KEY_ERROR, 0, 3, before="Exception ignored in: <function A.__del__>")) == []
+    assert anchors(line(KEY_ERROR, 0, 3, before="Exception in thread Thread-3 (send):")) == []
+
+
+def test_lines_of_level_info_afterwards():
+    from dataclasses import replace
+
+    error = line(KEY_ERROR, 0, 3, file="rank_3.log")
+    assert anchors(replace(error, usual_after=5)) == []
+    assert anchors(replace(error, usual_after=4)) == [3]
+
+
+def test_what_comes_after_somebody_ended_the_job_is_an_echo():
+    ended = line("KeyboardInterrupt", 0, 0, err_s=0.001)
+    assert anchors(ended, line(OOM, 1, 3, err_s=0.001)) == []
+    assert anchors(ended, line(OOM, -1, 3, err_s=0.001)) == [3]
+
+
+def test_what_follows_a_timeout_in_its_file_is_an_echo():
+    shared = {"file": "train.log"}
+    waited = [timed_out(rank, 600, number=10 + rank, **shared) for rank in range(16)]
+    assert anchors(line(OOM, 600, number=40, **shared), *waited) == []
+    assert anchors(line(OOM, 600, number=4, **shared), *waited) == [-1]
 
 
 def test_words_of_another_matter_before_a_traceback():
