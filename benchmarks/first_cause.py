@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import secrets
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from app.analysis.diagnosis import diagnose_run
 from app.analysis.imports import open_any
 from benchmarks.accuracy.intervals import wilson
 from diagnosis.findings import Finding
+from ingest.imports.worker_command import HERE_VARIABLE
 from sample_traces.logs.generate import KINDS, generate
 from sample_traces.logs.truth import Truth
 
@@ -193,7 +195,8 @@ def _missed(outcome: Outcome) -> str:
 
 
 def run(seed: int, per_kind: int, jobs: int, kinds: Sequence[str]) -> list[Outcome]:
-    """Judge `per_kind` jobs of each kind in processes of their own."""
+    """Judge `per_kind` jobs of each kind in processes of their own, which read the files."""
+    os.environ[HERE_VARIABLE] = "1"
     cases = [Case(kind, number, seed) for number in range(per_kind) for kind in kinds]
     outcomes = []
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, Verdict
-from diagnosis.statistics.episodes import Episode, sporadic
-from diagnosis.statistics.late_ranks import candidates_of_one, late_by
+from diagnosis.statistics.episodes import LEAST_DENSE, Episode, sporadic
+from diagnosis.statistics.late_ranks import candidates_of_one, is_calm, late_by
 from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, phase_times
@@ -48,8 +48,9 @@ longer by: work of all ranks may have become more at the same time."""
 
 _LEAST_OF_TWO = 0.25
 _FEWEST_STRUCK = 4
-_OF_BEFORE = 0.25
-"""A rank that struck at more than a quarter of this rate before is no news."""
+_OF_BEFORE, _AS_LATE = 0.25, 0.25
+"""A rank that struck at more than a quarter of this rate before, by a quarter of the usual or more,
+is no news."""
 
 MOVED = 0.5
 """What strikes one rank and then another is a habit of the hosts, no fault of a rank."""
@@ -58,6 +59,10 @@ _STEPS_BEFORE = 100
 _REASONS = ("data", "compute", "stretch", "rest")
 _RECURRING = ("data", "stretch", "rest")
 """What slow_worker does not look for in single steps."""
+_LEAST_DENSE = 1 / 25
+"""Of the steps: four strikes in the _STEPS_BEFORE, that they are missing there is no chance. Rarer
+ones than LEAST_DENSE belong to jit_spikes, but it leaves waits for data to others and names nobody
+where ranks wait in their compute."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +98,33 @@ def _by_strikes(times: PhaseTimes) -> list[Rise]:
     """Steps that are LEAST_RISE longer on average than those before since a rank strikes."""
     longer: list[Rise] = []
     for reason in _RECURRING:
-        found = candidates_of_one(times, reason, NOISE_MADS)
-        excess_RS = np.nan_to_num(found.excess_RS)
+        for strikes in _striking(times, reason).values():
+            rise = _on_average(times.window_S, strikes[0].first, strikes[-1].last)
+            if rise is not None and not _meets_any(rise, longer):
+                longer.append(rise)
+    return longer
+
+
+def _striking(times: PhaseTimes, reason: str) -> dict[int, list[Episode]]:
+    """Single steps in which ranks are late for one reason time and again, by row; rare ones only
+    where hardly any other rank ever stands out.
+    """
+    found = candidates_of_one(times, reason, NOISE_MADS)
+    excess_RS = np.nan_to_num(found.excess_RS)
+
+    def by_row(dense: float) -> dict[int, list[Episode]]:
+        strikes: dict[int, list[Episode]] = {}
         for stage in np.unique(times.stage_R):
             rows = np.flatnonzero(times.stage_R == stage)
-            for strikes in sporadic(excess_RS[rows], found.threshold_R[rows]).values():
-                rise = _on_average(times.window_S, strikes[0].first, strikes[-1].last)
-                if rise is not None and not _meets_any(rise, longer):
-                    longer.append(rise)
-    return longer
+            of_stage = sporadic(excess_RS[rows], found.threshold_R[rows], dense)
+            strikes |= {int(rows[at]): own for at, own in of_stage.items()}
+        return strikes
+
+    if reason == "data" or times.waits_hidden:
+        rare = by_row(_LEAST_DENSE)
+        if is_calm(excess_RS, rare, found.threshold_R):
+            return rare
+    return by_row(LEAST_DENSE)
 
 
 def _on_average(window_S: Floats, first: int, last: int) -> Rise | None:
@@ -187,7 +210,10 @@ def _reason(times: PhaseTimes, row: int, at: Ints) -> tuple[str, float]:
 
 def _is_news(strikes: _Strikes, earlier: _Strikes, row: int) -> bool:
     now, then = (_struck(each, row) for each in (strikes, earlier))
-    return bool(now.sum() >= _FEWEST_STRUCK and then.mean() <= _OF_BEFORE * now.mean())
+    if now.sum() < _FEWEST_STRUCK:
+        return False
+    then &= earlier.late_S >= _AS_LATE * np.median(strikes.late_S[now])
+    return bool(then.mean() <= _OF_BEFORE * now.mean())
 
 
 def _struck(strikes: _Strikes, row: int) -> Bools:
@@ -196,9 +222,14 @@ def _struck(strikes: _Strikes, row: int) -> Bools:
 
 
 def _whole(times: PhaseTimes, rise: Rise, row: int) -> Ints:
-    """Columns of all strikes that follow each other about as closely as those of the rise."""
+    """Columns of all strikes that follow each other about as closely as those of the rise, without
+    those that are small against them.
+    """
     everywhere = _strikes(times, np.arange(times.step_S.size), 0.0)
-    at = np.flatnonzero(_struck(everywhere, row))
+    struck_S = _struck(everywhere, row)
+    span = slice(rise.first, rise.last + 1)
+    usual = float(np.median(everywhere.late_S[span][struck_S[span]]))
+    at = np.flatnonzero(struck_S & (everywhere.late_S >= _AS_LATE * usual))
     inside = at[(at >= rise.first) & (at <= rise.last)]
     near = _NEAR * float(np.mean(np.diff(inside)))
     group = np.concatenate(([0], np.cumsum(np.diff(at) > near)))

@@ -8,11 +8,16 @@ host), and lines long before anything failed or after ranks had timed out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from diagnosis.first_cause.facts import timeout_ms
-from diagnosis.first_cause.handled import Survival, is_announced, waited_with_others
+from diagnosis.first_cause.handled import (
+    Survival,
+    is_announced,
+    is_logged,
+    waited_with_others,
+)
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
 
 NEAR_NS = 300 * 10**9
@@ -29,6 +34,7 @@ _OOM_KILLER = ("kernel_oom", "kernel_oom_cgroup", "slurm_oom", "k8s_oom")
 _BY_OOM_KILLER = {"dataloader_killed", "killed", "host_out_of_memory", "worker_died"}
 _BY_SCHEDULER = {"slurm_oom", "k8s_oom"}
 _BY_NETWORK = {"ib_completion_error", "efa_error", "qp_timeout"}
+_ENDED_BY_SOMEBODY = ("interrupted", "terminated")
 _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 
 
@@ -36,10 +42,12 @@ _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 class Episode:
     """Lines of one failure. `fails_ns`: when it began to show at the latest; infinite unknown.
     `ends_ns`: when the first rank gave up waiting. `explained`: what an anchor explains.
-    `doubtful`: errors after which their programs meant to go on.
+    `logged`: exceptions that somebody caught; `doubtful`: errors after which their programs meant
+    to go on.
     """
 
     anchors: tuple[Line, ...]
+    logged: tuple[Line, ...]
     doubtful: tuple[Line, ...]
     weak: tuple[Line, ...]
     echoes: tuple[Line, ...]
@@ -65,13 +73,17 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     weak = tuple(line for line in initiating if line.label and line.label.is_weak)
     fails_ns, ends_ns = _failure(echoes, weak)
     strong = [line for line in initiating if line.label and not line.label.is_weak]
-    near = [line for line in strong if _is_near(line, fails_ns, ends_ns)]
+    given_up = _given_up(weak)
+    near = [line for line in strong if _is_near(line, fails_ns, ends_ns, given_up)]
     near = near or [line for line in strong if line.label and line.label.category == "preemption"]
     doubtful = tuple(line for line in near if is_announced(line))
-    anchors = tuple(_unexplained([line for line in near if line not in doubtful]))
+    near = [line for line in near if line not in doubtful and not _is_after_end(line, weak)]
+    logged = tuple(line for line in near if is_logged(line))
+    near = [line for line in near if line not in logged]
+    anchors = tuple(_unexplained(near))
     explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))
     context = tuple(line for line in lines if line.role == "context")
-    return Episode(anchors, doubtful, weak, echoes, context, explained, fails_ns, ends_ns)
+    return Episode(anchors, logged, doubtful, weak, echoes, context, explained, fails_ns, ends_ns)
 
 
 def _after_restart(lines: Sequence[Line]) -> list[Line]:
@@ -103,8 +115,19 @@ def _longest_ns(timeouts: Iterable[Line]) -> float:
     return max((timeout_ms(line.text) * 1e6 for line in timeouts), default=0.0)
 
 
-def _is_near(line: Line, fails_ns: float, ends_ns: float) -> bool:
+def _given_up(weak: Iterable[Line]) -> dict[str, int]:
+    """Of each file the line in which a rank first gave up waiting."""
+    found: dict[str, int] = {}
+    for line in weak:
+        if line.file and timeout_ms(line.text):
+            found[line.file] = min(found.get(line.file, line.number), line.number)
+    return found
+
+
+def _is_near(line: Line, fails_ns: float, ends_ns: float, given_up: Mapping[str, int]) -> bool:
     """Whether a line stands where a cause may: not long before, and not after ranks gave up."""
+    if line.name not in _AFTER_TIMEOUTS and line.number > given_up.get(line.file, line.number):
+        return False
     if math.isinf(fails_ns):
         return True
     if line.end_ns < fails_ns - NEAR_NS - line.err_ns:
@@ -112,6 +135,18 @@ def _is_near(line: Line, fails_ns: float, ends_ns: float) -> bool:
     if line.name in _AFTER_TIMEOUTS or math.isinf(ends_ns):
         return True
     return line.begin_ns <= ends_ns + UNKNOWN_CLOCK_NS
+
+
+def _is_after_end(line: Line, weak: Iterable[Line]) -> bool:
+    """Whether somebody had ended the job before."""
+    ends = [end for end in weak if end.name in _ENDED_BY_SOMEBODY]
+    return any(_stands_before(end, line) for end in ends)
+
+
+def _stands_before(end: Line, line: Line) -> bool:
+    if end.file and end.file == line.file:
+        return end.number < line.number
+    return end.is_before(line)
 
 
 def _unexplained(anchors: Sequence[Line]) -> list[Line]:

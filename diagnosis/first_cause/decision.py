@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from diagnosis.first_cause.anchors import Episode
 from diagnosis.first_cause.blame import named
@@ -24,6 +25,7 @@ TOGETHER_NS = 60 * 10**9
 AFTER_ECHO_NS = 10 * 10**9
 """An anchor that comes so much later than an echo elsewhere may be an echo itself."""
 
+_TRACEBACK = "Traceback (most recent call last)"
 _CLASSES = {"hardware": 0, "preemption": 0, "memory": 2, "timeout": 3, "launcher": 4}
 
 
@@ -43,6 +45,14 @@ def first_cause(episode: Episode, world: World) -> FirstCause | None:
     sure = _confidence(chosen, () if is_by_end else rivals, episode)
     sure = "medium" if is_by_end and sure == "high" else sure
     return named(chosen, equal, rivals, episode, world, sure, names_despite_rivals=is_by_end)
+
+
+def logged_cause(episode: Episode, world: World) -> FirstCause | None:
+    """An exception that its program caught and logged, where others failed as well."""
+    if not episode.echoes:
+        return None
+    cause = first_cause(replace(episode, anchors=episode.logged), world)
+    return replace(cause, confidence="low") if cause else None
 
 
 def doubtful_cause(episode: Episode, world: World) -> FirstCause | None:
@@ -74,9 +84,12 @@ def _class(line: Line) -> int:
     return _CLASSES.get(line.label.category, 1) if line.label else 5
 
 
-def _preference(line: Line, ended: int) -> tuple[int, bool, bool, float]:
+def _preference(line: Line, ended: int) -> tuple[int, bool, bool, bool, float]:
+    """A line that looks like an exception without a traceback goes behind those that have one."""
     is_of_ended = ended >= 0 and line.rank == ended
-    return _class(line), not is_of_ended, line.name == EXCEPTION, line.begin_ns
+    is_exception = line.name == EXCEPTION
+    is_bare = is_exception and _TRACEBACK not in line.text
+    return _class(line), not is_of_ended, is_bare, is_exception, line.begin_ns
 
 
 def _first(anchors: Sequence[Line]) -> list[Line]:

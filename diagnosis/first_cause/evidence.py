@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from diagnosis.first_cause.anchors import Episode, episode_of
 from diagnosis.first_cause.cause import FirstCause, World
-from diagnosis.first_cause.decision import doubtful_cause, first_cause
+from diagnosis.first_cause.decision import doubtful_cause, first_cause, logged_cause
 from diagnosis.first_cause.handled import Survival
 from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
 from diagnosis.first_cause.placing import hosts_of_ranks, placed
@@ -45,6 +45,7 @@ def judged(tables: Mapping[str, pa.Table]) -> Judged:
         first_cause(episode, world)
         or waited_for(episode, world)
         or weak_cause(episode, world)
+        or logged_cause(episode, world)
         or doubtful_cause(episode, world)
     )
     settings = tuple(line for line in episode.context if _is_advice(line))

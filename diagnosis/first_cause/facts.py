@@ -13,6 +13,8 @@ _EXCEPTION = re.compile(
     r"^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception|NotMet|Failure|Exit|Timeout)(?::|$)"
 )
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{1,160}(?:: |:?$)")
+_RAISED_AGAIN = re.compile(r"Caught \w+ in (?:DataLoader worker process|replica|pin memory)")
+"""Stands before the traceback of the process that raised it."""
 _FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 _FOREIGN = re.compile(r"site-packages|dist-packages|/lib/python\d|/torch/|<frozen|<string>")
 _VARYING = re.compile(
@@ -55,7 +57,8 @@ def quoted(text: str, label: Label | None) -> str:
     """
     lines = [without_origin(line) for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and label is not None:
-        of_label = (line for line in lines if not line.startswith("  File "))
+        is_code = " " if _TRACEBACK in text else "  File "
+        of_label = (line for line in lines if not line.startswith(is_code))
         found = next((line for line in of_label if label.matches(line, line.lower())), None)
         if found is not None and label.name != "exception":
             return found.strip()[:300]
@@ -63,15 +66,19 @@ def quoted(text: str, label: Label | None) -> str:
 
 
 def exception_of(text: str) -> str:
-    """The first exception of a traceback, or a line that is one; '' none."""
-    form = _EXCEPTION
+    """The first exception of a traceback, or a line that is one; '' none. One that a process raised
+    again for another goes behind that one's.
+    """
+    form, again = _EXCEPTION, ""
     for raw in text.splitlines():
         line = without_origin(raw)
         if _TRACEBACK in line:
             form = _RAISED
         elif form.match(line):
-            return line.strip()
-    return ""
+            if not _RAISED_AGAIN.search(line):
+                return line.strip()
+            again = again or line.strip()
+    return again
 
 
 def signature_of(text: str) -> str:

@@ -20,6 +20,9 @@ HANDLED_NS = 5 * 10**9
 HANDLED_LINES = 3
 """A rank that repeats its usual lines for longer than this has survived."""
 
+USUAL_LINES = 5
+"""A rank that still logs so many lines of level info has survived; one that ends logs a few."""
+
 GOES_ON_NS = 30 * 10**9
 """A job whose steps go on for longer than this has survived: ranks stop within a step or two."""
 
@@ -31,7 +34,8 @@ _GOES_ON = re.compile(
     r"|\bignor(?:ed|ing)\b|non-?fatal|\bcontinuing\b|will continue|\brecovered\b",
     re.IGNORECASE,
 )
-_OF_AN_ERROR = re.compile(r":$|\b(?:error|exception|fail\w*|because|due to)\b", re.IGNORECASE)
+_LOGGED = re.compile(r"\b(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
+_OFTEN_CAUGHT = (EXCEPTION, "module_missing", "download_failed", "object_store_error")
 _WITHOUT_MODULE = re.compile(
     r"(?:could not|failed to|unable to|can(?:no|')t) (?:import|load)|\boptional\b|not installed"
     r"|not available|\bfall(?:s|ing)? back|\bfallback\b",
@@ -59,6 +63,8 @@ class Survival:
             return False
         if line.level in ("warning", "info", "debug") and line.name in _IF_WARNING:
             return True
+        if line.before.startswith("Exception ignored in"):
+            return True
         return _went_on(line) or self._job_went_on(line) or self._waited_later(line)
 
     def _job_went_on(self, line: Line) -> bool:
@@ -71,6 +77,8 @@ class Survival:
 
 
 def _went_on(line: Line) -> bool:
+    if line.rank >= 0 and line.usual_after >= USUAL_LINES:
+        return True
     if math.isfinite(line.begin_ns) and line.went_on_ns:
         return line.went_on_ns > HANDLED_NS
     return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
@@ -79,11 +87,20 @@ def _went_on(line: Line) -> bool:
 def is_announced(line: Line) -> bool:
     """Whether the line before a traceback says that the program goes on without it."""
     before = line.before[:400].strip()
+    if before.startswith("Exception in thread"):
+        return True
     if not line.text.startswith("Traceback"):
         return False
     if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(line.text):
         return True
-    return bool(_GOES_ON.search(before) and _OF_AN_ERROR.search(before))
+    return before.endswith(":") and bool(_GOES_ON.search(before))
+
+
+def is_logged(line: Line) -> bool:
+    """Whether a program caught an exception and logged it; what it did then is not known."""
+    if line.name not in _OFTEN_CAUGHT or not line.text.startswith("Traceback"):
+        return False
+    return _LOGGED.search(line.before[:200]) is not None
 
 
 def waited_with_others(lines: Iterable[Line]) -> dict[tuple[str, int], int]:

@@ -22,6 +22,9 @@ LINES, ENDS, PROCESSES = "labelled_log_lines", "rank_ends", "logged_processes"
 UNKNOWN_CLOCK_NS = 5 * 10**9
 """By so much clocks of hosts may differ that nobody compared: NTP keeps them within seconds."""
 
+MOST_BETWEEN = 8
+"""Lines that belong together stand as close, though other ranks write into the same file."""
+
 _SECOND_NS = 10**9
 _FINE_NS = 10**7
 
@@ -30,7 +33,8 @@ _FINE_NS = 10**7
 class Line:
     """A line or block. `begin_ns` and `end_ns`: when it was written, at the earliest and latest, on
     the aligned clock; infinite where unknown. `went_on`: how long its rank went on as usual.
-    `before`: the line before it. `pid`: of the process that its text names.
+    `before`: the line just before it; `usual_after`: lines of level info that its rank wrote later.
+    `pid`: of the process that its text names.
     """
 
     rank: int
@@ -48,6 +52,7 @@ class Line:
     went_on_lines: int = 0
     count: int = 1
     before: str = ""
+    usual_after: int = 0
     pid: int | None = None
 
     @property
@@ -106,9 +111,16 @@ def _line(row: Mapping[str, Any], hosts: Mapping[int, str | None]) -> Line:
         went_on_ns=row["went_on_ns"] or 0.0,
         went_on_lines=row["went_on_lines"] or 0,
         count=row["count"],
-        before=row["before"] or "",
+        before=_just_before(row),
+        usual_after=row["usual_after"] or 0,
         pid=origin.pid,
     )
+
+
+def _just_before(row: Mapping[str, Any]) -> str:
+    """The line before it, where no more than a few lines of others stand between."""
+    gap = row["line"] - (row["before_line"] or 0)
+    return (row["before"] or "") if gap <= MOST_BETWEEN else ""
 
 
 def _interval(row: Mapping[str, Any]) -> tuple[float, float]:

@@ -57,13 +57,18 @@ def shown(line: Line, longest: int = _LONGEST) -> str:
 
 def next_step_of(cause: FirstCause) -> str:
     """The advice with its reason."""
-    label = cause.line.label
-    if cause.why:
+    if _is_busy(cause):
         return (
             "Let all ranks wait as long as that takes (a longer timeout of the process group), or"
             " do it before the group is made (fix_setting); a collective inside rank 0's branch"
             " must leave it (fix_code)."
         )
+    if cause.why:
+        return (
+            "Restart the job (restart), and look at what that rank did instead: a branch that only"
+            " it takes, its loader, its host. With the hooks on, its stack is recorded."
+        )
+    label = cause.line.label
     advice, reason = (label.advice, label.reason) if label else ("", "")
     return f"{ADVICE[advice]} {reason}".strip()
 
@@ -71,8 +76,13 @@ def next_step_of(cause: FirstCause) -> str:
 def advice_of(cause: FirstCause) -> str:
     """restart, cordon_node, reset_gpu, fix_code, raise_limit, fix_setting, or ''."""
     if cause.why:
-        return "fix_setting"
+        return "fix_setting" if _is_busy(cause) else "restart"
     return cause.line.label.advice if cause.line.label else ""
+
+
+def _is_busy(cause: FirstCause) -> bool:
+    """Whether the others waited for a rank whose log says what it did alone."""
+    return bool(cause.why) and cause.line.role == "context"
 
 
 def alternatives_of(cause: FirstCause, settings: Iterable[Line]) -> tuple[str, ...]:

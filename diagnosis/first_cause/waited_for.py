@@ -29,6 +29,9 @@ FEWEST = 3
 MANY = 7
 """With so many that timed out, the launcher hardly ended just the last one before it could."""
 
+NEAR_SEQ = 10
+"""Collectives whose numbers are further apart are of different groups, though no line says so."""
+
 _DOING = {
     "preparing_data": "prepared data",
     "evaluating": "evaluated",
@@ -112,6 +115,9 @@ def _elsewhere(waited: Mapping[int, Line]) -> _Missing | None:
         if work is not None:
             by_work[work.group, work.seq, work.op].add(rank)
     if len(by_work) != 2 or len({group for group, _, _ in by_work}) != 1:
+        return None
+    (_, one, _), (_, other, _) = by_work
+    if abs(one - other) > NEAR_SEQ:
         return None
     fewest, most = sorted(by_work.values(), key=len)
     if len(fewest) != 1 or len(most) < FEWEST:

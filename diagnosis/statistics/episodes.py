@@ -120,7 +120,9 @@ _CHANCE = 1e-3
 """That any rank of a job gets there where what hits it hits all its peers equally."""
 
 
-def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]:
+def sporadic(
+    excess_NS: Floats, threshold_N: Floats, least_dense: float = LEAST_DENSE
+) -> dict[int, list[Episode]]:
     """Peers that are slow in single steps time and again, more often than what hits one peer after
     the other (collections, uneven work) would by chance. By index of the peer, an episode a step.
     """
@@ -128,7 +130,7 @@ def sporadic(excess_NS: Floats, threshold_N: Floats) -> dict[int, list[Episode]]
     num_N = hit_NS.sum(axis=1)
     by_row = {}
     for row in np.flatnonzero(num_N >= FEWEST_HITS).tolist():
-        first, last, _ = greatest_sum(hit_NS[row] - LEAST_DENSE)
+        first, last, _ = greatest_sum(hit_NS[row] - least_dense)
         at = first + np.flatnonzero(hit_NS[row, first : last + 1])
         others = len(num_N) - 1
         usual = (int(num_N.sum()) - int(num_N[row]) + 1) / max(others, 1)

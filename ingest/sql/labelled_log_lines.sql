@@ -17,9 +17,11 @@
 -- column: label  what it is known to mean; empty unknown
 -- column: text  what it says
 -- column: before  what the line before it in its file, of the same rank, says; NULL none
+-- column: before_line  number of that line; NULL none
 -- column: count  equal lines in a row that it stands for
 -- column: went_on_ns  how long its rank repeats afterwards what it also wrote before, ns; NULL not at all
 -- column: went_on_lines  the same in lines of its file; NULL not at all
+-- column: usual_after  lines of level info or debug that its rank wrote afterwards into the same file
 -- empty: no log has an error, or there are no logs
 WITH clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns,
@@ -33,12 +35,15 @@ host_clocks AS (
 ),
 lines AS (
     SELECT rank, nullif(host, '') AS host, nullif(ts_ns, -1) AS ts_ns, timed, stream, file, line, level, label,
-        template, text, count, lag(text) OVER (PARTITION BY file, rank ORDER BY line) AS before
+        template, text, count, lag(text) OVER of_rank AS before, lag(line) OVER of_rank AS before_line
     FROM rows_of($log_lines) WHERE attempt = $attempt
+    WINDOW of_rank AS (PARTITION BY file, rank ORDER BY line)
 ),
 timed_lines AS (
     SELECT *, min(CASE WHEN timed = 'own' THEN ts_ns END) OVER (
-        PARTITION BY file ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_ns
+        PARTITION BY file ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS until_ns,
+        count(*) FILTER (level IN ('info', 'debug') AND label = '' AND NOT contains(text, ' NCCL ')) OVER (
+        PARTITION BY file, rank ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS usual_after
     FROM lines
 ),
 marked AS (
@@ -67,7 +72,8 @@ went_on AS (
 SELECT m.rank, m.host, m.ts_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS ts_ns,
     m.until_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS until_ns,
     nullif(coalesce(c.err_ns, h.err_ns), -1) AS err_ns, m.timed, m.stream, m.file, m.line, m.level, m.label, m.text,
-    m.before, m.count, w.went_on_ns, w.went_on_lines
+    m.before, m.before_line, m.count, w.went_on_ns, w.went_on_lines,
+    m.usual_after
 FROM marked m LEFT JOIN clocks c ON c.rank = m.rank LEFT JOIN host_clocks h ON h.host = m.host
 LEFT JOIN went_on w ON w.rank = m.rank AND w.file = m.file AND w.line = m.line
 ORDER BY ts_ns, m.file, m.line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sample_traces.logs.entries import RANKS_PER_HOST, SECOND_NS, Job
 
 _HARMLESS = (
@@ -43,6 +45,37 @@ _HANDLED = (
 )
 
 
+_CAUGHT = (
+    "metrics could not be sent\n"
+    "Traceback (most recent call last):\n"
+    '  File "/opt/train/metrics.py", line 31, in send\n'
+    "    response.raise_for_status()\n"
+    "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url",
+    "shard 00219 has an empty row\n"
+    "Traceback (most recent call last):\n"
+    '  File "/opt/train/data/rows.py", line 17, in parse\n'
+    "    label = row['label']\n"
+    "KeyError: 'label'",
+)
+"""Errors that somebody catches and logs; the rank goes on."""
+
+_IGNORED = (
+    "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7ff33771e5e0>\n"
+    "Traceback (most recent call last):\n"
+    '  File "/usr/local/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1328, in'
+    " __del__\n"
+    "    self._shutdown_workers()\n"
+    "AssertionError: can only test a child process"
+)
+_FOREIGN = (
+    "chrome[{pid}]: segfault at 10 ip 00007f12 sp 00007ffd error 4 in libc.so.6[7f12+5000]",
+    "pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer",
+    "mlx5_core 0000:ab:00.0 mlx5_5: Port: 1 Link ACTIVE",
+)
+"""What kernels log that has nothing to do with the job."""
+_SAMPLE = "TypeError: unsupported operand type(s) for +: 'int' and 'str'"
+
+
 def start(job: Job) -> None:
     """Lines of the first minute."""
     for host in range(job.num_hosts):
@@ -65,6 +98,9 @@ def start(job: Job) -> None:
                 "NVRM: Xid (PCI:0000:5d:00): 31, pid=9911, name=python, Ch 0000000b",
                 "kernel",
             )
+        if job.rng.random() < 0.3:
+            text = job.rng.choice(_FOREIGN).format(pid=job.rng.randrange(2_000, 9_000))
+            job.of_host(job.start_ns + job.rng.randrange(300) * SECOND_NS, host, text, "kernel")
     for rank in range(job.num_ranks):
         _start_of(job, rank)
 
@@ -99,4 +135,16 @@ def steps(job: Job, until_ns: int, skip: frozenset[int] = frozenset()) -> None:
             loss = 2.0 + 8.0 / (step + 1)
             text = f"step {step} | loss {loss:.4f} | lr 3.0e-4 | {step_ns / 1e6:.1f} ms/step"
             job.say(at_ns + rank * 1000, rank, text, "log", stream="stdout")
+        _say_traps(job, at_ns + step_ns // 3, speaking)
         at_ns, step = at_ns + step_ns, step + 1
+
+
+def _say_traps(job: Job, at_ns: int, speaking: Collection[int]) -> None:
+    """Now and then something that looks like a failure, of a rank that goes on."""
+    rank = job.rng.choice(list(speaking))
+    if job.rng.random() < 0.02:
+        job.say(at_ns, rank, job.rng.choice(_CAUGHT), "log", level="ERROR")
+    if job.rng.random() < 0.01:
+        job.say(at_ns, rank, _IGNORED, "none")
+    if job.rng.random() < 0.01:
+        job.say(at_ns, rank, _SAMPLE, "none", stream="stdout")

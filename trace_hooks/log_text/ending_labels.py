@@ -197,6 +197,12 @@ ECHO_LABELS = (
         "interpreter shutdown",
     ),
     label(
+        "dataloader_ended", "cascade launcher", "",
+        "A loader process was ended together with its job.",
+        r"DataLoader worker..killed by signal: (?:Terminated|Interrupt|Hangup)",
+        "dataloader",
+    ),
+    label(
         "actor_died", "cascade software", "",
         "A worker of Ray ended; its own log says why.",
         r"The actor died|ActorDiedError|RayActorError|A worker died or was killed|"

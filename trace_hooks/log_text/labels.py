@@ -80,7 +80,8 @@ _NOISE = re.compile(
 
 _FIRST = (
     "fabric_manager", "pcie_corrected", "shm_full", "socket_retry", "driver_shutting_down",
-    "dataloader_shm", "dataloader_crashed", "write_failed", "driver_mismatch", "barrier_peer",
+    "dataloader_shm", "dataloader_crashed", "dataloader_ended", "write_failed", "driver_mismatch",
+    "barrier_peer",
     "closing_workers",
 )  # fmt: skip
 """Labels whose texts contain words of others further down."""
@@ -102,8 +103,11 @@ _ORDERED = (
 LABELS = named((*_ORDERED, *OWN_LABELS))
 """Every label by name."""
 
-_HINTS = tuple(dict.fromkeys(hint for each in _ORDERED for hint in each.hints))
-_ANY_HINT = tuple(dict.fromkeys(("error", "exception", *_HINTS)))
+_HINTS = {"error", "exception", *(hint for each in _ORDERED for hint in each.hints)}
+_ANY_HINT = tuple(
+    hint for hint in sorted(_HINTS) if not any(other != hint and other in hint for other in _HINTS)
+)
+"""The shortest ones: what holds another of them needs no look of its own."""
 _TRACEBACK = "Traceback (most recent call last)"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trace_hooks.log_text.labels import label_of, may_have_label
-from trace_hooks.log_text.secrets import masked
+from trace_hooks.log_text.secrets import KEY_ENDS, begins_key, is_of_key, masked, masked_start
 from trace_hooks.log_text.templates import template_of
 
 LONGEST_LINE, LONGEST_TEXT = 2048, 8192
@@ -59,6 +59,7 @@ class LineRows:
         self._line = 0
         self._block: list[str] = []  # lines of a traceback
         self._block_began = (0, 0)  # its time and its first line
+        self._in_key = False
         self._usual: dict[str, _Told] = {}
         self._rows: deque[dict[str, Any]] = deque()
         self._left_out = 0
@@ -70,7 +71,7 @@ class LineRows:
         self._rest = lines.pop()[-LONGEST_TEXT:]
         for line in lines:
             self._line += 1
-            self._add_line(without_progress(line)[:LONGEST_LINE], ts_ns)
+            self._add_line(masked_start(without_progress(line), LONGEST_LINE), ts_ns)
 
     def take(self, ts_ns: int, is_over: bool = False) -> list[dict[str, Any]]:
         """Rows made since the last call; `is_over`: also what has not ended."""
@@ -86,6 +87,10 @@ class LineRows:
 
     def _add_line(self, line: str, ts_ns: int) -> None:
         told = _PREFIX.sub("", line)
+        if self._in_key and is_of_key(told):
+            self._in_key = KEY_ENDS not in told
+            return
+        self._in_key = begins_key(told)
         if self._block and continues_traceback(self._block, told):
             self._block.append(told)
             return

@@ -159,7 +159,8 @@ PROGRAM_LABELS = (
     label(
         "segfault", "initiating software", "fix_code",
         "Native code of the program or a library accessed memory that is not its own.",
-        r"Segmentation fault|Signal(?:s\.)? ?(?:11|SIGSEGV)\b|\bSIGSEGV\b|segfault at [0-9a-f]|"
+        r"Segmentation fault|Signal(?:s\.)? ?(?:11|SIGSEGV)\b|\bSIGSEGV\b|"
+        r"(?:python|pt_|torch|ray|VLLM|train)[\w.:-]*\[\d+\]:? segfault at [0-9a-f]|"
         r"exitcode\s*:? ?-11\b|return code = -11\b|terminated with code -11\b|"
         r"exit(?:ed with)?(?: exit)? code (?:139|11)\b|"
         r"general protection fault|double free or corruption|malloc\(\): |free\(\): invalid|"

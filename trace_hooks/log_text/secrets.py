@@ -28,6 +28,9 @@ _FORMS = re.compile(
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[^-]{0,8000}(?:-----END [A-Z ]+-----)?"
 )
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----")
+KEY_ENDS = "-----END "
+_OF_KEY = re.compile(r"[A-Za-z0-9+/=]{0,100}|(?:Proc-Type|DEK-Info): .{0,100}|-----END .{0,60}")
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s/:@]{0,100}):([^\s/@]{1,200})(?=@)")
 _QUERY = re.compile(
     r"(?i)([?&][\w.-]{0,40}(?:token|key|secret|signature|sig|passw(?:or)?d)=)[^\s&\"']+"
@@ -53,6 +56,25 @@ _WORDS = frozenset(("none", "null", "true", "false", "not", "set", "missing", "e
 def may_hold_secret(text: str) -> bool:
     """Whether there is a word without which no secret is seen; digits do not matter."""
     return _HINT.search(text) is not None
+
+
+def begins_key(text: str) -> bool:
+    """Whether a private key begins in a line and does not end in it."""
+    is_near = "PRIVATE KEY-----" in text and KEY_ENDS not in text
+    return is_near and _KEY_BEGINS.search(text) is not None
+
+
+def is_of_key(line: str) -> bool:
+    """Whether a line may be part of the private key that began in a line before."""
+    return _OF_KEY.fullmatch(line.strip()) is not None
+
+
+def masked_start(line: str, most: int) -> str:
+    """The first `most` characters of a line, masked before it is cut.
+
+    A secret that begins within them is masked as a whole where it ends within four times as many.
+    """
+    return line if len(line) <= most else masked(line[: 4 * most])[:most]
 
 
 def masked(text: str) -> str:

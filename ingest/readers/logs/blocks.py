@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 
 from ingest.readers.logs.heads import Head
 from trace_hooks.log_text.line_rows import LONGEST_LINE, TRACEBACK, continues_traceback
-from trace_hooks.log_text.secrets import MASK
+from trace_hooks.log_text.secrets import KEY_ENDS, MASK, begins_key, is_of_key
 
 _MOST_LINES = 400
 _MOST_LINES_BETWEEN = 2_000
 """Lines of others after which a block is over: its writer may have died in it."""
 _BOX = re.compile(r"^={10,}$")
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----")
-_KEY_ENDS = "-----END "
-_OF_KEY = re.compile(r"[A-Za-z0-9+/=]{0,100}|(?:Proc-Type|DEK-Info): .{0,100}|-----END .{0,60}")
 
 Writer = tuple[int | None, int | None, str, str]
 """Rank, local rank, host and stream as the lines of a block name them."""
@@ -47,8 +44,8 @@ class Block:
             return False
         if self.head.is_part:
             return True
-        if _KEY_BEGINS.search(self.lines[0]):
-            return _OF_KEY.fullmatch(head.text) is not None
+        if begins_key(self.lines[0]):
+            return is_of_key(head.text)
         if _BOX.match(self.lines[0]):
             return len(self.lines) > 1 or "FAILED" in head.text
         return continues_traceback(self.lines, head.text)
@@ -58,8 +55,8 @@ class Block:
         self.num_lines += 1
         if self.head.is_part:
             return not head.is_part
-        if _KEY_BEGINS.search(self.lines[0]):
-            if _KEY_ENDS in head.text:
+        if begins_key(self.lines[0]):
+            if KEY_ENDS in head.text:
                 self.lines.append(f"{MASK}\n{head.text}")
                 return True
             return False
@@ -76,11 +73,10 @@ class Blocks:
     def begin(self, head: Head, number: int, timed: str | bytes) -> bool:
         """Open a block where a line begins one."""
         text = head.text
-        is_key = "PRIVATE KEY-----" in text and _KEY_ENDS not in text
         begins = (
             head.is_part
             or text.startswith(TRACEBACK)
-            or (is_key and _KEY_BEGINS.search(text) is not None)
+            or begins_key(text)
             or _BOX.match(text) is not None
         )
         if begins:

@@ -51,32 +51,44 @@ def test_one_rank_late_in_some_steps_is_named(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(0.4 * ms, rel=0.4)
 
 
-def every_fifth(rank: int, ms: float, of_others: int = 0) -> Phases:
+def strikes_every(gap: int, rank: int, ms: float, of_others: int = 0) -> Phases:
     """So few long steps move no level: the middle step is as short as before."""
 
     def phases(of: int, step: int) -> dict[str, float]:
-        if step < FROM or step % 5:
+        if step < FROM or step % gap:
             return {}
-        late = of == (rank if not of_others else (step // 5) % of_others)
+        late = of == (rank if not of_others else (step // gap) % of_others)
         waits = {"data_ms": 2.0 + ms} if late else {"comm_ms": 40.0 + ms}
         return {"step_ms": 200.0 + ms, **waits}
 
     return phases
 
 
-def test_a_rank_that_strikes_in_every_fifth_step_is_named() -> None:
-    verdict = judged(every_fifth(3, 80.0))
+@pytest.mark.parametrize(("gap", "ms"), [(5, 80.0), (10, 160.0)])
+def test_a_rank_that_strikes_in_every_fifth_or_tenth_step_is_named(gap: int, ms: float) -> None:
+    verdict = judged(strikes_every(gap, 3, ms))
     assert named(verdict) == [("data_loader", 3)]
     assert verdict is not None
     (finding,) = verdict.findings
-    assert (finding.first_step, finding.last_step) == (FROM, STEPS - 5)
+    assert (finding.first_step, finding.last_step) == (FROM, STEPS - gap)
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(16.0, rel=0.3)
 
 
+def test_being_a_little_late_before_does_not_hide_what_a_rank_strikes_with_now() -> None:
+    strikes_now = strikes_every(10, 3, 200.0)
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step >= FROM or step % 8:
+            return strikes_now(rank, step)
+        return {"step_ms": 208.0, **({"data_ms": 10.0} if rank == 3 else {"comm_ms": 48.0})}
+
+    assert named(judged(phases)) == [("data_loader", 3)]
+
+
 def test_strikes_that_make_steps_hardly_longer_or_move_name_nobody() -> None:
-    assert named(judged(every_fifth(3, 30.0))) == []
-    assert named(judged(every_fifth(3, 80.0, of_others=8))) == []
+    assert named(judged(strikes_every(5, 3, 30.0))) == []
+    assert named(judged(strikes_every(5, 3, 80.0, of_others=8))) == []
 
 
 def test_two_ranks_by_turns_are_both_named() -> None:

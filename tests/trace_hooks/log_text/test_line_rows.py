@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from trace_hooks.log_text.line_rows import LONGEST_TEXT, MOST_AT_ONCE, LineRows, level_of
+from trace_hooks.log_text.line_rows import (
+    LONGEST_LINE,
+    LONGEST_TEXT,
+    MOST_AT_ONCE,
+    LineRows,
+    level_of,
+)
 
 S = 1_000_000_000
 CHAIN = """Traceback (most recent call last):
@@ -92,3 +98,18 @@ def test_floods_and_long_lines_are_bounded() -> None:
 )
 def test_levels(text: str, level: str) -> None:
     assert level_of(text) == level
+
+
+def test_a_secret_across_the_cut_of_a_long_line_leaves_nothing() -> None:
+    secret = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWx"
+    for before in range(LONGEST_LINE - len(secret), LONGEST_LINE + 2):
+        (row,) = rows_of("x" * (before - 1) + " " + secret + " y" * 50 + "\n")
+        assert "hf_A" not in str(row["text"])
+        assert len(str(row["text"])) <= LONGEST_LINE
+
+
+def test_a_private_key_of_many_lines_leaves_nothing() -> None:
+    body = ["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2] * 5
+    lines = ["-----BEGIN PRIVATE KEY-----", *body, "-----END PRIVATE KEY-----", "epoch 2"]
+    rows = rows_of("[rank3]: begin\n", *(f"[rank3]: {line}\n" for line in lines))
+    assert [row["text"] for row in rows] == ["[rank3]: begin", "[rank3]: ***", "[rank3]: epoch 2"]
