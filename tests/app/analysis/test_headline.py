@@ -25,9 +25,10 @@ HOSTS = ["a"] * 4 + ["b"] * 4
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """Host b of `slow_host` is a whole replica, whose ranks may have more work: it is noted."""
     runs = tmp_path_factory.mktemp("headline")
     for name, x in (("slow_host", 1.5), ("healthy", 1.0)):
-        builder = RunBuilder(runs / name, 8, ParallelLayout.from_sizes(dp=8), hosts=HOSTS)
+        builder = RunBuilder(runs / name, 8, ParallelLayout.from_sizes(dp=2, tp=4), hosts=HOSTS)
         for step in range(30):
             for rank in range(8):
                 factor = x if HOSTS[rank] == "b" and step >= 10 else 1.0
