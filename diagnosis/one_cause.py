@@ -262,7 +262,7 @@ def _on_host(
 ) -> Finding:
     """`hosts`: the host, none where only some of its ranks are meant."""
     host = str(parts[0].culprits[0].host)
-    return replace(
+    on_host = replace(
         main,
         title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
         culprits=tuple(places[rank] for rank in sorted(places)),
@@ -270,6 +270,20 @@ def _on_host(
         hosts=hosts,
         first_step=min(part.first_step for part in parts),
         last_step=max(part.last_step for part in parts),
+    )
+    is_whole_and_slow = hosts and main.kind == "slow_worker"
+    return _slow_host(on_host, main, host, len(places)) if is_whole_and_slow else on_host
+
+
+def _slow_host(on_host: Finding, main: Finding, host: str, num: int) -> Finding:
+    """With words on the host instead of the rank that costs most."""
+    take, shared = ("take" if main.ongoing else "took"), "power, cooling, other jobs"
+    return replace(
+        on_host,
+        title=f"Host {host} {'is' if main.ongoing else 'was'} slow",
+        cause=f"All {num} ranks of host {host} {take} longer to compute the same work than ranks "
+        "of other hosts.",
+        next_step=f"Look at what the ranks of {host} share ({shared}). {main.next_step}",
     )
 
 

@@ -25,7 +25,6 @@ TOGETHER_NS = 60 * 10**9
 AFTER_ECHO_NS = 10 * 10**9
 """An anchor that comes so much later than an echo elsewhere may be an echo itself."""
 
-_TRACEBACK = "Traceback (most recent call last)"
 _CLASSES = {"hardware": 0, "preemption": 0, "memory": 2, "timeout": 3, "launcher": 4}
 
 
@@ -84,12 +83,9 @@ def _class(line: Line) -> int:
     return _CLASSES.get(line.label.category, 1) if line.label else 5
 
 
-def _preference(line: Line, ended: int) -> tuple[int, bool, bool, bool, float]:
-    """A line that looks like an exception without a traceback goes behind those that have one."""
+def _preference(line: Line, ended: int) -> tuple[int, bool, bool, float]:
     is_of_ended = ended >= 0 and line.rank == ended
-    is_exception = line.name == EXCEPTION
-    is_bare = is_exception and _TRACEBACK not in line.text
-    return _class(line), not is_of_ended, is_bare, is_exception, line.begin_ns
+    return _class(line), not is_of_ended, line.name == EXCEPTION, line.begin_ns
 
 
 def _first(anchors: Sequence[Line]) -> list[Line]:

@@ -79,9 +79,11 @@ class Survival:
 def _went_on(line: Line) -> bool:
     if line.rank >= 0 and line.usual_after >= USUAL_LINES:
         return True
-    if math.isfinite(line.begin_ns) and line.went_on_ns:
+    if math.isinf(line.begin_ns):
+        return line.went_on_lines >= HANDLED_LINES
+    if line.went_on_lines:  # in the same file, so certainly later
         return line.went_on_ns > HANDLED_NS
-    return math.isinf(line.begin_ns) and line.went_on_lines >= HANDLED_LINES
+    return line.begin_ns + line.went_on_ns > line.end_ns + HANDLED_NS
 
 
 def is_announced(line: Line) -> bool:
@@ -97,7 +99,11 @@ def is_announced(line: Line) -> bool:
 
 
 def is_logged(line: Line) -> bool:
-    """Whether a program caught an exception and logged it; what it did then is not known."""
+    """Whether a program caught an exception and logged it, or only printed such a line; what it did
+    then is not known.
+    """
+    if line.name == EXCEPTION and "Traceback (most recent call last)" not in line.text:
+        return line.stream != "hooks"
     if line.name not in _OFTEN_CAUGHT or not line.text.startswith("Traceback"):
         return False
     return _LOGGED.search(line.before[:200]) is not None

@@ -76,7 +76,11 @@ def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
     (only,) = together(*ranks)
     assert only.hosts == ("node1",)
     assert [place.rank for place in only.culprits] == [4, 5, 6, 7]
-    assert only.title.startswith("4 ranks of host node1: ")
+    assert only.title == "Host node1 was slow"
+    assert only.cause.startswith("All 4 ranks of host node1 took longer to compute")
+    assert only.next_step.startswith("Look at what the ranks of node1 share")
+    (some,) = together(*(finding(rank, 5, 30, kind="data_loader") for rank in (4, 5, 6, 7)))
+    assert some.title == "4 ranks of host node1: rank 4 was slow"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ _ERROR_LINE = re.compile(
 )
 _PREFIX = re.compile(
     r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?|\[\d{1,9},\d{1,6}\]<std(?:out|err)>: ?|\d{1,6}: "
+    r"|(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? )?\d{1,3}(?:\.\d{1,3}){3}: ?|> ?"
+    r"|\[pod/[\w./-]{1,200}\] ?|[\w.-]{1,60} {1,9}\| ?"
     r"|\(.{1,120}?\bpid=\d{1,9}(?:, ip=[\w.:-]{3,60})?\) ?)+"
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")

@@ -13,13 +13,16 @@ from trace_hooks.log_text.line_rows import level_of
 
 S = 1_000_000_000
 T0 = 1_790_000_000 * S
-KEY_ERROR = (
-    "Traceback (most recent call last):\n  File \"train.py\", line 9, in step\nKeyError: 'labels'"
-)
-OOM = (
-    'Traceback (most recent call last):\n  File "train.py", line 9, in step\n'
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB."
-)
+
+
+def raised(exception: str) -> str:
+    """A traceback that ends with an exception."""
+    return f'Traceback (most recent call last):\n  File "train.py", line 9, in step\n{exception}'
+
+
+KEY_ERROR = raised("KeyError: 'labels'")
+VALUE_ERROR = raised("ValueError: bad shape")
+OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.")
 XID = "NVRM: Xid (PCI:0000:cb:00): 79, pid=41200, name=python, GPU has fallen off the bus."
 RESET = "NCCL WARN Call to recv from 10.0.0.2<4000> failed : Connection reset by peer"
 

@@ -30,6 +30,13 @@ def test_a_rank_that_repeats_its_usual_lines_has_survived():
     assert anchors(line(OOM, rank=3, went_on_lines=3)) == []
 
 
+def test_lines_of_another_file_are_later_only_if_the_time_is_known():
+    """The traceback came at any time after the last line that has one."""
+    vague = {"lasts_s": math.inf, "went_on_s": 22}
+    assert anchors(line(OOM, 0, 3, **vague)) == [3]
+    assert anchors(line(OOM, 0, 3, **vague, went_on_lines=4)) == []
+
+
 def test_hardware_may_be_gone_while_lines_go_on():
     assert episode(line(XID, 0, host="n1", stream="kernel")).anchors != ()
     port = "n1:1:2 [3] NCCL WARN NET/IB : mlx5_0:1 Got async event : port error"
@@ -84,6 +91,13 @@ def test_a_logged_exception_counts_where_nothing_else_does():
     assert logged_cause(episode(logged), world()) is None, "nobody failed"
     assert anchors(logged, line(OOM, 9, 4)) == [4]
     assert anchors(line(OOM, 0, 3, before="[rank3] WARNING: slow")) == [3], "seldom caught"
+
+
+def test_a_line_that_only_looks_like_an_exception_counts_where_nothing_else_does():
+    printed = line("TypeError: unsupported operand type(s) for +: 'int' and 'str'", 0, 3)
+    assert anchors(printed, line(KEY_ERROR, 9, 4)) == [4]
+    assert logged_cause(episode(printed, line(RESET, 1, 5)), world()).ranks == (3,)
+    assert logged_cause(episode(printed), world()) is None
 
 
 def test_an_ignored_exception_ended_nothing():
