@@ -39,6 +39,7 @@ GRID = {
     "median and MAD": np.geomspace(2, 80, 40),
     "3-sigma": np.linspace(1.2, 12, 40),
 }
+BEGIN, END = "<!-- tables of benchmarks/machines.py -->", "<!-- end of the tables -->"
 _MOST_FOR_MINDER = 256
 """Machines of a job that Minder's networks are run on: 1,536 take a minute of CPU."""
 
@@ -76,7 +77,17 @@ def main() -> None:
     table = table_of(outcomes, figures)
     print(table)
     if args.write:
-        args.write.write_text(table)
+        write_between_marks(args.write, table)
+
+
+def write_between_marks(page: Path, table: str) -> None:
+    """Put the tables between the page's marks."""
+    before, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    if not mark or END not in rest:
+        raise SystemExit(f"{page} has no lines {BEGIN!r} and {END!r}")
+    page.write_text(
+        f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8"
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -87,7 +98,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=600)
     parser.add_argument("--healthy", type=int, default=150)
     parser.add_argument("--fit", type=int, nargs="*", default=[1, 2, 3])
-    parser.add_argument("--fit-faults", type=int, default=40, help="of each seed of --fit")
+    parser.add_argument("--fit-faults", type=int, default=24, help="of each seed of --fit")
     parser.add_argument("--no-rivals", action="store_true")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--outcomes", type=Path, help="file for one JSON line per job and method")
@@ -175,7 +186,7 @@ def _trained(seeds: Sequence[int]) -> Minder:
             made = prepared(job.values_MTN)
             for metric, name in enumerate(job.metrics):
                 flat = cut(made[metric]).reshape(-1, 8)
-                rows.setdefault(name, []).append(flat[rng.permutation(len(flat))[:400]])
+                rows.setdefault(name, []).append(flat[rng.permutation(len(flat))[:200]])
     minder = Minder(seeds[0])
     errors = minder.train({name: np.concatenate(parts) for name, parts in rows.items()})
     worst = max(errors, key=lambda name: errors[name])

@@ -17,8 +17,9 @@ from benchmarks.machine_rivals import STRIDE_S, WINDOW_S, Singles
 from benchmarks.machine_rivals.simple import Ranked
 
 HIDDEN, LATENT = 4, 8
-_ERROR, _EPOCHS, _BATCH, _RATE = 1e-4, 40, 512, 0.01
-_KL = 1e-5
+_ERROR, _EPOCHS, _BATCH, _RATE = 1e-4, 60, 256, 0.01
+_KL, _LOG_VARIANCE = 1e-6, -8.0
+"""Weight of the prior, and the variance that training begins with: else it learns nothing."""
 
 
 class WindowModel(nn.Module):
@@ -28,6 +29,7 @@ class WindowModel(nn.Module):
         super().__init__()
         self.encoder = nn.LSTM(1, HIDDEN, batch_first=True)
         self.mean, self.log_variance = nn.Linear(HIDDEN, LATENT), nn.Linear(HIDDEN, LATENT)
+        nn.init.constant_(self.log_variance.bias, _LOG_VARIANCE)
         self.first = nn.Linear(LATENT, HIDDEN)
         self.decoder = nn.LSTM(LATENT, HIDDEN, batch_first=True)
         self.last = nn.Linear(HIDDEN, 1)

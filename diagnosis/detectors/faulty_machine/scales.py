@@ -9,7 +9,6 @@ Shapes: R rows (the metrics, absence, all together), N machines, B bins.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -134,6 +133,8 @@ def middle(values: Singles, axis: int) -> Singles:
     """Median of what is known; NaN of nothing."""
     if not np.isnan(values).any():
         return np.asarray(np.median(values, axis=axis), np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # all NaN: a metric that nobody has
-        return np.asarray(np.nanmedian(values, axis=axis), np.float32)
+    ordered = np.sort(np.moveaxis(values, axis, -1), axis=-1)  # NaN last
+    known = ordered.shape[-1] - np.isnan(ordered).sum(axis=-1, keepdims=True)
+    low = np.take_along_axis(ordered, np.maximum((known - 1) // 2, 0), axis=-1)
+    high = np.take_along_axis(ordered, np.minimum(known // 2, ordered.shape[-1] - 1), axis=-1)
+    return np.asarray(((low + high) / 2)[..., 0], np.float32)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,25 +52,22 @@ class Series:
 
 def series_of(rows: pa.Table) -> Series | None:
     """Rows of the saved query machine_seconds; None without samples."""
-    rows = rows.filter(pc.greater(pc.list_value_length(rows["seconds"]), 0))
-    if not rows.num_rows:
+    size_K = _sizes(rows["seconds"])
+    if not size_K.sum():
         return None
-    rows = rows.combine_chunks()
     machines, machine_K = _codes(rows["host"])
     names, metric_K = _codes(_names(rows))
-    size_K = rows["seconds"].combine_chunks().value_lengths().to_numpy().astype(np.int64)
-    second_V = _flat(rows["seconds"]).astype(np.int64, copy=False)
+    second_V = _flat(rows["seconds"])
     value_V = _flat(rows["values"])
     period_s = _period(second_V, size_K)
     begin_s = max(int(second_V.min()), int(second_V.max()) - MOST_SECONDS)
-    num = int(second_V.max() - begin_s) // period_s + 1
+    num = (int(second_V.max()) - begin_s) // period_s + 1
     values_MNT = np.full((len(names), len(machines), num), np.nan, np.float32)
-    row_V = np.repeat(metric_K * len(machines) + machine_K, size_K)
-    at_V = (second_V - begin_s) // period_s
-    if begin_s > int(second_V.min()):
-        kept_V = at_V >= 0
-        row_V, at_V, value_V = row_V[kept_V], at_V[kept_V], value_V[kept_V]
-    values_MNT.reshape(-1)[row_V * num + at_V] = value_V
+    ends_K = np.cumsum(size_K)
+    for metric, machine, size, end in zip(metric_K, machine_K, size_K, ends_K, strict=True):
+        at_V = (second_V[end - size : end] - begin_s) // period_s
+        kept = int(np.searchsorted(at_V, 0))  # what is too old comes first
+        values_MNT[metric, machine, at_V[kept:]] = value_V[end - size + kept : end]
     for metric in range(len(names)):
         most_samples = int(size_K[metric_K == metric].max())
         _hold(values_MNT[metric], most_samples, "_total" in names[metric])
@@ -106,11 +104,16 @@ def _codes(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
     return names.tolist(), code_K.astype(np.int64)
 
 
-def _flat(lists: pa.ChunkedArray) -> npt.NDArray[np.generic]:
-    values: npt.NDArray[np.generic] = (
-        lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    )
-    return values
+def _sizes(lists: pa.ChunkedArray) -> Ints:
+    """Length of each list."""
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(), np.int64)
+
+
+def _flat(lists: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """The values of all lists, one after the other."""
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in lists.chunks]
+    flat: npt.NDArray[Any] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return flat
 
 
 def _period(second_V: Ints, size_K: Ints) -> int:

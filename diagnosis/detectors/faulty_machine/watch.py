@@ -1,6 +1,6 @@
 """The state of the detector: seconds of samples in, alarms out; the same by second as at once.
 
-For each machine and metric a sum (CUSUM) takes what a deviation has beyond one sigma and is zero
+For each machine and metric a sum (CUSUM) takes what a deviation has beyond two sigmas and is zero
 again once the deviation is gone. A machine is named where sums stand out (heights.py), have done so
 for a while without a break (a hiccup of a minute is none), and no other machine does so, too. Where
 many begin at once, the cause is one that they share: nobody is named.
