@@ -11,8 +11,8 @@ from sample_traces.logs.truth import UNKNOWN, Truth
 
 TRUTH = Truth("memory", ("out of memory",), ("fix_code",), (3,), ("n0",), "n0")
 FOUND = Finding(
-    kind="first_error", attempt=0, severity="urgent", confidence="high",
-    title="Rank 3 failed first", text="It began there.", culprits=(Place(3, "n0"),), first_step=0, last_step=0, ongoing=True,
+    kind="first_error", attempt=0, severity="urgent", confidence="high", title="Rank 3 failed",
+    text="It began there.", culprits=(Place(3, "n0"),), first_step=0, last_step=0, ongoing=True,
     evidence=(Evidence("log:7: CUDA out of memory", 7.0, "line", "labelled_log_lines"),),
     alternatives=(), next_step="Use less.", cause="CUDA out of memory", advice="fix_code",
 )  # fmt: skip
