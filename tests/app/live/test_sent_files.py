@@ -1,4 +1,7 @@
-"""Ranks that share no disk with the server: their files come by the socket, each once."""
+"""Ranks that share no disk with the server: their files come by the socket, each once.
+
+Without telemetry: the last samples of a host may stay on it.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,7 @@ def test_nothing_is_lost_or_doubled_when_the_server_is_killed_again_and_again(
             node,
             TRAIN,
             TRACE_HOOKS_SHIP="1",
+            TRACE_HOOKS_TELEMETRY="0",
             TRACE_HOOKS_TOKEN=JOB_TOKEN,
             TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
         )
@@ -84,6 +88,7 @@ def shipping(node: Path, port: int, code: str = TRAIN, **environ: str) -> subpro
         node,
         code,
         TRACE_HOOKS_SHIP="1",
+        TRACE_HOOKS_TELEMETRY="0",
         TRACE_HOOKS_TOKEN=JOB_TOKEN,
         TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
         **environ,
@@ -207,6 +212,7 @@ def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
                     NODES,
                     str(tmp_path / "store"),
                     TRACE_HOOKS_SHIP="1",
+                    TRACE_HOOKS_TELEMETRY="0",
                     WORLD_SIZE="2",
                     RANK=str(rank),
                     LOCAL_RANK="0",
