@@ -32,7 +32,7 @@ export function geometryOf(matrix, width) {
   return { x: label, y: 20, cell, width, height: Math.ceil(20 + cell * matrix.names.length + 8) };
 }
 
-/** Whether single cells are large enough to be told apart. */
+/** Whether single cells are large enough to be distinguished. */
 export const isReadable = (geometry) => geometry.cell >= LEAST_PX;
 
 /** The cell at a point; null outside. @returns {?{row: number, column: number}} */

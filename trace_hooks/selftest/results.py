@@ -36,7 +36,7 @@ class RunFolder:
     """The folder of one self-test. Raises OSError where it cannot be written."""
 
     def __init__(self, folder: Path, infos: Sequence[Mapping[str, Any]], about: str) -> None:
-        """`infos`: what each rank said of itself; `about`: one sentence on the options."""
+        """`infos`: what each rank reported of itself; `about`: one sentence on the options."""
         self.path = folder
         self._infos = infos
         self._created_ns = time.time_ns()
