@@ -33,6 +33,24 @@ def test_two_stretches_are_two_episodes() -> None:
     assert [(e.first, e.last) for e in found_episodes] == [(10, 29), (60, 79)]
 
 
+@pytest.mark.parametrize(("first", "last"), [(25, 39), (35, 59), (50, 59)])
+def test_what_becomes_far_higher_is_an_episode_by_itself(first: int, last: int) -> None:
+    values = excess(60, (0, 59, 0.045), (first, last, 0.3))
+    found_episodes = episodes(values, NOISE)
+    highest = max(found_episodes, key=lambda episode: episode.excess)
+    assert (highest.first, highest.last) == (first, last)
+    assert highest.excess == pytest.approx(0.345, abs=0.01)
+    assert min(episode.excess for episode in found_episodes) == pytest.approx(0.045, abs=0.01)
+
+
+def test_what_grows_evenly_is_not_cut_where_it_is_high() -> None:
+    values = excess(100)
+    values[20:80] += np.linspace(0.0, 0.6, 60)
+    longest = max(episodes(values, NOISE), key=lambda episode: episode.last - episode.first)
+    assert longest.first < 45
+    assert longest.last == 79
+
+
 def test_spikes_are_no_episode() -> None:
     values = excess(100)
     values[::10] += 2.0
