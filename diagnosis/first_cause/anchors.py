@@ -23,6 +23,14 @@ from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
 NEAR_NS = 300 * 10**9
 """What is older than this when the failure shows has not caused it."""
 
+HOUR_NS, MOST_HOURS = 3600 * 10**9, 14
+ZONE_NS = 90 * 10**9
+"""So near the failure has to be what another time zone would explain: one line in twenty is, by
+chance."""
+
+OUTLIVED_NS = 10 * 10**9
+"""A rank that an exception ends writes nothing more after so long."""
+
 EXPLAINED_NS = 120 * 10**9
 """A kernel's line explains what programs of its host report so much earlier or later."""
 
@@ -41,7 +49,8 @@ _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 @dataclass(frozen=True)
 class Episode:
     """Lines of one failure. `fails_ns`: when it began to show at the latest; infinite unknown.
-    `ends_ns`: when the first rank gave up waiting. `explained`: what an anchor explains.
+    `ends_ns`: when the first rank gave up waiting, else soon after the last sign, infinite unknown.
+    `explained`: what an anchor explains.
     `logged`: exceptions that somebody caught; `doubtful`: errors after which their programs meant
     to go on.
     """
@@ -76,10 +85,12 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     given_up = _given_up(weak)
     near = [line for line in strong if _is_near(line, fails_ns, ends_ns, given_up)]
     near = near or [line for line in strong if line.label and line.label.category == "preemption"]
+    near = near or _of_another_zone(strong, fails_ns)
     doubtful = tuple(line for line in near if is_announced(line))
     near = [line for line in near if line not in doubtful and not _is_after_end(line, weak)]
-    logged = tuple(line for line in near if is_logged(line))
-    near = [line for line in near if line not in logged]
+    caught = [line for line in near if is_logged(line)]
+    logged = tuple(line for line in caught if not _was_outlived(line, (*echoes, *weak)))
+    near = [line for line in near if line not in caught]
     anchors = tuple(_unexplained(near))
     explained = tuple(line for line in lines if any(_explains(other, line) for other in anchors))
     context = tuple(line for line in lines if line.role == "context")
@@ -97,22 +108,42 @@ def _after_restart(lines: Sequence[Line]) -> list[Line]:
 
 
 def _failure(echoes: Iterable[Line], weak: Iterable[Line]) -> tuple[float, float]:
-    """When the failure began to show, and when the first rank gave up waiting."""
+    """When the failure began to show, and when the first rank gave up waiting, else some time
+    after the last sign of it.
+    """
     timeouts = [line for line in weak if line.label and line.label.category == "timeout"]
     gave_up = [line.begin_ns for line in timeouts if math.isfinite(line.begin_ns)]
     began = [line.begin_ns - timeout_ms(line.text) * 1e6 for line in timeouts]
     shown = [line.begin_ns for line in echoes if line.role == "cascade"] + began
     known = [at_ns for at_ns in shown if math.isfinite(at_ns)]
+    signs = [line.begin_ns for line in (*echoes, *weak) if math.isfinite(line.begin_ns)]
+    last_ns = max((line.end_ns for line in (*echoes, *weak)), default=math.inf)
+    ends_ns = min(gave_up, default=last_ns + NEAR_NS)
     if not known:
-        others = [line.begin_ns for line in (*echoes, *weak) if math.isfinite(line.begin_ns)]
-        return min(others, default=math.inf), math.inf
+        return min(signs, default=math.inf), ends_ns
     last = max(known)
     burst = [at_ns for at_ns in known if at_ns >= last - NEAR_NS - _longest_ns(timeouts)]
-    return min(burst), min(gave_up, default=math.inf)
+    return min(burst), ends_ns
 
 
 def _longest_ns(timeouts: Iterable[Line]) -> float:
     return max((timeout_ms(line.text) * 1e6 for line in timeouts), default=0.0)
+
+
+def _of_another_zone(lines: Iterable[Line], fails_ns: float) -> list[Line]:
+    """Lines of kernels that stand at the failure if their clock is whole hours off, as where their
+    log has the local time and the others have UTC.
+    """
+    found = []
+    for line in lines:
+        if not (line.is_of_kernel and math.isfinite(line.begin_ns) and math.isfinite(fails_ns)):
+            continue
+        hours = round((fails_ns - line.begin_ns) / HOUR_NS)
+        begin_ns = line.begin_ns + hours * HOUR_NS
+        if 0 < abs(hours) <= MOST_HOURS and abs(fails_ns - begin_ns) < ZONE_NS:
+            end_ns = line.end_ns + hours * HOUR_NS
+            found.append(replace(line, begin_ns=begin_ns, end_ns=end_ns, err_ns=ZONE_NS))
+    return found
 
 
 def _given_up(weak: Iterable[Line]) -> dict[str, int]:
@@ -135,6 +166,19 @@ def _is_near(line: Line, fails_ns: float, ends_ns: float, given_up: Mapping[str,
     if line.name in _AFTER_TIMEOUTS or math.isinf(ends_ns):
         return True
     return line.begin_ns <= ends_ns + UNKNOWN_CLOCK_NS
+
+
+def _was_outlived(line: Line, later: Iterable[Line]) -> bool:
+    """Whether its rank still wrote that others had failed, long after a line."""
+    if line.rank < 0 or math.isinf(line.begin_ns):
+        return False
+    return any(
+        echo.file == line.file
+        and echo.rank == line.rank
+        and echo.number > line.number
+        and echo.begin_ns > line.begin_ns + OUTLIVED_NS
+        for echo in later
+    )
 
 
 def _is_after_end(line: Line, weak: Iterable[Line]) -> bool:

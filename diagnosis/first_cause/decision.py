@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from diagnosis.first_cause.anchors import Episode
+from diagnosis.first_cause.anchors import ZONE_NS, Episode
 from diagnosis.first_cause.blame import named
 from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.exits import exits_in
@@ -106,7 +106,7 @@ def _equal(chosen: Line, anchors: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def _confidence(chosen: Line, rivals: Sequence[Line], episode: Episode) -> str:
-    if rivals or _is_late(chosen, episode):
+    if rivals or chosen.err_ns >= ZONE_NS or _is_late(chosen, episode):
         return "low"
     has_echo = bool(episode.echoes or episode.weak)
     is_fatal = chosen.level in ("error", "fatal") or chosen.name != EXCEPTION

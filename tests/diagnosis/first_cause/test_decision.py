@@ -168,6 +168,23 @@ def test_the_kernel_explains_what_programs_of_its_host_report():
     assert (cause.line.name, cause.hosts, cause.ranks) == ("xid_79", ("n1",), (9,))
 
 
+def test_a_kernel_whose_log_has_another_time_zone():
+    """Its line stands at the failure if it is two hours off; the confidence in that is low."""
+    kernel = {"host": "n1", "stream": "kernel"}
+    lost = line(RESET, 0, 5)
+    cause = decided(line(XID, 7_200 - 2, **kernel), lost)
+    assert (cause.line.name, cause.hosts, cause.confidence) == ("xid_79", ("n1",), "low")
+    assert nothing(line(XID, 7_200 - 400, **kernel), lost)
+    assert decided(line(XID, 7_200, **kernel), line(KEY_ERROR, 0, 3), lost).ranks == (3,)
+
+
+def test_what_comes_long_after_the_last_sign_of_a_failure_is_another_one():
+    late = line(OOM, 3_600, 3)
+    assert nothing(line(RESET, 0, 5), late)
+    assert decided(line(RESET, 0, 5, lasts_s=7_200), late).ranks == (3,), "nobody knows when"
+    assert decided(line(RESET), late).ranks == (3,)
+
+
 def test_a_missing_optional_module_stands_before_the_real_error():
     missing = (
         'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n'

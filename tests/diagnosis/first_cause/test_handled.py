@@ -93,6 +93,14 @@ def test_a_logged_exception_counts_where_nothing_else_does():
     assert anchors(line(OOM, 0, 3, before="[rank3] WARNING: slow")) == [3], "seldom caught"
 
 
+def test_a_rank_that_wrote_of_the_failure_much_later_had_outlived_what_it_logged():
+    logged = line(KEY_ERROR, 0, 3, number=2, before="ERROR - shard 219 has no label")
+    echo = "RuntimeError: NCCL communicator was aborted on rank 3."
+    soon, late = (line(echo, at_s, 3, number=9) for at_s in (2, 60))
+    assert logged_cause(episode(logged, soon), world()).ranks == (3,)
+    assert logged_cause(episode(logged, late), world()) is None
+
+
 def test_a_line_that_only_looks_like_an_exception_counts_where_nothing_else_does():
     printed = line("TypeError: unsupported operand type(s) for +: 'int' and 'str'", 0, 3)
     assert anchors(printed, line(KEY_ERROR, 9, 4)) == [4]
