@@ -24,7 +24,14 @@ Times are int64 nanoseconds of Unix UTC on the rank's own clock (`clock: absolut
 from __future__ import annotations
 
 from trace_hooks.schema.columns import INT, TEXT, Column, Table
-from trace_hooks.schema.files import LayoutInfo, RankInfo, RunInfo, SegmentName, rank_file_name
+from trace_hooks.schema.files import (
+    LayoutInfo,
+    RankInfo,
+    RunInfo,
+    SegmentName,
+    free_segment,
+    rank_file_name,
+)
 from trace_hooks.schema.publishing import publish_json, publish_table
 from trace_hooks.schema.tables import CONTENT_TABLES, TABLES, column_encodings, dictionary_columns
 from trace_hooks.schema.version import (
@@ -75,6 +82,7 @@ __all__ = [
     "check_version",
     "column_encodings",
     "dictionary_columns",
+    "free_segment",
     "publish_json",
     "publish_table",
     "rank_file_name",

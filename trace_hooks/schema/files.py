@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from trace_hooks.schema.tables import TABLES
@@ -88,6 +89,16 @@ class SegmentName:
         if match is None or match[1] not in TABLES:
             return None
         return cls(match[1], int(match[2]), int(match[3]), int(match[4]))
+
+
+def free_segment(
+    folder: Path, table: str, attempt: int, rank: int, newest: int
+) -> tuple[Path, int]:
+    """Path below `folder` and number of the first segment after `newest` that is not there yet."""
+    number = newest + 1
+    while (path := folder / "segments" / str(SegmentName(table, attempt, rank, number))).exists():
+        number += 1
+    return path, number
 
 
 def rank_file_name(attempt: int, rank: int) -> str:

@@ -79,13 +79,11 @@ class Publisher:
         self._publish("log_lines", target, target.rank, HOST_FIRST_NUMBER, table)
 
     def _publish(self, name: str, target: Target, rank: int, first: int, table: Any) -> None:
-        from trace_hooks.schema import SegmentName, publish_table
+        from trace_hooks.schema import free_segment, publish_table
 
         key = (name, target.attempt, rank, first)
-        path = target.folder
-        while path.exists():
-            number = self._numbers[key] = self._numbers.get(key, first - 1) + 1
-            segment = SegmentName(name, target.attempt, rank, number)
-            path = target.folder / "segments" / str(segment)
+        newest = self._numbers.get(key, first - 1)
+        path, number = free_segment(target.folder, name, target.attempt, rank, newest)
+        self._numbers[key] = number
         path.parent.mkdir(parents=True, exist_ok=True)
         publish_table(table, path)

@@ -113,7 +113,7 @@ def write_rows(
     # here, not above: a watchdog with nothing to report stays small
     from trace_hooks.recording.arrow_columns import placed, row_table
     from trace_hooks.recording.clock import Anchor
-    from trace_hooks.schema import SegmentName, publish_table
+    from trace_hooks.schema import free_segment, publish_table
 
     anchor = Anchor(offset_ns=header.clock_offset_ns)
     for table, rows in by_table.items():
@@ -121,13 +121,8 @@ def write_rows(
             continue
         placed_rows = placed(table, [row_table(table, rows, anchor)], header.attempt, header.rank)
         key = (folder, table, header.attempt, header.rank)
-        path = folder
-        while path.exists():
-            number = _newest_numbers[key] = _newest_numbers.get(key, FIRST_NUMBER - 1) + 1
-            path = _segment(folder, SegmentName(table, header.attempt, header.rank, number))
+        newest = _newest_numbers.get(key, FIRST_NUMBER - 1)
+        path, number = free_segment(folder, table, header.attempt, header.rank, newest)
+        _newest_numbers[key] = number
         path.parent.mkdir(parents=True, exist_ok=True)
         publish_table(placed_rows, path)
-
-
-def _segment(folder: Path, name: object) -> Path:
-    return folder / "segments" / str(name)

@@ -69,6 +69,10 @@ VALID = {
     "least": "error",
     "tp": "2",
     "dp": "1",
+    "host": "h0",
+    "test": "pair",
+    "bytes": "0",
+    "by": "rank",
 }
 """Parameters that routes take, each with a value that some of them accept."""
 HEADERS = (

@@ -73,7 +73,8 @@ def _content(run: Path) -> dict[str, Any]:
         if path.suffix == ".json":
             content[path.name] = json.loads(path.read_text())
         elif path.suffix == ".parquet":
-            content[path.name] = pq.read_table(path)
+            table = pq.read_table(path)
+            content[path.name] = (table.schema, repr(table.to_pydict()))  # so that nan is nan
     content["run.json"]["provenance"].pop()
     return content
 

@@ -30,6 +30,7 @@ OF_OTHER_RUNS = (
     "hook_cost_by_source",
     "host_metric_series",
     "host_metric_cells",
+    "device_metric_cells",
     "machine_changes",
     "unreadable_metrics",
     "selftests",
@@ -39,6 +40,7 @@ OF_OTHER_RUNS = (
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
     "host_metric_series": {"metric": "memory_available_bytes"},
+    "device_metric_cells": {"metric": "port_received_bytes_total"},
     "rank_timeline": {"rank": 1},
     "step_breakdown": {"rank": 0},
     "collective_members": {"group_id": 7, "seq": 1},

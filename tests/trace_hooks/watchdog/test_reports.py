@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.flight_ring import RingHeader
-from trace_hooks.watchdog.reports import FIRST_NUMBER, Report, write_report
+from trace_hooks.watchdog.reports import FIRST_NUMBER, Report, write_report, write_rows
 
 HEADER = RingHeader(4096, 0, 77, 5, 1, 3, 8, 1_000, "night", 50, 12, False, "step", "all_reduce", 7)
 
@@ -47,3 +47,10 @@ def test_a_rank_that_runs_again_gets_no_mark(tmp_path: Path) -> None:
 
 def test_a_report_of_another_attempt() -> None:
     assert report("lost").of_attempt(4).header.attempt == 4
+
+
+def test_rows_for_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    folder = tmp_path / "runs/night"
+    write_rows(folder, HEADER, {"marks": [{"ts_ns": 1, "step": 0, "kind": "note", "text": "x"}]})
+    (path,) = (folder / "segments").glob("*")
+    assert path.name == f"marks-0001-00003-{FIRST_NUMBER:08d}.parquet"
