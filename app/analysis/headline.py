@@ -62,6 +62,12 @@ def only_waits(diagnosis: Diagnosis) -> bool:
     return not any(finding.kind in _WHY_NOT for finding in diagnosis.findings)
 
 
+def is_stuck(diagnosis: Diagnosis) -> bool:
+    """Whether ranks wait, or a finding says why they do or what became of them."""
+    acting = {finding.kind for finding in diagnosis.findings if finding.ongoing}
+    return only_waits(diagnosis) or not acting.isdisjoint(_WHY_NOT)
+
+
 def _unusual(diagnosis: Diagnosis, state: str) -> str:
     unusual = diagnosis.unusual if isinstance(diagnosis, RunDiagnosis) else ""
     return " ".join(filter(None, (unusual, SILENT.get(state))))

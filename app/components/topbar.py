@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from app.analysis.headline import headline, only_waits
+from app.analysis.headline import headline, is_stuck, only_waits
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -107,7 +107,11 @@ def findings_button(diagnosis: Diagnosis) -> Component:
         id="findings-button",
         className="fault" if acting else "",
         title="evidence (E)",
-        **{"data-act": "drawer", "data-ids": " ".join(f.id for f in diagnosis.findings)},
+        **{
+            "data-act": "drawer",
+            "data-ids": " ".join(f.id for f in diagnosis.findings),
+            "data-stuck": str(is_stuck(diagnosis)).lower(),  # findings.css colours the tab
+        },
     )
 
 

@@ -34,7 +34,7 @@ from diagnosis.first_cause.text import (
 
 NAME = "first_error"
 KINDS = ("first_error",)
-QUESTIONS = (*ASKED, "rank_looks")
+QUESTIONS = (*ASKED, "rank_looks", "last_signs")
 
 _QUOTED = 300
 """Characters of a line that stand in the evidence."""
@@ -69,8 +69,7 @@ def _finding(
 ) -> Finding:
     world = judgement.world
     victims = {line.rank for line in (*judgement.episode.echoes, *judgement.episode.weak)}
-    steps = [row["step"] for row in tables["rank_looks"].to_pylist()]
-    step = max(max(steps, default=0), 0)
+    step = _last_step(tables)
     return Finding(
         kind=NAME,
         attempt=attempt,
@@ -90,6 +89,13 @@ def _finding(
         cause=shown(cause.line),
         advice=advice_of(cause),
     )
+
+
+def _last_step(tables: Mapping[str, pa.Table]) -> int:
+    """The newest step that a look or a rank's last sign tells of; 0 where none does."""
+    looks, signs = tables["rank_looks"].to_pylist(), tables["last_signs"].to_pylist()
+    steps = [row["step"] for row in looks] + [row["last_step"] or 0 for row in signs]
+    return max([0, *steps])
 
 
 def _host(rank: int, cause: FirstCause, world: World) -> str | None:

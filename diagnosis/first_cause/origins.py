@@ -23,7 +23,7 @@ _C10D = re.compile(
 )
 _NODE = re.compile(r"\bnode:? ([\w.-]{2,80})(?:, device|$|\n)")
 _HEADS = re.compile(
-    r"^(?:\[rank\d+\]:\s?|\[\d+,\d+\]<std(?:out|err)>:\s?"
+    r"^(?:\[rank\d+\]:\s?|\[ {0,8}\d{1,9}\.\d{3,9}\]\s+|\[\d+,\d+\]<std(?:out|err)>:\s?"
     r"|\s*\| \d{4}-\d\d-\d\dT[\d:.]+Z \| ?"
     r"|\[?\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d[.,\d]*\]?\s+(?=\[rank|[\w.-]+:\d+:\d+ \[)"
     r"|[\w.-]+:\d+:\d+ \[\d+\]\s+(?:NCCL INFO )?(?=\S))+"

@@ -48,8 +48,25 @@ def waits_text(wait: Wait, evidence: Evidence) -> str:
         known = f"{_capital(who)} {verb} in {what}{for_text(wait, evidence)}"
         return f"{known}; nothing is known of {named(wait.unseen)}."
     if not wait.awaited:
+        different = _different_ops(wait, evidence)
+        if different:
+            what = f"number {wait.seq:,} of {evidence.name_of(wait.group_id)}"
+            return f"{_capital(who)} are in {what}{for_text(wait, evidence)}: {different}."
         return f"{_capital(who)} are all in {what}{for_text(wait, evidence)}."
     return f"{_capital(who)} {verb} for {named(wait.awaited)} in {what}{for_text(wait, evidence)}."
+
+
+def _different_ops(wait: Wait, evidence: Evidence) -> str:
+    """'rank 2 in broadcast, ranks 0, 1 and 3 in all_reduce'; '' where all are in the same."""
+    ranks_of: dict[str, list[int]] = {}
+    for rank, rows in evidence.entered.get(wait.group_id, {}).items():
+        for op in {one.op for one in rows if one.seq == wait.seq and not one.is_message}:
+            if rank in wait.waiting:
+                ranks_of.setdefault(op, []).append(rank)
+    if wait.seq < 0 or len(ranks_of) < 2:
+        return ""
+    few_first = sorted(ranks_of.items(), key=lambda item: (len(item[1]), item[0]))
+    return ", ".join(f"{named(sorted(ranks))} in {op}" for op, ranks in few_first)
 
 
 def entered_at(group_id: int, seq: int, ranks: Sequence[int], evidence: Evidence) -> str:

@@ -61,9 +61,12 @@ def test_ranks_that_wait_now_come_before_what_is_slow(diagnosis: Diagnosis) -> N
     assert link.href == "/run/r/stuck?attempt=2"
     named = banner(waiting, View("r", finding=diagnosis.findings[0].id), "", "running")
     assert text_of(named).startswith("Rank 5 is slow.")
-    assert findings_button(RunDiagnosis((), waits=WAITS)).children == "Ranks wait"
+    button = findings_button(RunDiagnosis((), waits=WAITS))
+    assert button.children == "Ranks wait"
+    assert button.to_plotly_json()["props"]["data-stuck"] == "true"
     hung = replace(diagnosis.findings[0], kind="hung_rank", title="Rank 2 is hung")
     known = RunDiagnosis((Verdict("stuck", (hung,)),), unusual=WAITS, waits=WAITS)
+    assert findings_button(known).to_plotly_json()["props"]["data-stuck"] == "true"
     assert text_of(banner(known, View("r"), "", "running")).startswith("Rank 2 is hung.")
 
 

@@ -23,6 +23,7 @@ def test_the_count_in_words(diagnosis: Diagnosis, hub: Hub) -> None:
     assert findings_button(diagnosis).to_plotly_json()["props"]["data-ids"] == (
         diagnosis.findings[0].id
     )
+    assert findings_button(diagnosis).to_plotly_json()["props"]["data-stuck"] == "false"
     assert findings_button(diagnosis_of(hub, "healthy")).children == "Partly judged"  # shared cores
     assert findings_button(diagnosis_of(hub, "begun")).children == "Not judged"
 

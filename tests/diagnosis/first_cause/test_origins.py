@@ -36,6 +36,9 @@ def test_origin(text, origin):
 def test_a_line_is_shown_without_its_origin():
     assert without_origin("n1:41:900 [2] NCCL INFO Init COMPLETE") == "Init COMPLETE"
     assert without_origin("[rank3]: KeyError: 'a'") == "KeyError: 'a'"
+    assert without_origin("[   41.300112] NVRM: Xid (PCI:0000:3b:00): 79") == (
+        "NVRM: Xid (PCI:0000:3b:00): 79"
+    )
     assert without_origin("(Actor pid=41, ip=10.0.0.3) KeyError: 'a'") == "KeyError: 'a'"
 
 

@@ -8,6 +8,9 @@ import pytest
 
 from diagnosis.detectors.stuck import detect
 from diagnosis.findings import Finding
+from diagnosis.stuck.evidence import evidence_of
+from diagnosis.stuck.text import status_of
+from diagnosis.stuck.waiting import waiting_of
 from tests.diagnosis.stuck.stuck_tables import (
     IN_ALL_REDUCE,
     IN_CODE,
@@ -134,6 +137,15 @@ def test_the_minority_entered_something_else(changed: dict[str, Any], kind: str)
     rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 31, **changed)]
     (finding,) = found(rows, [look(rank) for rank in range(4)])
     assert summary(finding) == (kind, [2], "high")
+
+
+def test_the_status_says_who_is_in_which_operation() -> None:
+    rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 31, op="broadcast")]
+    evidence = evidence_of(tables(rows, [look(rank) for rank in range(4)]))
+    assert status_of(waiting_of(evidence), evidence) == (
+        "4 ranks are in number 31 of group g7 (dp) for 9 s: "
+        "rank 2 in broadcast, ranks 0, 1 and 3 in all_reduce."
+    )
 
 
 def test_of_a_pair_that_differs_both_are_named() -> None:
