@@ -50,8 +50,8 @@ _TIMES = 2.0
 
 @dataclass(frozen=True)
 class Sign:
-    """What a metric shows. `metrics`: its names; `way`: falls or rises (by the share `least`),
-    counts (`least` a second more), becomes (`least`), bits. `of`: what it explains; "" both.
+    """What a metric shows. `metrics`: its names; `way`: falls (by the share `least`),
+    counts (`least` a second more), bits. `of`: what it explains; "" both.
     """
 
     metrics: tuple[str, ...]
@@ -72,30 +72,26 @@ _THROTTLE_BITS = {
 
 SIGNS = (
     Sign(("gpu_xid_errors_total",), "counts", 1e-3, "Xid errors"),
-    Sign(("gpu_ecc_uncorrected_total", "ecc_double_bit_total"), "counts", 1e-3,
-         "uncorrected memory errors", COMPUTE),
+    Sign(("gpu_ecc_uncorrected_total",), "counts", 1e-3, "uncorrected memory errors", COMPUTE),
     Sign(("gpu_clock_event_reasons",), "bits", 0.0, "the clock is held down", COMPUTE),
     Sign(("gpu_sm_clock_mhz",), "falls", 0.05, "the SM clock falls", COMPUTE),
     Sign(("gpu_hardware_thermal_time_total", "gpu_software_thermal_time_total"), "counts", 1e-3,
          "thermal throttling", COMPUTE),
     Sign(("gpu_power_brake_time_total",), "counts", 1e-3, "power brake", COMPUTE),
-    Sign(("gpu_pcie_width", "pcie_link_width"), "falls", 0.4, "the PCIe link narrows"),
-    Sign(("gpu_pcie_generation", "pcie_link_generation"), "falls", 0.15,
-         "the PCIe link slows down"),
-    Sign(("gpu_pcie_replays_total", "pcie_replays_total"), "counts", 0.05, "PCIe replays"),
+    Sign(("gpu_pcie_width",), "falls", 0.4, "the PCIe link narrows"),
+    Sign(("gpu_pcie_generation",), "falls", 0.15, "the PCIe link slows down"),
+    Sign(("gpu_pcie_replays_total",), "counts", 0.05, "PCIe replays"),
     Sign(("net_pcie_integrity_errors_total",), "counts", 0.01,
          "errors on the card's PCIe link", NETWORK),
-    Sign(("gpu_nvlink_replays_total", "gpu_nvlink_recoveries_total", "gpu_nvlink_crc_errors_total",
-          "nvlink_replays_total"), "counts", 0.05, "NVLink errors"),
+    Sign(("gpu_nvlink_replays_total", "gpu_nvlink_recoveries_total", "gpu_nvlink_crc_errors_total"),
+         "counts", 0.05, "NVLink errors"),
     Sign(("cpu_steal_seconds_total",), "counts", 0.05, "cores taken by the hypervisor"),
-    Sign(("cpu_steal_ratio",), "becomes", 0.01, "cores taken by the hypervisor"),
     Sign(("cgroup_cpu_throttled_seconds_total",), "counts", 0.05, "the CPU quota holds it back"),
     Sign(("swapped_in_pages_total", "swapped_out_pages_total"), "counts", 50.0, "swapping"),
     Sign(("allocation_stalls_total",), "counts", 1.0, "memory runs out"),
     Sign(("oom_kills_total", "cgroup_oom_kills_total"), "counts", 1e-3,
          "processes killed for memory"),
     Sign(("pressure_cpu_some_seconds_total",), "counts", 0.2, "tasks wait for cores", COMPUTE),
-    Sign(("psi_cpu_some_us_total",), "counts", 2e5, "tasks wait for cores", COMPUTE),
     Sign(("pressure_io_full_seconds_total",), "counts", 0.2, "tasks wait for a disk", COMPUTE),
     Sign(("net_up", "nic_active"), "falls", 0.02, "the link was down", NETWORK),
     Sign(("net_carrier_changes_total", "net_link_down_events_total", "nic_link_downed_total"),
@@ -112,7 +108,6 @@ SIGNS = (
     Sign(("nic_congestion_notices_handled_total", "nic_ecn_marked_packets_total"), "counts", 10.0,
          "congestion", NETWORK),
     Sign(("net_receive_pause_seconds_total",), "counts", 0.02, "the network pauses it", NETWORK),
-    Sign(("pfc_received_pause_us_total",), "counts", 2e4, "the network pauses it", NETWORK),
     Sign(("net_receive_pause_frames_total",), "counts", 100.0, "the network pauses it", NETWORK),
     Sign(("net_transmit_pause_frames_total",), "counts", 100.0, "it pauses the network", NETWORK),
     Sign(("nic_out_of_buffer_total", "net_receive_discards_total", "nic_transmit_discards_total"),
@@ -199,11 +194,7 @@ def _shows(sign: Sign, row: Mapping[str, Any]) -> bool:
         return bool(_new_bits(row))
     if sign.way == "counts":
         return after >= sign.least and after >= _TIMES * before  # unknown before: no sign
-    if math.isnan(before) or math.isnan(after):
-        return False
-    if sign.way == "falls":
-        return before > 0 and after < (1 - sign.least) * before
-    return after >= max(sign.least, _TIMES * before)
+    return before > 0 and after < (1 - sign.least) * before  # False where one is unknown
 
 
 def _strength(row: Mapping[str, Any]) -> float:

@@ -43,6 +43,10 @@ LONGER = 1.5
 """A rank that saves so many times as long as the other ranks that save, or saves that take so many
 times as long as earlier ones: storage differs from save to save by tens of percent."""
 
+BEYOND = 3.0
+"""Steps with a save that are longer by more than so many times the save hold something else, too:
+an evaluation, or a save that the hooks do not see."""
+
 FEWEST_SAVES = 2
 FEWEST_TO_NAME = 3
 """One of eight ranks has the longest of three saves by chance once in 64 jobs, and 1.5 times the
@@ -57,6 +61,7 @@ class _Saves:
     save_RC: Floats  # ms, 0 where a rank did not save
     interval: float  # steps from one to the next
     between_ms: float  # usual time from one to the next, without the save
+    longer_ms: float  # by which steps with a save are usually longer than the others
 
     @property
     def longest_C(self) -> Floats:
@@ -93,7 +98,11 @@ def _saves(times: PhaseTimes, save_RS: Floats) -> _Saves:
     columns = np.flatnonzero(longest_S > 0)
     interval = float(np.median(np.diff(times.step_S[columns])))
     usual_ms = middle(np.maximum(times.window_S - longest_S, 0.0))
-    return _Saves(columns, save_RS[:, columns], interval, max(usual_ms * interval, 1e-9))
+    is_other_S = longest_S == 0
+    longer_ms = 0.0
+    if is_other_S.any():
+        longer_ms = middle(times.window_S[columns]) - middle(times.window_S[is_other_S])
+    return _Saves(columns, save_RS[:, columns], interval, max(usual_ms * interval, 1e-9), longer_ms)
 
 
 def _finding(times: PhaseTimes, saves: _Saves, attempt: int) -> Finding | None:
@@ -110,7 +119,22 @@ def _finding(times: PhaseTimes, saves: _Saves, attempt: int) -> Finding | None:
     shown = int(saves.save_RC[:, since].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
     finding = finding_of(times, lost, attempt, _words(times, saves, rows))
-    return replace(finding, evidence=(*_evidence(times, saves, since, finding), *finding.evidence))
+    return replace(
+        finding,
+        text=f"{finding.text}{_beyond(saves, since)}",
+        evidence=(*_evidence(times, saves, since, finding), *finding.evidence),
+    )
+
+
+def _beyond(saves: _Saves, since: int) -> str:
+    """A sentence where steps with a save lose far more than the saves that were recorded."""
+    save_ms = middle(saves.longest_C[since:])
+    if saves.longer_ms < BEYOND * save_ms:
+        return ""
+    return (
+        f" Steps with a save are {in_ms(saves.longer_ms)} longer than the others, and the saves "
+        f"that were recorded take {in_ms(save_ms)} of that: something else goes with them."
+    )
 
 
 def _slow_since(longest_C: Floats) -> int | None:

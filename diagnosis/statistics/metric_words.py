@@ -4,16 +4,17 @@ from __future__ import annotations
 
 _UNITS = (
     ("_bytes_total", "B/s"),
-    ("_us_total", "us/s"),
+    ("_seconds_total", "s/s"),
     ("_total", "/s"),
     ("_bytes", "B"),
     ("_mhz", "MHz"),
     ("_ratio", ""),
-    ("_w", "W"),
-    ("_c", "C"),
-    ("_s", "s"),
+    ("_watts", "W"),
+    ("_celsius", "C"),
+    ("_percent", "%"),
+    ("_seconds", "s"),
 )
-_ACRONYMS = {"gpu", "cpu", "sm", "tcp", "pcie", "ecc", "psi", "pfc", "ecn", "cnp", "oom"}
+_ACRONYMS = {"gpu", "cpu", "sm", "tcp", "ecc", "crc", "ecn", "oom", "nic", "numa"}
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 LEVELS = {
-    "cpu_busy_ratio": 0.35,
-    "gpu_power_w": 600.0,
+    "cpu_busy_seconds_total": 0.35,
+    "gpu_power_watts": 600.0,
     "gpu_sm_clock_mhz": 1_900.0,
-    "net_sent_bytes_total": 1.5e10,
+    "net_transmitted_bytes_total": 1.5e10,
     "gpu_tensor_active_ratio": 0.4,
     "memory_available_bytes": 9e11,
 }

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from diagnosis.findings import Evidence, Finding, Place
-from diagnosis.hardware_causes import Window, hosts_of, window_of, with_hardware_cause
+from diagnosis.hardware_causes import SIGNS, Window, hosts_of, window_of, with_hardware_cause
 from tests.diagnosis.answer_schema import answer_schema
+from trace_hooks.telemetry.names import METRICS
 
 SCHEMA = answer_schema(
     "metric VARCHAR,device VARCHAR,before DOUBLE,after DOUBLE,last_before DOUBLE,last_after DOUBLE,"
@@ -74,7 +75,7 @@ def test_what_changed_is_the_cause(
         ("tcp_retransmitted_segments_total", 40.0, 60.0, "slow_link"),
         ("tcp_retransmitted_segments_total", 0.0, 60.0, "slow_worker"),
         ("gpu_sm_clock_mhz", 1980.0, 900.0, "link_flap"),
-        ("gpu_power_w", 600.0, 200.0, "slow_worker"),
+        ("gpu_power_watts", 600.0, 200.0, "slow_worker"),
     ],
 )
 def test_what_did_not_change_or_explains_nothing_is_none(
@@ -83,6 +84,32 @@ def test_what_did_not_change_or_explains_nothing_is_none(
     made = caused(metric, before, after, kind)
     assert len(made.evidence) == 1
     assert "changed with it" in made.cause or "not recorded of node5" in made.cause
+
+
+def test_signs_are_metrics_of_the_sampler() -> None:
+    assert [name for sign in SIGNS for name in sign.metrics if name not in METRICS] == []
+    counters = {name for sign in SIGNS if sign.way == "counts" for name in sign.metrics}
+    assert [name for name in counters if not METRICS[name].is_counter] == []
+
+
+def test_the_most_telling_signs_come_first_and_three_are_named() -> None:
+    changed = [
+        ("pressure_cpu_some_seconds_total", 0.0, 0.6),
+        ("swapped_in_pages_total", 0.0, 900.0),
+        ("cgroup_cpu_throttled_seconds_total", 0.0, 0.5),
+        ("gpu_sm_clock_mhz", 1_980.0, 1_110.0),
+    ]
+    rows = [
+        {"metric": metric, "device": "host", "before": before, "after": after,
+         "last_before": before, "last_after": after, "unreadable": None}
+        for metric, before, after in changed
+    ]  # fmt: skip
+    made = with_hardware_cause(
+        finding(), {"node5": pa.Table.from_pylist(rows, schema=SCHEMA)}, WINDOW
+    )
+    assert [evidence.number for evidence in made.evidence[1:]] == [1_110.0, 0.5, 900.0]
+    assert "0 s/s to 0.5 s/s" in made.cause
+    assert "tasks wait" not in made.cause
 
 
 def test_nothing_recorded() -> None:

@@ -24,13 +24,13 @@ LEAST_SHARE = 0.02
 
 _LEAST_BY_UNIT = (
     ("_ratio", 0.01),
-    ("_us_total", 2e3),
+    ("_percent", 1.0),
     ("_seconds_total", 0.01),
     ("_bytes_total", 1e5),
     ("_total", 1.0),
 )
-"""The same in absolute terms, by the end of the name: 1 % of a share, 2 ms of waiting a second, 1 %
-of a core, 100 kB/s, 1 event a second."""
+"""The same in absolute terms, by the end of the name: 1 % of a share, of a core or of
+the time, 100 kB/s, 1 event a second."""
 
 LEAST_ABSENT = 0.08
 """Sigma of the share of metrics without a sample: a few per cent are lost on the way."""

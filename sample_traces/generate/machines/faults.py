@@ -27,39 +27,39 @@ class Effect:
 
 
 _WAITING: dict[str, Change] = {
-    "gpu_tensor_active_ratio": ("idle", 0.95),
-    "gpu_power_w": ("idle", 0.6),
-    "nvlink_sent_bytes_total": ("idle", 0.95),
-    "gpu_temperature_c": ("idle", 0.4),
-    "pfc_received_pause_us_total": ("idle", 0.95),
-} | dict.fromkeys(NET, ("idle", 0.95))
+    "gpu_tensor_active_ratio": ("idle", 0.94),
+    "gpu_power_watts": ("idle", 0.6),
+    "gpu_nvlink_transmitted_bytes_total": ("idle", 0.94),
+    "gpu_temperature_celsius": ("idle", 0.4),
+    "net_receive_pause_frames_total": ("idle", 0.94),
+} | dict.fromkeys(NET, ("idle", 0.94))
 _SLOWED: dict[str, Change] = {
     "gpu_tensor_active_ratio": ("idle", 0.5),
-    "gpu_power_w": ("idle", 0.25),
-    "nvlink_sent_bytes_total": ("idle", 0.5),
+    "gpu_power_watts": ("idle", 0.26),
+    "gpu_nvlink_transmitted_bytes_total": ("idle", 0.5),
 } | dict.fromkeys(NET, ("idle", 0.5))
 _DEAD: dict[str, Change] = (
     _WAITING
-    | dict.fromkeys(("gpu_busy_ratio", "gpu_power_w"), ("idle", 0.97))
+    | dict.fromkeys(("gpu_utilization_percent", "gpu_power_watts"), ("idle", 0.97))
     | {
-        "cpu_busy_ratio": ("idle", 0.9),
+        "cpu_busy_seconds_total": ("idle", 0.9),
         "memory_available_bytes": ("idle", 0.7),
-        "psi_cpu_some_us_total": ("idle", 0.9),
-        "gpu_temperature_c": ("idle", 0.8),
+        "pressure_cpu_some_seconds_total": ("idle", 0.9),
+        "gpu_temperature_celsius": ("idle", 0.8),
     }
 )
 
 EFFECTS: dict[str, Effect] = {
-    "ecc": Effect(_DEAD | {"ecc_double_bit_total": ("to", 0.4)}, _WAITING, 3.0),
+    "ecc": Effect(_DEAD | {"gpu_ecc_uncorrected_total": ("to", 0.4)}, _WAITING, 3.0),
     "cuda_execution": Effect(_DEAD, _WAITING, 2.0),
     "gpu_execution": Effect(
-        _WAITING | {"gpu_busy_ratio": ("idle", 0.8), "gpu_power_w": ("idle", 0.9)}, _WAITING, 2.0
+        _WAITING | {"gpu_utilization_percent": ("idle", 0.8), "gpu_power_watts": ("idle", 0.9)}, _WAITING, 2.0
     ),
     "pcie": Effect(
         {
-            "pfc_received_pause_us_total": ("times", 60.0),
-            "pcie_replays_total": ("to", 8.0),
-            "cpu_busy_ratio": ("times", 1.15),
+            "net_receive_pause_frames_total": ("times", 58.0),
+            "gpu_pcie_replays_total": ("to", 8.0),
+            "cpu_busy_seconds_total": ("times", 1.17),
         }
         | dict.fromkeys(NET, ("idle", 0.6)),
         _SLOWED,
@@ -67,31 +67,31 @@ EFFECTS: dict[str, Effect] = {
     ),
     "unreachable": Effect(dict.fromkeys(ALL, ("gone", 1.0)), _WAITING, 5.0),
     "nic_dropout": Effect(
-        {"tcp_retransmitted_segments_total": ("to", 60.0), "cpu_busy_ratio": ("idle", 0.3)}
+        {"tcp_retransmitted_segments_total": ("to", 58.0), "cpu_busy_seconds_total": ("idle", 0.3)}
         | dict.fromkeys(NET, ("idle", 1.0)),
         _SLOWED,
         4.0,
     ),
     "storage": Effect(
         {
-            "cpu_iowait_ratio": ("to", 0.35),
-            "psi_io_some_us_total": ("to", 5e5),
-            "cpu_busy_ratio": ("idle", 0.4),
+            "cpu_iowait_seconds_total": ("to", 26.0),
+            "pressure_io_some_seconds_total": ("to", 0.5),
+            "cpu_busy_seconds_total": ("idle", 0.4),
         },
         {},
     ),
     "gpu_drop": Effect(
-        dict.fromkeys(GPU, ("gone", 1.0)) | {"cpu_busy_ratio": ("idle", 0.6)}, _WAITING, 3.0
+        dict.fromkeys(GPU, ("gone", 1.0)) | {"cpu_busy_seconds_total": ("idle", 0.6)}, _WAITING, 3.0
     ),
     "nvlink": Effect(
-        {"nvlink_sent_bytes_total": ("idle", 0.75), "gpu_tensor_active_ratio": ("idle", 0.35),
-         "gpu_power_w": ("idle", 0.3)},
+        {"gpu_nvlink_transmitted_bytes_total": ("idle", 0.75), "gpu_tensor_active_ratio": ("idle", 0.35),
+         "gpu_power_watts": ("idle", 0.3)},
         {"gpu_tensor_active_ratio": ("idle", 0.2)},
         2.0,
     ),
     "optical_cable": Effect(
         {"tcp_retransmitted_segments_total": ("to", 40.0),
-         "pfc_received_pause_us_total": ("times", 15.0)}
+         "net_receive_pause_frames_total": ("times", 16.0)}
         | dict.fromkeys(NET, ("idle", 0.4)),
         _SLOWED,
         6.0,
@@ -99,21 +99,21 @@ EFFECTS: dict[str, Effect] = {
     "thermal": Effect(
         {
             "gpu_sm_clock_mhz": ("times", 0.6),
-            "gpu_temperature_c": ("times", 1.4),
-            "gpu_power_w": ("idle", 0.35),
-            "gpu_tensor_active_ratio": ("idle", 0.25),
+            "gpu_temperature_celsius": ("times", 1.4),
+            "gpu_power_watts": ("idle", 0.35),
+            "gpu_tensor_active_ratio": ("idle", 0.26),
         },
-        {"gpu_tensor_active_ratio": ("idle", 0.15)},
+        {"gpu_tensor_active_ratio": ("idle", 0.16)},
         2.0,
     ),
     "cpu_contention": Effect(
-        {"cpu_busy_ratio": ("to", 0.95), "psi_cpu_some_us_total": ("to", 5e5),
-         "gpu_busy_ratio": ("idle", 0.15)},
+        {"cpu_busy_seconds_total": ("to", 122.0), "pressure_cpu_some_seconds_total": ("to", 0.5),
+         "gpu_utilization_percent": ("idle", 0.16)},
         {},
     ),
     "memory_pressure": Effect(
-        {"memory_available_bytes": ("times", 0.05), "psi_io_some_us_total": ("to", 2e5),
-         "cpu_iowait_ratio": ("to", 0.12)},
+        {"memory_available_bytes": ("times", 0.05), "pressure_io_some_seconds_total": ("to", 0.2),
+         "cpu_iowait_seconds_total": ("to", 9.0)},
         {},
     ),
 }  # fmt: skip

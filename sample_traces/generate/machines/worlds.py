@@ -12,7 +12,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as machines record it. `idle`, `busy`: its level while the job rests and trains;
+    """A metric as machines record it, by the sampler's name for it. `idle`, `busy`: its level while the job rests and trains;
     counters as increase per second. `noise`: of its busy level, as a range; `lag_s`: how long it
     takes to follow; `events`: it counts rare events, so its noise is that of counts.
     """
@@ -26,28 +26,30 @@ class Metric:
     most: float = float("inf")
 
 
+CORES = 128.0
+
 METRICS = (
-    Metric("cpu_busy_ratio", 0.04, 0.35, (0.02, 0.08), most=1.0),
-    Metric("cpu_iowait_ratio", 0.002, 0.006, (0.1, 0.4), most=1.0),
-    Metric("memory_available_bytes", 1.5e12, 9e11, (0.001, 0.006), 20.0),
-    Metric("psi_io_some_us_total", 300.0, 1_500.0, (0.2, 0.6), most=1e6),
-    Metric("psi_cpu_some_us_total", 900.0, 15_000.0, (0.1, 0.4), most=1e6),
+    Metric("cpu_busy_seconds_total", 5.0, 45.0, (0.02, 0.07), most=CORES),
+    Metric("cpu_iowait_seconds_total", 0.26, 0.77, (0.1, 0.4), most=CORES),
+    Metric("memory_available_bytes", 1.5e12, 9e11, (0.001, 0.006), 22.0),
+    Metric("pressure_io_some_seconds_total", 3e-4, 1.5e-3, (0.2, 0.6), most=1.0),
+    Metric("pressure_cpu_some_seconds_total", 9e-4, 0.018, (0.1, 0.4), most=1.0),
     Metric("tcp_retransmitted_segments_total", 0.05, 0.8, events=True),
     Metric("net_received_bytes_total", 1e6, 1.8e10, (0.02, 0.08)),
-    Metric("net_sent_bytes_total", 1e6, 1.8e10, (0.02, 0.08)),
-    Metric("pfc_received_pause_us_total", 5.0, 2_500.0, (0.1, 0.5), most=1e6),
-    Metric("gpu_busy_ratio", 0.02, 0.96, (0.005, 0.03), most=1.0),
+    Metric("net_transmitted_bytes_total", 1e6, 1.8e10, (0.02, 0.08)),
+    Metric("net_receive_pause_frames_total", 5.0, 2_300.0, (0.1, 0.5)),
+    Metric("gpu_utilization_percent", 2.0, 96.0, (0.005, 0.03), most=100.0),
     Metric("gpu_sm_clock_mhz", 1_700.0, 1_900.0, (0.002, 0.015)),
-    Metric("gpu_power_w", 110.0, 610.0, (0.01, 0.04)),
-    Metric("gpu_temperature_c", 36.0, 63.0, (0.004, 0.015), 45.0),
+    Metric("gpu_power_watts", 110.0, 610.0, (0.01, 0.04)),
+    Metric("gpu_temperature_celsius", 36.0, 63.0, (0.004, 0.015), 45.0),
     Metric("gpu_tensor_active_ratio", 0.0, 0.42, (0.01, 0.05), most=1.0),
-    Metric("nvlink_sent_bytes_total", 0.0, 1.6e11, (0.01, 0.05)),
-    Metric("pcie_replays_total", 0.0005, 0.001, events=True),
-    Metric("ecc_double_bit_total", 0.0, 0.0, events=True),
+    Metric("gpu_nvlink_transmitted_bytes_total", 0.0, 1.6e11, (0.01, 0.05)),
+    Metric("gpu_pcie_replays_total", 0.0005, 0.001, events=True),
+    Metric("gpu_ecc_uncorrected_total", 0.0, 0.0, events=True),
 )
 
-GPU = tuple(m.name for m in METRICS if m.name.startswith(("gpu", "nvlink", "pcie", "ecc")))
-NET = ("net_received_bytes_total", "net_sent_bytes_total")
+GPU = tuple(m.name for m in METRICS if m.name.startswith("gpu"))
+NET = ("net_received_bytes_total", "net_transmitted_bytes_total")
 
 MIX = {
     "ecc": 38.9,
@@ -69,7 +71,7 @@ MIX = {
 DOSES = {"loud": 1.0, "quiet": 0.5, "masked": 0.2}
 """How much of the full change there is."""
 
-SIZES = (4, 4, 6, 8, 8, 12, 16, 16, 24, 32, 48, 64)
+SIZES = (4, 4, 6, 8, 8, 10, 16, 16, 28, 36, 48, 64)
 LARGE_SIZES = (128, 256, 512, 1_536)
 LARGE = 0.03
 """Share of cases of the large sizes."""
@@ -82,17 +84,17 @@ class Ranges:
     recorded: Range = (0.6, 1.0)
     """Of the metrics."""
     roles: float = 0.4
-    role_gain: Range = (0.75, 1.25)
+    role_gain: Range = (0.76, 1.24)
     machine_gain: Range = (-0.02, 0.02)
     step_s: Range = (2.0, 25.0)
     step_depth: Range = (0.0, 0.5)
     wander: Range = (0.0, 0.4)
     """Slow movement of each machine by itself, of its noise; what was recorded has .1."""
-    wander_s: Range = (60.0, 300.0)
+    wander_s: Range = (70.0, 300.0)
     common_noise: Range = (0.005, 0.05)
     checkpoint: float = 0.75
-    checkpoint_every_s: Range = (180.0, 600.0)
-    checkpoint_s: Range = (8.0, 90.0)
+    checkpoint_every_s: Range = (180.0, 580.0)
+    checkpoint_s: Range = (8.0, 88.0)
     writers: float = 0.4
     writer_share: Range = (0.05, 0.5)
     evaluation: float = 0.35
@@ -101,14 +103,14 @@ class Ranges:
     restart_s: Range = (40.0, 150.0)
     enters_late_s: Range = (0.0, 8.0)
     odd: float = 0.5
-    odd_gain: Range = (0.05, 0.25)
+    odd_gain: Range = (0.05, 0.24)
     odd_metrics: Range = (1.0, 4.0)
     jitter_per_hour: Range = (0.0, 0.4)
     """Of a machine: of 32 machines about one stumbles every nine minutes."""
     jitter_s: Range = (5.0, 60.0)
-    jitter_depth: Range = (0.2, 0.95)
+    jitter_depth: Range = (0.2, 0.96)
     jitter_metrics: Range = (1.0, 4.0)
     lost: Range = (0.0, 0.05)
-    begins_s: Range = (180.0, 600.0)
-    ramp_s: Range = (0.0, 12.0)
+    begins_s: Range = (180.0, 590.0)
+    ramp_s: Range = (0.0, 11.0)
     strength: Range = (0.8, 1.2)

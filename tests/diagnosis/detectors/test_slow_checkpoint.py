@@ -47,6 +47,17 @@ def test_saves_that_cost_more_than_a_good_one(save_ms: float) -> None:
     assert "every 10 steps" in finding.evidence[0].sentence
 
 
+def test_what_goes_with_a_save_and_was_not_recorded_is_named() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        known = saving(120.0)(rank, step)
+        return known | {"step_ms": 5000.0, "comm_ms": 4700.0} if known else {}
+
+    (finding,) = judged(phases).findings
+    assert "longer than the others, and the saves that were recorded take 1" in finding.text
+    (plain,) = judged(saving(120.0)).findings
+    assert "recorded" not in plain.text
+
+
 def test_saves_that_became_slow() -> None:
     (finding,) = judged(saving(20.0, {-1: 60.0}, first=50)).findings
     assert (finding.first_step, finding.culprits) == (59, ())

@@ -47,8 +47,8 @@ def test_counters_are_rates_and_a_reset_is_left_out(tmp_path: Path) -> None:
 def test_of_several_devices_the_least_and_the_most(tmp_path: Path) -> None:
     run = machines(tmp_path)
     for device, value in (("gpu:A", 1.0), ("gpu:B", 3.0)):
-        sample(run, "a", "gpu_power_w", 0, value, device=device)
-    sample(run, "b", "gpu_power_w", 0, 2.0, device="gpu:C")
+        sample(run, "a", "gpu_power_watts", 0, value, device=device)
+    sample(run, "b", "gpu_power_watts", 0, 2.0, device="gpu:C")
     rows = answer(run, "machine_seconds").to_pylist()
     assert [(row["host"], row["of"], row["values"]) for row in rows] == [
         ("a", "least", [1.0]),

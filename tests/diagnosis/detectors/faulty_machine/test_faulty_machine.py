@@ -11,7 +11,7 @@ from tests.diagnosis.machine_tables import BEGIN_S, METRICS, Singles, machine_ta
 
 FROM = 300
 CLOCK = METRICS.index("gpu_sm_clock_mhz")
-CPU = METRICS.index("cpu_busy_ratio")
+CPU = METRICS.index("cpu_busy_seconds_total")
 
 
 def judged(values_MTN: Singles, stages: list[int] | None = None) -> Verdict:

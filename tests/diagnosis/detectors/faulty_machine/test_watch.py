@@ -8,7 +8,9 @@ import pytest
 from diagnosis.detectors.faulty_machine.heights import CERTAIN_HEIGHT, LEAST_HEIGHT, Heights, holm
 from diagnosis.detectors.faulty_machine.pauses import Pauses
 from diagnosis.detectors.faulty_machine.residuals import medians, residuals_of
+from diagnosis.detectors.faulty_machine.scales import least_sigmas
 from diagnosis.detectors.faulty_machine.series import groups_of, series_of
+from diagnosis.detectors.faulty_machine.together import Together
 from diagnosis.detectors.faulty_machine.watch import MachineWatch
 from tests.diagnosis.machine_tables import METRICS, machine_tables, steady
 
@@ -92,6 +94,31 @@ def test_limits_follow_how_high_healthy_sums_get() -> None:
     assert p_RN[0, 1] < p_RN[1, 1] < p_RN[1, 0]
 
 
+def test_what_is_out_of_proportion_stands_out_of_all_metrics_together() -> None:
+    """All metrics of a machine go up and down together; of one they do not, by as little."""
+    random = np.random.default_rng(5)
+    together, everyone_N = Together(6, 12, window=10), np.ones(12, np.bool_)
+    for at in range(200):
+        common_N = random.standard_normal(12)
+        rest_N = together.push(np.asarray(common_N + 0.1 * random.standard_normal((6, 12))))
+        if at % 10 == 9:
+            together.learn(everyone_N)
+    for _ in range(10):
+        deviation_MN = np.tile(random.standard_normal(12), (6, 1))
+        deviation_MN[:3, 4] += 1.0
+        rest_N = together.push(deviation_MN)
+    assert rest_N.argmax() == 4
+    assert rest_N[4] > 5 * np.sort(rest_N)[-2]
+
+
+def test_a_small_sigma_follows_from_the_unit() -> None:
+    names = ("gpu_tensor_active_ratio", "gpu_utilization_percent (least)", "cpu_x_seconds_total")
+    assert least_sigmas(names).tolist() == pytest.approx([0.01, 1.0, 0.01])
+    assert least_sigmas(("net_received_bytes_total", "oom_kills_total", "x")).tolist() == [
+        1e5, 1.0, 0.0,
+    ]  # fmt: skip
+
+
 def test_pauses_of_the_job() -> None:
     """A step that begins and ends is none; what lasts has the bin in which it began."""
     pauses, since = Pauses(3.0), []
@@ -112,7 +139,7 @@ def test_rare_samples_are_held_and_increases_are_spread() -> None:
     series = series_of(machine_tables(values_MTN)["machine_seconds"])
     assert series is not None
     clock = series.values_MTN[series.metrics.index("gpu_sm_clock_mhz"), :, 0]
-    sent = series.values_MTN[series.metrics.index("net_sent_bytes_total"), :, 0]
+    sent = series.values_MTN[series.metrics.index("net_transmitted_bytes_total"), :, 0]
     assert np.isnan(clock[0])
     assert (clock[60], clock[118], clock[119]) == (0.0, 0.0, 1.0)
     assert (sent[0], sent[60], sent[119], sent[120]) == (0.0, 1.0, 1.0, 2.0)

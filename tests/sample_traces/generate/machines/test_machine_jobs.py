@@ -11,8 +11,9 @@ import pytest
 
 from sample_traces.generate.machines.faults import EFFECTS
 from sample_traces.generate.machines.job import MachineJob, draw_job, draw_kind
-from sample_traces.generate.machines.worlds import DOSES, MIX, Ranges
+from sample_traces.generate.machines.worlds import DOSES, METRICS, MIX, Ranges
 from tests.folders import REPO
+from trace_hooks.telemetry import names
 
 QUIET = Ranges(
     jitter_per_hour=(0.0, 0.0),
@@ -41,6 +42,51 @@ def test_detector_and_generator_import_nothing_of_each_other() -> None:
         for file in sorted((REPO / package).rglob("*.py")):
             names = [n for n in imports(file) if n.startswith("sample_traces.generate.machines")]
             assert not names, file
+
+
+GENERATOR = REPO / "sample_traces" / "generate" / "machines"
+DETECTOR = REPO / "diagnosis" / "detectors" / "faulty_machine"
+SHARED = {
+    1.4826: "standard deviations of a normal value in its median deviation",
+    3_600.0: "seconds of an hour",
+    60.0: "hiccups of 5 to 60 s were asked for; and a minute",
+}
+"""Numbers that both may have, and why."""
+
+
+def constants(folder: Path, of: type | tuple[type, ...]) -> set:
+    return {
+        node.value
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, of)
+    }
+
+
+def numbers(folder: Path) -> set[float]:
+    """Those above 10, and those of two digits or more: others are in every program."""
+    found = {abs(float(value)) for value in constants(folder, (int, float))}
+    return {value for value in found if value > 10 or value != float(f"{value:.1g}")}
+
+
+def test_detector_and_generator_share_no_number() -> None:
+    detector, generator = numbers(DETECTOR), numbers(GENERATOR)
+    assert {66.0, 0.15} <= detector  # how long a deviation lasts; the share that pauses
+    assert {88.0, 0.24} <= generator  # the longest checkpoint, the oddest machine
+    assert (detector & generator) - set(SHARED) == set()
+
+
+def test_the_detector_knows_no_metric_and_no_fault_of_the_generator() -> None:
+    known = {metric.name for metric in METRICS} | set(EFFECTS) | set(DOSES)
+    assert constants(DETECTOR, str) & known == set()
+
+
+def test_generated_metrics_are_those_of_the_sampler() -> None:
+    assert [metric.name for metric in METRICS if metric.name not in names.METRICS] == []
+    changed = {name for e in EFFECTS.values() for name in (*e.own, *e.others)}
+    assert changed <= {metric.name for metric in METRICS}
+    rare = [metric.name for metric in METRICS if not names.METRICS[metric.name].is_detector_input]
+    assert rare == ["gpu_pcie_replays_total", "gpu_ecc_uncorrected_total"]  # written on change
 
 
 def test_a_seed_gives_the_same_job_again() -> None:
