@@ -53,7 +53,10 @@ EFFECTS: dict[str, Effect] = {
     "ecc": Effect(_DEAD | {"gpu_ecc_uncorrected_total": ("to", 0.4)}, _WAITING, 3.0),
     "cuda_execution": Effect(_DEAD, _WAITING, 2.0),
     "gpu_execution": Effect(
-        _WAITING | {"gpu_utilization_percent": ("idle", 0.8), "gpu_power_watts": ("idle", 0.9)}, _WAITING, 2.0
+        _WAITING
+        | {"gpu_utilization_percent": ("idle", 0.8), "gpu_power_watts": ("idle", 0.9)},
+        _WAITING,
+        2.0,
     ),
     "pcie": Effect(
         {
@@ -84,7 +87,8 @@ EFFECTS: dict[str, Effect] = {
         dict.fromkeys(GPU, ("gone", 1.0)) | {"cpu_busy_seconds_total": ("idle", 0.6)}, _WAITING, 3.0
     ),
     "nvlink": Effect(
-        {"gpu_nvlink_transmitted_bytes_total": ("idle", 0.75), "gpu_tensor_active_ratio": ("idle", 0.35),
+        {"gpu_nvlink_transmitted_bytes_total": ("idle", 0.75),
+         "gpu_tensor_active_ratio": ("idle", 0.35),
          "gpu_power_watts": ("idle", 0.3)},
         {"gpu_tensor_active_ratio": ("idle", 0.2)},
         2.0,

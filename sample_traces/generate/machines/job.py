@@ -19,6 +19,7 @@ from sample_traces.generate.machines.worlds import (
     METRICS,
     MIX,
     SIZES,
+    WRITING,
     Metric,
     Range,
     Ranges,
@@ -185,7 +186,7 @@ class _Drawn:
         """One metric of all machines, [T, N]."""
         gain_N = self._gains(metric, role_N)
         level_TN = metric.idle + (metric.busy - metric.idle) * gain_N * activity_TN
-        written = {"cpu_iowait_seconds_total": 13.0, "pressure_io_some_seconds_total": 0.16}.get(metric.name)
+        written = WRITING.get(metric.name)
         if written is not None:
             level_TN = level_TN + written * writing_TN
         if fault is not None:

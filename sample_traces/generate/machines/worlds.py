@@ -12,7 +12,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as machines record it, by the sampler's name for it. `idle`, `busy`: its level while the job rests and trains;
+    """A metric by the sampler's name. `idle`, `busy`: its level while the job rests and trains;
     counters as increase per second. `noise`: of its busy level, as a range; `lag_s`: how long it
     takes to follow; `events`: it counts rare events, so its noise is that of counts.
     """
@@ -50,6 +50,9 @@ METRICS = (
 
 GPU = tuple(m.name for m in METRICS if m.name.startswith("gpu"))
 NET = ("net_received_bytes_total", "net_transmitted_bytes_total")
+
+WRITING = {"cpu_iowait_seconds_total": 13.0, "pressure_io_some_seconds_total": 0.16}
+"""What a checkpoint adds on the machines that write it."""
 
 MIX = {
     "ecc": 38.9,
