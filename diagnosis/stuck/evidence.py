@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -190,10 +190,21 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
         row["rank"]: Signs(**{name: row[name] for name in Signs.__annotations__})
         for row in tables["last_signs"].to_pylist()
     }
+    lost = {rank for rank, last in signs.items() if last.is_lost}
+    looks |= {rank: _before_its_end(looks[rank]) for rank in lost & looks.keys()}
     entered = _by_group(tables["entered_collectives"])
     ranks = frozenset(tables["rank_places"].column("rank").to_pylist()) | looks.keys()
     ranks |= {rank for by_rank in entered.values() for rank in by_rank}
     return Evidence(groups, entered, looks, signs, ranks)
+
+
+def _before_its_end(look: Look) -> Look:
+    """A look at a rank that was lost: while a process is killed neither its stack nor its call can
+    be read, and those of the look before stand.
+    """
+    if look.stack or look.call or not look.earlier_stack:
+        return look
+    return replace(look, stack=look.earlier_stack)
 
 
 def _by_group(table: pa.Table) -> dict[int, dict[int, tuple[Entered, ...]]]:

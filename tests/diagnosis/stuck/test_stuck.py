@@ -214,6 +214,15 @@ def test_a_group_that_one_rank_does_not_make() -> None:
     assert "wait for rank 2 in new_group" in finding.text
 
 
+def test_of_a_rank_that_is_looked_at_while_it_is_killed_the_look_before_stands() -> None:
+    making = "new_group site-packages/torch/distributed/distributed_c10d.py:5\nsetup job/train.py:3"
+    dying = {"process": "R", "call": "", "earlier_stack": making, "since_ms": 2000.0}
+    looks = [look(0, making), look(1, None, **dying), look(2, IN_CODE), look(3, None, **dying)]
+    signs = [{"rank": rank, "is_lost": True} for rank in range(4)]
+    (finding,) = found([], looks, signs=signs)
+    assert summary(finding) == ("missing_rank", [2], "high")
+
+
 @pytest.mark.parametrize(("stack", "count"), [(IN_ALL_REDUCE, 1), (IN_CODE, 0)])
 def test_a_collective_that_all_have_entered(stack: str, count: int) -> None:
     rows = [entered(rank, 31, enqueue_ns=SINCE_NS - 5 * 10**9) for rank in range(4)]
