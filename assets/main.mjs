@@ -11,6 +11,7 @@ import { PageControls } from './lib/page/page_controls.mjs';
 const VIEWS = {
   'metric-picker': () => import('./ranks/metric_picker.mjs'),
   'rank-table': () => import('./ranks/rank_table.mjs'),
+  'machine-changes': () => import('./machines/telling.mjs'),
   'finding-timeline': () => import('./timeline/finding_timeline.mjs'),
   'what-if': () => import('./whatif/view.mjs'),
   'when-seen': () => import('./lib/page/when_seen.mjs'),

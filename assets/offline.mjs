@@ -1,6 +1,9 @@
-/** Entry of a shared file: theme, the page Stuck, timeline and heat map, drawn from the data that the file contains. */
+/** Entry of a shared file: theme, pages, timeline and heat map, drawn from the data that the file contains. */
 import { OfflineApp } from './lib/offline_app.mjs';
 import { mountHeat } from './heat/offline_heat.mjs';
+import { mount as mountMachineChanges } from './machines/telling.mjs';
+import { mount as mountMachines } from './machines/view.mjs';
+import { mount as mountSelftest } from './selftest/view.mjs';
 import { stuckPanels } from './stuck/page.mjs';
 import { mount as mountTimeline } from './timeline/view.mjs';
 
@@ -32,5 +35,8 @@ function picture(id, draw) {
 
 picture('shared-stuck', (element) => element.replaceChildren(
   ...stuckPanels(data.stuck, app, { shownAbove: data.finding }).map(({ build }) => build())));
+picture('shared-machines', (element) => mountMachines(element, app));
+picture('shared-machine-changes', (element) => mountMachineChanges(element, app));
+picture('shared-selftest', (element) => mountSelftest(element, app));
 picture('shared-timeline', (element) => mountTimeline(element, app, { data: data.tile }));
 picture('shared-heat', (element) => mountHeat(element, app, data));

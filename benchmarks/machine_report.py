@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from benchmarks.accuracy.intervals import wilson
 
 Z95_NONE = 3.689
@@ -108,10 +110,10 @@ def _poisson(number: int) -> tuple[float, float]:
 
 
 def _delays(rows: Sequence[Outcome]) -> list[str]:
-    delays = sorted(o.delay_s for o in rows if o.found)
+    delays = [o.delay_s for o in rows if o.found]
     if not delays:
         return ["-", "-"]
-    return [f"{statistics.median(delays):.0f}", f"{delays[int(0.9 * (len(delays) - 1))]:.0f}"]
+    return [f"{statistics.median(delays):.0f}", f"{np.quantile(delays, 0.9):.0f}"]
 
 
 def _size(row: Outcome) -> str:

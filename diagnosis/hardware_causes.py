@@ -73,8 +73,8 @@ _THROTTLE_BITS = {
 SIGNS = (
     Sign(("gpu_xid_errors_total",), "counts", 1e-3, "Xid errors"),
     Sign(("gpu_ecc_uncorrected_total",), "counts", 1e-3, "uncorrected memory errors", COMPUTE),
-    Sign(("gpu_clock_event_reasons",), "bits", 0.0, "the clock is held down", COMPUTE),
     Sign(("gpu_sm_clock_mhz",), "falls", 0.05, "the SM clock falls", COMPUTE),
+    Sign(("gpu_clock_event_reasons",), "bits", 0.0, "the clock is held down", COMPUTE),
     Sign(("gpu_hardware_thermal_time_total", "gpu_software_thermal_time_total"), "counts", 1e-3,
          "thermal throttling", COMPUTE),
     Sign(("gpu_power_brake_time_total",), "counts", 1e-3, "power brake", COMPUTE),

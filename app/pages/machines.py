@@ -5,19 +5,14 @@ from __future__ import annotations
 from dash import Dash, html
 from dash.development.base_component import Component
 
+from app.analysis.machine_samples import may_have_samples
 from app.runs.hub import Hub
 from app.view_state import View
-from ingest.run import Run
 
 
 def has_data(hub: Hub, run: str) -> bool:
     """Whether the run has samples of machines, or could have: a job with hooks."""
-    return hub.cache.get(run, "has machines", lambda run, _: _has_machines(run))
-
-
-def _has_machines(run: Run) -> bool:
-    asked = "SELECT count(*) AS n FROM files WHERE table_name = 'host_metrics'"
-    return run.info["source"] == "hooks" or bool(run.index_rows(asked)[0]["n"])
+    return may_have_samples(hub, run)
 
 
 def render(hub: Hub, view: View) -> Component:

@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 from app.analysis.diagnosis import diagnosis_of
 from app.analysis.finding_links import chosen_finding, finding_view
 from app.analysis.kpis import kpis_of
+from app.analysis.machine_samples import may_have_samples
 from app.analysis.page_scope import MOST_RANKS_AT_ONCE
 from app.components import about_run
 from app.components.findings_frame import Address, view_at
@@ -49,6 +50,7 @@ def render(hub: Hub, view: View) -> Component:
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
             ),
+            *([_machines_place()] if may_have_samples(hub, view.run) else []),
             *([_breakdown_place()] if has_steps else []),
             *last,
         ],
@@ -147,6 +149,13 @@ def _instead(run: Run, view: View) -> Recorded | None:
     if run.state != "finished" or last_steps(run, view.attempt) is not None:
         return None
     return recorded(run, run.newest_attempt if view.attempt is None else view.attempt)
+
+
+def _machines_place() -> Component:
+    """What changed on the machines: assets/machines/telling.mjs asks once the page is drawn."""
+    return html.Section(
+        className="panel machine-changes", hidden=True, **{"data-view": "machine-changes"}
+    )
 
 
 def _breakdown_place() -> Component:

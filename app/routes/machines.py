@@ -5,6 +5,7 @@ GET api/run/{run}/machines/ports?metric=M[&attempt,steps]  hosts x ports of a me
 GET api/run/{run}/machines/host?host=H[&attempt&t=A..B]    metrics of a host over time, JSON
 GET api/run/{run}/machines/host?rank=R[&attempt&t=A..B]    the same of a rank's host
 GET api/run/{run}/machines/changes[?attempt]               what changed, what was unreadable, JSON
+GET api/run/{run}/machines/telling[?attempt]               the few changes that the overview states
 
 Times (t) are ns since the run's t0.
 """
@@ -24,6 +25,7 @@ from app.runs.policies import min_age
 from app.views.machines.changes import changes, host_of_rank, ranks_of_devices, unreadable
 from app.views.machines.host_map import host_map, port_map
 from app.views.machines.series import host_series
+from app.views.machines.telling_changes import telling_changes
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
@@ -35,7 +37,7 @@ _REST_S = 5.0
 
 
 def routes(context: RouteContext) -> list[Route]:
-    """The four routes of the page."""
+    """The four routes of the page, and that of the overview."""
     hub = context.hub
 
     def cached(params: Parameters, key: tuple[Any, ...], make: Any, stop: Stop) -> Any:
@@ -94,6 +96,14 @@ def routes(context: RouteContext) -> list[Route]:
 
         return dict(cached(params, ("changes", given), make, stop))
 
+    def telling(params: Parameters, stop: Stop) -> dict[str, Any]:
+        given = params.whole("attempt")
+
+        def make(run: Run, stop: Stop) -> dict[str, Any]:
+            return telling_changes(run, attempt_of(params, run), stop)
+
+        return dict(cached(params, ("telling", given), make, stop))
+
     def binary(content: bytes) -> Response:
         return Response(content, media_type=MEDIA_TYPE)
 
@@ -108,4 +118,5 @@ def routes(context: RouteContext) -> list[Route]:
         route("/ports", ports, binary),
         route("/host", one_host, JSONResponse),
         route("/changes", what_changed, JSONResponse),
+        route("/telling", telling, JSONResponse),
     ]

@@ -17,9 +17,10 @@ from starlette.routing import Route
 
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
+from app.share.collected_pages import packed_matrix
 from app.views.selftest import Matrix, Selftest, matrix_of, selftest_of
 from app.web.answers import answer
-from app.web.arrays import MEDIA_TYPE, pack_arrays
+from app.web.arrays import MEDIA_TYPE
 from ingest.stopping import Stop
 
 
@@ -67,11 +68,4 @@ def routes(context: RouteContext) -> list[Route]:
 
 
 def _packed(found: Matrix) -> Response:
-    meta = {
-        "names": list(found.names),
-        "usual": found.usual,
-        "unit": found.unit,
-        "texts": found.texts,
-    }
-    content = pack_arrays({"value": found.value_NN.ravel()}, meta)
-    return Response(content, media_type=MEDIA_TYPE)
+    return Response(packed_matrix(found), media_type=MEDIA_TYPE)

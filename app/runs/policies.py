@@ -118,7 +118,7 @@ USES: dict[str, Use] = {
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),
     "can be stuck": _fresh("whether there is a tab, on every page", "analysis/stuck_page.py"),
     "logs": _fresh("a query per search, for a pane", "routes/logs.py"),
-    "has machines": _fresh("whether there is a tab, on every page", "pages/machines.py"),
+    "has machines": _fresh("whether there is a tab, on every page", "analysis/machine_samples.py"),
     "machines": _min_age(
         "reads all samples of an attempt, which grow by some hundred a second and host",
         "routes/machines.py",
@@ -127,6 +127,7 @@ USES: dict[str, Use] = {
     "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
     "self-test": _fresh("some queries per attempt, for a page", "routes/selftest.py"),
     "self-test matrix": _fresh("one matrix per test and size, for a page", "routes/selftest.py"),
+    "shared pages": _fresh("some queries, for files of several sizes", "share/collected_pages.py"),
     "can replay": _fresh("whether there is a tab, on every page", "pages/whatif.py"),
     "has rows": _fresh("whether there is anything to draw", "pages/overview.py"),
     "instead of steps": _fresh("what a run without steps shows", "pages/overview.py"),

@@ -12,6 +12,7 @@ from app.analysis.kpis import kpis_of
 from app.analysis.stuck_page import can_be_stuck, stuck_page
 from app.components.outstanding import open_fronts
 from app.runs.hub import Hub
+from app.share.collected_pages import page_answers
 from app.share.shown_view import ShownView
 from app.view_state import View
 from app.views.ranks import heat_map as heat_maps
@@ -90,6 +91,8 @@ class CollectedView:
     notes: tuple[str, ...] = field(default=())
     fronts: tuple[Front, ...] = field(default=())
     """where each group of a finished run without steps stands"""
+    answers: dict[str, Any] = field(default_factory=dict)
+    """of routes, for the pages Machines and Selftest; bytes are packed arrays"""
     stuck: dict[str, Any] | None = None
     """of a job that is stuck or has failed, or where the view is the page Stuck"""
 
@@ -127,6 +130,7 @@ def collect(
         kpis=reading.tried(lambda: kpis_of(hub, shown.view, stop), ()),
         tile=reading.tried(lambda: _tile(shown, places, lanes, detail, stop), None),
         fronts=reading.tried(lambda: _fronts(shown, stop), ()),
+        answers=reading.tried(lambda: page_answers(hub, shown, detail.rows, stop), {}),
         stuck=reading.tried(lambda: _stuck(hub, shown, stop), None),
         notes=tuple(reading.notes),
     )

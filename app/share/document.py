@@ -22,7 +22,10 @@ from diagnosis.findings import Finding
 from diagnosis.statistics.units import steps_text
 
 ENTRY = "offline.mjs"
-STYLES = ("css/base.css", "css/ranks.css", "css/timeline.css", "css/stuck.css", "css/share.css")
+STYLES = tuple(
+    f"css/{name}.css"
+    for name in ("base", "ranks", "timeline", "stuck", "machines", "selftest", "share")
+)
 NONE = "\u2013"
 _MOST_POINTS = 80
 _COLUMNS = (
@@ -68,6 +71,7 @@ def document(collected: CollectedView, is_reduced: bool = False) -> str:
             "main",
             _banner(collected),
             tag("div", id="shared-stuck", class_="stuck") if collected.stuck else None,
+            *_pages(collected),
             tag("div", *[_tile(kpi) for kpi in collected.kpis], class_="shared-kpis", role="list"),
             *(reversed(below) if collected.fronts else below),  # what is open in a dump comes first
             tag("section", *[tag("p", note) for note in notes], class_="quiet shared-notes")
@@ -80,6 +84,20 @@ def document(collected: CollectedView, is_reduced: bool = False) -> str:
     )
     page = tag("html", tag("head", head), tag("body", body, class_="shared"), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
+
+
+def _pages(collected: CollectedView) -> list[Markup]:
+    """Places of what other pages than the overview show, where the file has it."""
+    places = (
+        ("machines", "machines", "machines"),
+        ("machines/telling", "machine-changes", "panel machine-changes"),
+        ("selftest", "selftest", "selftest"),
+    )
+    return [
+        tag("div", id=f"shared-{name}", class_=kind)
+        for key, name, kind in places
+        if key in collected.answers
+    ]
 
 
 def _policy() -> str:
@@ -309,6 +327,10 @@ def _data(collected: CollectedView) -> str:
         "steps": collected.steps,
         "ranks": list(collected.shown_ranks),
         "stuck": collected.stuck,
+        "answers": {
+            key: {"base64": text(value)} if isinstance(value, bytes) else value
+            for key, value in collected.answers.items()
+        },
         "finding": finding.id if finding else None,
         "culprits": [place.rank for place in finding.culprits] if finding else [],
         "victims": list(finding.victims) if finding else [],

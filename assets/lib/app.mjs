@@ -95,6 +95,11 @@ export class App extends EventTarget {
     return `${this.base}/api/run/${encodeURIComponent(run)}/${name}?${search}`;
   }
 
+  /** Whether a request can have an answer: a shared file has few (lib/offline_app.mjs). */
+  has() {
+    return true;
+  }
+
   /**
    * Fetch a binary answer of app/web/arrays.py. Throws an Error with the server's message.
    * @param {string} url @param {AbortSignal} [signal]

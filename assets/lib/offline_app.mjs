@@ -1,15 +1,17 @@
 /** The `app` of views (lib/app.mjs) in a shared file, which has no server and no URL of its own. */
+import { unpackArrays } from './arrays.mjs';
 import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
   /**
    * @param {{rank: ?number, ranks: number[], steps: ?[number, number], culprits: number[],
-   *   victims: number[], fault_steps: ?[number, ?number]}} data fault_steps: of the finding, the last one
-   *   null while it goes on
+   *   victims: number[], fault_steps: ?[number, ?number], answers: Object<string, *>}} data fault_steps: of
+   *   the finding, the last one null while it goes on; answers: by api(), packed arrays as {base64}
    */
-  constructor({ rank, ranks, steps, culprits = [], victims = [], fault_steps: fault = null }) {
+  constructor({ rank, ranks, steps, culprits = [], victims = [], fault_steps: fault = null, answers = {} }) {
     super();
     this.base = '';
+    this.answers = answers;
     this.roles = { culprits, victims, steps: fault && [fault[0], fault[1] ?? Infinity] };
     this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, ranks, steps };
   }
@@ -25,16 +27,24 @@ export class OfflineApp extends EventTarget {
     this.set({ ...patch, page: this.view.page });
   }
 
-  async json() {
-    throw new Error('This file contains only what it shows; open the live page for the rest.');
+  /** Key of an answer: a file has one attempt and its own steps. */
+  api(name, { attempt, steps, ...params } = {}) {
+    const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
+    return given.length ? `${name}?${given.map(([key, value]) => `${key}=${value}`).join('&')}` : name;
   }
 
-  async arrays() {
-    return this.json();
+  has(key) {
+    return key in this.answers;
   }
 
-  api() {
-    return '';
+  async json(key) {
+    if (!this.has(key)) throw new Error('This file contains only what it shows; open the live page for the rest.');
+    return this.answers[key];
+  }
+
+  async arrays(key) {
+    const { base64 } = await this.json(key);
+    return unpackArrays(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)).buffer);
   }
 
   link() {

@@ -3,7 +3,7 @@
  *
  * @typedef {{name: string, title: string, unit: string, doc: string, kind: string}} Column
  * @typedef {{hosts: string[], columns: Column[], code: Uint8Array, value: Float32Array, least: Float32Array,
- *   most: Float32Array, compares: boolean}} MapData
+ *   most: Float32Array, compares: boolean, num_hosts: number, medians: (number|null)[]}} MapData
  * @typedef {{plot: {x: number, y: number, w: number, h: number}, wide: number, high: number, height: number}} Geometry
  */
 

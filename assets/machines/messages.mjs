@@ -23,23 +23,15 @@ export function cellLines(data, { row, column }) {
   const lines = [`${data.hosts[row] || 'unknown host'}: ${title}`, shownText(data, at, data.columns[column])];
   const range = rangeText(data, at, data.columns[column]);
   if (range) lines.push(`${kind === 'port' ? 'over time' : `its ${kind} devices`}: ${range}`);
-  const middle = medianOf(data, column);
+  const middle = data.medians[column];
   if (data.compares && middle !== null) lines.push(`median host: ${valueText(middle, unit)}`);
   return doc ? [...lines, doc] : lines;
 }
 
-/** Median over the hosts; null where none has a value. */
-export function medianOf(data, column) {
-  const values = data.hosts.map((_, row) => data.value[row * data.columns.length + column])
-    .filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
-  if (!values.length) return null;
-  const half = values.length >> 1;
-  return values.length % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /** What the map shows. */
 export function aboutMap(data) {
-  const hosts = `${data.hosts.length.toLocaleString('en')} host${data.hosts.length === 1 ? '' : 's'}`;
+  const [count, all] = [data.hosts.length, data.num_hosts].map((number) => number.toLocaleString('en'));
+  const hosts = count === all ? `${all} host${all === '1' ? '' : 's'}` : `the ${count} of ${all} hosts that differ most`;
   if (!data.compares) return `${hosts}: too few to compare with each other`;
   return `${hosts}; coloured where a host is further from the median host than noise`;
 }

@@ -3,7 +3,7 @@ import { readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { make } from '../lib/dom.mjs';
 import { linePoints, valueText } from '../lib/samples.mjs';
 import { cellColours } from './host_map.mjs';
-import { furthestCells, medianOf, rangeText, shownText } from './messages.mjs';
+import { furthestCells, rangeText, shownText } from './messages.mjs';
 
 const MOST_FURTHEST = 8;
 const LINE = { width: 150, height: 34 };
@@ -40,7 +40,7 @@ export function furthestTable(data, choose) {
     const { title, unit } = data.columns[column];
     return make('tr', {}, make('td', {}, button(host || 'unknown', `far ${host} ${column}`, () => choose(host))),
       make('td', {}, title), make('td', { class: 'number' }, shownText(data, row * data.columns.length + column, data.columns[column])),
-      make('td', { class: 'number quiet' }, `median host ${valueText(medianOf(data, column), unit)}`));
+      make('td', { class: 'number quiet' }, `median host ${valueText(data.medians[column], unit)}`));
   });
   return make('div', { class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': 'Furthest from the median host' },
     make('table', {}, make('caption', {}, 'Furthest from the median host'), make('tbody', {}, rows)));

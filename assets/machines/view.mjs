@@ -28,6 +28,7 @@ export function mount(place, app) {
   const sections = Object.fromEntries(['map', 'changes', 'host', 'ports', 'unreadable'].map((key) => [
     key, make('section', { class: 'panel', hidden: true })]));
 
+  const hostUrl = (host) => app.api('machines/host', { attempt: app.view.attempt, host });
   const asked = () => ({ attempt: app.view.attempt, steps: app.view.steps?.join('..') ?? null });
   const hostOfRank = () => {
     const { hosts, ranks } = shown.map;
@@ -59,7 +60,7 @@ export function mount(place, app) {
     shown.host = host;
     if (ranks.length) app.set({ rank: ranks[0] });
     markHost();
-    fetchHost.now();
+    if (app.has(hostUrl(host))) fetchHost.now();
   }
 
   function markHost() {
@@ -70,7 +71,7 @@ export function mount(place, app) {
     const section = sections[key];
     section.hidden = false;
     const head = make('header', {}, make('h2', {}, title), tools, make('span', { class: 'quiet' }, aboutMap(data)));
-    if (data.hosts.length <= MOST_IN_TABLE) {
+    if (data.num_hosts <= MOST_IN_TABLE) {
       maps.get(key)?.destroy();
       maps.delete(key);
       fill(section, [head, hostTable(data, choose)]);
@@ -92,10 +93,12 @@ export function mount(place, app) {
   async function loadHost(signal) {
     shown.host = shown.map.hosts.includes(shown.host) && app.view.rank === null ? shown.host : hostOfRank();
     markHost();
-    const found = await app.json(app.api('machines/host', { attempt: app.view.attempt, host: shown.host }), signal);
+    const hosts = shown.map.hosts.filter((host) => app.has(hostUrl(host)));
+    if (!hosts.includes(shown.host)) [shown.host] = hosts;
+    const found = await app.json(hostUrl(shown.host), signal);
     if (signal.aborted) return;
     sections.host.hidden = false;
-    fill(sections.host, hostLines(found, app, shown.map.hosts, choose));
+    fill(sections.host, hostLines(found, app, hosts, choose));
   }
 
   async function loadChanges(signal) {
@@ -108,10 +111,11 @@ export function mount(place, app) {
 
   async function loadPorts(signal) {
     const names = new Set(shown.map.columns.map((column) => column.name));
-    const there = PORTS.filter(([name]) => names.has(name));
+    const url = (metric) => app.api('machines/ports', { ...asked(), metric });
+    const there = PORTS.filter(([name]) => names.has(name) && app.has(url(name)));
     if (!there.length) return;
     if (!there.some(([name]) => name === shown.port)) [[shown.port]] = there;
-    const { arrays, meta } = await app.arrays(app.api('machines/ports', { ...asked(), metric: shown.port }), signal);
+    const { arrays, meta } = await app.arrays(url(shown.port), signal);
     if (signal.aborted || !meta.hosts.length) return;
     const picker = make('select', {
       'aria-label': 'Network counter', 'data-key': 'port', on: { change: (event) => { shown.port = event.target.value; fetcher.now(); } },

@@ -63,10 +63,11 @@ class SelftestView {
   #choices({ tests, devices, has_traffic: hasTraffic }) {
     const pairs = this.only ? [] : tests.filter((test) => test.is_of_pairs).reverse();
     const isOfHosts = new Set(devices.map(({ host }) => host)).size > 1;
+    const { attempt } = this;
     return [
       ...pairs.flatMap(({ test, num_bytes: bytes }) => (isOfHosts ? ['host', 'rank'] : ['rank']).map((by) => ({ test, bytes, by }))),
       ...(hasTraffic ? [TRAFFIC] : []),
-    ];
+    ].filter((choice) => this.app.has(this.app.api('selftest/matrix', { attempt, ...choice })));
   }
 
   #show(measured, choices, chosen, matrix) {

@@ -7,6 +7,7 @@
 -- param: least_ratio float = 0.2 least change of a noisy value, as a share of the greater one
 -- param: least_noise float = 5 least change of a noisy value, in standard deviations
 -- param: host text = null one host only
+-- param: metrics text = null these metrics only, comma-separated
 -- param: limit int = 200 most changes wanted, the clearest first
 -- param: attempt int = newest
 -- column: host  host name
@@ -25,6 +26,7 @@ WITH seen AS (
     SELECT host, device, metric, rank, step, ts_ns, value, is_counter, past, past_ns, gained
     FROM machine_steps($host_metrics, $attempt)
     WHERE step BETWEEN $step_min AND $step_max AND ($host IS NULL OR host = $host)
+        AND ($metrics IS NULL OR list_contains(string_split($metrics, ','), metric))
         AND NOT ends_with(metric, '_readable')
         AND metric NOT IN ('watchdog_cpu_seconds_total', 'sampler_late_seconds', 'kernel_log_lines_total')
 ),

@@ -39,10 +39,8 @@ def changes(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, 
             "kind": row["kind"],
             "before": value_text(row["before"], _unit(row)),
             "after": value_text(row["after"], _unit(row)),
-            "ranks": [row["rank"]]
-            if row["rank"] >= 0
-            else ranks.get((row["host"], row["device"]), []),
-            "text": sentence(row, _ranks(row, ranks)),
+            "ranks": ranks_of_device(row, ranks),
+            "text": sentence(row, ranks_of_device(row, ranks)),
         }
         for row in rows
     ]
@@ -52,7 +50,8 @@ OfDevices = dict[tuple[str, str], list[int]]
 """Ranks by (host, device)."""
 
 
-def _ranks(row: Mapping[str, Any], of_devices: OfDevices) -> list[int]:
+def ranks_of_device(row: Mapping[str, Any], of_devices: OfDevices) -> list[int]:
+    """Ranks that a change concerns: that of the process, or those of the device."""
     if row["rank"] >= 0:
         return [row["rank"]]
     return of_devices.get((row["host"], row["device"]), [])

@@ -1,13 +1,13 @@
 """Hosts x metrics, or hosts x ports of one metric: values, and how far each is from the others.
 
-Arrays are flat, row by row: H hosts, C columns.
+H hosts, C columns; arrays of an answer are flat, row by row.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,27 +58,54 @@ class Column:
 
 @dataclass(frozen=True)
 class HostMap:
-    """`value_HC`, `least_HC`, `most_HC`: of the devices of a kind together; NaN not recorded."""
+    """`floats_3HC`: value, least and most of the devices of a kind together; NaN not recorded.
+    `which_HC`: the one of the three that is furthest from the other hosts', which is coloured;
+    `code_HC`: bytes of assets/lib/canvas/colour.mjs. `median_C`: of all `num_hosts`.
+    """
 
     hosts: tuple[str, ...]
     columns: tuple[Column, ...]
-    value_HC: Floats
-    least_HC: Floats
-    most_HC: Floats
+    floats_3HC: Floats
+    code_HC: npt.NDArray[np.uint8]
+    which_HC: npt.NDArray[np.uint8]
+    median_C: Floats
+    num_hosts: int
+
+    @classmethod
+    def of(cls, hosts: Sequence[str], columns: Sequence[Column], floats_3HC: Floats) -> HostMap:
+        """Compare the hosts with each other."""
+        code_3HC = np.array([codes(one_HC) for one_HC in floats_3HC])
+        which_HC = np.argmax(code_3HC // 2, axis=0)
+        code_HC = np.take_along_axis(code_3HC, which_HC[None], axis=0)[0]
+        median_C = np.full(len(columns), math.nan)
+        known_C = ~np.isnan(floats_3HC[0]).all(axis=0)
+        median_C[known_C] = np.nanmedian(floats_3HC[0][:, known_C], axis=0)
+        which_HC = which_HC.astype(np.uint8)
+        return cls(
+            tuple(hosts), tuple(columns), floats_3HC, code_HC, which_HC, median_C, len(hosts)
+        )
+
+    def furthest(self, most: int) -> HostMap:
+        """The hosts that differ most, in order, compared with all."""
+        if len(self.hosts) <= most or not self.columns:
+            return self
+        order_H = np.argsort(-(self.code_HC // 2).max(axis=1).astype(int), kind="stable")
+        kept = np.sort(order_H[:most])
+        return replace(
+            self,
+            hosts=tuple(self.hosts[host] for host in kept),
+            floats_3HC=self.floats_3HC[:, kept],
+            code_HC=self.code_HC[kept],
+            which_HC=self.which_HC[kept],
+        )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """For one binary answer. `code`: bytes of assets/lib/canvas/colour.mjs; `which`: of 0
-        value, 1 least, 2 most the one that is furthest from the other hosts', which is coloured.
-        """
-        floats = (self.value_HC, self.least_HC, self.most_HC)
-        shape = (len(self.hosts), len(self.columns))
-        code_3N = np.array([codes(one.reshape(shape)).reshape(-1) for one in floats])
-        which_N = np.argmax(code_3N // 2, axis=0)
-        named = zip(("value", "least", "most"), floats, strict=True)
+        """For one binary answer."""
+        named = zip(("value", "least", "most"), self.floats_3HC, strict=True)
         return {
-            "code": np.take_along_axis(code_3N, which_N[None], axis=0)[0],
-            "which": which_N.astype(np.uint8),
-            **{name: array.astype(np.float32) for name, array in named},
+            "code": self.code_HC.reshape(-1),
+            "which": self.which_HC.reshape(-1),
+            **{name: one_HC.reshape(-1).astype(np.float32) for name, one_HC in named},
         }
 
     def meta(self) -> dict[str, Any]:
@@ -86,7 +113,9 @@ class HostMap:
         return {
             "hosts": list(self.hosts),
             "columns": [vars(column) for column in self.columns],
-            "compares": len(self.hosts) >= LEAST_HOSTS,
+            "compares": self.num_hosts >= LEAST_HOSTS,
+            "num_hosts": self.num_hosts,
+            "medians": [None if math.isnan(one) else float(one) for one in self.median_C],
         }
 
 
@@ -191,13 +220,11 @@ def _filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], key: s
     hosts = sorted({row["host"] for row in rows})
     place = {column.name: number for number, column in enumerate(columns)}
     line = {host: number for number, host in enumerate(hosts)}
-    shape = (len(hosts), len(columns))
-    filled = {name: np.full(shape, math.nan) for name in ("value", "least", "most")}
+    filled_3HC = np.full((3, len(hosts), len(columns)), math.nan)
     for row in rows:
         number = place.get(row[key])
         if number is not None:
-            for name, array in filled.items():
-                value = row[name]
-                array[line[row["host"]], number] = math.nan if value is None else value
-    flat = {name: array.reshape(-1) for name, array in filled.items()}
-    return HostMap(tuple(hosts), tuple(columns), flat["value"], flat["least"], flat["most"])
+            values = [row[name] for name in ("value", "least", "most")]
+            known = [math.nan if value is None else value for value in values]
+            filled_3HC[:, line[row["host"]], number] = known
+    return HostMap.of(hosts, columns, filled_3HC)

@@ -32,6 +32,9 @@ _LEAST_BY_UNIT = (
 """The same in absolute terms, by the end of the name: 1 % of a share, of a core or of
 the time, 100 kB/s, 1 event a second."""
 
+_LEAST_CORES = 0.5
+"""Of CPU times, in cores: of dozens, whole ones are busy more or less by chance."""
+
 LEAST_ABSENT = 0.08
 """Sigma of the share of metrics without a sample: a few per cent are lost on the way."""
 
@@ -123,10 +126,13 @@ class Scales:
 
 def least_sigmas(metrics: Sequence[str]) -> Singles:
     """The smallest sigma of each metric, by unit; 0 where its name shows none."""
-    return np.array(
-        [next((least for end, least in _LEAST_BY_UNIT if end in name), 0.0) for name in metrics],
-        np.float32,
-    )
+    return np.array([_least_sigma(name) for name in metrics], np.float32)
+
+
+def _least_sigma(name: str) -> float:
+    if "cpu_" in name and "_seconds_total" in name and "pressure" not in name:
+        return _LEAST_CORES
+    return next((least for end, least in _LEAST_BY_UNIT if end in name), 0.0)
 
 
 def middle(values: Singles, axis: int) -> Singles:

@@ -62,6 +62,12 @@ def test_the_numbers_of_a_known_run(hub: Hub) -> None:
     assert "hook_cost" not in by_key  # no heartbeat
 
 
+def test_machines_have_a_place_where_they_may_have_been_sampled(hub: Hub) -> None:
+    place = {"data_view": "machine-changes"}
+    assert having(overview.render(hub, View("two")), **place)  # recorded by hooks
+    assert not having(overview.render(hub, View("slow_rank")), **place)
+
+
 def test_the_bubble_tile_separates_the_schedule_from_what_is_idle(tmp_path: Path) -> None:
     builder = two_rank_run(tmp_path / "saves", num_steps=0)
     builder.group(7, [0, 1], "tp")

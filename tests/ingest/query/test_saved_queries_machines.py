@@ -142,6 +142,15 @@ def test_a_counter_that_stood_still_and_rises(builder: RunBuilder) -> None:
     assert (row["kind"], row["step"], row["before"], row["after"]) == ("count", 20, 3, 4)
 
 
+def test_changes_of_some_metrics_only(builder: RunBuilder) -> None:
+    for second in range(30):
+        for metric in ("nic_link_downed_total", "nic_symbol_errors_total", "nic_active_total"):
+            sample(builder, second, metric, 3 + (second >= 20), device=FAULTS)
+    wanted = "nic_link_downed_total,nic_symbol_errors_total,x"
+    rows = answer(builder, "machine_changes", metrics=wanted).to_pylist()
+    assert [row["metric"] for row in rows] == wanted.split(",")[:2]
+
+
 def test_a_rate_that_falls_is_a_level(builder: RunBuilder) -> None:
     total = 0.0
     for second in range(60):

@@ -84,8 +84,8 @@ def test_the_users_sigterm_handler_decides(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
-    out, _ = process.communicate(timeout=90)
-    assert (process.returncode, out) == (7, "saving\n")
+    out, err = process.communicate(timeout=90)
+    assert (process.returncode, out, err) == (7, "saving\n", "")
     assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
 
 

@@ -64,7 +64,7 @@ def test_ports(builder: RunBuilder) -> None:
     with open_run(builder.folder) as run:
         found = port_map(run, 0, "nic_transmitted_bytes_total")
     assert [column.title for column in found.columns] == ["mlx5_0/1"]
-    assert found.value_HC.tolist() == [100, 100, 100, 100, 100, 50]
+    assert found.floats_3HC[0, :, 0].tolist() == [100, 100, 100, 100, 100, 50]
     assert set(cells(found)) == {("h5", "nic:mlx5_0/1")}
 
 

@@ -113,7 +113,8 @@ def test_what_is_out_of_proportion_stands_out_of_all_metrics_together() -> None:
 
 def test_a_small_sigma_follows_from_the_unit() -> None:
     names = ("gpu_tensor_active_ratio", "gpu_utilization_percent (least)", "cpu_x_seconds_total")
-    assert least_sigmas(names).tolist() == pytest.approx([0.01, 1.0, 0.01])
+    assert least_sigmas(names).tolist() == pytest.approx([0.01, 1.0, 0.5])
+    assert least_sigmas(("pressure_cpu_some_seconds_total",)).tolist() == pytest.approx([0.01])
     assert least_sigmas(("net_received_bytes_total", "oom_kills_total", "x")).tolist() == [
         1e5, 1.0, 0.0,
     ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""Answers of the server that a shared file needs for the pages Machines and Selftest.
+
+assets/lib/offline_app.mjs gives them to the same views that the live pages have. Keys are what
+these views ask for: a route of the run and its parameters, without attempt and steps. Bytes are
+packed by app.web.arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from app.analysis.machine_samples import has_samples
+from app.analysis.selftest import SOURCE
+from app.runs.hub import Hub
+from app.share.shown_view import ShownView
+from app.views.machines.changes import changes, host_of_rank, ranks_of_devices, unreadable
+from app.views.machines.host_map import HostMap, host_map, port_map
+from app.views.machines.series import host_series
+from app.views.machines.telling_changes import telling_changes
+from app.views.selftest import TRAFFIC, Matrix, matrix_of, selftest_of
+from app.web.arrays import pack_arrays
+from ingest.errors import UserError
+from ingest.stopping import Stop
+
+Answers = dict[str, Any]
+PORTS = ("nic_transmitted_bytes_total", "net_transmitted_bytes_total")
+"""The first of them that was recorded is in the file."""
+
+_MOST_CHANGES = 60
+_MOST_NAMES = 128
+"""Ranks or hosts of a matrix of pairs."""
+
+
+def page_answers(hub: Hub, shown: ShownView, most_hosts: int, stop: Stop | None) -> Answers:
+    """What the file has of these pages; raises UserError. `most_hosts`: of the map."""
+    view = shown.view
+    key = ("shared pages", view.page, shown.attempt, view.steps, view.rank)
+    found = hub.cache.get(
+        shown.run_name, key, lambda run, stop: _pages(hub, shown, stop), stop=stop
+    )
+    return {
+        key: _packed_map(shown, value, most_hosts) if isinstance(value, HostMap) else value
+        for key, value in found.items()
+    }
+
+
+def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
+    """Answers, maps of hosts still whole."""
+    found: Answers = {}
+    if shown.view.page == "selftest" or shown.run.info["source"] == SOURCE:
+        found |= _selftest(shown, stop)
+    if not has_samples(hub, shown.run_name):
+        return found
+    if shown.view.page == "machines":
+        return found | _machines(shown, stop)
+    return found | {"machines/telling": telling_changes(shown.run, shown.attempt, stop)}
+
+
+def _machines(shown: ShownView, stop: Stop | None) -> Answers:
+    run, attempt, steps = shown.run, shown.attempt, shown.view.steps
+    found = host_map(run, attempt, steps, stop)
+    answers: Answers = {
+        "machines": found,
+        "machines/changes": {
+            "changes": changes(run, attempt, stop)[:_MOST_CHANGES],
+            "unreadable": unreadable(run, attempt, stop),
+        },
+    }
+    if found.hosts:
+        host = _host(shown, found)
+        answers[f"machines/host?host={host}"] = host_series(run, attempt, host, None, stop)
+    names = {column.name for column in found.columns}
+    for metric in [metric for metric in PORTS if metric in names][:1]:
+        answers[f"machines/ports?metric={metric}"] = port_map(run, attempt, metric, steps, stop)
+    return answers
+
+
+def _packed_map(shown: ShownView, found: HostMap, most_hosts: int) -> bytes:
+    kept = found.furthest(most_hosts)
+    ranks = ranks_of_devices(shown.run, shown.attempt)
+    of_hosts = [ranks.get((host, "host"), []) for host in kept.hosts]
+    return pack_arrays(kept.arrays(), kept.meta() | {"ranks": of_hosts})
+
+
+def _host(shown: ShownView, found: HostMap) -> str:
+    """The host whose metrics over time are in the file: the chosen one, else the furthest."""
+    rank = shown.view.rank
+    chosen = "" if rank is None else host_of_rank(shown.run, shown.attempt, rank)
+    return chosen if chosen in found.hosts else found.furthest(1).hosts[0]
+
+
+def _selftest(shown: ShownView, stop: Stop | None) -> Answers:
+    run, attempt = shown.run, shown.attempt
+    measured = selftest_of(run, attempt, stop)
+    answers: Answers = {"selftest": asdict(measured)}
+    pairs = [(one["test"], one["num_bytes"]) for one in measured.tests if one["is_of_pairs"]]
+    wanted = [(*pair, by) for pair in reversed(pairs) for by in ("host", "rank")]
+    for test, num_bytes, by in [*wanted, *([(TRAFFIC, 0, "host")] if measured.has_traffic else [])]:
+        try:
+            matrix = matrix_of(run, attempt, test, num_bytes, by, stop)
+        except UserError:  # too many ranks for a matrix: by host there may be one
+            continue
+        if len(matrix.names) <= _MOST_NAMES:
+            answers[f"selftest/matrix?test={test}&bytes={num_bytes}&by={by}"] = packed_matrix(
+                matrix
+            )
+            break
+    return answers
+
+
+def packed_matrix(found: Matrix) -> bytes:
+    """As the route selftest/matrix gives it."""
+    meta = {
+        "names": list(found.names),
+        "usual": found.usual,
+        "unit": found.unit,
+        "texts": found.texts,
+    }
+    return pack_arrays({"value": found.value_NN.ravel()}, meta)

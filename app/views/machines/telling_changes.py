@@ -1,0 +1,90 @@
+"""The few changes of machines that the overview states: those that show a fault by themselves.
+
+Of each device the most telling one; the same change of several devices with the same step is one
+sentence. What most hosts do with one step (the end of the job) is no change of a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.views.machines.changes import ranks_of_device, ranks_of_devices, sentence
+from diagnosis.hardware_causes import SIGNS, Sign
+from ingest.run import Run
+from ingest.stopping import Stop
+
+MOST_SENTENCES = 4
+TIME_LIMIT_S = 20.0
+"""The overview goes without, and says so, where the question takes longer."""
+
+_MOST_ROWS = 20_000
+_AS_IN_S = 10.0
+"""A counter that stood still must rise by as much as its sign's rate gives in this time."""
+_MOST_HOSTS, _FEW_HOSTS = 0.5, 3
+
+Row = Mapping[str, Any]
+_SIGN_OF = {name: number for number, sign in enumerate(SIGNS) for name in sign.metrics}
+
+
+def telling_changes(run: Run, attempt: int, stop: Stop | None = None) -> dict[str, Any]:
+    """`changes`: sentences with step and ranks, the most telling first; `more`: how many are left
+    out. Raises UserError, also where it takes longer than TIME_LIMIT_S.
+    """
+    names = ",".join(_SIGN_OF)
+    rows = run.ask(
+        "machine_changes",
+        attempt=attempt,
+        metrics=names,
+        limit=_MOST_ROWS,
+        limit_s=TIME_LIMIT_S,
+        stop=stop,
+    ).to_pylist()
+    groups = groups_of(rows, len({info["host"] for info in run.ranks}))
+    ranks = ranks_of_devices(run, attempt)
+    shown = [
+        {
+            "text": _text(group, ranks_of_device(group[0], ranks)),
+            "step": group[0]["step"],
+            "ranks": ranks_of_device(group[0], ranks),
+        }
+        for group in groups[:MOST_SENTENCES]
+    ]
+    return {"changes": shown, "more": len(groups) - len(shown)}
+
+
+def groups_of(rows: Sequence[Row], num_hosts: int) -> list[list[Row]]:
+    """Telling rows of one metric and step together, the most telling first."""
+    of_device: dict[tuple[str, str], Row] = {}
+    for row in sorted(filter(is_telling, rows), key=_order):
+        of_device.setdefault((row["host"], row["device"]), row)
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in of_device.values():
+        groups.setdefault((row["metric"], row["step"]), []).append(row)
+    most = max(_MOST_HOSTS * num_hosts, _FEW_HOSTS)
+    own = [group for group in groups.values() if len({row["host"] for row in group}) <= most]
+    return sorted(own, key=lambda group: _order(group[0]))
+
+
+def is_telling(row: Row) -> bool:
+    """Whether the change shows a fault by itself."""
+    if row["metric"] not in _SIGN_OF:
+        return False
+    sign: Sign = SIGNS[_SIGN_OF[row["metric"]]]
+    before, after = row["before"], row["after"]
+    if sign.way == "falls":
+        return bool(after < (1 - sign.least) * before)
+    if sign.way == "bits":
+        return bool(int(after) & ~int(before) & ~1)  # not idleness
+    least = sign.least * (_AS_IN_S if row["kind"] == "count" else 1.0)
+    return bool(after - before >= least)
+
+
+def _order(row: Row) -> tuple[int, int, str, str]:
+    return _SIGN_OF[row["metric"]], row["step"], row["host"], row["device"]
+
+
+def _text(group: Sequence[Row], ranks: Sequence[int]) -> str:
+    more = len(group) - 1
+    also = f" (and that of {more:,} other device{'s' if more > 1 else ''})" if more else ""
+    return sentence(group[0], ranks) + also
