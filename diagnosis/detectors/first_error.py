@@ -94,7 +94,7 @@ def _finding(
 def _last_step(tables: Mapping[str, pa.Table]) -> int:
     """The newest step that a look or a rank's last sign tells of; 0 where none does."""
     looks, signs = tables["rank_looks"].to_pylist(), tables["last_signs"].to_pylist()
-    steps = [row["step"] for row in looks] + [row["last_step"] or 0 for row in signs]
+    steps: list[int] = [row["step"] for row in looks] + [row["last_step"] or 0 for row in signs]
     return max([0, *steps])
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ingest.errors import UserError
 from ingest.run_folder.run_files import LAYOUT_FILE, read_correction, read_rank_info
@@ -30,6 +31,34 @@ def corrected(info: RankInfo, layout: ParallelLayout) -> RankInfo:
     fixed = info.copy()
     fixed["layout"], fixed["coords"] = layout.to_json(), layout.coords(info["rank"])
     fixed["world_size"] = layout.world_size
+    return fixed
+
+
+def with_layout_of_others(infos: list[RankInfo]) -> list[RankInfo]:
+    """Rank files of a job with hooks in which some ranks did not find the layout (their mesh was
+    gone when they looked), with that of the others of the attempt, where these agree.
+    """
+    if all(info.get("layout") for info in infos):
+        return infos
+    known: dict[int, list[dict[str, Any]]] = {}
+    for info in infos:
+        layout = info["layout"] if has_recorded_layout(info) else None
+        if layout is not None and layout not in known.get(info["attempt"], ()):
+            known.setdefault(info["attempt"], []).append(layout)
+    return [_as_the_others(info, known.get(info["attempt"], [])) for info in infos]
+
+
+def _as_the_others(info: RankInfo, known: list[dict[str, Any]]) -> RankInfo:
+    if info.get("layout") or not info.get("hooks") or len(known) != 1:
+        return info
+    try:
+        layout = ParallelLayout.from_json(known[0])
+    except ValueError:
+        return info
+    if info["world_size"] != layout.world_size or not layout.has(info["rank"]):
+        return info
+    fixed = info.copy()
+    fixed["layout"], fixed["coords"] = known[0], layout.coords(info["rank"])
     return fixed
 
 
@@ -86,7 +115,7 @@ class RankFiles:
             correction = read_correction(self.run_folder)
         except UserError as error:
             correction, self._layout_problem = None, str(error)
-        as_read = self._ranks
+        as_read = with_layout_of_others(self._ranks)
         self._corrected = (
             as_read if correction is None else [corrected(i, correction.layout) for i in as_read]
         )
