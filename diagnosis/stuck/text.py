@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from diagnosis.stuck.causes import Cause
 from diagnosis.stuck.evidence import Evidence
+from diagnosis.stuck.left_early import Left
 from diagnosis.stuck.mismatches import Mismatch
 from diagnosis.stuck.stacks import users_frame
 from diagnosis.stuck.waiting import Wait, Waiting
@@ -40,7 +41,7 @@ def counted(ranks: Sequence[int]) -> str:
 
 def waits_text(wait: Wait, evidence: Evidence) -> str:
     """7 ranks wait for rank 5 in all_reduce 412 of group 3 (dp) for 9 s."""
-    who, verb = counted(sorted(wait.waiting)), "waits" if len(wait.waiting) == 1 else "wait"
+    who, verb = counted(sorted(wait.waiting)), _verb(wait.waiting)
     what = f"{wait.op or 'collective'} {wait.seq:,} of {evidence.name_of(wait.group_id)}"
     if wait.seq < 0:
         what = wait.op
@@ -94,7 +95,17 @@ def for_text(wait: Wait, evidence: Evidence) -> str:
 def status_of(waiting: Waiting, evidence: Evidence) -> str:
     """One sentence on who waits for whom, whatever the reason; '' where nobody waits."""
     first = waiting.shown_first()
-    return "" if first is None else waits_text(first, evidence)
+    if first is None:
+        return ""
+    others = {rank for wait in waiting.waits for rank in wait.waiting} - set(first.waiting)
+    others -= {*first.awaited, *waiting.roots}
+    ranks = "rank" if len(others) == 1 else "ranks"
+    more = f" {len(others):,} other {ranks} {_verb(others)}, too." if others else ""
+    return f"{waits_text(first, evidence)}{more}"
+
+
+def _verb(ranks: Collection[int]) -> str:
+    return "waits" if len(ranks) == 1 else "wait"
 
 
 def described_cause(
@@ -161,6 +172,18 @@ def described_cycle(
         links.append(f"rank {rank} waits for rank {after} in {wait.op} {wait.seq:,} of {group}")
     title = f"{_capital(named(sorted(cycle)))} wait for each other"
     return title, f"{_capital('; '.join(links))}."
+
+
+def described_left(left: Left, evidence: Evidence) -> tuple[str, str]:
+    """Title and text on ranks that ended before a collective of all."""
+    what = f"{left.op or 'collective'} {left.seq:,}"
+    verb, owner = ("has", "its") if len(left.ranks) == 1 else ("have", "their")
+    title = f"{_capital(named(left.ranks))} ended before {what}"
+    text = (
+        f"{_capital(counted(left.others))} entered {what} of {evidence.name_of(left.group_id)}; "
+        f"{named(left.ranks)} {verb} come to the end of {owner} script without it."
+    )
+    return title, text
 
 
 def described_network(stalled: Sequence[Wait], evidence: Evidence) -> tuple[str, str]:
