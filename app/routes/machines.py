@@ -22,10 +22,10 @@ from starlette.routing import Route
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
-from app.views.machines.changes import changes, host_of_rank, ranks_of_devices, unreadable
+from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import host_map, port_map
 from app.views.machines.series import host_series
-from app.views.machines.telling_changes import telling_changes
+from app.views.machines.telling_changes import changes_answer, telling_changes
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
@@ -88,11 +88,7 @@ def routes(context: RouteContext) -> list[Route]:
         given = params.whole("attempt")
 
         def make(run: Run, stop: Stop) -> dict[str, Any]:
-            attempt = attempt_of(params, run)
-            return {
-                "changes": changes(run, attempt, stop),
-                "unreadable": unreadable(run, attempt, stop),
-            }
+            return changes_answer(run, attempt_of(params, run), stop)
 
         return dict(cached(params, ("changes", given), make, stop))
 

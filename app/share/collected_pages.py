@@ -14,10 +14,10 @@ from app.analysis.machine_samples import has_samples
 from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
-from app.views.machines.changes import changes, host_of_rank, ranks_of_devices, unreadable
+from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import HostMap, host_map, port_map
 from app.views.machines.series import host_series
-from app.views.machines.telling_changes import telling_changes
+from app.views.machines.telling_changes import changes_answer, telling_changes
 from app.views.selftest import TRAFFIC, Matrix, matrix_of, selftest_of
 from app.web.arrays import pack_arrays
 from ingest.errors import UserError
@@ -62,10 +62,7 @@ def _machines(shown: ShownView, stop: Stop | None) -> Answers:
     found = host_map(run, attempt, steps, stop)
     answers: Answers = {
         "machines": found,
-        "machines/changes": {
-            "changes": changes(run, attempt, stop)[:_MOST_CHANGES],
-            "unreadable": unreadable(run, attempt, stop),
-        },
+        "machines/changes": changes_answer(run, attempt, stop, _MOST_CHANGES),
     }
     if found.hosts:
         host = _host(shown, found)

@@ -5,6 +5,7 @@ const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
 /** A value in its unit, three digits: 1,110 MHz, 2.5 GB/s, unknown. */
 export function valueText(value, unit) {
   if (value === null || value === undefined || Number.isNaN(value)) return 'not recorded';
+  if (unit === 'of the time') return `${digits(100 * value)} % ${unit}`;
   if (['B', 'B/s', 'bit/s'].includes(unit)) {
     for (const [factor, prefix] of PREFIXES) {
       if (Math.abs(value) >= factor) return `${digits(value / factor)} ${prefix}${unit}`;

@@ -1,8 +1,10 @@
 /** Hosts x columns on a canvas: how far each host is from the median host, one colour a cell. */
 import { colourTable, cssColour, inkOn } from '../lib/canvas/colour.mjs';
 import { CanvasView } from '../lib/canvas/canvas_view.mjs';
-import { cellAt, geometryOf, hostTicks, movedCell } from './geometry.mjs';
+import { cellAt, drawingOrder, geometryOf, hostTicks, movedCell } from './geometry.mjs';
 import { cellLines } from './messages.mjs';
+
+const LEAST_HIGH = 3;  // px of a cell with a colour
 
 export class HostMap extends CanvasView {
   /** @param {Element} element @param {{label: string, choose: (host: string) => void}} options */
@@ -35,21 +37,18 @@ export class HostMap extends CanvasView {
     const { plot, wide, high } = geometry;
     const table = colourTable(theme);
     const count = data.columns.length;
-    for (let row = 0; row < data.hosts.length; row++) {
-      const y = plot.y + row * high;
-      for (let column = 0; column < count; column++) {
-        const code = data.code[row * count + column];
-        if (!code) continue;
-        context.fillStyle = cssColour(table, code);
-        context.fillRect(plot.x + column * wide, y, Math.max(wide - (wide > 5 ? 1 : 0), 1), Math.max(high - (high > 5 ? 1 : 0), 1));
-      }
+    for (const at of drawingOrder(data.code)) {
+      const [row, column] = [Math.floor(at / count), at % count];
+      const least = data.code[at] >= 2 ? LEAST_HIGH : 1;  // one host of 1,536 must be seen
+      context.fillStyle = cssColour(table, data.code[at]);
+      context.fillRect(plot.x + column * wide, plot.y + row * high, Math.max(wide - (wide > 5 ? 1 : 0), 1), Math.max(high - (high > 5 ? 1 : 0), least));
     }
     this.#axes(context, theme);
     this.#marks(context, theme);
   }
 
   #axes(context, theme) {
-    const { data, geometry: { plot, wide, high } } = this;
+    const { data, geometry: { plot, wide, high, isFlat } } = this;
     context.fillStyle = theme.quiet;
     context.textAlign = 'right';
     context.textBaseline = 'middle';
@@ -59,6 +58,10 @@ export class HostMap extends CanvasView {
     context.textAlign = 'left';
     if (wide < 12) return;
     data.columns.forEach((column, number) => {
+      if (isFlat) {
+        context.fillText(column.title, plot.x + number * wide, plot.y - 9, wide - 4);
+        return;
+      }
       context.save();
       context.translate(plot.x + (number + 0.5) * wide, plot.y - 5);
       context.rotate(-Math.PI / 3);
@@ -71,9 +74,11 @@ export class HostMap extends CanvasView {
     const { data, geometry: { plot, wide, high } } = this;
     const row = data.hosts.indexOf(this.chosen);
     if (row >= 0) {
-      context.strokeStyle = theme.link;
+      const y = plot.y + row * high;
+      context.strokeStyle = context.fillStyle = theme.link;
       context.lineWidth = 1.5;
-      context.strokeRect(plot.x - 1, plot.y + row * high - 1, plot.w + 2, Math.max(high, 3) + 1);
+      if (high >= 6) context.strokeRect(plot.x - 1, y - 1, plot.w + 2, high + 1);
+      else for (const x of [plot.x - 5, plot.x + plot.w + 1]) context.fillRect(x, y - 2, 4, LEAST_HIGH + 4);
     }
     if (this.hovered) {
       const { row: at, column } = this.hovered;

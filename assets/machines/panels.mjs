@@ -87,9 +87,10 @@ function curve(line, extent, label) {
 }
 
 /** What changed, in order of time. */
-export function changesTable(changes, app) {
+export function changesTable(changes, isPart, app) {
   const head = make('header', {}, make('h2', {}, 'What changed'),
-    make('span', { class: 'quiet' }, 'from step 1 on: the start of a job changes everything'));
+    make('span', { class: 'quiet' }, isPart ? 'from step 1 on; of so many hosts only in metrics that show a fault by themselves'
+      : 'from step 1 on: the start of a job changes everything'));
   if (!changes.length) return [head, make('p', { class: 'quiet' }, 'Nothing changed by more than noise.')];
   const rows = changes.map((change, i) => make('tr', {},
     make('td', { class: 'number' }, button(change.step.toLocaleString('en'), `step ${i}`, () => app.open({
@@ -97,8 +98,8 @@ export function changesTable(changes, app) {
     }), { title: 'Show this step in the timeline' })),
     make('td', {}, change.text), make('td', { class: 'number' }, change.before), make('td', { class: 'number' }, change.after),
     make('td', {}, change.ranks.length ? `rank${change.ranks.length > 1 ? 's' : ''} ${change.ranks.join(', ')}` : '')));
-  return [head, make('div', { class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': 'What changed' },
-    make('table', {}, make('thead', {}, make('tr', {}, ['step', 'what', 'before', 'after', 'of'].map((text) => make('th', { scope: 'col' }, text)))),
+  return [head, make('div', { class: 'table-scroll machines-changes', tabindex: 0, role: 'region', 'aria-label': 'What changed' },
+    make('table', {}, make('thead', {}, make('tr', {}, ['step', 'what', 'before', 'after', 'of'].map((text) => make('th', { scope: 'col', class: ['before', 'after'].includes(text) ? 'number' : null }, text)))),
       make('tbody', {}, rows)))];
 }
 

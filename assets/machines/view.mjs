@@ -42,18 +42,31 @@ export function mount(place, app) {
       if (signal.aborted) return;
       if (!meta.hosts.length) {
         body.replaceChildren(make('section', { class: 'panel' },
-          NO_SAMPLES.map((text, i) => make('p', { class: i ? 'quiet' : 'sentence' }, text))));
+          NO_SAMPLES.map((text, i) => make('p', { class: 'quiet' }, i ? text : make('strong', {}, text)))));
         return;
       }
       if (!sections.map.isConnected) body.replaceChildren(...Object.values(sections));
       shown.map = { ...arrays, ...meta };
       showMap('map', 'Hosts and metrics', shown.map);
-      await Promise.all([loadHost(signal), loadChanges(signal), loadPorts(signal)]);
+      await Promise.all([
+        part(loadHost, 'host', 'One host over time'), part(loadChanges, 'changes', 'What changed'), part(loadPorts, 'ports', 'Hosts and ports'),
+      ].map((load) => load(signal)));
     } catch (error) {
       if (error.name === 'AbortError') return;
       body.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
     }
   }
+
+  /** One part of the page: its failure leaves the others. */
+  const part = (load, key, title) => async (signal) => {
+    try {
+      await load(signal);
+    } catch (error) {
+      if (error.name === 'AbortError') return;
+      sections[key].hidden = false;
+      fill(sections[key], [make('header', {}, make('h2', {}, title)), make('p', { role: 'alert' }, error.message)]);
+    }
+  };
 
   function choose(host) {
     const ranks = shown.map.ranks[shown.map.hosts.indexOf(host)] ?? [];
@@ -102,10 +115,10 @@ export function mount(place, app) {
   }
 
   async function loadChanges(signal) {
-    const { changes, unreadable } = await app.json(app.api('machines/changes', { attempt: app.view.attempt }), signal);
+    const { changes, is_part: isPart, unreadable } = await app.json(app.api('machines/changes', { attempt: app.view.attempt }), signal);
     if (signal.aborted) return;
     sections.changes.hidden = sections.unreadable.hidden = false;
-    fill(sections.changes, changesTable(changes, app));
+    fill(sections.changes, changesTable(changes, isPart, app));
     fill(sections.unreadable, unreadableList(unreadable));
   }
 

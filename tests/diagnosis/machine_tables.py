@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 LEVELS = {
-    "cpu_busy_seconds_total": 0.35,
+    "cpu_busy_seconds_total": 45.0,
     "gpu_power_watts": 600.0,
     "gpu_sm_clock_mhz": 1_900.0,
     "net_transmitted_bytes_total": 1.5e10,

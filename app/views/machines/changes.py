@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.views.machines.host_map import title_of, unit_of
+from app.views.machines.host_map import OF_THE_TIME, title_of, unit_of
 from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.telemetry.names import CLOCK_EVENTS, METRICS
@@ -24,9 +24,15 @@ _REMEDIES = (
 """Part of a reason, and what to do about it."""
 
 
-def changes(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, Any]]:
-    """Changes with a sentence each, in order of time; times are ns since the run's t0."""
-    rows = run.ask("machine_changes", attempt=attempt, limit=MOST_CHANGES, stop=stop).to_pylist()
+def changes(
+    run: Run, attempt: int, stop: Stop | None = None, metrics: str | None = None
+) -> list[dict[str, Any]]:
+    """Changes with a sentence each, in order of time; times are ns since the run's t0. `metrics`:
+    only these, comma-separated.
+    """
+    rows = run.ask(
+        "machine_changes", attempt=attempt, limit=MOST_CHANGES, metrics=metrics, stop=stop
+    ).to_pylist()
     ranks = ranks_of_devices(run, attempt)
     t0_ns = run.info["created_ns"]
     return [
@@ -37,8 +43,8 @@ def changes(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, 
             "step": row["step"],
             "at_ns": row["ts_ns"] - t0_ns,
             "kind": row["kind"],
-            "before": value_text(row["before"], _unit(row)),
-            "after": value_text(row["after"], _unit(row)),
+            "before": _value_of(row, "before"),
+            "after": _value_of(row, "after"),
             "ranks": ranks_of_device(row, ranks),
             "text": sentence(row, ranks_of_device(row, ranks)),
         }
@@ -80,6 +86,12 @@ def sentence(row: Mapping[str, Any], ranks: Sequence[int] = ()) -> str:
     return f"{what} of {who} {how}{f', {why},' if why else ''} {step}"
 
 
+def _value_of(row: Mapping[str, Any], when: str) -> str:
+    if row["metric"] == "gpu_clock_event_reasons" and row[when] is not None:
+        return clock_events_text(int(row[when])) or "not held down"
+    return value_text(row[when], _unit(row))
+
+
 def clock_events_text(bits: int | None) -> str:
     """What held a GPU's clock down: thermal, power limit; '' nothing but idleness."""
     if not bits:
@@ -99,6 +111,8 @@ def value_text(value: float | None, unit: str) -> str:
     """A value in its unit, with three digits: 1,110 MHz, 2.5 GB/s."""
     if value is None:
         return "unknown"
+    if unit == OF_THE_TIME:
+        return f"{100 * value:.3g} % {unit}"
     if unit in ("B", "B/s", "bit/s"):
         for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
             if abs(value) >= factor:
@@ -108,9 +122,10 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def _unit(row: Mapping[str, Any]) -> str:
+    if row["kind"] == "count":
+        return ""
     about = METRICS.get(row["metric"])
-    of_count = about.unit if about else ""
-    return unit_of(row["metric"]) if row["kind"] == "level" else of_count
+    return unit_of(row["metric"]) if row["kind"] == "level" or about is None else about.unit
 
 
 def unreadable(run: Run, attempt: int, stop: Stop | None = None) -> list[dict[str, Any]]:

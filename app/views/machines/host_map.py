@@ -27,6 +27,8 @@ NOISE, FULL = 3.0, 12.0
 _LEAST_SPREAD = 0.05
 """Of the median: hosts that agree to the last digit do not make a small difference a large one."""
 _EVER = (-1, 2**62)
+OF_THE_TIME = "of the time"
+"""Unit of seconds a second; shown in per cent."""
 _UNITS = frozenset(
     ("bytes", "seconds", "percent", "celsius", "watts", "joules", "mhz", "ratio", "bits", "per")
 )
@@ -212,7 +214,7 @@ def unit_of(metric: str) -> str:
     if not metric.endswith("_total"):
         return unit
     if unit == "s":
-        return "cores" if "cpu_" in metric and "pressure" not in metric else "of the time"
+        return "cores" if "cpu_" in metric and "pressure" not in metric else OF_THE_TIME
     return f"{unit}/s"
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.views.machines.changes import ranks_of_device, ranks_of_devices, sentence
+from app.views.machines.changes import (
+    MOST_CHANGES,
+    changes,
+    ranks_of_device,
+    ranks_of_devices,
+    sentence,
+    unreadable,
+)
 from diagnosis.hardware_causes import SIGNS, Sign
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -17,6 +24,9 @@ from ingest.stopping import Stop
 MOST_SENTENCES = 4
 TIME_LIMIT_S = 20.0
 """The overview goes without, and says so, where the question takes longer."""
+
+MOST_SAMPLES = 2_000_000
+"""Of more, all metrics take too long to search: 9 s of CPU for 4 million."""
 
 _MOST_ROWS = 20_000
 _AS_IN_S = 10.0
@@ -26,16 +36,18 @@ _MOST_HOSTS, _FEW_HOSTS = 0.5, 3
 Row = Mapping[str, Any]
 _SIGN_OF = {name: number for number, sign in enumerate(SIGNS) for name in sign.metrics}
 
+METRICS = ",".join(_SIGN_OF)
+"""Those that may show a fault by themselves."""
+
 
 def telling_changes(run: Run, attempt: int, stop: Stop | None = None) -> dict[str, Any]:
     """`changes`: sentences with step and ranks, the most telling first; `more`: how many are left
     out. Raises UserError, also where it takes longer than TIME_LIMIT_S.
     """
-    names = ",".join(_SIGN_OF)
     rows = run.ask(
         "machine_changes",
         attempt=attempt,
-        metrics=names,
+        metrics=METRICS,
         limit=_MOST_ROWS,
         limit_s=TIME_LIMIT_S,
         stop=stop,
@@ -51,6 +63,19 @@ def telling_changes(run: Run, attempt: int, stop: Stop | None = None) -> dict[st
         for group in groups[:MOST_SENTENCES]
     ]
     return {"changes": shown, "more": len(groups) - len(shown)}
+
+
+def changes_answer(
+    run: Run, attempt: int, stop: Stop | None = None, most: int = MOST_CHANGES
+) -> dict[str, Any]:
+    """`changes` and `unreadable` for the page; `is_part`: only METRICS were searched."""
+    asked = "SELECT sum(num_rows) AS n FROM files WHERE table_name = 'host_metrics'"
+    is_part = int(run.index_rows(asked)[0]["n"] or 0) > MOST_SAMPLES
+    return {
+        "changes": changes(run, attempt, stop, METRICS if is_part else None)[:most],
+        "is_part": is_part,
+        "unreadable": unreadable(run, attempt, stop),
+    }
 
 
 def groups_of(rows: Sequence[Row], num_hosts: int) -> list[list[Row]]:

@@ -32,6 +32,9 @@ _LEAST_BY_UNIT = (
 """The same in absolute terms, by the end of the name: 1 % of a share, of a core or of
 the time, 100 kB/s, 1 event a second."""
 
+_TINY = 1e-6
+"""Of a metric that was always zero, any other value is out."""
+
 _LEAST_CORES = 0.5
 """Of CPU times, in cores: of dozens, whole ones are busy more or less by chance."""
 
@@ -68,7 +71,7 @@ class Scales:
         of_job_R1 = middle(of_machine_RN, axis=1)[:, None]
         level_RN = middle(level_RBN, axis=1)
         share_R1 = LEAST_SHARE * middle(np.abs(level_RN), axis=1)[:, None]
-        least_R1 = np.fmax(least_R[:, None], share_R1)
+        least_R1 = np.fmax(np.fmax(least_R[:, None], share_R1), np.float32(_TINY))
         sigma_RN = np.fmax(np.fmax(of_machine_RN, of_job_R1), least_R1)
         noise_RN = MAD_TO_SIGMA * middle(np.abs(level_RBN - level_RN[:, None]), axis=1)
         return cls(base_RN, sigma_RN.astype(np.float32), level_RN, noise_RN, least_R1[:, 0])

@@ -10,7 +10,11 @@ RUN = "/api/run/job/machines"
 
 
 def test_a_run_without_samples(client: Client) -> None:
-    assert client.get(f"{RUN}/changes").json() == {"changes": [], "unreadable": []}
+    assert client.get(f"{RUN}/changes").json() == {
+        "changes": [],
+        "is_part": False,
+        "unreadable": [],
+    }
     assert client.get(f"{RUN}/telling").json() == {"changes": [], "more": 0}
     assert client.get(f"{RUN}/host?host=h0").json()["lines"] == []
     assert client.get(f"{RUN}/host?rank=0&t=0..2000000000").json()["host"] == "h0"

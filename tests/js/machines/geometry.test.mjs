@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { cellAt, geometryOf, hostTicks, movedCell } from '../../../assets/machines/geometry.mjs';
+import { cellAt, drawingOrder, geometryOf, hostTicks, movedCell } from '../../../assets/machines/geometry.mjs';
 
 const DATA = { hosts: ['a', 'b', 'c'], columns: [{}, {}] };
 
@@ -20,6 +20,16 @@ test('1,536 hosts fit into a bounded height, and their labels do not overlap', (
   const ticks = hostTicks(1536, high);
   assert.ok((ticks[1] - ticks[0]) * high >= 13);
   assert.equal(ticks[0], 0);
+});
+
+test('the strongest cells are drawn last, over those of the same pixel', () => {
+  assert.deepEqual(drawingOrder(Uint8Array.of(200, 1, 0, 31, 1)), [1, 4, 3, 0]);
+});
+
+test('titles lie flat where there is room', () => {
+  assert.ok(geometryOf(DATA, 600).isFlat);
+  const { isFlat, plot } = geometryOf({ hosts: ['a'], columns: Array(9).fill({}) }, 600);
+  assert.ok(!isFlat && plot.y > 100);
 });
 
 test('a phone has no negative lengths', () => {

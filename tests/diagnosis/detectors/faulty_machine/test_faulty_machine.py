@@ -108,6 +108,14 @@ def test_a_machine_that_falls_silent_is_named() -> None:
     assert "samples missing" in finding.text
 
 
+def test_a_metric_that_was_always_zero() -> None:
+    values_MTN = steady(8)
+    values_MTN[CLOCK] = 0.0
+    assert judged(values_MTN).findings == ()
+    values_MTN[CLOCK, FROM:, 2] = 1_980.0
+    assert [finding.hosts for finding in judged(values_MTN).findings] == [("node0002",)]
+
+
 def test_a_metric_that_one_machine_lacks() -> None:
     values_MTN = slowed(8, 0.4)
     values_MTN[CPU, :, 6] = np.nan
