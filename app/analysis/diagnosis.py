@@ -21,6 +21,7 @@ from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.open_collectives import describe_open_collectives
 from diagnosis.statistics.straggler_cells import CELLS
 from diagnosis.stuck.evidence import ENTERED
+from diagnosis.stuck.left_early import FINISHED
 from ingest.query.saved_queries import saved_query
 from ingest.readers import format_facts
 from ingest.run import Run
@@ -130,10 +131,20 @@ def tables_of(
         names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
     tables = {name: _answer(run, name, given, stop) for name in names if name != ENTERED}
-    if ENTERED in names and (tables["rank_looks"].num_rows or not tables["steps"].num_rows):
+    if ENTERED in names and (
+        tables["rank_looks"].num_rows
+        or not tables["steps"].num_rows
+        or _have_parted(tables["last_signs"])
+    ):
         begun = max(steps[0], steps[1] - STEPS_BEFORE) if tables["steps"].num_rows else None
         tables[ENTERED] = _answer(run, ENTERED, {**given, "step_min": begun}, stop)
     return tables
+
+
+def _have_parted(signs: pa.Table) -> bool:
+    """Whether some ranks have ended well and others not; rows of last_signs."""
+    statuses = set(signs.column("status").to_pylist())
+    return FINISHED in statuses and len(statuses) > 1
 
 
 def _answer(run: Run, name: str, given: Mapping[str, int | None], stop: Stop | None) -> pa.Table:

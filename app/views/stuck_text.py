@@ -7,7 +7,7 @@ from typing import Any
 
 from app.views.stuck import Stuck
 
-_MOST_TREE, _MOST_STACKS, _MOST_COMMANDS = 4, 3, 2
+_MOST_TREE, _MOST_REASONS, _MOST_STACKS, _MOST_COMMANDS = 4, 2, 3, 2
 
 
 def stuck_lines(stuck: Stuck) -> list[str]:
@@ -22,6 +22,7 @@ def stuck_lines(stuck: Stuck) -> list[str]:
         for link in circle
     ]
     lines += [f"  waits       {line}" for line in tree[:_MOST_TREE]]
+    lines += [f"  why         {reason}" for reason in stuck.reasons[:_MOST_REASONS]]
     for stack in stuck.stacks[:_MOST_STACKS]:
         where = f" in {stack['where']}" if stack["where"] else ""
         lines.append(f"  doing       {stack['ranks']}: {stack['activity']}{where}")

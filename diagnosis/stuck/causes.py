@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diagnosis.stuck.evidence import HOW, NCCL_RAS, Evidence, Look, Signs
+from diagnosis.stuck.evidence import HOW, NCCL_RAS, Entered, Evidence, Look, Signs
+from diagnosis.stuck.places import held_in
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
@@ -89,7 +90,16 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
         if _is_busy(look) and silent_ms < BUSY_SILENT_MS:
             return _slow(look, f"a call in {users_frame(look.stack)} holds the GIL and computes")
         return _silent(look)
+    if activity_of(look.stack) == COMMUNICATION and (held := held_in(rank, evidence)):
+        return _slow(look, _held(held, evidence))
     return _alive(look)
+
+
+def _held(held: Entered, evidence: Evidence) -> str:
+    """That it is no absence what keeps a rank, and what may be."""
+    what = f"{held.op} {held.seq:,} of {evidence.name_of(held.group_id)}"
+    why = " (ranks may give different roots)" if held.op in _ROOTED else ""
+    return f"it is still in {what}, which every member has entered{why}"
 
 
 def _sampled(look: Look) -> Cause:
@@ -247,6 +257,7 @@ def _last_call(look: Look | None) -> str:
     return f"its last recorded call came from {users_frame(look.stack)}"
 
 
+_ROOTED = ("broadcast", "reduce", "gather", "scatter")
 _UNSEEN = "nothing says what it does instead"
 _CONTINUE = "Find out on {host} who stopped the process (a debugger, a job manager); kill -CONT it."
 _READ_LOGS = (

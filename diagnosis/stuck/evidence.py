@@ -85,12 +85,13 @@ class Look:
     still_ms: float | None
     source: str
     has_moved: bool
+    threads: tuple[str, ...]
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Look:
         """The look of a row of rank_looks."""
         values: dict[str, Any] = {name: row[name] for name in cls.__annotations__}
-        for name in ("stack", "earlier_stack"):
+        for name in ("stack", "earlier_stack", "threads"):
             values[name] = _frames(row[name])
         return cls(**values)
 
@@ -163,6 +164,14 @@ class Evidence:
     def has_moved(self) -> bool:
         """Whether the job goes on again: a rank did something after the last look at it."""
         return any(look.has_moved for look in self.looks.values())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every rank has ended or is gone, and not all of them well."""
+        statuses = {
+            signs.status or ("lost" if signs.is_lost else "") for signs in self.signs.values()
+        }
+        return bool(statuses) and "" not in statuses and statuses != {"finished"}
 
     def is_known(self, rank: int) -> bool:
         """Whether what a rank has not entered would be seen: absence elsewhere says nothing."""

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from diagnosis.stuck.evidence import COMPLETED, Entered, Evidence
+from diagnosis.stuck.stacks import communicates
 
 EQUAL_SIZES = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter")
 
@@ -49,6 +50,19 @@ def mismatches_of(evidence: Evidence) -> list[Mismatch]:
     """One per group at most: the first instance that differs; the oldest first."""
     found = [_in_group(group_id, evidence) for group_id in evidence.entered]
     return sorted((one for one in found if one), key=lambda one: one.since_ns)
+
+
+def is_of_threads(mismatch: Mismatch, evidence: Evidence) -> bool:
+    """Whether members entered the same two operations in another order, from two threads each."""
+    if mismatch.kind != "mismatched_op" or not mismatch.others:
+        return False
+    ranks = (*mismatch.ranks, *mismatch.others)
+    looks = [evidence.looks.get(rank) for rank in ranks]
+    if not all(look and any(map(communicates, look.threads)) for look in looks):
+        return False
+    by_rank = evidence.entered[mismatch.group_id]
+    opened = [{one.op for one in by_rank[r] if one.seq >= mismatch.seq} for r in ranks]
+    return all({mismatch.theirs, mismatch.usual} <= ops for ops in opened)
 
 
 def _in_group(group_id: int, evidence: Evidence) -> Mismatch | None:

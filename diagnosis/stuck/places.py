@@ -1,4 +1,8 @@
-"""Where a rank stands in a group: the oldest collective that it has entered and not completed."""
+"""Where a rank stands in a group: the oldest collective that it has entered and not completed.
+
+A rank may stand in one that every member has entered and others have left: a broadcast, gather or
+scatter lets members go before all have their part, and one whose roots differ keeps only some.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +29,15 @@ def open_of(rows: Iterable[Entered]) -> Entered | None:
 def newest_done(rows: Iterable[Entered]) -> int:
     """Number of the newest one that has completed; -1 none."""
     return max((one.seq for one in rows if one.state == COMPLETED), default=-1)
+
+
+def held_in(rank: int, evidence: Evidence) -> Entered | None:
+    """The newest thing a rank has entered, if that is an open collective which nobody lacks."""
+    own = [one for ranks in evidence.entered.values() for one in ranks.get(rank, ())]
+    newest = max(own, key=lambda one: one.enqueue_ns, default=None)
+    if newest is None or newest.is_message or newest.state != WAITS:
+        return None
+    by_rank = collectives_of(evidence, newest.group_id)
+    members = evidence.members(newest.group_id)
+    reached = {r for r, rows in by_rank.items() if any(one.seq >= newest.seq for one in rows)}
+    return newest if members <= reached else None

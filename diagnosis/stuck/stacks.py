@@ -74,6 +74,11 @@ def activity_of(frames: Iterable[str]) -> str:
     return CODE
 
 
+def communicates(frame: str) -> bool:
+    """Whether the innermost frame of a thread is in torch.distributed, or in the hooks there."""
+    return activity_of((frame,)) == COMMUNICATION
+
+
 def makes_group(frames: Iterable[str]) -> bool:
     """Whether the main thread is making a process group, for which it waits for the other ranks."""
     return any(frame.split(" ", 1)[0] in _GROUP_MAKERS for frame in frames)

@@ -128,6 +128,14 @@ def described_cause(
     return title, f"{waits}{_capital(of_each + why)}."
 
 
+def described_all(causes: Sequence[Cause]) -> tuple[str, str]:
+    """Title and text on all ranks of a job, which the same keeps: none of them is at fault."""
+    ranks = [cause.rank for cause in causes]
+    title = _TITLES[causes[0].kind].format(who=f"All {len(ranks):,} ranks are", op="")
+    hows = list(dict.fromkeys(cause.how for cause in causes))
+    return title, f"Nobody waits for another rank. Of rank {ranks[0]}: {hows[0]}."
+
+
 def described_mismatch(mismatch: Mismatch, evidence: Evidence) -> tuple[str, str]:
     """Title and text on members that entered one instance differently."""
     what = {"mismatched_op": "operation", "mismatched_dtype": "dtype", "mismatched_size": "size"}

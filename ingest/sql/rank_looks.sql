@@ -1,6 +1,7 @@
 -- What the watchdogs saw last of each rank while ranks made no progress, and at the look before; in
 -- imported runs, what the tool that wrote the files saw. Of a rank that has gone since, when it still
--- stood at the same place: others may have waited for it there.
+-- stood at the same place: others may have waited for it there. A look that took no stacks, such as
+-- the one when another rank is found gone, has those of the looks before it at the same place.
 -- reads: looks, heartbeats
 -- param: attempt int = newest
 -- column: rank  global rank
@@ -37,6 +38,10 @@ looked AS (
             AS flows
     FROM here WINDOW w AS (PARTITION BY rank ORDER BY ts_ns)
 ),
+stacks AS (
+    SELECT rank, stack, row_number() OVER (PARTITION BY rank ORDER BY ts_ns DESC) AS age
+    FROM here WHERE stack IS NOT NULL
+),
 still AS (
     SELECT rank, coalesce(max(ts_ns) FILTER (WHERE flows), min(ts_ns)) AS since_ns FROM looked
     WHERE io_bytes >= 0 AND process NOT IN ('gone', 'Z') GROUP BY rank
@@ -53,14 +58,17 @@ clocks AS (
 SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_ns, 0) AS ts_ns, l.pid,
     l.process, l.phase, CASE WHEN l.beat_age_ns >= 0 THEN l.beat_age_ns / 1e6 END AS beat_age_ms,
     CASE WHEN l.quiet_ns >= 0 THEN l.quiet_ns / 1e6 END AS quiet_ms, greatest(l.longest_ns, 0) / 1e6 AS longest_ms, l.num_entered, l.call,
-    l.stack, l.threads, (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
+    CASE WHEN l.beat_age_ns < 5e9 THEN coalesce(l.stack, s1.stack) ELSE l.stack END AS stack, l.threads,
+    (l.ts_ns - e.ts_ns) / 1e6 AS since_ms,
     CASE WHEN l.cpu_ns >= 0 AND e.cpu_ns >= 0 THEN (l.cpu_ns - e.cpu_ns) / 1e6 END AS cpu_ms,
     CASE WHEN l.io_bytes >= 0 AND e.io_bytes >= 0 THEN l.io_bytes - e.io_bytes END AS io_bytes,
-    (l.ts_ns - s.since_ns) / 1e6 AS still_ms, e.stack AS earlier_stack,
+    (l.ts_ns - s.since_ns) / 1e6 AS still_ms,
+    CASE WHEN l.stack IS NULL AND l.beat_age_ns < 5e9 THEN s2.stack ELSE e.stack END AS earlier_stack,
     coalesce(l.source, 'watchdog') AS source, coalesce(b.step > l.step, false) AS has_moved
 FROM looked l LEFT JOIN looked e
     ON e.rank = l.rank AND e.age = 2 AND e.step = l.step AND e.num_entered = l.num_entered
 LEFT JOIN still s ON s.rank = l.rank
+LEFT JOIN stacks s1 ON s1.rank = l.rank AND s1.age = 1 LEFT JOIN stacks s2 ON s2.rank = l.rank AND s2.age = 2
 LEFT JOIN beats b ON b.rank = l.rank LEFT JOIN clocks c ON c.rank = l.rank
 LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r ON r.rank = l.rank
 WHERE l.age = 1 AND l.rank >= 0 ORDER BY l.rank

@@ -18,6 +18,7 @@ def test_ten_lines_say_who_is_waited_for() -> None:
         "STUCK  Ranks 0, 1 and 3 wait for rank 2 in all_reduce 31 of group g7 (dp) for 9 s.",
         "  waits       rank 2 is waited for by",
         "  waits         ranks 0, 1 and 3 in all_reduce 31 of group g7 (dp)",
+        "  why         Rank 2: its main thread is in prepare job/train.py:12.",
         "  doing       rank 2: code in prepare job/train.py:12",
         "  doing       ranks 0, 1 and 3: communication in step job/train.py:40",
         "  first line  rank 2: KeyError: 3",

@@ -8,6 +8,7 @@ import pytest
 
 from diagnosis.detectors.stuck import detect
 from diagnosis.findings import Finding
+from diagnosis.stuck.causes import cause_of
 from diagnosis.stuck.evidence import evidence_of
 from diagnosis.stuck.text import status_of
 from diagnosis.stuck.waiting import waiting_of
@@ -240,6 +241,109 @@ def test_a_message_that_both_of_its_ranks_are_in() -> None:
     assert summary(finding) == ("stalled_network", [], "medium")
     (finding,) = found(rows, [*(look(rank) for rank in range(3)), look(3, None, process="T")])
     assert summary(finding) == ("hung_rank", [3], "high")
+
+
+@pytest.mark.parametrize("op", ["broadcast", "all_gather"])
+def test_what_every_member_has_entered_keeps_some_of_them(op: str) -> None:
+    """Ranks 0 and 2 give other roots: the others leave, and wait for both in what comes next."""
+    rows = [entered(rank, 30, op=op) for rank in (0, 2)]
+    rows += [entered(rank, 30, "completed", op=op) for rank in (1, 3)]
+    rows += [entered(rank, 31, enqueue_ns=SINCE_NS + 5) for rank in (1, 3)]
+    looks = [look(rank) for rank in range(4)]
+    assert found(rows, looks) == []
+    how = cause_of(2, evidence_of(tables(rows, looks))).how
+    assert how.startswith(f"it is still in {op} 30 of group g7 (dp), which every member has")
+    assert ("different roots" in how) == (op == "broadcast")
+
+
+@pytest.mark.parametrize("changed", [{"process": "T"}, {"stack": IN_CODE}])
+def test_one_that_leaves_the_last_collective_or_is_stopped_in_it_is_named(
+    changed: dict[str, Any],
+) -> None:
+    rows = [entered(2, 30), *(entered(rank, 31) for rank in (0, 1, 3))]
+    (finding,) = found(rows, [*OTHERS, look(2, **changed)])
+    assert [place.rank for place in finding.culprits] == [2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"stack": IN_LOADER}, "data_stalled"),
+        ({"stack": SAVING, "call": "nfs_wait_bit_killable"}, "stalled_storage"),
+        ({"stack": None, "process": "T"}, "hung_rank"),
+        ({"stack": IN_CODE}, ""),
+    ],
+)
+def test_what_keeps_all_ranks_at_once_names_none_of_them(
+    changed: dict[str, Any], kind: str
+) -> None:
+    rows = [entered(rank, 31, "completed") for rank in range(4)]
+    looks = [look(rank, **changed) for rank in range(4)]
+    findings = found(rows, looks)
+    assert [summary(one)[:2] for one in findings] == ([(kind, [])] if kind else [])
+    if findings:
+        assert findings[0].title.startswith("All 4 ranks are")
+        assert found(rows, [*looks[:3], look(3, IN_CODE)]) == []
+        assert found(rows, looks[:3]) == []
+
+
+@pytest.mark.parametrize(("threads", "ranks"), [(IN_ALL_REDUCE.split("\n")[0], []), (None, [0])])
+def test_two_threads_in_one_group_are_the_fault_of_no_rank(
+    threads: str | None, ranks: list[int]
+) -> None:
+    """A checkpoint in the background uses the group of the training."""
+    rows = [entered(0, 31), entered(0, 32, op="broadcast")]
+    rows += [entered(rank, 31, op="broadcast") for rank in (1, 2, 3)]
+    rows += [entered(rank, 32) for rank in (1, 2, 3)]
+    (finding,) = found(rows, [look(rank, threads=threads) for rank in range(4)])
+    assert summary(finding) == ("mismatched_op", ranks, "high")
+
+
+def ended(*statuses: str | None) -> list[dict[str, Any]]:
+    return [{"rank": rank, "status": status} for rank, status in enumerate(statuses)]
+
+
+@pytest.mark.parametrize("looks", [[], [look(rank, has_moved=True) for rank in range(4)]])
+def test_one_that_came_to_its_end_before_a_collective_of_all(looks: list[dict[str, Any]]) -> None:
+    """The others fail as its connections close, mostly before anybody looks at them."""
+    signs = ended("failed", "failed", "finished", "stopped")
+    rows = [entered(rank, 31, "completed") for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
+    given = tables(rows, looks or [look(0)], signs=signs)
+    if not looks:
+        given["rank_looks"] = given["rank_looks"].slice(0, 0)
+    verdict = detect(given, 0)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert summary(finding) == ("missing_rank", [2], "high")
+    assert finding.title == "Rank 2 ended before all_reduce 31"
+    assert finding.victims == (0, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "seqs"),
+    [
+        (("failed", "failed", "finished", "stopped"), (31, 31, 31, 31)),
+        (("failed", "finished", "finished", "finished"), (32, 31, 31, 31)),
+        ((None, None, "finished", None), (31, 31, 30, 31)),
+    ],
+    ids=["it has entered the last one", "most have ended", "the others are about to end"],
+)
+def test_who_is_at_the_end_has_not_left_early(
+    statuses: tuple[str | None, ...], seqs: tuple[int, ...]
+) -> None:
+    rows = [entered(rank, seq, "completed") for rank, seq in enumerate(seqs)]
+    looks = [look(rank, has_moved=True) for rank in range(4)]
+    assert found(rows, looks, signs=ended(*statuses)) == []
+
+
+def test_what_a_job_died_of_counts_though_its_ranks_had_gone_on_since_the_look() -> None:
+    """gloo aborts the rank with the smaller tensor, and the launcher stops the others."""
+    rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 31, num_bytes=8)]
+    looks = [look(rank, has_moved=True) for rank in range(4)]
+    assert found(rows, looks) == []
+    signs = [*ended("stopped", "stopped", None, "stopped")[:2], {"rank": 2, "is_lost": True}]
+    (finding,) = found(rows, looks, signs=[*signs, {"rank": 3, "status": "stopped"}])
+    assert summary(finding) == ("mismatched_size", [2], "high")
 
 
 def test_a_rank_that_died_while_others_waited_is_left_to_dead_rank() -> None:
