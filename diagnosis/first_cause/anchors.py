@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from diagnosis.first_cause.exits import exits_in
 from diagnosis.first_cause.facts import timeout_ms
 from diagnosis.first_cause.handled import (
     Survival,
@@ -18,7 +19,7 @@ from diagnosis.first_cause.handled import (
     is_logged,
     waited_with_others,
 )
-from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
+from diagnosis.first_cause.lines import MOST_BETWEEN, UNKNOWN_CLOCK_NS, Line
 
 NEAR_NS = 300 * 10**9
 """What is older than this when the failure shows has not caused it."""
@@ -43,6 +44,9 @@ _BY_OOM_KILLER = {"dataloader_killed", "killed", "host_out_of_memory", "worker_d
 _BY_SCHEDULER = {"slurm_oom", "k8s_oom"}
 _BY_NETWORK = {"ib_completion_error", "efa_error", "qp_timeout"}
 _ENDED_BY_SOMEBODY = ("interrupted", "terminated")
+_CRASHES = ("segfault", "bus_error")
+_ABORT = "terminate called"
+"""So C++ begins to say with which exception it ends a process."""
 _AFTER_TIMEOUTS = {"gil_held", "collective_mismatch", "monitored_barrier"}
 
 
@@ -88,6 +92,7 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     near = near or _of_another_zone(strong, fails_ns)
     doubtful = tuple(line for line in near if is_announced(line))
     near = [line for line in near if line not in doubtful and not _is_after_end(line, weak)]
+    near = [line for line in near if not _ends_an_abort(line, lines)]
     caught = [line for line in near if is_logged(line)]
     logged = tuple(line for line in caught if not _was_outlived(line, (*echoes, *weak)))
     near = [line for line in near if line not in caught]
@@ -187,6 +192,20 @@ def _is_after_end(line: Line, weak: Iterable[Line]) -> bool:
     return any(_stands_before(end, line) for end in ends)
 
 
+def _ends_an_abort(line: Line, lines: Iterable[Line]) -> bool:
+    """Whether a crash is only how a process ended that had just said why."""
+    return line.name in _CRASHES and any(
+        _ABORT in other.text and other.file == line.file and _is_just_before(other, line)
+        for other in lines
+    )
+
+
+def _is_just_before(other: Line, line: Line) -> bool:
+    """Whether it stands a few lines before another one in its file, and may be of the same rank."""
+    is_of_other_rank = other.rank != line.rank and -1 not in (other.rank, line.rank)
+    return 0 < line.number - other.number <= MOST_BETWEEN and not is_of_other_rank
+
+
 def _stands_before(end: Line, line: Line) -> bool:
     if end.file and end.file == line.file:
         return end.number < line.number
@@ -199,6 +218,8 @@ def _unexplained(anchors: Sequence[Line]) -> list[Line]:
 
 
 def _explains(deeper: Line, line: Line) -> bool:
+    if _ABORT in deeper.text and line.name in _CRASHES and deeper.file == line.file:
+        return bool(exits_in(line.text))
     if deeper is line or deeper.label is None or not _is_close(deeper, line):
         return False
     if deeper.is_of_kernel and (deeper.label.category == "hardware" or "xid" in deeper.name):

@@ -50,7 +50,8 @@ def _of_machine(cause: FirstCause, episode: Episode, world: World) -> FirstCause
     knows_rank = line.label is None or line.label.rank_is_known
     if not knows_rank and not named_host(line.text) and not line.is_of_kernel:
         return replace(cause, of_all=True)
-    hit = {other.rank for other in (*explained_by(line, episode.all_lines), line)} - {-1}
+    same = cause.equal if line.label and line.label.category == "hardware" else ()
+    hit = {other.rank for other in (*explained_by(line, episode.all_lines), *same, line)} - {-1}
     hit = {rank for rank in hit if host is None or world.host_of(rank) in (host, None)}
     return replace(
         cause,

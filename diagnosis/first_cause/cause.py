@@ -17,13 +17,14 @@ FEW = 0.25
 @dataclass(frozen=True)
 class World:
     """What is known of the job: host of each rank that left data, hosts by address, hosts of ranks
-    as launchers name them, and hosts that lines name.
+    as launchers name them, hosts that lines with a meaning name, and how many any line names.
     """
 
     hosts: Mapping[int, str | None]
     addresses: Mapping[str, str] = field(default_factory=dict)
     launched: Mapping[int, str] = field(default_factory=dict)
     other_hosts: frozenset[str] = frozenset()
+    num_hosts: int = 0
 
     @property
     def num_ranks(self) -> int:
@@ -37,7 +38,8 @@ class World:
     @property
     def has_several_hosts(self) -> bool:
         """Whether it is said of one host that it is another than the rest."""
-        return len({*filter(None, self.hosts.values()), *self.other_hosts}) > 1
+        known = {*filter(None, self.hosts.values()), *self.other_hosts}
+        return max(len(known), self.num_hosts) > 1
 
     def ranks_of(self, host: str | None) -> set[int]:
         """Ranks of a host that left data."""

@@ -16,7 +16,7 @@ from diagnosis.first_cause.blame import named
 from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.exits import exits_in
 from diagnosis.first_cause.facts import signature_of
-from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
+from diagnosis.first_cause.lines import MOST_BETWEEN, UNKNOWN_CLOCK_NS, Line
 from trace_hooks.log_text.labels import EXCEPTION
 
 TOGETHER_NS = 60 * 10**9
@@ -36,6 +36,9 @@ def first_cause(episode: Episode, world: World) -> FirstCause | None:
     ended = rank_that_ended_first(episode.all_lines)
     chosen = min(first, key=lambda line: _preference(line, ended))
     equal = _equal(chosen, episode.anchors)
+    if (rank := _only_rank_that_failed(chosen, episode)) >= 0:
+        chosen = replace(chosen, rank=rank)
+        equal = (chosen,)
     others = [line for line in first if _class(line) == _class(chosen) and line not in equal]
     if chosen.name != EXCEPTION:
         others = [line for line in others if line.name != chosen.name]
@@ -70,6 +73,37 @@ def rank_that_ended_first(lines: Sequence[Line]) -> int:
     ]
     first = {line.rank for line in ends if not any(_ended_before(other, line) for other in ends)}
     return next(iter(first)) if len(first) == 1 else -1
+
+
+def _only_rank_that_failed(chosen: Line, episode: Episode) -> int:
+    """Of the only cause in all logs, which names no rank, the one rank that ended by itself; -1
+    where there are several. An exception of Python ends its process with a code, no signal.
+    """
+    is_of_rank = chosen.label is not None and chosen.label.rank_is_known
+    if chosen.rank >= 0 or chosen.is_of_kernel or not is_of_rank or not _is_one(episode.anchors):
+        return -1
+    ends = [
+        (end.rank if end.rank >= 0 else line.rank, end.code)
+        for line in episode.all_lines
+        if line is not chosen and "srun" not in line.text
+        if not (line.file == chosen.file and line.number < chosen.number)
+        for end in exits_in(line.text)
+        if end.is_own
+    ]
+    is_of_python = chosen.text.startswith("Traceback")
+    ranks = {rank for rank, code in ends if not is_of_python or code > 0}
+    return next(iter(ranks)) if len(ranks) == 1 and len({rank for rank, _ in ends}) == 1 else -1
+
+
+def _is_one(anchors: Sequence[Line]) -> bool:
+    """Whether lines are of one event: one line, or a few next to each other with one meaning."""
+    first = min(anchors, key=lambda line: line.number)
+    return all(
+        (line.file, line.name, line.rank) == (first.file, first.name, first.rank)
+        and line.number - first.number <= MOST_BETWEEN
+        and (line is first or "Traceback" not in line.text)
+        for line in anchors
+    )
 
 
 def _ended_before(end: Line, other: Line) -> bool:

@@ -70,7 +70,8 @@ def _world(
         if row["address"] and host:
             addresses[row["address"]] = host
     others = frozenset(line.host for line in lines if line.host)
-    return World(hosts, addresses, hosts_of_ranks(lines), others)
+    num_hosts = max((row["num_hosts"] for row in tables[LINES].to_pylist()), default=0)
+    return World(hosts, addresses, hosts_of_ranks(lines), others, num_hosts)
 
 
 def _survival(tables: Mapping[str, pa.Table]) -> Survival:

@@ -1,7 +1,7 @@
 """How processes ended, as their launchers say: rank, host, process and exit code.
 
-Known: torchrun, srun, mpirun, torch.multiprocessing and Lightning. DeepSpeed's launcher prints the
-command of its last process whichever failed, so that its local_rank means nothing.
+Known: torchrun, srun, mpirun, torch.multiprocessing, Lightning and Composer. DeepSpeed's launcher
+prints the command of its last process whichever failed, so that its local_rank means nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ _MPIRUN = re.compile(
 _SPAWNED = re.compile(
     r"process (\d{1,5}) terminated with (?:signal (SIG[A-Z]{3,5})|exit code (-?\d{1,4}))"
     r"|\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,4})"
+)
+_COMPOSER = re.compile(
+    r"(?:Global rank|Rank) (\d{1,6}) (?:\(PID (\d{1,9})\) exited with code"
+    r"|crashed with exit code) (-?\d{1,4})"
 )
 _SIGNALS = {"SIGKILL": 9, "SIGSEGV": 11, "SIGABRT": 6, "SIGTERM": 15, "SIGBUS": 7, "SIGHUP": 1}
 _SRUN_CODES = {
@@ -71,6 +75,8 @@ def _found(text: str) -> Iterator[Exit]:
             yield Exit(int(found[1]), found[2], None, -int(found[3]))
         else:
             yield Exit(int(found[4]), "", None, int(found[5]))
+    for found in _COMPOSER.finditer(text):
+        yield Exit(int(found[1]), "", int(found[2]) if found[2] else None, int(found[3]))
     for found in _SPAWNED.finditer(text):
         if found[4]:
             yield Exit(int(found[4]), "", int(found[5]), int(found[6]))

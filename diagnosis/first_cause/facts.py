@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from diagnosis.first_cause.origins import without_origin
@@ -12,6 +13,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _EXCEPTION = re.compile(
     r"^(?:[\w.]{1,120}\.)?[A-Z]\w{1,80}(?:Error|Exception|NotMet|Failure|Exit|Timeout)(?::|$)"
 )
+_TORN = re.compile(r"\b[A-Z]\w{1,80}(?:Error|Exception)\b")
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{1,160}(?:: |:?$)")
 _RAISED_AGAIN = re.compile(r"Caught \w+ in (?:DataLoader worker process|replica|pin memory)")
 """Stands before the traceback of the process that raised it."""
@@ -62,7 +64,13 @@ def quoted(text: str, label: Label | None) -> str:
         found = next((line for line in of_label if label.matches(line, line.lower())), None)
         if found is not None and label.name != "exception":
             return found.strip()[:300]
-    return (exception_of(text) or (lines[0] if lines else "")).strip()[:300]
+    return (exception_of(text) or _torn(lines) or (lines[0] if lines else "")).strip()[:300]
+
+
+def _torn(lines: Sequence[str]) -> str:
+    """Of a traceback whose lines others tore apart the last one that names an exception."""
+    named = (line for line in reversed(lines) if _TORN.search(line) and "  File " not in line)
+    return next(named, "")
 
 
 def exception_of(text: str) -> str:

@@ -35,7 +35,9 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 _LOGGED = re.compile(r"\b(?:WARN(?:ING)?|ERROR|CRITICAL)\b")
-_OFTEN_CAUGHT = (EXCEPTION, "module_missing", "download_failed", "object_store_error")
+_OFTEN_CAUGHT = (EXCEPTION, "module_missing", "download_failed", "http_error", "object_store_error")
+_OFTEN_PRINTED = (EXCEPTION, "http_error")
+"""Programs print these of errors that they caught."""
 _WITHOUT_MODULE = re.compile(
     r"(?:could not|failed to|unable to|can(?:no|')t) (?:import|load)|\boptional\b|not installed"
     r"|not available|\bfall(?:s|ing)? back|\bfallback\b",
@@ -102,7 +104,7 @@ def is_logged(line: Line) -> bool:
     """Whether a program caught an exception and logged it, or only printed such a line; what it did
     then is not known.
     """
-    if line.name == EXCEPTION and "Traceback (most recent call last)" not in line.text:
+    if line.name in _OFTEN_PRINTED and "Traceback (most recent call last)" not in line.text:
         return line.stream != "hooks"
     if line.name not in _OFTEN_CAUGHT or not line.text.startswith("Traceback"):
         return False

@@ -70,13 +70,21 @@ class Line:
         """Whether a kernel wrote it."""
         return self.stream == "kernel"
 
+    def _shares_order_with(self, other: Line) -> bool:
+        """Whether the order of both in their file is that in which they were written: those of a
+        rank, and those of a host's kernel.
+        """
+        if not self.file or (self.file, self.rank) != (other.file, other.rank):
+            return False
+        return self.rank >= 0 or (self.is_of_kernel and other.is_of_kernel)
+
     def where(self) -> str:
         """File and number, or that the hooks recorded it."""
         return f"{self.file}:{self.number}" if self.file else "recorded when the process ended"
 
     def is_before(self, other: Line) -> bool:
         """Whether it was certainly written before another one; a rank writes a file in order."""
-        if self.file and (self.file, self.rank) == (other.file, other.rank) and self.rank >= 0:
+        if self._shares_order_with(other):
             return self.number < other.number
         slack_ns = 0.0 if self.host == other.host else self.err_ns + other.err_ns
         return self.end_ns + slack_ns < other.begin_ns

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from diagnosis.first_cause.anchors import Episode
 from diagnosis.first_cause.cause import FEW, FirstCause, World
+from diagnosis.first_cause.exits import exits_in
 from diagnosis.first_cause.lines import Line
 
 _OF_JOB = ("job_cancelled", "terminated", "interrupted")
@@ -25,9 +26,20 @@ def weak_cause(episode: Episode, world: World) -> FirstCause | None:
     timeouts = [line for line in episode.weak if line.label and line.label.category == "timeout"]
     for name in _OF_JOB:
         lines = [line for line in episode.weak if line.name == name]
+        if any(_has_failed_before(line, episode) for line in lines[:1]):
+            continue
         if lines and not any(timeout.begin_ns <= lines[0].begin_ns for timeout in timeouts):
             return FirstCause(lines[0], (), (), "medium", of_all=True, equal=tuple(lines))
     return _of_network(episode, world)
+
+
+def _has_failed_before(end: Line, episode: Episode) -> bool:
+    """Whether a process had ended by itself before somebody ended the job."""
+    return any(
+        line.number < end.number if line.file and line.file == end.file else line.is_before(end)
+        for line in (*episode.echoes, *episode.weak)
+        if any(each.is_own for each in exits_in(line.text))
+    )
 
 
 def _of_rank(lines: Sequence[Line], world: World) -> FirstCause | None:

@@ -22,6 +22,7 @@
 -- column: went_on_ns  how long its rank repeats afterwards what it also wrote before, ns; NULL not at all
 -- column: went_on_lines  the same in lines of its file; NULL not at all
 -- column: usual_after  lines of level info or debug that its rank wrote afterwards into the same file
+-- column: num_hosts  hosts that any line of the logs names, the same in every row
 -- empty: no log has an error, or there are no logs
 WITH clocks AS (
     SELECT rank, arg_max(offset_ns, valid_from_ns) AS offset_ns,
@@ -73,7 +74,7 @@ SELECT m.rank, m.host, m.ts_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS ts_ns,
     m.until_ns + coalesce(c.offset_ns, h.offset_ns, 0) AS until_ns,
     nullif(coalesce(c.err_ns, h.err_ns), -1) AS err_ns, m.timed, m.stream, m.file, m.line, m.level, m.label, m.text,
     m.before, m.before_line, m.count, w.went_on_ns, w.went_on_lines,
-    m.usual_after
+    m.usual_after, (SELECT count(DISTINCT host) FROM lines) AS num_hosts
 FROM marked m LEFT JOIN clocks c ON c.rank = m.rank LEFT JOIN host_clocks h ON h.host = m.host
 LEFT JOIN went_on w ON w.rank = m.rank AND w.file = m.file AND w.line = m.line
 ORDER BY ts_ns, m.file, m.line

@@ -14,7 +14,8 @@ CUDA_LABELS = (
         "started again without a reset.",
         r"system not yet initialized|CUDA error 802|cuda runtime error \(802\)|"
         r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY|"
-        r"nvls\.cc..Cuda failure 1 'invalid argument'|NVLink SHARP \(NVLS\)..(?:CUDA error|failed)|"
+        r"nvls\.cc..Cuda failure (?:\d+ )?'(?:invalid argument|initialization error)'|"
+        r"NVLink SHARP \(NVLS\)..(?:CUDA error|failed)|"
         r"fabric ?manager..(?:fail|not running|"
         r"error|stopped)|nv-fabricmanager..(?:fail|error)|Cuda failure 802",
         "not yet initialized", "802", "systemnotready", "system_not_ready", "nvls",

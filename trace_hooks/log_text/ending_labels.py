@@ -35,7 +35,7 @@ WEAK_LABELS = (
         r"exitcode\s*:? ?-9\b|died with <Signals\.SIGKILL|returned non-zero exit status 137\b|"
         r"exit(?:ed with)?(?: exit)? code:? (?:137|9)\b|line \d+: +\d+ Killed\b|"
         r"srun: error:..tasks? [\d,-]{1,200}: Killed|return code = -9\b|"
-        r"terminated with code -9\b|exited on signal 9\b|exit code -9\b",
+        r"terminated with code -9\b|exited on signal 9\b|exit(?:ed with)? code -9\b",
         "sigkill", "signal: 9", "signal 9", "-9", "137", "code 9", "code: 9", "killed",
         is_weak=True,
     ),
@@ -44,7 +44,7 @@ WEAK_LABELS = (
         "A process touched memory that is not there, mostly because shared memory (/dev/shm) is "
         "full: --shm-size or --ipc=host.",
         r"Caught signal 7\b|Signal 7 \(SIGBUS\)|exitcode\s*:? ?-7\b|return code = -7\b|"
-        r"\bBus error\b|Fatal Python error: Bus|\bSIGBUS\b|exit(?:ed with)? code 135\b",
+        r"\bBus error\b|Fatal Python error: Bus|\bSIGBUS\b|exit(?:ed with)? code (?:135|-7)\b",
         "signal 7", "-7", "bus error", "sigbus", "code 135", is_weak=True,
     ),
     label(
@@ -155,11 +155,12 @@ ECHO_LABELS = (
         r"CalledProcessError|srun: error:..(?:Exited with exit code|Terminated|task)|"
         r"mpirun detected that one or more processes|(?:mpirun|prterun) noticed that process|"
         r"process \d{1,5} terminated with exit code|Process name: \[\[|"
-        r"Child process with PID \d+ terminated with code",
+        r"Child process with PID \d+ terminated with code|\brank \d+ (?:\(PID \d+\) exited with"
+        r"|crashed with exit) code",
         "root cause", "childfailed", "processraised", "processexited", "failed (exitcode",
         "return code", "calledprocess", "srun: error", "mpirun", "prterun", "process name",
         "terminated with exit",
-        "child process",
+        "child process", "exited with code", "crashed with exit",
     ),
     label(
         "closing_workers", "teardown launcher", "",

@@ -26,6 +26,8 @@ MOST_USUAL = 1_000
 _DIGITS = str.maketrans("123456789", "000000000")
 TRACEBACK = "Traceback (most recent call last):"
 _BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
+_ORIGINAL = "Original Traceback (most recent call last):"
+"""Stands behind the exception of a loader's process as its rank raises it again."""
 _PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?)+")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b")
 _GLOG = re.compile(r"(?:\[[a-z]+\d*\]:?\s?)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d\.")
@@ -155,9 +157,10 @@ def continues_traceback(block: Sequence[str], line: str) -> bool:
     """Whether a line continues the traceback, or the chain of them, that `block` is so far."""
     if line.startswith(TRACEBACK):
         return any(before.startswith(_BETWEEN) for before in block[-3:])
-    if line.startswith((" ", "\t", *_BETWEEN)) or not line.strip():
+    if line.startswith((" ", "\t", "^", *_BETWEEN, _ORIGINAL)) or not line.strip():
         return True
-    return block[-1].startswith((" ", "\t"))  # the exception itself
+    last = next((before for before in reversed(block) if before.strip()), "")
+    return last.startswith((" ", "\t", "^"))  # the exception itself
 
 
 def shortened(text: str) -> str:

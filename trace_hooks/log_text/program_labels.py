@@ -149,11 +149,19 @@ PROGRAM_LABELS = (
         "hfhubhttp", "max retries",
     ),
     label(
+        "http_error", "initiating data", "fix_setting",
+        "A server refused a request or had no answer: credentials, its limit of requests, or its "
+        "own failure; fetch beforehand what the job needs.",
+        r"HTTPError: [45]\d\d (?:Client|Server) Error",
+        "httperror: ",
+    ),
+    label(
         "process_limit", "initiating setting", "raise_limit",
         "The limit of processes or threads of this host or container is reached (ulimit -u, the "
         "cgroup's pids.max).",
         r"can't start new thread|pthread_create failed|Resource temporarily unavailable..(?:fork|"
-        r"thread)|(?:fork|thread)..Resource temporarily unavailable",
+        r"thread)|(?:fork|thread)..Resource temporarily unavailable|"
+        r"(?:RuntimeError|what\(\)): +Resource temporarily unavailable",
         "start new thread", "pthread_create", "resource temporarily",
     ),
     label(
@@ -162,7 +170,7 @@ PROGRAM_LABELS = (
         r"Segmentation fault|Signal(?:s\.)? ?(?:11|SIGSEGV)\b|\bSIGSEGV\b|"
         r"(?:python|pt_|torch|ray|VLLM|train)[\w.:-]*\[\d+\]:? segfault at [0-9a-f]|"
         r"exitcode\s*:? ?-11\b|return code = -11\b|terminated with code -11\b|"
-        r"exit(?:ed with)?(?: exit)? code (?:139|11)\b|"
+        r"exit(?:ed with)?(?: exit)? code (?:139|-?11)\b|"
         r"general protection fault|double free or corruption|malloc\(\): |free\(\): invalid|"
         r"corrupted size vs\. prev_size|\*\*\* stack smashing|Illegal instruction \(core|"
         r"Fatal Python error: (?:Segmentation|Illegal)|Caught signal (?:11|4)\b",

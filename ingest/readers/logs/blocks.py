@@ -18,8 +18,8 @@ _MOST_LINES_BETWEEN = 2_000
 """Lines of others after which a block is over: its writer may have died in it."""
 _BOX = re.compile(r"^={10,}$")
 
-Writer = tuple[int | None, int | None, str, str]
-"""Rank, local rank, host and stream as the lines of a block name them."""
+Writer = tuple[int | None, int | None, str, str, str]
+"""Rank, local rank, host, stream and process as the lines of a block name them."""
 
 
 @dataclass
@@ -113,4 +113,4 @@ class Blocks:
 
 
 def _writer(head: Head) -> Writer:
-    return head.rank, head.local_rank, head.host, head.stream
+    return head.rank, head.local_rank, head.host, head.stream, head.process

@@ -8,18 +8,31 @@ ingest.readers.logs.kinds).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ingest.readers.logs.blocks import Block, Blocks
-from ingest.readers.logs.heads import Head, head_of, host_in, is_labelled, record_line
+from ingest.readers.logs.heads import (
+    Head,
+    head_of,
+    host_in,
+    hosts_before_lines,
+    is_labelled,
+    record_line,
+)
 from ingest.readers.logs.kinds import Kind, Kinds, forms_of
 from ingest.readers.logs.named_ranks import first_ranks_of_hosts, rank_in_communicator
 from trace_hooks.log_text.labels import label_of
 from trace_hooks.log_text.line_rows import LONGEST_TEXT, TRACEBACK, level_of, without_progress
 
 _LONGEST_RAW = 2 * LONGEST_TEXT
+_GLUED = re.compile(
+    rb"(?:it/s|s/it|examples/s)(?:, [^\]\r\n]{0,400})?\](?=\[rank\d|\[20\d\d-|\[?[EWF]\d{3,4} |\[E "
+    rb"|Traceback \(|slurmstepd|srun:|(?:ERROR|WARNING|CRITICAL)[: ]|terminate called)"
+)
+"""The end of a progress bar that another line follows without a new one."""
 
 
 class Kept(NamedTuple):
@@ -41,6 +54,7 @@ class LogFile:
 
     def __init__(self, first_lines: Sequence[str], is_records: bool) -> None:
         self._labelled = is_labelled(first_lines)
+        self._hosts = hosts_before_lines(first_lines)
         self._is_records = is_records
         self._kinds = Kinds()
         self._blocks = Blocks()
@@ -107,6 +121,11 @@ class LogFile:
         return ready
 
     def _add(self, raw: bytes, form: bytes, kind: Kind | None) -> None:
+        if (b"it" in raw or b"/s" in raw) and (bar := _GLUED.search(raw)) is not None:
+            for part in (raw[: bar.end()], raw[bar.end() :]):
+                part_form = forms_of(part)
+                self._add(part, part_form, self._kinds.kind_of(part_form))
+            return
         head = self._head(raw)
         if self._blocks.open:
             ended, is_taken = self._blocks.take(head)
@@ -142,7 +161,7 @@ class LogFile:
         return (kind.label, kind.level) if kind.is_fixed else (label_of(text), level_of(text))
 
     def _head(self, raw: bytes) -> Head:
-        return head_of(without_progress(_text(raw)), self._labelled)
+        return head_of(without_progress(_text(raw)), self._labelled, self._hosts)
 
     def time_text(self, timed: str | bytes) -> str:
         """Text that begins with the time of a line that is noted as `timed`."""
@@ -155,7 +174,7 @@ class LogFile:
         self, number: int, head: Head, label: str, level: str, timed: str | bytes, kind: Kind
     ) -> None:
         self._note(head)
-        self._ready.append(Kept(number, head, head.text, label, level, timed, kind))
+        self._ready.append(Kept(number, head, head.shown, label, level, timed, kind))
 
     def _keep_block(self, block: Block) -> None:
         self._note(block.head)

@@ -29,7 +29,10 @@ _SIGNS = re.compile(
     re.MULTILINE,
 )
 _NO_TEXT = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f\ufffd]")
-_MARKUP = re.compile(r"<[A-Za-z!?/]")
+_MARKUP = re.compile(r"<(?!(?:class|function|module|bound method|built-in) )[A-Za-z!?/]")
+"""Of documents; a log may begin with an object of Python's as it shows itself."""
+_JSON = re.compile(r"\{\s*(?:[\"{\[}]|$)")
+"""Of JSON, and not what Python shows of a dict whose keys are strings."""
 
 
 def is_log(name: str, head: bytes) -> bool:
@@ -41,7 +44,7 @@ def is_log(name: str, head: bytes) -> bool:
         return True
     text = head[:_LOOKED_AT].replace(b"\0", b"").decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()][:_LOOKED_AT_LINES]
-    if not lines or lines[0].lstrip()[0] == "{" or _MARKUP.match(lines[0].lstrip()):
+    if not lines or _JSON.match(lines[0].lstrip()) or _MARKUP.match(lines[0].lstrip()):
         return False
     if len(_NO_TEXT.findall(text)) > _MOST_DAMAGED * len(text):
         return False

@@ -60,6 +60,8 @@ def test_a_line_is_shown_without_its_origin():
         ("  Process name: [[11192,1],8]\n  Exit code:    3", [Exit(8, "", None, 3)]),
         ("Exception: process 1 terminated with signal SIGKILL", [Exit(1, "", None, -9)]),
         ("[rank: 1] Child process with PID 23026 terminated with code 1.", [Exit(1, "", 23026, 1)]),
+        ("Rank 5 crashed with exit code -7.", [Exit(5, "", None, -7)]),
+        ("Global rank 3 (PID 41) exited with code -11", [Exit(3, "", 41, -11)]),
         ("['python', '--local_rank=7'] exits with return code = -9", []),
     ],
 )  # fmt: skip
@@ -108,3 +110,8 @@ def test_frames_of_the_program_without_those_of_libraries():
 def test_the_rank_that_is_asked():
     assert rank_asked("retreiving ncclUniqueId from [0] via c10d key-value store") == 0
     assert rank_asked("nothing") == -1
+
+
+def test_of_a_torn_traceback_the_line_with_the_exception_is_quoted():
+    torn = 'Traceback (most recent call last):\n  File "a.py", line 1\n^^^\n^KeyError :  7'
+    assert quoted(torn, LABELS["exception"]) == "^KeyError :  7"

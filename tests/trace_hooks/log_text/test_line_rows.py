@@ -113,3 +113,22 @@ def test_a_private_key_of_many_lines_leaves_nothing() -> None:
     lines = ["-----BEGIN PRIVATE KEY-----", *body, "-----END PRIVATE KEY-----", "epoch 2"]
     rows = rows_of("[rank3]: begin\n", *(f"[rank3]: {line}\n" for line in lines))
     assert [row["text"] for row in rows] == ["[rank3]: begin", "[rank3]: ***", "[rank3]: epoch 2"]
+
+
+def test_what_a_loaders_process_raised_belongs_to_the_traceback() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "t.py", line 9, in f\n'
+        "KeyError: Caught KeyError in DataLoader worker process 4.\n"
+        'Original Traceback (most recent call last):\n  File "d.py", line 3, in g\nKeyError: 7\n'
+    )
+    block, after = rows_of(f"{text}\nstep 9\n")
+    assert (block["text"], after["text"]) == (text.strip(), "step 9")
+
+
+def test_marks_of_other_processes_do_not_end_a_traceback() -> None:
+    """Several write into one stream: their lines are torn where Python marks columns."""
+    text = (
+        'Traceback (most recent call last):\n  File "a.py", line 1\n^^^  File "a.py", line 1\n^\n'
+    )
+    (block,) = rows_of(f"{text}\nKeyError: 7\n")
+    assert block["text"] == f"{text}\nKeyError: 7"

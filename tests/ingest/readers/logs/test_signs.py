@@ -22,6 +22,8 @@ LOGS = {
     "a label of srun": "0: INFO: a\n1: INFO: b",
     "kubectl": "[pod/a-0/main] loss 2.5",
     "JSON of the journal": '{"_HOSTNAME": "a", "__REALTIME_TIMESTAMP": "1"}',
+    "a dict that a trainer prints": "{'loss': 0.41, 'epoch': 0.5}\n{'loss': 0.4}\nINFO: step 9",
+    "an object that a program prints": "<class 'data.Shuffler'>: begins\n[INFO] step 1",
     "an error file": '{"message": {"message": "a", "extraInfo": {}}}',
 }
 OTHERS = {
@@ -29,6 +31,7 @@ OTHERS = {
     "a script": "import torch.distributed as dist\nlogging.basicConfig(level=logging.INFO)\n",
     "settings": "log_level: INFO\nnccl_debug: WARN\nbatch: 4\n",
     "JSON": '{"time": "2026-04-13 16:51:20"}',
+    "JSON of many lines": '{\n  "time": "2026-04-13 16:51:20"\n}',
     "JSON lines": '{"message": "a", "level": "INFO"}\n{"message": "b"}',
     "markup": "<!-- 2026-04-13 16:51:20 -->\n<html>",
     "one time in much text": "2026-04-13 16:51:20\n" + "word\n" * 60,
