@@ -48,10 +48,10 @@ export function tellingParts({ changes, more }, app) {
   if (!changes.length) return [];
   const all = more ? `${more.toLocaleString('en')} more on the page Machines` : 'All changes are on the page Machines';
   return [head(all, app),
-    make('ul', {}, changes.map((change, i) => make('li', {}, `${change.text}. `, button('Show this step', `step ${i}`,
+    make('ul', {}, changes.map((change, i) => make('li', {}, `${change.text}. `, app.pages ? button('Show this step', `step ${i}`,
       () => app.open({
         page: 'timeline', steps: [Math.max(change.step - 1, 0), change.step + 1], rank: change.ranks[0] ?? app.view.rank,
-      }), { 'aria-label': `Show step ${change.step} in the timeline` }))))];
+      }), { 'aria-label': `Show step ${change.step} in the timeline` }) : [])))];
 }
 
 function failedParts(message, app) {

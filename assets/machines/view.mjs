@@ -59,6 +59,10 @@ export function mount(place, app) {
 
   /** One part of the page: its failure leaves the others. */
   const part = (load, key, title) => async (signal) => {
+    if (sections[key].hidden && key === 'changes') {
+      sections[key].hidden = false;
+      fill(sections[key], [make('header', {}, make('h2', {}, title)), make('p', { class: 'quiet', role: 'status' }, 'Reading all samples.')]);
+    }
     try {
       await load(signal);
     } catch (error) {
