@@ -32,7 +32,9 @@ def read_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     add = parser.add_argument
     add("--folder", help="folder of runs (default: TRACE_HOOKS_FOLDER, else runs)")
-    add("--run", help="id of the run, which is also the name of its folder")
+    # torchrun takes --run for its own --run-path, wherever it stands
+    what = "id of the run, which is also the name of its folder; --run-id below torchrun"
+    add("--run", "--run-id", dest="run", help=what)
     what = "sizes of the axes, the one that varies slowest with the rank first: pp=2,dp=2,tp=2"
     add("--layout", help=what)
     what = (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.trace_hooks.processes import rank_files, run
+from trace_hooks.__main__ import read_arguments
 
 SCRIPT = """
 import multiprocessing, sys
@@ -61,3 +62,17 @@ def test_a_script_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, "", module=["-m", "trace_hooks", str(tmp_path / "nothing.py")])
     assert (code, out) == (2, "")
     assert err == f"python -m trace_hooks: {tmp_path / 'nothing.py'} does not exist\n"
+
+
+def test_torchrun_leaves_our_options_to_us() -> None:
+    """torchrun completes what begins as one of its own options, even after the module's name."""
+    from torch.distributed.run import get_args_parser
+
+    options = ["--run-id", "r", "--folder", "f", "--layout", "l", "--level", "v", "--sources", "s"]
+    given = get_args_parser().parse_args(["-m", "trace_hooks", *options, "t.py", "--lr", "1"])
+    assert given.training_script == "trace_hooks"
+    ours, script = read_arguments(given.training_script_args)
+    assert (ours.run, ours.folder, ours.layout) == ("r", "f", "l")
+    assert (ours.level, ours.sources) == ("v", "s")
+    assert script == ["t.py", "--lr", "1"]
+    assert read_arguments(["--run", "r", "t.py"])[0].run == "r"
