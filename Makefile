@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-machines bench-real-faults bench-stuck samples requirements sbom clean
+.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-machines bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -42,10 +42,15 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m "not faults and not registry" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -m "not faults and not registry and not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh
+
+# what takes long and is seldom broken by a change; malformed requests with all texts instead of a third
+test-long: $(VENV)/.ready browser
+	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q -n 2 -m long
+	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q tests/hostile/requests
 
 test-kill: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m kill

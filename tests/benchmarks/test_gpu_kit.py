@@ -45,6 +45,7 @@ def test_an_unknown_part_is_refused_with_a_sentence() -> None:
     assert "parts are a, b, c, d, e, f, g, h, i, j" in done.stderr
 
 
+@pytest.mark.long
 @NO_CUDA
 def test_losses_can_be_rehearsed_on_a_cpu(tmp_path: Path) -> None:
     done = kit("--rehearse", "--only", "e", "--results", str(tmp_path / "results"))
@@ -126,6 +127,7 @@ def kit_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
+@pytest.mark.long
 def test_a_part_that_takes_too_long_leaves_no_job_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

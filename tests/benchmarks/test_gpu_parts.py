@@ -103,6 +103,7 @@ def test_a_job_that_hangs_is_killed(tmp_path: Path) -> None:
     assert "more than" in ended.fault
 
 
+@pytest.mark.long
 def test_the_results_of_a_job_are_not_lost_in_its_output(tmp_path: Path) -> None:
     ended = run_job("failing", ("oom", "cpu", tmp_path, "none"), 60)
     assert ended.fault == ""

@@ -99,6 +99,7 @@ def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.long
 def test_it_serves_on_after_the_job(tmp_path: Path) -> None:
     output = tmp_path / "output"
     environ = {key: v for key, v in os.environ.items() if not key.startswith("TRACE_HOOKS")}

@@ -215,7 +215,10 @@ def _weights_are(captured: list[Frame], eager: Eager) -> None:
     assert {one.layer for one in captured if one.what == "gradients"} == {3}
 
 
-@pytest.mark.parametrize("schedule", [("1f1b", "--vocabulary-parallel"), ("zbv",)])
+@pytest.mark.parametrize(
+    "schedule",
+    [("1f1b", "--vocabulary-parallel"), pytest.param(("zbv",), marks=pytest.mark.long)],
+)
 def test_losses_are_bitwise_equal_with_watches_on_and_off(
     train_3d: Callable[..., Any], tmp_path: Path, watched: dict[str, str], schedule: tuple[str, ...]
 ) -> None:

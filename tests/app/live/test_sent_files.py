@@ -158,6 +158,7 @@ while not tracer._recording._drain.finished.wait(0.1):
 """
 
 
+@pytest.mark.long
 def test_what_a_slow_disk_writes_after_the_end_goes_with_the_next_start(
     tmp_path: Path, runs: Path, port: int
 ) -> None:

@@ -17,7 +17,7 @@ from app.server import make_app
 from app.view_state import _FIELDS
 from tests.app.one_run import hub_of_one_run
 from tests.app.server.asgi import Client
-from tests.hostile.requests.malformed import BAD_TEXTS, DIGITS, mutants
+from tests.hostile.requests.malformed import BAD_TEXTS, DIGITS, mutants, some
 
 VALID = {
     "ticket": "x",
@@ -183,17 +183,17 @@ def test_no_malformed_parameter_fails(
     for number, route in enumerate(_routes(app, "GET")):
         names = walk.names(route, monkeypatch)
         assert set(names) <= VALID.keys(), f"{route.path}: add them to VALID"
-        texts = dict.fromkeys(names, BAD_TEXTS)
+        texts = {name: some(BAD_TEXTS, number + at) for at, name in enumerate(names)}
         if any(part in route.path for part in ("/timeline", "/share", "/query")):
             # app.view_state reads these for all such routes: each route tries a third of the texts
             for place, name in enumerate([*_FIELDS, "q.step_min"]):
                 texts[name] = BAD_TEXTS[(number + place) % 3 :: 3]
         if route.path.endswith("/layout"):
             texts |= dict.fromkeys(["tp", "dp", "order"], BAD_TEXTS)
-        for name, bad_texts in texts.items():
+        for at, (name, bad_texts) in enumerate(texts.items()):
             for text in bad_texts:
                 walk.ask("GET", f"{path_of(route)}?{_query(VALID | {name: text})}")
-            for text in BAD_TEXTS[::3]:  # the others are missing
+            for text in some(BAD_TEXTS[::3], number + at):  # the others are missing
                 walk.ask("GET", f"{path_of(route)}?{name}={text}")
     assert not walk.failed, "\n".join(walk.failed.values())
 
@@ -212,10 +212,10 @@ def test_no_malformed_path_or_method_fails(app: Starlette, loop: asyncio.Abstrac
 def test_no_malformed_header_fails(app: Starlette, loop: asyncio.AbstractEventLoop) -> None:
     walk = Walk(app, loop)
     texts = ("", "x", "-1", DIGITS, "\xff\xfe")
-    for route in [one for one in app.routes if isinstance(one, Route)]:
+    for number, route in enumerate(one for one in app.routes if isinstance(one, Route)):
         for method in route.methods or ():
-            for name in HEADERS:
-                for text in texts:
+            for at, name in enumerate(HEADERS):
+                for text in some(texts, number + at):
                     walk.ask(method, path_of(route), b"{}", TUS | {name: text})
     assert not walk.failed, "\n".join(walk.failed.values())
 

@@ -84,6 +84,7 @@ def archive(path: Path, content: bytes) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "content"), [("a.tar", b""), ("a.zip", b"x")])
 def test_an_archive_of_very_many_members(
     name: str, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,7 @@ class SimulatedDevice:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.host_ns = 1_000_000
+        self.tick_ns = 1  # a loop that waits ends
         self.free_ns: dict[int, int] = defaultdict(int)  # by stream
         self.current = 100  # handle of the current stream
         self.capture = False
@@ -37,7 +38,7 @@ class SimulatedDevice:
         monkeypatch.setattr(cuda_clock, "now", self._now)
 
     def _now(self) -> int:
-        self.host_ns += 1  # a loop that waits ends
+        self.host_ns += self.tick_ns
         return self.host_ns
 
     def work(self, ns: int) -> None:
