@@ -164,6 +164,11 @@ class Ring:
             self._last,
         )
 
+    @property
+    def num_entered(self) -> int:
+        """Records written so far."""
+        return self._last
+
     def remove(self) -> None:
         """Delete the file: the rank ended in order, so nothing in it is needed."""
         self.path.unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """A rank's side of the watchdog: its ring, its signal for stacks, and the watchdog's start.
 
-A Python thread cannot write the stacks of a hung rank, since it waits for the GIL like the others:
-faulthandler writes them at C level when the watchdog sends a signal.
+A Python thread cannot write the stack of a hung rank, since it waits for the GIL like the others:
+faulthandler writes that of the main thread at C level when the watchdog sends a signal. Those of
+the other threads come from other_threads.py.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.settings import Settings
+from trace_hooks.watchdog.other_threads import OtherThreads
 from trace_hooks.watchdog.watchdog import claimed
 
 log = logging.getLogger("trace_hooks")
@@ -46,7 +48,9 @@ class RankSide:
         stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
         number = free_signal()
         if number:
-            faulthandler.register(number, file=stacks, all_threads=True, chain=False)
+            # not of all threads: to read the frames of one that runs ends the process
+            faulthandler.register(number, file=stacks, all_threads=False, chain=False)
+        self._others = OtherThreads(self._stem.with_suffix(".threads"))
         self.ring = Ring(self._stem.with_suffix(".ring"), ticks, anchor.offset_ns, number)
         self._starting: subprocess.Popen[bytes] | None = None
         place = find_place(os.environ)
@@ -95,6 +99,8 @@ class RankSide:
         """Record a heartbeat (drain thread)."""
         state = self._rank_state
         self.ring.beat(now(), state.step, state.phase, state.last_op)
+        with suppress(OSError):  # no room on node-local memory
+            self._others.see(state.step, state.phase, state.last_op, self.ring.num_entered)
         if self._starting is not None and self._starting.poll() is not None:
             self._starting = None  # the watchdog has detached from this process
 
@@ -108,6 +114,7 @@ class RankSide:
                 self._starting.wait(START_S)
         self._rank_state.ring = None
         self.ring.beat(now(), self._rank_state.step, "ended", "", ended=True)
+        self._others.remove()
         for suffix in (".ring", ".stacks", ".json"):
             self._stem.with_suffix(suffix).unlink(missing_ok=True)
 

@@ -15,6 +15,7 @@ from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
 from trace_hooks.watchdog.deaths import Deaths
+from trace_hooks.watchdog.other_threads import fresh_text
 from trace_hooks.watchdog.pauses import Pauses
 from trace_hooks.watchdog.rank_logs import RankLogs
 
@@ -154,7 +155,7 @@ class Member:
 
     def remove(self) -> None:
         """Remove the rank's files from node-local memory."""
-        for suffix in (".ring", ".stacks", ".json"):
+        for suffix in (".ring", ".stacks", ".threads", ".json"):
             self.ring.with_suffix(suffix).unlink(missing_ok=True)
 
 
@@ -174,7 +175,15 @@ def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(header.pid, header.signal)
     _wait_until_written(before)
-    return {ring: _read_from(member.stacks, size) for ring, (member, size) in before.items()}
+    return {
+        ring: _with_others(ring, member.stacks, size) for ring, (member, size) in before.items()
+    }
+
+
+def _with_others(ring: Path, stacks: Path, position: int) -> str:
+    """The other threads, and behind them the main one; '' where that did not answer."""
+    main = _read_from(stacks, position)
+    return main and fresh_text(ring.with_suffix(".threads")) + main
 
 
 def _wait_until_written(before: Mapping[Path, tuple[Member, int]]) -> None:

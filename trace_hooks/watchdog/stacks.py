@@ -2,17 +2,17 @@
 
     Thread 0x00007f.. [python] (most recent call first):
       File "/a/b.py", line 12 in forward
-    Current thread 0x00007f.. (most recent call first):
+    Stack (most recent call first):
       ...
 
-faulthandler lists threads from the newest to the oldest, so the last one is the main thread.
+The last one is the main thread: faulthandler lists threads from the newest to the oldest.
 """
 
 from __future__ import annotations
 
 import re
 
-_THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+")
+_THREAD = re.compile(r"^(?:(?:Current thread|Thread) 0x[0-9a-f]+|Stack \(most recent)")
 _FRAME = re.compile(r'^  File "([^"]{1,500})", line (\d{1,9}) in (.{1,200})$')
 
 MOST_FRAMES = 40

@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from trace_hooks.recording.clock import now
@@ -130,8 +131,9 @@ class Watchdog:
 
     def _write_looks(self, members: Sequence[Member], with_stacks: bool) -> None:
         for member, rows in look_at(members, with_stacks):
-            folder, header = member.run_folder(), member.header
-            if folder is not None and header.attempt != UNPLACED and header.rank >= 0:
+            folder, attempt = self._place_of(member)
+            header = replace(member.header, attempt=attempt)
+            if folder is not None and attempt != UNPLACED and header.rank >= 0:
                 with suppress(OSError):  # the folder cannot be written
                     write_rows(folder, header, rows)
 
@@ -182,12 +184,8 @@ class Watchdog:
         """Write the reports whose run is known, from another rank of this host if need be."""
         still: list[tuple[Member, Report]] = []
         for member, report in self._waiting:
-            folder, header = member.run_folder(), report.header
-            if folder is None or header.attempt == UNPLACED:
-                sibling = self._placed_member()
-                folder = sibling.run_folder() if sibling is not None else None
-                attempt = sibling.header.attempt if sibling is not None else UNPLACED
-                report = report.of_attempt(attempt)
+            folder, attempt = self._place_of(member)
+            report = report.of_attempt(attempt)
             if folder is None or report.header.attempt == UNPLACED or report.header.rank < 0:
                 still.append((member, report))
                 continue
@@ -196,6 +194,17 @@ class Watchdog:
             if report.state == "lost" and member.is_gone():
                 member.remove()
         self._waiting = still
+
+    def _place_of(self, member: Member) -> tuple[Path | None, int]:
+        """Run folder and attempt of a rank: those of another one where it does not know its own,
+        as before its process group exists.
+        """
+        if member.run_folder() is None or member.header.attempt == UNPLACED:
+            sibling = self._placed_member()
+            if sibling is None:
+                return None, UNPLACED
+            member = sibling
+        return member.run_folder(), member.header.attempt
 
     def _placed_member(self) -> Member | None:
         placed = (m for m in self._members.values() if m.header.attempt != UNPLACED)

@@ -11,6 +11,7 @@ from tests.trace_hooks.processes import begin, rank_files, rows, run
 from tests.trace_hooks.watchdog.on_host import ring_in, watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.job.process_info import start_ticks
+from trace_hooks.recording.flight_ring import UNPLACED, Ring
 from trace_hooks.watchdog.watchdog import Watchdog, claimed, remove_leftovers
 
 HOLD_GIL = """
@@ -41,7 +42,7 @@ def test_stacks_of_a_rank_that_holds_the_gil(tmp_path: Path) -> None:
     wait_until(stacks.exists)
     assert process.poll() is None
     assert "stuck_in_c" in stacks.read_text()
-    assert "Current thread" in stacks.read_text()
+    assert "Stack (most recent call first)" in stacks.read_text()
     silent = wait_until(lambda: watchdog_state(tmp_path).get("0000-00000"))
     assert (silent["rank"], silent["step"], silent["phase"]) == (0, 6, "step")
     assert (tmp_path / "runs" / "held" / silent["ring"]).exists()
@@ -130,3 +131,18 @@ def test_it_leaves_the_folder_to_later_ranks(tmp_path: Path) -> None:
     assert not watchdog._others_began()
     assert claimed(folder)  # by a rank that starts a watchdog of its own
     assert watchdog._others_began()
+
+
+def test_a_rank_without_a_process_group_is_looked_at_in_the_run_of_another(tmp_path: Path) -> None:
+    """Only rank 0 knows the attempt before the first group exists."""
+    folder, ticks = tmp_path / "launch", start_ticks(os.getpid()) or 0
+    folder.mkdir()
+    for rank, attempt in ((0, 0), (1, UNPLACED)):
+        Ring(folder / f"{rank}.ring", ticks, 0).place("r", attempt, rank, 2)
+    note = {"run_folder": str(tmp_path / "r"), "log_files": [], "allow_content": False}
+    (folder / "0.json").write_text(json.dumps(note))
+    watchdog = Watchdog(folder, 10, 60, 60)
+    watchdog.look()
+    watchdog._write_looks(list(watchdog._members.values()), with_stacks=False)
+    written = sorted(path.name[:16] for path in (tmp_path / "r" / "segments").glob("looks-*"))
+    assert written == ["looks-0000-00000", "looks-0000-00001"]

@@ -1,0 +1,93 @@
+"""Stacks of threads other than the main one: read under the GIL, and only without progress."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.trace_hooks.processes import begin
+from trace_hooks.recording.flight_ring import read_header
+from trace_hooks.watchdog import other_threads
+from trace_hooks.watchdog.other_threads import OtherThreads, fresh_text, text_of_others
+from trace_hooks.watchdog.stacks import threads_of
+
+BUSY = """
+import threading
+from pathlib import Path
+import trace_hooks as th
+tracer = th.start(run="busy")
+def deep(n):
+    return 0 if n == 0 else deep(n - 1) + len([n] * 5)
+def work():
+    while True:
+        deep(200)
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+print("ready", flush=True)
+while not Path("stop").exists():
+    deep(300)
+tracer.stop()
+"""
+LOOKS = 300
+MAIN = 'Stack (most recent call first):\n  File "/a.py", line 3 in f\n'
+
+
+def test_a_busy_rank_with_threads_lives_through_hundreds_of_looks(tmp_path: Path) -> None:
+    """A dump of all its threads by faulthandler ended such a process within about ten."""
+    process = begin(tmp_path, BUSY)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    (ring,) = (tmp_path / "rings").glob("*/*/*.ring")
+    header = read_header(ring.read_bytes()[:4096])
+    for _ in range(LOOKS):
+        os.kill(header.pid, header.signal)
+        time.sleep(0.003)
+    assert process.poll() is None
+    stacks = ring.with_suffix(".stacks").read_text()
+    assert stacks.count("Stack (most recent call first)") > LOOKS / 10  # signals may join
+    assert "in deep" in stacks
+    (tmp_path / "stop").touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_the_other_threads_and_where_they_are() -> None:
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, name="loader\n7")
+    thread.start()
+    try:
+        text = text_of_others()
+    finally:
+        done.set()
+        thread.join()
+    assert "[loader 7] (most recent call first):" in text
+    assert "[MainThread]" not in text
+    main, others = threads_of(text + MAIN)
+    assert main == ["f /a.py:3"]
+    assert any(frame.startswith("wait ") for frame in others)
+
+
+def test_it_is_written_without_progress_and_gone_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(other_threads.time, "monotonic", lambda: now_s[0])
+    path = tmp_path / "1.threads"
+    others = OtherThreads(path)
+    for second, progress, is_there in ((0, 7, False), (1, 7, False), (2, 7, True), (3, 8, False)):
+        now_s[0] = float(second)
+        others.see(progress, "step")
+        assert path.exists() == is_there, second
+
+
+def test_what_is_old_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "1.threads"
+    assert fresh_text(path) == ""
+    path.write_text("x")
+    assert fresh_text(path) == "x"
+    os.utime(path, (time.time() - 60, time.time() - 60))
+    assert fresh_text(path) == ""
