@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from diagnosis.detectors.stuck import NETWORK_MS
+from diagnosis.stuck.causes import LOOP_MS, MISSING_MS, SILENT_MS, STILL_MS
+
 CULPRITS = {4: 2, 8: 5}
 """By the number of ranks, as in job.py."""
 
 
 class Case(NamedTuple):
-    """Kinds that are right, and who has to be named; no kinds: nothing is stuck."""
+    """Kinds that are right, and who has to be named; no kinds: nothing is stuck.
+
+    `evidence_s`: how long the rank has to stay away before that is evidence: until then what it
+    does may be slow, not stuck (diagnosis/stuck/causes.py).
+    """
 
     kinds: tuple[str, ...]
     who: str = "culprit"
+    evidence_s: float = 0.0
 
     def ranks(self, num_ranks: int) -> tuple[int, ...]:
         """Global ranks that have to be named."""
@@ -21,12 +29,13 @@ class Case(NamedTuple):
         return {"culprit": (culprit,), "rank 0": (0,), "pair": pair, "nobody": ()}[self.who]
 
 
-MISSING, HUNG = Case(("missing_rank",)), Case(("hung_rank",))
-STORAGE = Case(("stalled_storage",))
+MISSING = Case(("missing_rank",), evidence_s=MISSING_MS / 1e3)
+HUNG = Case(("hung_rank",))
+STORAGE = Case(("stalled_storage",), evidence_s=STILL_MS / 1e3)
 SLOW = Case((), "nobody")
 CASES = {
     "sleep": MISSING,
-    "rank-0": Case(("missing_rank",), "rank 0"),
+    "rank-0": MISSING._replace(who="rank 0"),
     "all-to-all": MISSING,
     "barrier": MISSING,
     "send": MISSING,
@@ -40,14 +49,14 @@ CASES = {
     "memory": Case(("dead_rank",)),
     "exception": Case(("first_error", "dead_rank")),
     "stopped": HUNG,
-    "gil": HUNG,
-    "loop": HUNG,
+    "gil": HUNG._replace(evidence_s=SILENT_MS / 1e3),
+    "loop": HUNG._replace(evidence_s=LOOP_MS / 1e3),
     "loader": Case(("data_stalled",)),
     "loader-dead": Case(("first_error", "dead_rank")),
     "restore": STORAGE,
     "save": STORAGE,
     "open": STORAGE,
-    "network": Case(("stalled_network",), "nobody"),
+    "network": Case(("stalled_network",), "nobody", NETWORK_MS / 1e3),
     "evaluation": SLOW,
     "checkpoint": SLOW,
     "compilation": SLOW,

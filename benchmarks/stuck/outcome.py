@@ -39,6 +39,13 @@ class Outcome:
         return not CASES[self.case].kinds
 
     @property
+    def delay_s(self) -> float | None:
+        """Seconds from when there was evidence until the finding; None without one."""
+        if self.finding_s is None:
+            return None
+        return max(self.finding_s - CASES[self.case].evidence_s, 0.0)
+
+    @property
     def is_right(self) -> bool:
         """Found and nothing else; of a control: nothing."""
         return not self.wrong and (self.is_control or self.finding_s is not None)

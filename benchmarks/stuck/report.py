@@ -16,6 +16,13 @@ _COLUMNS = (
 )
 
 
+_TIMES = {
+    "status_s": "until somebody is reported to wait",
+    "finding_s": "until the finding is there",
+    "delay_s": "from when there is evidence until the finding is there",
+}
+
+
 def row(outcome: Outcome) -> str:
     """One job, as a line of the table under HEAD."""
     times = [_seconds(outcome.status_s), _seconds(outcome.finding_s)]
@@ -42,10 +49,9 @@ def _summary(stuck: Sequence[Outcome]) -> list[str]:
         f"| kind and ranks right, and nothing else reported | {_share(right, len(stuck))} |",
         f"| the same from the run folder, all processes killed | {_share(after, len(stuck))} |",
     ]
-    for name in ("status_s", "finding_s"):
+    for name, what in _TIMES.items():
         known = [value for one in stuck if (value := getattr(one, name)) is not None]
-        what = {"status_s": "somebody is reported to wait", "finding_s": "the finding is there"}
-        lines.append(f"| until {what[name]}, p50 / p95, s | {_quantiles(known)} |")
+        lines.append(f"| {what}, p50 / p95, s | {_quantiles(known)} |")
     if loads:
         lines.append(
             f"| load of the machine at the onset, median | {statistics.median(loads):.1f} |"

@@ -123,7 +123,9 @@ def _follow(outcome: Outcome, viewer: Viewer, folder: Path, how: How) -> None:
     until_s = time.monotonic() + 90.0
     while not onset.exists():
         if time.monotonic() > until_s:
-            raise SystemExit(f"{outcome.case}: no onset; {(folder / 'log').read_text()[-2000:]}")
+            print(f"{outcome.case}: no onset; {(folder / 'log').read_text()[-2000:]}")
+            outcome.add_wrong("the job did not come so far")
+            return
         time.sleep(0.1)
     onset_ns = int(onset.read_text())
     outcome.load = round(os.getloadavg()[0], 1)
