@@ -68,11 +68,13 @@ def main() -> None:
     fitted, minder = _fitted(args.fit, args.fit_faults) if methods else ({}, None)
     outcomes: list[Outcome] = []
     for job, seed in jobs(args.seed, args.faults, args.healthy):
-        outcomes.append(outcome(OURS, job, seed, _ours(job)))
+        own = [outcome(OURS, job, seed, _ours(job))]
         for name, ranked in _rivals(job, minder) if methods else ():
-            outcomes.append(outcome(name, job, seed, named(*ranked, fitted[name])))
-    if args.outcomes:
-        args.outcomes.write_text("\n".join(json.dumps(asdict(each)) for each in outcomes))
+            own.append(outcome(name, job, seed, named(*ranked, fitted[name])))
+        outcomes += own
+        if args.outcomes:
+            with args.outcomes.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(asdict(each))}\n" for each in own)
     figures = {"seed": args.seed, "cpu_min": (time.process_time() - begin) / 60, "fitted": fitted}
     table = table_of(outcomes, figures)
     print(table)
@@ -101,7 +103,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fit-faults", type=int, default=24, help="of each seed of --fit")
     parser.add_argument("--no-rivals", action="store_true")
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--outcomes", type=Path, help="file for one JSON line per job and method")
+    parser.add_argument(
+        "--outcomes", type=Path, help="file to which one JSON line per job and method is added"
+    )
     return parser.parse_args()
 
 

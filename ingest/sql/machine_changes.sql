@@ -81,7 +81,7 @@ noisy AS (
     SELECT host, device, metric, rank, 'level' AS kind, step, ts_ns, before, after, noise,
         abs(after - before) / greatest(noise, 1e-6 * greatest(abs(before), abs(after))) AS clarity
     FROM around
-    WHERE num_before = 10 AND num_after = 10 AND clarity >= $least_noise
+    WHERE num_before = 10 AND num_after = 10 AND before <> after AND clarity >= $least_noise
         AND abs(after - before) >= $least_ratio * greatest(abs(before), abs(after))
     QUALIFY row_number() OVER (PARTITION BY host, device, metric, rank
                                ORDER BY abs(after - before) DESC, clarity DESC, ts_ns) = 1

@@ -21,7 +21,9 @@ PROCESS_FIRST_NUMBER = 70_000_000
 
 HOST_EVERY_S = 10.0
 PROCESS_EVERY_S = 120.0
-"""A file of each rank is worth writing only so often."""
+"""A file of each rank is worth writing only so often; at first each wait is twice the one before,
+from HOST_EVERY_S on, for those who watch how a job starts.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Publisher:
         self._numbers: dict[tuple[str, int, int, int], int] = {}
         self._of_ranks: dict[int, list[Row]] = defaultdict(list)
         self._due_ranks_s = 0.0
+        self._wait_s = HOST_EVERY_S
 
     def write(
         self,
@@ -61,7 +64,8 @@ class Publisher:
         if lines:
             self._write_lines(target, lines)
         if self._of_ranks and (is_last or now_s >= self._due_ranks_s):
-            self._due_ranks_s = now_s + PROCESS_EVERY_S
+            self._due_ranks_s = now_s + self._wait_s
+            self._wait_s = min(2 * self._wait_s, PROCESS_EVERY_S)
             for rank in sorted(self._of_ranks):
                 rows_of_rank = self._of_ranks.pop(rank)
                 offset_ns = target.clock_offset_ns

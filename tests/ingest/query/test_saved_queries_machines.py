@@ -142,6 +142,14 @@ def test_a_counter_that_stood_still_and_rises(builder: RunBuilder) -> None:
     assert (row["kind"], row["step"], row["before"], row["after"]) == ("count", 20, 3, 4)
 
 
+def test_what_is_mostly_zero_before_and_after_is_no_change(builder: RunBuilder) -> None:
+    for second in range(80):
+        value = float(second % 7 == 3)
+        sample(builder, second, "pressure_io_full_seconds_total", second // 7 * 0.1 + value * 0)
+        sample(builder, second, "processes_blocked", value)
+    assert answer(builder, "machine_changes").num_rows == 0
+
+
 def test_changes_of_some_metrics_only(builder: RunBuilder) -> None:
     for second in range(30):
         for metric in ("nic_link_downed_total", "nic_symbol_errors_total", "nic_active_total"):

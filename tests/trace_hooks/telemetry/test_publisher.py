@@ -68,13 +68,15 @@ def test_files_have_the_schema_and_a_server_accepts_them(target: Target) -> None
         assert problem_of(path, name) == ""
 
 
-def test_rows_of_ranks_wait_for_their_minute(target: Target) -> None:
-    publisher = Publisher()
-    publisher.write(target, [row(OF_RANK)], [], 1000.0)
-    publisher.write(target, [row(), row(OF_RANK)], [], 1010.0)
-    assert sum("70000" in name for name in written(target.folder)) == 1
-    publisher.write(target, [], [], 1012.0, is_last=True)
-    assert sum("70000" in name for name in written(target.folder)) == 2
+def test_rows_of_ranks_wait_longer_and_longer(target: Target) -> None:
+    publisher, times_s = Publisher(), []
+    for second in range(0, 700, 10):
+        before = len(written(target.folder))
+        publisher.write(target, [row(OF_RANK)], [], 1000.0 + second)
+        times_s += [second] if len(written(target.folder)) > before else []
+    assert times_s == [0, 10, 30, 70, 150, 270, 390, 510, 630]
+    publisher.write(target, [], [], 1692.0, is_last=True)
+    assert len(written(target.folder)) == 10
 
 
 def test_numbers_go_on_where_others_were_written_or_merged_away(target: Target) -> None:
