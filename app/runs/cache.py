@@ -127,7 +127,7 @@ class RunCache:
                 continue
             if revalidation.is_due(stored.version):
                 self._in_background(opened, key, revalidation)
-            is_unannounced |= revalidation.is_unannounced(stored.version, opened.notified_s)
+            is_unannounced |= revalidation.is_unannounced(stored.version, opened.news_s)
         return is_unannounced
 
     def close(self) -> None:

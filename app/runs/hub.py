@@ -195,6 +195,7 @@ class Hub:
 
     def _on_news(self, name: str, opened: OpenRun, is_new: bool) -> None:
         """Called by the run's follower; not `is_new`: only answers in the cache are newer."""
+        begun_s = time.monotonic()
         is_gone, upcoming = opened.follower.gone, opened.version + 1
         opened.index_version += is_new
         if not is_gone and not self._closed.is_set():
@@ -207,7 +208,7 @@ class Hub:
                 if self._opened.get(name) is opened:
                     del self._opened[name]
         self._notify(name, opened.version)
-        opened.notified_s = time.monotonic()
+        opened.news_s = begun_s  # not when it ends: what is computed meanwhile is not in it
 
     def _notify(self, name: str, version: int) -> None:
         for listener in list(self._listeners):

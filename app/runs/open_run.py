@@ -24,8 +24,8 @@ class OpenRun:
         """goes up with each piece of news in the index"""
         self.version = 0
         """goes up with the index's, and when a newer answer has been computed in the background"""
-        self.notified_s = 0.0
-        """when listeners were last notified of the version, monotonic"""
+        self.news_s = 0.0
+        """since when the answers were computed of which listeners were notified last, monotonic"""
         self.prefetch = Prefetch()
         self.revalidations = Revalidations()
         self.follower = Follower(run, on_news, passes, keep)

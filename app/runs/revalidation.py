@@ -75,14 +75,14 @@ class Revalidation:
             self._is_under_way |= is_due
             return is_due
 
-    def is_unannounced(self, stored: int, notified_s: float) -> bool:
-        """Whether somebody has an older answer than the stored one and was last notified of news at
-        `notified_s`, before it was computed. True once.
+    def is_unannounced(self, stored: int, news_s: float) -> bool:
+        """Whether somebody has an older answer than the stored one, and those of the last news were
+        computed from `news_s` on, before it was. True once.
         """
         with self._lock:
             is_newer = _NOBODY < self._newest_missed <= stored
             self._newest_missed = _NOBODY if is_newer else self._newest_missed
-            return is_newer and self._computed_s > notified_s
+            return is_newer and self._computed_s > news_s
 
     def compute(self, run: Run, stop: Stop | None = None) -> Any:
         """The answer, which then rests. After a failure the next request waits for a new one."""

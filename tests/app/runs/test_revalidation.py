@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from app.runs import cache, revalidation
 from app.runs.hub import Hub
-from app.runs.policies import STALE_WHILE_REVALIDATE
+from app.runs.policies import PREFETCH, STALE_WHILE_REVALIDATE
 from app.runs.prefetch import Compute
 from ingest.errors import UserError
 from ingest.run import Run
@@ -57,6 +58,35 @@ def test_an_old_answer_is_served_until_it_has_rested_then_there_is_news(
         lambda _name, _version: news.set() if revalidated(hub, "newest", newest_step) == 3 else None
     )
     assert news.wait(WAIT_S), "nothing was written, and the newer answer could be had"
+    end()
+
+
+def test_what_was_made_of_an_old_answer_while_news_were_announced_is_made_again(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that has died brings no later news: what is missed then would never be shown."""
+    monkeypatch.setattr(revalidation, "LEAST_REST_S", 0.0)
+    run = caught_up(hub, tmp_path)
+    computed: list[int] = []
+
+    def noted(opened: Run, stop: Stop | None) -> int:
+        computed.append(newest_step(opened, stop))
+        return computed[-1]
+
+    def derived() -> int:
+        return hub.cache.get(
+            "job", "derived", lambda *_: revalidated(hub, "newest", noted), PREFETCH
+        )
+
+    def takes_its_time(_name: str, _version: int) -> None:
+        derived()
+        wait_until(lambda: 3 in computed)
+        time.sleep(0.2)
+
+    assert derived() == 2
+    end = hub.listen(takes_its_time)
+    more(run, hub, 3)
+    wait_until(lambda: derived() == 3)
     end()
 
 
