@@ -74,8 +74,10 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
     if died is not None:
         return died
     if look is None or not look.is_live:
-        sure = "low" if any(one.is_timed for one in evidence.looks.values()) else "medium"
-        return _behind(rank, sure, _last_call(look))
+        timed = [one for one in evidence.looks.values() if one.is_timed]
+        if timed and max(one.quiet_ms or 0.0 for one in timed) < MISSING_MS:
+            return Cause(rank, "", "low", "nobody has looked at it yet", "")
+        return _behind(rank, "low" if timed else "medium", _last_call(look))
     if look.source == NCCL_RAS:
         return _polled(look)
     if not look.is_timed:

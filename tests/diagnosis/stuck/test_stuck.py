@@ -122,6 +122,13 @@ def test_what_is_slow_and_moves_is_no_finding(changed: dict[str, Any]) -> None:
     assert found(WAIT, [*OTHERS, look(2, **seen)]) == []
 
 
+def test_a_rank_that_nobody_has_looked_at_yet_is_named_only_after_a_while() -> None:
+    """Looks at the ranks of a host come in files of their own, one after another."""
+    assert found(WAIT, [look(rank, quiet_ms=5000.0) for rank in (0, 1, 3)]) == []
+    (finding,) = found(WAIT, OTHERS)
+    assert summary(finding) == ("missing_rank", [2], "low")
+
+
 def test_what_has_gone_on_since_is_no_finding() -> None:
     assert found(WAIT, [*OTHERS, look(2, IN_CODE, has_moved=True)]) == []
 
@@ -213,6 +220,37 @@ def test_a_group_that_one_rank_does_not_make() -> None:
     (finding,) = found([], [*(look(r, making) for r in (0, 1, 3)), look(2, IN_CODE)])
     assert summary(finding) == ("missing_rank", [2], "high")
     assert "wait for rank 2 in new_group" in finding.text
+
+
+MAKING_FIRST = (
+    "_create_c10d_store site-packages/torch/distributed/rendezvous.py:199\n"
+    "init_process_group site-packages/torch/distributed/distributed_c10d.py:1892\n"
+    "main job/train.py:8"
+)
+
+
+@pytest.mark.parametrize(
+    ("looks", "status"),
+    [
+        (
+            [*(look(r, MAKING_FIRST, step=-1) for r in (0, 1, 3)), look(2, IN_CODE, step=-1)],
+            "Ranks 0, 1 and 3 wait for rank 2 in init_process_group for 18 s.",
+        ),
+        (
+            [look(0, MAKING_FIRST, step=-1)],
+            "Rank 0 waits in init_process_group for 18 s; nothing is known of ranks 1, 2 and 3.",
+        ),
+        ([look(0, MAKING_FIRST, step=-1, quiet_ms=9e3), look(2, IN_CODE, step=-1)], ""),
+        ([look(rank, MAKING_FIRST, step=-1) for rank in range(4)], ""),
+    ],
+    ids=["one is elsewhere", "the others are unknown", "they are just starting", "all are there"],
+)
+def test_before_the_first_group_the_status_says_who_is_not_there(
+    looks: list[dict[str, Any]], status: str
+) -> None:
+    evidence = evidence_of(tables([], looks))
+    assert status_of(waiting_of(evidence), evidence) == status
+    assert found([], looks) == []
 
 
 def test_of_a_rank_that_is_looked_at_while_it_is_killed_the_look_before_stands() -> None:
