@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from diagnosis.first_cause.exits import exits_in
-from diagnosis.first_cause.facts import timeout_ms
+from diagnosis.first_cause.facts import names_exception, timeout_ms
 from diagnosis.first_cause.handled import (
     Survival,
     is_announced,
@@ -20,6 +20,7 @@ from diagnosis.first_cause.handled import (
     waited_with_others,
 )
 from diagnosis.first_cause.lines import MOST_BETWEEN, UNKNOWN_CLOCK_NS, Line
+from trace_hooks.log_text.labels import EXCEPTION
 
 NEAR_NS = 300 * 10**9
 """What is older than this when the failure shows has not caused it."""
@@ -37,11 +38,12 @@ EXPLAINED_NS = 120 * 10**9
 
 _BY_GPU = {
     "cuda_error", "cuda_launch_failure", "illegal_address", "library_failure", "gpu_missing",
-    "cuda_ecc_error", "gpu_off_the_bus", "nvlink_error", "ecc_error", "aborted_on_gpu",
+    "no_such_gpu", "cuda_ecc_error", "gpu_off_the_bus", "nvlink_error", "ecc_error",
+    "aborted_on_gpu",
 }  # fmt: skip
-_OOM_KILLER = ("kernel_oom", "kernel_oom_cgroup", "slurm_oom", "k8s_oom")
+_OOM_KILLER = ("kernel_oom", "kernel_oom_cgroup", "slurm_oom", "job_memory_limit", "k8s_oom")
 _BY_OOM_KILLER = {"dataloader_killed", "killed", "host_out_of_memory", "worker_died"}
-_BY_SCHEDULER = {"slurm_oom", "k8s_oom"}
+_BY_SCHEDULER = {"slurm_oom", "job_memory_limit", "k8s_oom"}
 _BY_NETWORK = {"ib_completion_error", "efa_error", "qp_timeout"}
 _ENDED_BY_SOMEBODY = ("interrupted", "terminated")
 _CRASHES = ("segfault", "bus_error")
@@ -92,7 +94,7 @@ def episode_of(lines: Sequence[Line], survival: Survival | None = None) -> Episo
     near = near or _of_another_zone(strong, fails_ns)
     doubtful = tuple(line for line in near if is_announced(line))
     near = [line for line in near if line not in doubtful and not _is_after_end(line, weak)]
-    near = [line for line in near if not _ends_an_abort(line, lines)]
+    near = _without_torn([line for line in near if not _ends_an_abort(line, lines)])
     caught = [line for line in near if is_logged(line)]
     logged = tuple(line for line in caught if not _was_outlived(line, (*echoes, *weak)))
     near = [line for line in near if line not in caught]
@@ -198,6 +200,13 @@ def _ends_an_abort(line: Line, lines: Iterable[Line]) -> bool:
         _ABORT in other.text and other.file == line.file and _is_just_before(other, line)
         for other in lines
     )
+
+
+def _without_torn(lines: Sequence[Line]) -> list[Line]:
+    """Without tracebacks whose exception others tore off, where their file has more than them."""
+    says_more = [line for line in lines if line.name != EXCEPTION or names_exception(line.text)]
+    files = {line.file for line in says_more}
+    return [line for line in lines if line in says_more or line.file not in files]
 
 
 def _is_just_before(other: Line, line: Line) -> bool:

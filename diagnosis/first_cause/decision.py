@@ -15,7 +15,7 @@ from diagnosis.first_cause.anchors import ZONE_NS, Episode
 from diagnosis.first_cause.blame import named
 from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.exits import exits_in
-from diagnosis.first_cause.facts import signature_of
+from diagnosis.first_cause.facts import introduction_of, signature_of
 from diagnosis.first_cause.lines import MOST_BETWEEN, UNKNOWN_CLOCK_NS, Line
 from trace_hooks.log_text.labels import EXCEPTION
 
@@ -90,7 +90,7 @@ def _only_rank_that_failed(chosen: Line, episode: Episode) -> int:
         for end in exits_in(line.text)
         if end.is_own
     ]
-    is_of_python = chosen.text.startswith("Traceback")
+    is_of_python = introduction_of(chosen.text, "") is not None
     ranks = {rank for rank, code in ends if not is_of_python or code > 0}
     return next(iter(ranks)) if len(ranks) == 1 and len({rank for rank, _ in ends}) == 1 else -1
 

@@ -27,6 +27,7 @@ _SPAWNED = re.compile(
     r"process (\d{1,5}) terminated with (?:signal (SIG[A-Z]{3,5})|exit code (-?\d{1,4}))"
     r"|\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,4})"
 )
+_RAISED_IN = re.compile(r"-- Process (\d{1,5}) terminated with the following error")
 _COMPOSER = re.compile(
     r"(?:Global rank|Rank) (\d{1,6}) (?:\(PID (\d{1,9})\) exited with code"
     r"|crashed with exit code) (-?\d{1,4})"
@@ -58,6 +59,12 @@ class Exit:
 def exits_in(text: str) -> list[Exit]:
     """Ends of processes that a line or a launcher's box tells of."""
     return list(_found(text))
+
+
+def spawned_rank(before: str) -> int:
+    """The process that torch.multiprocessing names before its traceback; -1 none."""
+    found = _RAISED_IN.match(before)
+    return int(found[1]) if found else -1
 
 
 def _found(text: str) -> Iterator[Exit]:

@@ -53,6 +53,14 @@ class Work:
     timeout_ms: int
 
 
+def introduction_of(text: str, before: str) -> str | None:
+    """What stands in front of a traceback: in its first line, else the line `before` it; None for
+    other texts.
+    """
+    first, is_traceback, _ = text.partition("\n")[0].partition(_TRACEBACK)
+    return (first.strip() or before) if is_traceback else None
+
+
 def quoted(text: str, label: Label | None) -> str:
     """The line that says it: of several that belong together the first with the label's meaning,
     else the exception, else the first one.
@@ -87,6 +95,11 @@ def exception_of(text: str) -> str:
                 return line.strip()
             again = again or line.strip()
     return again
+
+
+def names_exception(text: str) -> bool:
+    """Whether a text says which exception it is about, a torn one included."""
+    return bool(exception_of(text) or _torn(text.splitlines()))
 
 
 def signature_of(text: str) -> str:

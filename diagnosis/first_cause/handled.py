@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from diagnosis.first_cause.facts import work_of
+from diagnosis.first_cause.facts import introduction_of, work_of
 from diagnosis.first_cause.lines import UNKNOWN_CLOCK_NS, Line
 from trace_hooks.log_text.labels import EXCEPTION
 
@@ -90,10 +90,10 @@ def _went_on(line: Line) -> bool:
 
 def is_announced(line: Line) -> bool:
     """Whether the line before a traceback says that the program goes on without it."""
-    before = line.before[:400].strip()
-    if before.startswith("Exception in thread"):
+    if line.before.startswith("Exception in thread"):
         return True
-    if not line.text.startswith("Traceback"):
+    before = introduction_of(line.text, line.before[:400].strip())
+    if before is None:
         return False
     if _WITHOUT_MODULE.search(before) and _IMPORT_ERROR.search(line.text):
         return True
@@ -106,9 +106,10 @@ def is_logged(line: Line) -> bool:
     """
     if line.name in _OFTEN_PRINTED and "Traceback (most recent call last)" not in line.text:
         return line.stream != "hooks"
-    if line.name not in _OFTEN_CAUGHT or not line.text.startswith("Traceback"):
+    before = introduction_of(line.text, line.before[:200])
+    if before is None or line.name not in _OFTEN_CAUGHT:
         return False
-    return _LOGGED.search(line.before[:200]) is not None
+    return _LOGGED.search(before) is not None
 
 
 def waited_with_others(lines: Iterable[Line]) -> dict[tuple[str, int], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from diagnosis.first_cause.exits import Exit, exits_in
+from diagnosis.first_cause.exits import Exit, exits_in, spawned_rank
 from diagnosis.first_cause.facts import pid_of
 from diagnosis.first_cause.lines import Line
 
@@ -21,7 +21,13 @@ def placed(lines: Sequence[Line], pids: Pids, num_hosts: int = 0) -> list[Line]:
     """The lines with their ranks and hosts, as far as somebody names them. `num_hosts`: known."""
     known = {**pids, **_pids_in_boxes(lines)}
     tasks_are_ranks = _tasks_are_ranks(lines, num_hosts)
-    return [_placed(line, known, tasks_are_ranks) for line in lines]
+    found = [_placed(line, known, tasks_are_ranks) for line in lines]
+    return found if num_hosts > 1 else [_spawned(line) for line in found]
+
+
+def _spawned(line: Line) -> Line:
+    """On one host the numbers of processes that torch.multiprocessing starts are ranks."""
+    return line if line.rank >= 0 else replace(line, rank=spawned_rank(line.before))
 
 
 def hosts_of_ranks(lines: Iterable[Line]) -> dict[int, str]:

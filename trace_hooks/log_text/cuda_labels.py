@@ -94,14 +94,21 @@ CUDA_LABELS = (
         "gpu_missing", "initiating setting", "cordon_node",
         "The driver shows this process no usable GPU.",
         r"No CUDA GPUs are available|no CUDA-capable device|"
-        r"CUDA error: invalid device ordinal|all CUDA-capable devices are busy|"
+        r"all CUDA-capable devices are busy|"
         r"Found no NVIDIA driver|CUDA initialization error|Failed to initialize NVML|"
         r"CUDA unknown error - this may be due to an incorrectly set up environment|"
         r"CUDA error: initialization error|Torch not compiled with CUDA|"
         r"nvmlDeviceGetHandle\w* ?\(\) failed|No HIP GPUs are available",
-        "cuda gpus", "hip gpus", "cuda-capable", "invalid device ordinal", "nvidia driver",
+        "cuda gpus", "hip gpus", "cuda-capable", "nvidia driver",
         "initialize nvml", "cuda unknown error", "initialization error", "not compiled with cuda",
         "nvmldevicegethandle",
+    ),
+    label(
+        "no_such_gpu", "initiating setting", "fix_setting",
+        "The program chose a GPU that its process does not see: it takes the rank for a GPU's "
+        "number, there are more ranks on the host than GPUs, or a GPU is gone.",
+        r"(?:CUDA|HIP) error: invalid device ordinal|Invalid device id\b",
+        "invalid device",
     ),
     label(
         "no_kernel_image", "initiating setting", "fix_setting",

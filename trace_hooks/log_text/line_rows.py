@@ -28,6 +28,8 @@ TRACEBACK = "Traceback (most recent call last):"
 _BETWEEN = ("During handling of the above exception", "The above exception was the direct cause")
 _ORIGINAL = "Original Traceback (most recent call last):"
 """Stands behind the exception of a loader's process as its rank raises it again."""
+_OF_ACTOR = "ray::"
+"""So begins the traceback of an actor of Ray within that of its caller."""
 _PREFIX = re.compile(r"^(?:\[(?:rank|role|default)\d*:?\d*\]:? ?)+")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b")
 _GLOG = re.compile(r"(?:\[[a-z]+\d*\]:?\s?)?\[?([IWEF])\d{3,4} \d\d:\d\d:\d\d\.")
@@ -98,7 +100,7 @@ class LineRows:
             return
         if self._block:
             self._end_block()
-        if told.startswith(TRACEBACK):
+        if begins_traceback(told):
             self._block, self._block_began = [told], (ts_ns, self._line)
         elif told.strip():
             self._add_row(line, ts_ns, self._line)
@@ -153,11 +155,16 @@ class LineRows:
         return True
 
 
+def begins_traceback(line: str) -> bool:
+    """Whether a traceback follows on a line: nothing else stands in it, or a logger's own words."""
+    return line.startswith(TRACEBACK) or line.rstrip().endswith(TRACEBACK)
+
+
 def continues_traceback(block: Sequence[str], line: str) -> bool:
     """Whether a line continues the traceback, or the chain of them, that `block` is so far."""
     if line.startswith(TRACEBACK):
         return any(before.startswith(_BETWEEN) for before in block[-3:])
-    if line.startswith((" ", "\t", "^", *_BETWEEN, _ORIGINAL)) or not line.strip():
+    if line.startswith((" ", "\t", "^", *_BETWEEN, _ORIGINAL, _OF_ACTOR)) or not line.strip():
         return True
     last = next((before for before in reversed(block) if before.strip()), "")
     return last.startswith((" ", "\t", "^"))  # the exception itself

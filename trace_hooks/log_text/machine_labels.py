@@ -93,6 +93,12 @@ SCHEDULER_LABELS = (
         "oom_kill", "oom-kill", "memory limit", "out of memory", "out_of_memory", of_rank=False,
     ),
     label(
+        "job_memory_limit", "initiating memory", "raise_limit",
+        "The job used more memory of the host than it had asked its scheduler for.",
+        r"TERM_MEMLIMIT|after reaching LSF memory usage limit|PBS: job killed: [pv]{0,2}mem\b",
+        "memlimit", "memory usage limit", "job killed", of_rank=False,
+    ),
+    label(
         "k8s_oom", "initiating memory", "raise_limit",
         "The container, or its worker, used more memory than its limit.",
         r"\bOOMKill(?:ed|ing)\b|reason: OOMKilled|killed due to the node running low on memory|"
@@ -117,8 +123,9 @@ SCHEDULER_LABELS = (
     label(
         "time_limit", "initiating preemption", "raise_limit",
         "The scheduler ended the job at its time limit.",
-        r"DUE TO TIME LIMIT|DeadlineExceeded|job..exceeded..walltime",
-        "time limit", "deadlineexceeded", "walltime", of_rank=False,
+        r"DUE TO TIME LIMIT|DeadlineExceeded|job..exceeded..walltime|TERM_RUNLIMIT|"
+        r"after reaching LSF run time limit|job killed: walltime",
+        "time limit", "deadlineexceeded", "walltime", "term_runlimit", of_rank=False,
     ),
     label(
         "preempted", "initiating preemption", "restart",
@@ -138,7 +145,24 @@ SCHEDULER_LABELS = (
         "job_cancelled", "initiating preemption", "restart",
         "Somebody or the scheduler cancelled the job.",
         r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED AT|"
-        r"\bscancel(?:led|ed)\b|Job..has been cancelled",
-        "cancelled", "scancel", of_rank=False, is_weak=True,
+        r"\bscancel(?:led|ed)\b|Job..has been cancelled|TERM_(?:FORCE_)?OWNER\b|"
+        r"job killed by owner",
+        "cancelled", "scancel", "term_", "by owner", of_rank=False, is_weak=True,
+    ),
+    label(
+        "step_refused", "initiating setting", "fix_setting",
+        "Slurm cannot start the step: it asks for more than the job was given.",
+        r"Unable to create step for job..(?:More processors requested|Memory required|"
+        r"Requested node configuration|Invalid generic resource|Invalid Trackable)",
+        "unable to create step", of_rank=False,
+    ),
+    label(
+        "container_refused", "initiating setting", "fix_setting",
+        "The container of the job did not start: the lines of its runtime tell why.",
+        r"nvidia-container-cli: .{0,40}error|pyxis: (?:container start failed|couldn't start)|"
+        r"pyxis: failed to (?:import|create|start)|OCI runtime (?:create|exec) failed|"
+        r"Failed to invoke spank plugin stack|ErrImagePull|ImagePullBackOff",
+        "container-cli", "pyxis", "oci runtime", "spank plugin", "errimagepull", "imagepullback",
+        of_rank=False,
     ),
 )  # fmt: skip

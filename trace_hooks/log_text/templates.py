@@ -26,8 +26,9 @@ _NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?|(?<=[A-Z
 def template_of(text: str) -> str:
     """The first line of a text with what varies replaced; equal for lines that differ in that."""
     line = text.split("\n", 1)[0]
-    if line.startswith("Traceback (most recent call last)") and "\n" in text:
-        line = f"Traceback: {text.rstrip().rsplit(chr(10), 1)[1]}"  # the exception says which
+    before, is_traceback, _ = line.partition("Traceback (most recent call last)")
+    if is_traceback and "\n" in text:
+        line = f"{before}Traceback: {text.rstrip().rsplit(chr(10), 1)[1]}"  # the exception says it
     line = _TIME.sub("<time>", line)
     line = _ID.sub("<id>", line)
     line = _ADDRESS.sub("<address>", line)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from ingest.readers.logs.heads import Head
-from trace_hooks.log_text.line_rows import LONGEST_LINE, TRACEBACK, continues_traceback
+from trace_hooks.log_text.line_rows import LONGEST_LINE, begins_traceback, continues_traceback
 from trace_hooks.log_text.secrets import KEY_ENDS, MASK, begins_key, is_of_key
 
 _MOST_LINES = 400
@@ -75,7 +75,7 @@ class Blocks:
         text = head.text
         begins = (
             head.is_part
-            or text.startswith(TRACEBACK)
+            or begins_traceback(text)
             or begins_key(text)
             or _BOX.match(text) is not None
         )

@@ -106,3 +106,19 @@ def test_a_fault_of_a_gpu_names_the_rank_that_an_equal_line_names():
     cause = first_cause(episode(plain, line(error, rank=5, file="a.log", number=9)), world())
     assert cause is not None
     assert cause.ranks == (5,)
+
+
+def test_spawned_processes_of_one_host_are_ranks():
+    error = line(KEY_ERROR, before="-- Process 3 terminated with the following error:")
+    assert [placed([error], {}, num_hosts)[0].rank for num_hosts in (0, 1, 2)] == [3, 3, -1]
+    assert placed([line(KEY_ERROR, before="-- Process 3 ended")], {})[0].rank == -1
+
+
+TORN = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n^^^  File "a.py"'
+
+
+def test_a_traceback_without_its_exception_is_no_cause_where_its_file_names_one():
+    assert [each.text for each in episode(*log(TORN, KEY_ERROR)).anchors] == [KEY_ERROR]
+    printed = episode(*log(TORN, "KeyError: 'labels'"))
+    assert (printed.anchors, [each.text for each in printed.logged]) == ((), ["KeyError: 'labels'"])
+    assert [each.text for each in episode(*log(TORN)).anchors] == [TORN]

@@ -108,6 +108,14 @@ def test_a_line_that_only_looks_like_an_exception_counts_where_nothing_else_does
     assert logged_cause(episode(printed), world()) is None
 
 
+def test_a_logger_in_front_of_a_traceback():
+    logged = line(f"08:00:01 ERROR [train.py:41] {KEY_ERROR}", 0, 3)
+    assert anchors(logged) == []
+    assert logged_cause(episode(logged, line(RESET, 1, 5)), world()).ranks == (3,)
+    assert anchors(line(f"Retrying after: {KEY_ERROR}", 0, 3)) == []
+    assert anchors(line(f"[worker] {KEY_ERROR}", 0, 3)) == [3]
+
+
 def test_an_ignored_exception_ended_nothing():
     assert anchors(line(KEY_ERROR, 0, 3, before="Exception ignored in: <function A.__del__>")) == []
     assert anchors(line(KEY_ERROR, 0, 3, before="Exception in thread Thread-3 (send):")) == []

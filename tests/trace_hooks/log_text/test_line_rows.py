@@ -50,6 +50,15 @@ def test_a_chain_of_tracebacks_is_one_row(prefix: str) -> None:
     assert traceback["label"] == "exception"
 
 
+def test_a_logger_may_stand_in_front_of_a_traceback() -> None:
+    before, traceback, after = rows_of(
+        "begin\n", f"2026-05-02 08:00:01 ERROR a.py: {CHAIN}", "end\n"
+    )
+    assert (before["text"], after["text"]) == ("begin", "end")
+    assert (traceback["level"], traceback["label"]) == ("error", "exception")
+    assert traceback["template"].startswith("<time> ERROR a.py: Traceback: ")
+
+
 def test_a_traceback_is_told_although_nothing_follows() -> None:
     made = LineRows("stderr", "stderr", False)
     made.add(CHAIN, 1 * S)
@@ -123,6 +132,14 @@ def test_what_a_loaders_process_raised_belongs_to_the_traceback() -> None:
     )
     block, after = rows_of(f"{text}\nstep 9\n")
     assert (block["text"], after["text"]) == (text.strip(), "step 9")
+
+
+def test_what_an_actor_raised_belongs_to_the_traceback() -> None:
+    again = "During handling of the above exception, another exception occurred:"
+    actor = f"ray::Trainer.save() (pid=41)\n{CHAIN.partition(chr(10))[2]}"
+    text = f"{CHAIN}\n{again}\n\n{actor}"
+    (row,) = rows_of(text)
+    assert row["text"] == text.strip()
 
 
 def test_marks_of_other_processes_do_not_end_a_traceback() -> None:

@@ -38,6 +38,16 @@ def test_tracebacks_one_after_the_other(folder: Path, runs: Path) -> None:
     assert column(lines, "text")[1:3] == [TRACEBACK, f"{TRACEBACK} again"]
 
 
+def test_a_logger_in_front_of_a_traceback(folder: Path, runs: Path) -> None:
+    logged = f"2026-04-13 16:50:01,125 ERROR [train.py:7] {TRACEBACK}"
+    lines = imported_lines(folder, runs, {"rank_0.log": f"{LOG} 1\n{logged}\n{LOG} 2\n"})
+    assert column(lines, "text")[1] == logged
+    assert column(lines, "line", "timed", "level", "label")[1:] == [
+        (2, "own", "error", "device_assert"),
+        (6, "own", "info", ""),
+    ]
+
+
 def test_a_traceback_of_a_writer_that_died_does_not_last(folder: Path, runs: Path) -> None:
     """Long afterwards another process writes as the same rank, with an indented line first."""
     others = "".join(f"[rank2]: {LOG} {n}\n" for n in range(3000))
