@@ -15,7 +15,9 @@ _EXCEPTION = re.compile(
 )
 _TORN = re.compile(r"\b[A-Z]\w{1,80}(?:Error|Exception)\b")
 _RAISED = re.compile(r"^[A-Za-z_][\w.]{1,160}(?:: |:?$)")
-_RAISED_AGAIN = re.compile(r"Caught \w+ in (?:DataLoader worker process|replica|pin memory)")
+_RAISED_AGAIN = re.compile(
+    r"Caught \w+ in (?:DataLoader worker process|replica|pin memory)|raised in its creation task"
+)
 """Stands before the traceback of the process that raised it."""
 _FRAME = re.compile(r'File "([^"\n]{1,400})", line (\d{1,9})(?:, in (\S{1,120}))?')
 _FOREIGN = re.compile(r"site-packages|dist-packages|/lib/python\d|/torch/|<frozen|<string>")

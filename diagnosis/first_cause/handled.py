@@ -44,7 +44,10 @@ _WITHOUT_MODULE = re.compile(
     re.IGNORECASE,
 )
 _IMPORT_ERROR = re.compile(r"(?m)^(?:ImportError|ModuleNotFoundError|OSError: lib)")
-_IF_WARNING = (EXCEPTION, "not_a_number", "rendezvous_failed", "peer_closed")
+_IF_WARNING = (
+    EXCEPTION, "not_a_number", "rendezvous_failed", "peer_closed", "library_missing",
+    "module_missing", "download_failed",
+)  # fmt: skip
 """What a program merely warns of has not ended it."""
 
 

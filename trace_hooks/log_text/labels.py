@@ -39,6 +39,10 @@ _PREFIX = re.compile(
     r"|\[pod/[\w./-]{1,200}\] ?|[\w.-]{1,60} {1,9}\| ?"
     r"|\(.{1,120}?\bpid=\d{1,9}(?:, ip=[\w.:-]{3,60})?\) ?)+"
 )
+_OF_CALLER = re.compile(
+    r"^ray\.exceptions\.(?:RayTaskError\(|\w+: .{0,80}raised in its creation task)"
+)
+"""Ray puts this in front of what an actor raised."""
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 _INFO = re.compile(r" NCCL INFO ")
 
@@ -181,7 +185,7 @@ def _is_call(parts: list[tuple[str, str]]) -> bool:
 
 def _exceptions(text: str) -> Iterator[tuple[str, str]]:
     """Message and innermost frame of each exception of the chain, in the order printed."""
-    frame, message, is_inside = "", list[str](), False
+    frame, message, caller, is_inside = "", list[str](), "", False
     for raw in text.splitlines():
         line = _PREFIX.sub("", raw)
         if _TRACEBACK in line:
@@ -190,10 +194,12 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
             frame, message, is_inside = "", [], True
         elif is_inside and line.startswith("  File "):
             frame = line
+        elif is_inside and _OF_CALLER.match(line):
+            caller = line
         elif is_inside and line and not line.startswith(" "):
             message.append(_without_guesses(line))
-    if message:
-        yield "\n".join(message), frame
+    if message or caller:
+        yield "\n".join(message) or caller, frame
 
 
 def role_of(name: str) -> str:

@@ -46,6 +46,9 @@ def test_hardware_may_be_gone_while_lines_go_on():
 def test_a_warning_is_no_exception():
     text = "2026-01-01 00:00:00 - WARNING - ValueError: shard 7 has no rows"
     assert anchors(line(text, 0, 3)) == []
+    built = "[WARNING] adam.so: cannot open shared object file: No such file, falling back to AdamW"
+    assert anchors(line(built, 0, 3)) == []
+    assert anchors(line(built.removeprefix("[WARNING] "), 0, 3)) == [3]
 
 
 def test_steps_that_go_on_for_long_show_that_the_job_survived():

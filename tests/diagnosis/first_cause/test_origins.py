@@ -112,6 +112,12 @@ def test_the_rank_that_is_asked():
     assert rank_asked("nothing") == -1
 
 
+def test_what_an_actor_raised_is_quoted():
+    created = "ray.exceptions.ActorDiedError: an error raised in its creation task, ray::A()"
+    text = f'Traceback (most recent call last):\n  File "a.py", line 1\n{created}\nKeyError: 7'
+    assert quoted(text, None) == "KeyError: 7"
+
+
 def test_of_a_torn_traceback_the_line_with_the_exception_is_quoted():
     torn = 'Traceback (most recent call last):\n  File "a.py", line 1\n^^^\n^KeyError :  7'
     assert quoted(torn, LABELS["exception"]) == "^KeyError :  7"

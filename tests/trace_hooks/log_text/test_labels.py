@@ -67,6 +67,14 @@ def test_code_that_a_traceback_shows_means_nothing():
     assert label_of(traceback("KeyError: 'labels'", frame=frame)) == "exception"
 
 
+def test_what_an_actor_raised_counts_not_what_its_caller_says():
+    died = "ray.exceptions.ActorDiedError: The actor died "
+    created = f"{died}because of an error raised in its creation task, ray::A.__init__() (pid=4)"
+    assert label_of(traceback(created, "KeyError: 'labels'")) == "exception"
+    assert label_of(traceback(created)) == "actor_died"
+    assert label_of(traceback(f"{died}unexpectedly.", "The worker exits.")) == "actor_died"
+
+
 def test_of_a_chain_the_first_known_exception_counts():
     chain = (
         traceback("OSError: [Errno 116] Stale file handle: '/mnt/a'")
