@@ -46,7 +46,7 @@ CASES = {
     "dtype": Case(("mismatched_dtype",)),
     "order": Case(("group_order_deadlock",), "pair"),
     "killed": Case(("dead_rank",)),
-    "memory": Case(("dead_rank",)),
+    "memory": Case(("first_error", "dead_rank")),
     "exception": Case(("first_error", "dead_rank")),
     "stopped": HUNG,
     "gil": HUNG._replace(evidence_s=SILENT_MS / 1e3),

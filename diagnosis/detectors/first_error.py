@@ -34,7 +34,7 @@ from diagnosis.first_cause.text import (
 
 NAME = "first_error"
 KINDS = ("first_error",)
-QUESTIONS = (*ASKED, "rank_looks", "last_signs")
+QUESTIONS = ASKED
 
 _QUOTED = 300
 """Characters of a line that stand in the evidence."""

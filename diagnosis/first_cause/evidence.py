@@ -14,12 +14,14 @@ from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.decision import doubtful_cause, first_cause, logged_cause
 from diagnosis.first_cause.handled import Survival
 from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
+from diagnosis.first_cause.memory_kills import of_this_job
 from diagnosis.first_cause.placing import hosts_of_ranks, placed
 from diagnosis.first_cause.waited_for import waited_for
 from diagnosis.first_cause.weak_causes import weak_cause
 
 PROGRESS = "log_progress"
-QUESTIONS = (LINES, ENDS, PROCESSES, PROGRESS, "rank_places")
+LOOKS, SIGNS = "rank_looks", "last_signs"
+QUESTIONS = (LINES, ENDS, PROCESSES, PROGRESS, "rank_places", LOOKS, SIGNS)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ def judged(tables: Mapping[str, pa.Table]) -> Judged:
     processes = tables[PROCESSES].to_pylist()
     hosts = {line.host for line in found} | {row["host"] for row in processes}
     lines = placed(found, _pids(tables, processes), len(hosts - {None}))
+    lines = of_this_job(lines, tables[SIGNS].to_pylist())
     world = _world(tables, processes, lines)
     episode = episode_of(lines, _survival(tables))
     cause = (
@@ -88,5 +91,5 @@ def _pids(
     tables: Mapping[str, pa.Table], processes: list[dict[str, Any]]
 ) -> dict[tuple[str | None, int], int]:
     """Rank of each process: as the hooks recorded it, or as lines of its log say."""
-    rows = [*processes, *tables[ENDS].to_pylist()]
+    rows = [*processes, *tables[ENDS].to_pylist(), *tables[LOOKS].to_pylist()]
     return {(row["host"], row["pid"]): row["rank"] for row in rows if row["pid"] is not None}

@@ -89,7 +89,7 @@ SCHEDULER_LABELS = (
         "slurm_oom", "initiating memory", "raise_limit",
         "The job step used more memory of the host than Slurm gave it.",
         r"slurmstepd..(?:Detected \d+ oom[_-]kill|oom[_-]kill event|exceeded (?:job|"
-        r"step) memory limit)|srun: error:..Out Of Memory|OUT_OF_MEMORY",
+        r"step) memory limit)|srun: error:..Out Of Memory|OUT_OF_MEMORY(?![\w+])",
         "oom_kill", "oom-kill", "memory limit", "out of memory", "out_of_memory", of_rank=False,
     ),
     label(
