@@ -2,10 +2,12 @@
 
 Hooks send a heartbeat each second, whatever the training thread does. A rank is silent where its
 last one is SILENT_MS older than those of most others, or where the watchdog of its host saw its
-process gone without a record of its end. It is a finding where nobody has finished more than
-MOST_FURTHER steps since: a job cannot go on without a rank, so that one that others leave behind
-has only lost its recorder, which is set aside. A host of several ranks that all are silent is named
-as the host; where most ranks are, or some have finished, it is the job that has ended.
+process gone without a record of its end; not while that watchdog sees it alive. It is a finding
+where nobody has finished more than MOST_FURTHER steps since: a job cannot go on without a rank, so
+that one that others leave behind has only lost its recorder, which is set aside unless its process
+is gone: what a killed rank had not written yet is lost with it. A host of several
+ranks that all are silent is named as the host; where most ranks are, or some have finished, it is
+the job that has ended.
 Processes that NCCL's RAS considers dead are findings without heartbeats.
 
 Source: MegaScale (2402.15627) finds dead machines by heartbeats.
@@ -42,6 +44,14 @@ SILENT_MS = 10_000.0
 CERTAIN_MS = 60_000.0
 """And as lost from here on."""
 
+ALIVE = ("R", "S", "D", "T", "t")
+"""States of a process (proc(5), stat)."""
+
+GONE = "the process is gone"
+"""Words of a watchdog that has seen so; without them a lost rank may only be silent."""
+
+Row = Mapping[str, Any]
+
 MOST_FURTHER = 2
 """Stages of a pipeline may be one step ahead, and the newest step may not have been written."""
 
@@ -76,14 +86,20 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if len(rows) < 2:
         return None
     newest_ns = float(np.median([row["last_ns"] for row in rows]))
+    seen = {row["rank"]: row for row in tables["rank_looks"].to_pylist()}
     silent = [
         row
         for row in rows
         if row["status"] != "finished"
+        and not _was_seen_alive(row, seen.get(row["rank"]), newest_ns)
         and (newest_ns - row["last_ns"] >= SILENT_MS * 1e6 or _is_gone(row, rows))
     ]
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
-    dead = [row for row in silent if further - (row["last_step"] or 0) <= MOST_FURTHER]
+    dead = [
+        row
+        for row in silent
+        if GONE in (row["lost_text"] or "") or further - (row["last_step"] or 0) <= MOST_FURTHER
+    ]
     findings = tuple(
         _finding(together, tables["rank_places"], further, attempt)
         for together in _together(dead, rows, newest_ns)
@@ -91,6 +107,16 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
     checked = None if findings else "No rank fell silent while the others went on."
     return Verdict(NAME, findings, checked, set_aside=set_aside, of_data=True)
+
+
+def _was_seen_alive(row: Row, look: Row | None, newest_ns: float) -> bool:
+    """Whether its watchdog saw the process long after its last heartbeat, and of late: a call may
+    hold the GIL, or a signal have stopped it, which is not the same as being dead.
+    """
+    if look is None or look["process"] not in ALIVE or GONE in (row["lost_text"] or ""):
+        return False
+    after_ms, before_ms = (look["ts_ns"] - row["last_ns"]) / 1e6, (newest_ns - look["ts_ns"]) / 1e6
+    return bool(after_ms >= SILENT_MS / 2 and before_ms <= CERTAIN_MS)
 
 
 def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:

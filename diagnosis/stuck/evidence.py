@@ -147,6 +147,7 @@ class Evidence:
     """All of it. `entered` by group, then rank, in the order of seq; looks and signs by rank.
 
     `ranks`: those that left something; of others nothing is known, not even that they are absent.
+    `world_size`: of the job, 0 unknown.
     """
 
     groups: Mapping[int, Group]
@@ -154,6 +155,7 @@ class Evidence:
     looks: Mapping[int, Look]
     signs: Mapping[int, Signs]
     ranks: frozenset[int] = field(default=frozenset())
+    world_size: int = 0
 
     @property
     def at_ns(self) -> int | None:
@@ -204,7 +206,9 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
     entered = _by_group(tables["entered_collectives"])
     ranks = frozenset(tables["rank_places"].column("rank").to_pylist()) | looks.keys()
     ranks |= {rank for by_rank in entered.values() for rank in by_rank}
-    return Evidence(groups, entered, looks, signs, ranks)
+    sizes = tables["rank_places"].column("world_size").to_pylist()
+    world_size = max((size for size in sizes if size is not None), default=0)
+    return Evidence(groups, entered, looks, signs, ranks, world_size)
 
 
 def _before_its_end(look: Look) -> Look:

@@ -114,8 +114,8 @@ class FindingMaker:
             (),
             "high",
             f"Two threads of each rank use {group} at once",
-            f"{text} Each of them has entered both, in one order or the other, and another thread of "
-            "each rank communicates, too: nothing orders what two threads enter in one group.",
+            f"{text} Each of them has entered both, in one order or the other, and another thread "
+            "of each rank communicates, too: nothing orders what two threads enter in one group.",
             "Give the second thread a process group of its own with the same ranks "
             "(dcp.async_save: process_group=), made once by all of them.",
             (),

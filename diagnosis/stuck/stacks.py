@@ -38,7 +38,8 @@ _PLACES = (
 )
 """Parts of file names; the first that fits the frame counts, frames from the innermost outwards."""
 
-_GROUP_MAKERS = ("new_group", "_new_group_with_tag", "init_process_group", "split_group")
+FIRST_GROUP = "init_process_group"
+_GROUP_MAKERS = ("new_group", "_new_group_with_tag", FIRST_GROUP, "split_group")
 
 _LONG_TASKS = re.compile(
     r"eval|valid|predict|generat|save|check_?point|ckpt|restor|resum|compil|export|tokeni|preproc|"
@@ -82,6 +83,11 @@ def communicates(frame: str) -> bool:
 def makes_group(frames: Iterable[str]) -> bool:
     """Whether the main thread is making a process group, for which it waits for the other ranks."""
     return any(frame.split(" ", 1)[0] in _GROUP_MAKERS for frame in frames)
+
+
+def makes_first_group(frames: Iterable[str]) -> bool:
+    """Whether that is the one of the whole job."""
+    return any(frame.split(" ", 1)[0] == FIRST_GROUP for frame in frames)
 
 
 def users_frame(frames: Iterable[str]) -> str:

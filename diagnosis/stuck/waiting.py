@@ -18,8 +18,11 @@ from dataclasses import dataclass
 
 from diagnosis.stuck.evidence import WAITS, Entered, Evidence
 from diagnosis.stuck.places import collectives_of, open_of
-from diagnosis.stuck.stacks import makes_group
+from diagnosis.stuck.stacks import FIRST_GROUP, makes_first_group, makes_group
 from diagnosis.stuck.unseen import may_wait
+
+STARTS_MS = 15_000.0
+"""Ranks of a job may come to its first group so far apart."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,8 @@ def waiting_of(evidence: Evidence) -> Waiting:
             (waits if wait.awaited else unclear if wait.unseen else complete).append(wait)
         waits += _in_messages(evidence, group_id)
         complete += _complete_messages(evidence, group_id)
-    waits += _in_new_groups(evidence)
+    for made in _in_new_groups(evidence):
+        (waits if made.awaited else unclear).append(made)
     edges = edges_of(waits)
     awaited = {rank for ranks in edges.values() for rank in ranks}
     perhaps = may_wait(evidence) if awaited else frozenset()
@@ -196,15 +200,27 @@ def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> b
 
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:
-    """Ranks that make a process group, which takes all ranks, and those that do not."""
+    """Ranks that make a process group, which takes all ranks, and those that do not.
+
+    Before the first group of a job, ranks of which nothing is known may be on their way; and ranks
+    start at different times, so that waiting there is worth a word after STARTS_MS only.
+    """
     looks = {r: look for r, look in evidence.looks.items() if look.stack and look.is_timed}
     making = sorted(rank for rank, look in looks.items() if makes_group(look.stack))
-    others = tuple(sorted(evidence.looks.keys() - set(making)))
-    if not making or len(others) >= len(making):
+    if not making:
         return []
     quiet_ms = min(looks[rank].quiet_ms or 0.0 for rank in making)
     since_ns = (evidence.at_ns or 0) - int(quiet_ms * 1e6)
-    return [Wait(0, -1, "new_group", tuple(making), others, since_ns)] if others else []
+    others = tuple(sorted(evidence.looks.keys() - set(making)))
+    if any(makes_first_group(looks[rank].stack) for rank in making):
+        if quiet_ms < STARTS_MS:
+            return []
+        unseen = tuple(sorted(set(range(evidence.world_size)) - evidence.looks.keys()))
+        wait = Wait(0, -1, FIRST_GROUP, tuple(making), others, since_ns, unseen=unseen)
+        return [wait] if others or unseen else []
+    if not others or len(others) >= len(making):
+        return []
+    return [Wait(0, -1, "new_group", tuple(making), others, since_ns)]
 
 
 def cycles_of(edges: Mapping[int, set[int]]) -> list[tuple[int, ...]]:

@@ -27,10 +27,14 @@ _SCHEMA = answer_schema(
 
 
 def judged(
-    *silent: int, quiet_s: float = 30.0, others: str | None = None, **changed: Any
+    *silent: int,
+    quiet_s: float = 30.0,
+    others: str | None = None,
+    looks: tuple[dict[str, Any], ...] = (),
+    **changed: Any,
 ) -> Verdict:
     """Eight ranks on two hosts, in step 21; the `silent` ones stopped `quiet_s` before the others,
-    which have the status `others`.
+    which have the status `others`. `looks`: of watchdogs.
     """
     rows = []
     for rank in range(8):
@@ -45,11 +49,43 @@ def judged(
     found = {
         "last_signs": pa.Table.from_pylist(rows, _SCHEMA),
         "rank_places": places,
-        "rank_looks": stuck_tables.tables([], [])["rank_looks"],
+        "rank_looks": stuck_tables.tables([], list(looks))["rank_looks"],
     }
     verdict = detect(found, attempt=0)
     assert verdict is not None
     return verdict
+
+
+GONE = "rank 3: the process is gone without an end record: killed by SIGKILL"
+EXISTS = "rank 3: no heartbeat for 61 s, but its process exists"
+
+
+@pytest.mark.parametrize(
+    ("seen", "signs", "is_dead"),
+    [
+        ({"process": "R"}, {}, False),
+        ({"process": "T"}, {"is_lost": True, "lost_text": EXISTS}, False),
+        ({"process": "S"}, {"is_lost": True, "lost_text": GONE}, True),
+        ({"process": "gone"}, {}, True),
+        ({"process": "R", "ts_ns": 10**18 - 29 * 10**9}, {}, True),
+    ],
+    ids=["it holds the GIL", "stopped", "killed since", "gone", "its host may be gone"],
+)
+def test_one_that_its_watchdog_sees_alive_is_not_dead(
+    seen: dict[str, Any], signs: dict[str, Any], is_dead: bool
+) -> None:
+    looks = (stuck_tables.look(3, **seen),)
+    assert bool(judged(3, looks=looks, **signs).findings) == is_dead
+
+
+@pytest.mark.parametrize(("text", "is_dead"), [(GONE, True), (EXISTS, False), (None, False)])
+def test_a_killed_rank_whose_last_steps_were_not_written_is_dead(
+    text: str | None, is_dead: bool
+) -> None:
+    """Others go on for less than a step, but what it had not flushed yet is lost."""
+    signs = {"last_step": 16, "is_lost": text is not None, "lost_text": text}
+    verdict = judged(3, quiet_s=1.5, others="stopped", **signs)
+    assert bool(verdict.findings) == is_dead
 
 
 @pytest.mark.parametrize(("quiet_s", "confidence"), [(11.0, "medium"), (61.0, "high")])
