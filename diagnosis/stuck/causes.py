@@ -245,7 +245,10 @@ def _slow(look: Look, how: str) -> Cause:
 
 
 def _is_busy(look: Look) -> bool:
-    return bool(look.since_ms and look.cpu_ms and look.cpu_ms / look.since_ms >= BUSY_SHARE)
+    """Computing, or ready to (state R): on a starved host it gets little of a core."""
+    return look.process == "R" or bool(
+        look.since_ms and look.cpu_ms and look.cpu_ms / look.since_ms >= BUSY_SHARE
+    )
 
 
 def _behind(rank: int, confidence: str, how: str) -> Cause:
