@@ -152,8 +152,8 @@ class ClockOffsets:
             name="trace_hooks clocks",
             daemon=True,
         )
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)  # not before: another thread may close us in between
 
     def _answer_pings(self, host: str, store: Any) -> None:
         answered: str | None = None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.forks import fork, succeeded
 from tests.trace_hooks.processes import environment
+from trace_hooks.job.clock_offsets import ClockOffsets
+from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.recorder import Recorder
 
 TWO_HOSTS = """
 import json, sys, time
@@ -47,6 +51,26 @@ store.set(f"p/end{rank}", "1")
 while rank == 0 and not store.check(["p/end1"]):
     time.sleep(0.02)
 """
+
+
+def test_a_process_that_ends_while_a_thread_is_being_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SIGTERM may come at any moment; the drain thread starts, the main thread closes."""
+    offsets = ClockOffsets(Recorder(), Anchor(), "run")
+
+    class ClosedMeanwhile(threading.Thread):
+        def start(self) -> None:
+            offsets.close()
+            super().start()
+
+    monkeypatch.setattr(threading, "Thread", ClosedMeanwhile)
+    asked: list[str] = []
+    offsets._run(offsets._each_round, lambda: asked.append("store"), print)
+    (thread,) = offsets._threads
+    thread.join(5.0)
+    assert not thread.is_alive()
+    assert asked == []
 
 
 @pytest.mark.torch
