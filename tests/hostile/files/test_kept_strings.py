@@ -78,6 +78,7 @@ WAYS: dict[str, tuple[str, str, str, bytes]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_hundreds_of_names_leave_memory_flat(way: str, app: ASGIApp) -> None:
     method, path, query, body = WAYS[way]

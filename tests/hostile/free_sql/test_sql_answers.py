@@ -100,6 +100,7 @@ def test_names_of_columns_have_a_limit(tmp_path: Path) -> None:
     assert grown < _MOST_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", LONG_ENUMS)
 def test_values_of_enums_have_a_limit_over_all_columns(tmp_path: Path, where: str) -> None:
     found, grown = _read(tmp_path, "page", LONG_ENUMS[where])
