@@ -119,11 +119,7 @@ class Hub:
         """
         with self._lock:
             self._listeners.append(listener)
-            if self._watcher is None:
-                self._watcher = threading.Thread(
-                    target=self._watch_runs, name="look for runs", daemon=True
-                )
-                self._watcher.start()
+            self._watch()
         return lambda: self._listeners.remove(listener)
 
     def close(self) -> None:
@@ -171,6 +167,7 @@ class Hub:
         )
         with self._lock:
             self._opened[name] = opened
+            self._watch()  # who only asks now and then gets newer answers, too
             surplus = range(max(0, len(self._opened) - self._most_open))
             evicted = [self._opened.popitem(last=False)[1] for _ in surplus]
         for other in evicted:  # not closed: whoever still reads it goes on, then it is collected
@@ -213,6 +210,14 @@ class Hub:
     def _notify(self, name: str, version: int) -> None:
         for listener in list(self._listeners):
             listener(name, version)
+
+    def _watch(self) -> None:
+        """Start the thread that watches, where there is none yet; called under the lock."""
+        if self._watcher is None:
+            self._watcher = threading.Thread(
+                target=self._watch_runs, name="look for runs", daemon=True
+            )
+            self._watcher.start()
 
     def _all_open(self) -> list[tuple[str, OpenRun]]:
         with self._lock:

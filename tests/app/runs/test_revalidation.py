@@ -90,6 +90,22 @@ def test_what_was_made_of_an_old_answer_while_news_were_announced_is_made_again(
     end()
 
 
+def test_who_only_asks_and_listens_to_nothing_gets_the_newer_answer_too(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(revalidation, "LEAST_REST_S", 0.3)
+    run = caught_up(hub, tmp_path)
+
+    def derived() -> int:
+        made = lambda *_: revalidated(hub, "newest", newest_step)  # noqa: E731
+        return hub.cache.get("job", "derived", made, PREFETCH)
+
+    assert derived() == 2
+    more(run, hub, 3)
+    assert derived() == 2, "made of the older answer, which rests"
+    wait_until(lambda: derived() == 3)
+
+
 def test_what_fails_is_computed_again_at_once(hub: Hub, tmp_path: Path) -> None:
     two_rank_run(tmp_path / "job")
     tried: list[int] = []
