@@ -90,19 +90,19 @@ class LineRows:
         return rows
 
     def _add_line(self, line: str, ts_ns: int) -> None:
-        told = _PREFIX.sub("", line)
-        if self._in_key and is_of_key(told):
-            self._in_key = KEY_ENDS not in told
+        plain = _PREFIX.sub("", line)
+        if self._in_key and is_of_key(plain):
+            self._in_key = KEY_ENDS not in plain
             return
-        self._in_key = begins_key(told)
-        if self._block and continues_traceback(self._block, told):
-            self._block.append(told)
+        self._in_key = begins_key(plain)
+        if self._block and continues_traceback(self._block, plain):
+            self._block.append(plain)
             return
         if self._block:
             self._end_block()
-        if begins_traceback(told):
-            self._block, self._block_began = [told], (ts_ns, self._line)
-        elif told.strip():
+        if begins_traceback(plain):
+            self._block, self._block_began = [plain], (ts_ns, self._line)
+        elif plain.strip():
             self._add_row(line, ts_ns, self._line)
 
     def _end_block(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ class SourceError(Exception):
     """A source cannot be read; the text says why, in a few words."""
 
 
-class Source:
+class Source(ABC):
     """One part of the machine.
 
     `every_s`: from one reading to the next; `scope`: whose figures they are; `read_ns`: when it
@@ -37,9 +38,9 @@ class Source:
     scope: str = "host"
     read_ns: int = 0
 
+    @abstractmethod
     def read(self) -> Iterable[Reading]:
         """Everything it can read now; raises SourceError, OSError, ValueError or LookupError."""
-        raise NotImplementedError
 
 
 class OpenFile:

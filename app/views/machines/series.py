@@ -87,9 +87,9 @@ def host_series(
         line["value"].append(_plain(row["value"]))
         line["num_resets"] += row["num_resets"]
     order = {metric: number for number, metric in enumerate(SHOWN)}
-    told = [line for line in lines.values() if any(line["value"])]
-    told.sort(key=lambda line: (order[line["metric"]], line["device"], line["ranks"]))
-    return {"host": host, "bin_s": bin_ns / 1e9, "lines": told}
+    nonzero = [line for line in lines.values() if any(line["value"])]
+    nonzero.sort(key=lambda line: (order[line["metric"]], line["device"], line["ranks"]))
+    return {"host": host, "bin_s": bin_ns / 1e9, "lines": nonzero}
 
 
 def _ranks_of_gpu(ranks: OfDevices, host: str, device: str) -> list[int]:

@@ -137,8 +137,8 @@ def _read_text(file: _File, data: bytes, file_ns: int, staged: StagedRows, name:
 
 def _read_answer(file: _File, data: bytes) -> None:
     """An answer of query_range or query; raises ValueError."""
-    told = json.loads(data)
-    result = told.get("data", {}).get("result") if isinstance(told, dict) else None
+    answer = json.loads(data)
+    result = answer.get("data", {}).get("result") if isinstance(answer, dict) else None
     if not isinstance(result, list):
         raise ValueError("data.result is no list")
     for series in result:
