@@ -14,7 +14,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from multiprocessing.connection import wait
 from typing import Any
@@ -27,6 +28,7 @@ import trace_hooks.active_tracer  # noqa: F401 - with pyarrow, once for all rank
 GRACE_S = 5.0
 """What ranks get to end by themselves before they are killed."""
 
+_SIGNALS = {signal.SIGINT, signal.SIGTERM}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -65,14 +67,25 @@ def launch(train: Callable[[Any, socket.socket], None], options: Any, num_ranks:
     ]
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        for process in ranks:
-            process.start()
+        with _signals_wait():
+            for process in ranks:
+                process.start()
         listener.close()
         return _wait(ranks)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
         _end(ranks)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Signals come after the forks: Python drops what a handler raises in a hook of os.fork."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def _terminate(_signal: int, _frame: Any) -> None:
@@ -115,6 +128,7 @@ def _run_rank(
     _die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides, and sends SIGTERM
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

@@ -49,5 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     """Start the ranks."""
     what, folder, ranks = arguments
     launcher.GRACE_S = GRACE_S
+    if what == "forking":
+        os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGTERM))
     options = argparse.Namespace(what=what, folder=Path(folder), ranks=int(ranks))
     return launcher.launch(train, options, options.ranks)

@@ -74,6 +74,10 @@ def test_a_signal_to_the_launcher_ends_the_ranks(
     assert time.monotonic() - begun_s < 60  # the ranks would sleep for 600 s
 
 
+def test_a_signal_that_comes_while_ranks_are_forked_ends_them(tmp_path: Path) -> None:
+    assert end_of(started("forking", tmp_path)).code == 143
+
+
 def test_ranks_that_ignore_the_signal_are_killed(tmp_path: Path) -> None:
     job = started("deaf", tmp_path)
     pids = ranks_of(tmp_path)
