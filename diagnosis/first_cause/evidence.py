@@ -14,7 +14,7 @@ from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.decision import doubtful_cause, first_cause, logged_cause
 from diagnosis.first_cause.handled import Survival
 from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
-from diagnosis.first_cause.memory_kills import of_this_job
+from diagnosis.first_cause.kernel_lines import of_this_job
 from diagnosis.first_cause.placing import hosts_of_ranks, placed
 from diagnosis.first_cause.waited_for import waited_for
 from diagnosis.first_cause.weak_causes import weak_cause
@@ -41,7 +41,8 @@ def judged(tables: Mapping[str, pa.Table]) -> Judged:
     processes = tables[PROCESSES].to_pylist()
     hosts = {line.host for line in found} | {row["host"] for row in processes}
     lines = placed(found, _pids(tables, processes), len(hosts - {None}))
-    lines = of_this_job(lines, tables[SIGNS].to_pylist())
+    watched = {row["host"] for row in tables[LOOKS].to_pylist() if row["pid"] is not None}
+    lines = of_this_job(lines, tables[SIGNS].to_pylist(), watched)
     world = _world(tables, processes, lines)
     episode = episode_of(lines, _survival(tables))
     cause = (

@@ -1,0 +1,53 @@
+"""Lines of the kernel about one process, and whether that process was of this job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from diagnosis.first_cause.lines import Line
+
+_KILL = "kernel_oom"
+_CRASHES = ("segfault", "bus_error")
+_LOADER = "DataLoader"
+_TOGETHER_NS = 10e9
+"""Within this the killer announces itself, lists all processes, and names the one that it kills."""
+
+
+def of_this_job(
+    lines: Sequence[Line], signs: Sequence[Mapping[str, Any]], hosts: Collection[str | None] = ()
+) -> list[Line]:
+    """The lines without kills and crashes of somebody else's processes.
+
+    `signs`: rows of last_signs. Where hooks saw all ranks and none has ended, none was killed.
+    `hosts`: whose watchdog knows the processes of all ranks. There a crash of another one counts
+    only where a log speaks of a data loader, whose workers are processes, too.
+    """
+    if signs and not any(row["status"] or row["is_lost"] for row in signs):
+        return [line for line in lines if not _is_kill(line) and not _is_crash(line)]
+    victims = [line for line in lines if _is_kill(line) and line.rank >= 0]
+    has_loader = any(_LOADER in line.text for line in lines)
+    ours = (
+        line
+        for line in lines
+        if has_loader or line.rank >= 0 or line.host not in hosts or not _is_crash(line)
+    )
+    return [_of_victim(line, victims) for line in ours]
+
+
+def _of_victim(line: Line, victims: Sequence[Line]) -> Line:
+    """An announcement with the rank that the killer names behind it."""
+    if line.rank >= 0 or not _is_kill(line):
+        return line
+    of_host = (v for v in victims if v.host == line.host)
+    near = [v for v in of_host if 0 <= v.begin_ns - line.begin_ns <= _TOGETHER_NS]
+    return replace(line, rank=near[0].rank) if near else line
+
+
+def _is_kill(line: Line) -> bool:
+    return line.is_of_kernel and line.name.startswith(_KILL)
+
+
+def _is_crash(line: Line) -> bool:
+    return line.is_of_kernel and line.name in _CRASHES
