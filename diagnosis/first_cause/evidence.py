@@ -13,8 +13,8 @@ from diagnosis.first_cause.anchors import Episode, episode_of
 from diagnosis.first_cause.cause import FirstCause, World
 from diagnosis.first_cause.decision import doubtful_cause, first_cause, logged_cause
 from diagnosis.first_cause.handled import Survival
-from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
 from diagnosis.first_cause.kernel_lines import of_this_job
+from diagnosis.first_cause.lines import ENDS, LINES, PROCESSES, Line, lines_of
 from diagnosis.first_cause.placing import hosts_of_ranks, placed
 from diagnosis.first_cause.waited_for import waited_for
 from diagnosis.first_cause.weak_causes import weak_cause

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -16,6 +17,8 @@ Answer = dict[str, Any]
 
 GRACE_S = 10.0
 """Ranks allow rank 0 this much more than it allows them: it has to name who is missing."""
+LEAVE_S = 5.0
+"""Rank 0, whose process keeps the store, waits so long for ranks that have yet to read its last."""
 STOP = "stop"
 
 
@@ -76,6 +79,14 @@ class Conductor:
         if STOP in decision:
             raise StoppedError(decision[STOP], decision.get("ranks", ()))
         return decision
+
+    def leave(self) -> None:
+        """Say that this rank needs the store no more; rank 0 leaves it as the last one."""
+        with suppress(RuntimeError):
+            if self._store.add("selftest/left", 1) == self._num_ranks:
+                self._store.set("selftest/all_left", "1")
+            if self._rank == 0:
+                self._store.wait(["selftest/all_left"], timedelta(seconds=LEAVE_S))
 
     def _gathered(
         self, key: str, what: str, limit_s: float, decide: Callable[[list[Answer]], Answer]

@@ -42,10 +42,13 @@ class Rank:
             self._start()
             self._measure()
         except StoppedError as stopped:
-            return self._stopped(stopped)
-        if self.rank == 0:
-            self._finish({})
-        return EXIT_OK
+            code = self._stopped(stopped)
+        else:
+            code = EXIT_OK
+            if self.rank == 0:
+                self._finish({})
+        self._conductor.leave()
+        return code
 
     def _start(self) -> None:
         """Exchange what ranks are, and connect them; raises StoppedError where one refuses."""

@@ -102,3 +102,23 @@ def test_rank_0_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert silent is None
     assert other.ranks == (0,)
     assert time.monotonic() - begun < 5
+
+
+def test_rank_0_leaves_the_store_as_the_last_one() -> None:
+    left: list[int] = []
+
+    def act(own: Conductor, rank: int) -> None:
+        if rank:
+            time.sleep(0.1 * rank)
+            left.append(rank)
+        own.leave()
+        if rank == 0:
+            left.append(rank)
+
+    outcomes(3, act)
+    assert left == [1, 2, 0]
+
+
+def test_rank_0_waits_not_for_ever_for_others_to_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conductor, "LEAVE_S", 0.05)
+    assert outcomes(3, lambda own, rank: own.leave() if rank != 1 else None) == [None] * 3
