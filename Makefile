@@ -1,8 +1,8 @@
 # make demo: a real 8-rank job, live.  make test: lint, types, import directions, all tests.
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
-# Parallel test processes. Three suit two cores: tests mostly wait for jobs, servers and pages.
-WORKERS ?= 3
+# Parallel test processes. Four suit two cores: tests mostly wait for jobs, servers and pages.
+WORKERS ?= 4
 FAULT  ?= slow-rank=5,x=1.6,from=8
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -47,9 +47,10 @@ pytest: $(VENV)/.ready browser
 browser:
 	tests/browser/install_chromium.sh
 
-# what takes long and is seldom broken by a change; malformed requests with all texts instead of a third
+# what takes long and is seldom broken by a change, and all cases of tests of which others run some
 test-long: $(VENV)/.ready browser
-	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q -n 2 -m long
+	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile \
+		-m "(long or sampled) and not faults and not registry"
 	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q tests/hostile/requests
 
 test-kill: $(VENV)/.ready

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +38,32 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+ALL_VARIABLE = "RANKSCOPE_TEST_ALL"
+"""1: all cases of tests that are marked as sampled."""
 SHORT = ("app", "diagnosis", "ingest")
 """Folders of many files that take a few seconds each."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files that take long go first, so that all workers end at the same time."""
     items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] in SHORT)
+    if os.environ.get(ALL_VARIABLE) != "1":
+        left_out = set(_left_out(items))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+def _left_out(items: list[pytest.Item]) -> Iterator[str]:
+    """Of a test that is marked as sampled all cases but every third, or every `every`-th."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is None:
+            continue
+        function = item.nodeid.partition("[")[0]
+        if cases[function] % marker.kwargs.get("every", 3):
+            yield item.nodeid
+        cases[function] += 1
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ def in_drawer(hub: Hub, name: str, findings: Sequence[Finding]) -> list[Numbers]
     return [numbers for part in parts for numbers in lines_in(text_of(part))]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_every_place_gives_the_same_cost(
     hub: Hub, client: Client, runs: Path, number: int, capsys: pytest.CaptureFixture[str]
@@ -148,6 +149,7 @@ def test_every_place_gives_the_same_cost(
             assert sentence_in(text) == numbers[:2]
 
 
+@pytest.mark.long
 def test_the_tile_on_top_is_that_of_the_most_urgent_finding(hub: Hub) -> None:
     num_known = 0
     for number in range(len(CASES)):

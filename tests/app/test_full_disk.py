@@ -85,6 +85,7 @@ def test_a_first_index_that_had_no_room_is_made(disk: Disk, hub: Hub) -> None:
     assert live_status(hub, "job").last_step == 2
 
 
+@pytest.mark.long
 def test_the_list_of_runs_goes_on(disk: Disk, hub: Hub) -> None:
     board = RunBoard(hub)
     run = two_rank_run(disk.folder / "job")

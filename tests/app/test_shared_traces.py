@@ -42,6 +42,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return cache(lambda name: str(import_paths([TRACES / name], runs)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FACTS)
 def test_info_agrees_with_the_counted_facts(
     name: str, imported: Callable[[str], str], capsys: pytest.CaptureFixture[str]
@@ -184,6 +185,7 @@ ROWS: list[tuple[str, str, list[list[Any]]]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "sql", "rows"), ROWS, ids=[name for name, _, _ in ROWS])
 def test_query_returns_what_is_in_the_files(
     name: str,

@@ -92,6 +92,7 @@ FAKE_PARTS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "state", "why"),
     [

@@ -39,6 +39,7 @@ def open_form(tab: Tab, name: str) -> None:
     tab.page.wait_for_selector(".layout-form .sum:not(:empty)")
 
 
+@pytest.mark.long
 def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
     tabs: OpenTab, server: Server, eight: str
 ) -> None:

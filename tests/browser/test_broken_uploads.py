@@ -105,6 +105,7 @@ def stop_at(tab: Tab, line: CutLine, big: Path) -> None:
     tab.page.locator(".upload.broken").wait_for(timeout=LONG_MS)
 
 
+@pytest.mark.long
 def test_a_restart_of_the_server_is_gone_on_with(tabs: OpenTab, tmp_path: Path, big: Path) -> None:
     (tmp_path / "runs").mkdir()
     own = Server(tmp_path / "runs").start()
@@ -190,6 +191,7 @@ def has_open(pid: int, file: str) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has one reader")
 def test_what_is_read_can_be_looked_at_while_the_rest_is_read(
     tab: Tab, server: Server, big: Path, tmp_path: Path

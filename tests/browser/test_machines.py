@@ -39,6 +39,7 @@ def opened(tabs: OpenTab, server: Server, run: str, size: tuple[int, int] = DESK
     return tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("run", ["many", "few"])
 def test_it_is_sound(

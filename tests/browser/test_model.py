@@ -24,6 +24,7 @@ def model_run(runs: Path) -> str:
     return runs_made.indexed(runs / "model health")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
 )
@@ -93,6 +94,7 @@ def test_the_table_names_the_layer_that_is_not_finite(tab: Tab, model_run: str) 
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_a_run_without_statistics_explains_how_to_record_them(tab: Tab, imported_run: str) -> None:
     tab.open(View(imported_run).url())
     tab.settle()
@@ -131,6 +133,7 @@ def test_every_head_has_a_thumbnail_and_one_is_open(
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: str) -> None:
     tab.open(View(watched_run, "model").url())
     tab.page.wait_for_selector(".matrix canvas")

@@ -49,6 +49,7 @@ def two_ranks(server: Server, run: str, **more: Any) -> Iterator[list[Rank]]:
             rank.agent.stop()
 
 
+@pytest.mark.long
 def test_a_watch_begun_on_the_page_brings_frames_and_shows_its_cost(
     live_server: Server, tabs: OpenTab
 ) -> None:
@@ -100,6 +101,7 @@ def _send(ranks: list[Rank], step: int) -> None:
             )
 
 
+@pytest.mark.long
 def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
     live_server: Server, tabs: OpenTab
 ) -> None:

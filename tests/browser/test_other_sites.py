@@ -121,6 +121,7 @@ def embedding(origin: str) -> str:
     return f"<!DOCTYPE html><body>{''.join(parts)}<script>{script}</script></body>"
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_nothing_that_another_page_embeds_or_fetches_is_answered(
     server: Served, visitor: BrowserContext, attacker: OtherSite, host: str
@@ -154,6 +155,7 @@ def navigate(page: Page, attacker: OtherSite, kind: str, url: str) -> None:
             page.evaluate("document.getElementById('go').click()")
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_nothing_that_another_page_leads_to_runs(
     server: Served, visitor: BrowserContext, attacker: OtherSite, host: str
@@ -168,6 +170,7 @@ def test_nothing_that_another_page_leads_to_runs(
     assert settled() == before
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"], ids=["cross-site", "same-site"])
 def test_a_link_to_a_page_opens_it_with_the_session_and_without_the_parameter(
     server: Served, visitor: BrowserContext, attacker: OtherSite, host: str

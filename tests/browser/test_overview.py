@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
+
 from app.view_state import View
 from benchmarks.browser import Server
 from tests.browser.conftest import OpenTab
@@ -37,6 +39,7 @@ def test_the_banner_leads_to_the_waiting_lanes(tab: Tab) -> None:
     tab.page.wait_for_selector("#page .kpis")
 
 
+@pytest.mark.long
 def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: Server) -> None:
     first = tabs(server.url)
     first.open(OVERVIEW)

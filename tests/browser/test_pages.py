@@ -13,6 +13,7 @@ from tests.browser.support import runs_made
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page", PAGE_NAMES)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_recorded_run(tabs: OpenTab, server: Server, page: str, size: tuple[int, int]) -> None:

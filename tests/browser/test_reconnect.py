@@ -48,6 +48,7 @@ def top_bar(tab: Tab) -> str:
     return tab.page.locator(".topbar").inner_text().lower()
 
 
+@pytest.mark.long
 def test_the_page_goes_on_by_itself_after_the_server_came_back(
     own_server: Server, tabs: OpenTab
 ) -> None:

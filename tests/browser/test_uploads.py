@@ -59,6 +59,7 @@ def test_a_chosen_folder_becomes_one_run(tab: Tab, tmp_path: Path) -> None:
     assert imported_run(tab).startswith("chosen-")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("names", "num_ranks"),
     [

@@ -42,6 +42,7 @@ def findings(folder: Path) -> tuple[Finding, ...]:
         return diagnose_run(run).findings
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("kind", OF_THE_MODEL)
 def test_a_fault_is_the_only_finding_and_its_numbers_can_be_queried_again(
@@ -64,6 +65,7 @@ def test_a_fault_is_the_only_finding_and_its_numbers_can_be_queried_again(
         assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(8))
 def test_healthy_runs_are_silent_and_looked_at(tmp_path: Path, seed: int) -> None:
     with open_run(written(tmp_path, seed)) as run:

@@ -141,6 +141,7 @@ def test_three_doses(tmp_path: Path, x: float) -> None:
     assert diagnosis.findings[0].confidence == "high"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("sizes", "faults", "expected"),
     [
@@ -158,6 +159,7 @@ def test_layouts(
     assert named(generated(tmp_path, *faults, **sizes)) == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(8))
 def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
     diagnosis = generated(tmp_path, seed=seed)
@@ -166,6 +168,7 @@ def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
     assert diagnosis.set_aside == ()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["steps", "spans"])
 @pytest.mark.parametrize("kind", NOT_ONE_WORKER)
 def test_a_fault_is_the_only_finding(tmp_path: Path, kind: str, level: str) -> None:
@@ -186,6 +189,7 @@ _NAMELESS = {
 all that crosses hosts is slow, and no switch can be identified."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("fault", "ranks", "stages", "hosts"),
     [

@@ -96,6 +96,7 @@ JSON_FORMATS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", JSON_FORMATS)
 @pytest.mark.parametrize("what", ["deep", "deep and closed", "long", "keys"])
 def test_depth_and_length(tmp_path: Path, runs: Path, kind: str, what: str) -> None:

@@ -50,6 +50,7 @@ def strictly(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("value", NONE_OF_JSON.values(), ids=NONE_OF_JSON)
 @pytest.mark.parametrize(
     "message",

@@ -52,6 +52,7 @@ def test_events_of_other_formats_are_all_counted(name: str, tmp_path: Path) -> N
     assert sum(run.info["events_per_rank"].values()) == EVENTS[name]
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not FACTS.is_file(), reason=NO_TRACES)
 @pytest.mark.parametrize(
     ("name", "source", "num_ranks", "num_steps"),

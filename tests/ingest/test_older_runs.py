@@ -74,6 +74,7 @@ def test_an_imported_run_opens(runs: Path) -> None:
     assert about.files == ("rank-1.json (2458 bytes, blake2b 3d212b4cb12befce)",)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["healthy", "slow_rank", "imported", "schema_1_0", "schema_1_1"])
 def test_every_saved_query_that_needs_nothing_is_answered(runs: Path, name: str) -> None:
     with open_run(runs / name) as run:

@@ -66,6 +66,7 @@ def processes_of(runs: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.torch
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_it_prints_steps_and_ctrl_c_leaves_no_process(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def frames(folder: Path) -> list[Frame]:
     return [Frame(**row | {"shape": tuple(row["shape"])}) for row in rows]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("more", [(), ("--sequence-parallel", "--vocabulary-parallel")])
 def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
     train_3d: Callable[..., Any],

@@ -93,6 +93,7 @@ def assert_same(one: Trained, other: Trained, *whens: str) -> None:
                 assert not bits_differ(mine, theirs), (rank, when, step)
 
 
+@pytest.mark.long
 def test_permission_and_strength_0_change_no_bit(tmp_path: Path, plain: Trained) -> None:
     targets = ("weights", "activations", "residual")
     nothing = [OUTPUT | {"id": target, "target": target, "strength": 0} for target in targets]
@@ -103,6 +104,7 @@ def test_permission_and_strength_0_change_no_bit(tmp_path: Path, plain: Trained)
         assert len(trained.marks) == 2 * 2 * len(requests)  # begin and end on both ranks of stage 0
 
 
+@pytest.mark.long
 def test_weights_are_back_bitwise_before_the_optimizer(tmp_path: Path, plain: Trained) -> None:
     trained = Trained(tmp_path / "run", [WEIGHTS])
     first, last = WINDOW

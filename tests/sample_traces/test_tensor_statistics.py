@@ -67,6 +67,7 @@ def heads(job: Any) -> Rows:
     return {(row["step"], row["layer"], row["head"]): row for row in rows}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_shards_and_stages_give_what_one_process_gives(
     alone: Any, four_ranks: Any, sequence_parallel: bool
@@ -106,6 +107,7 @@ def test_losses_are_bitwise_equal_with_statistics_on_and_off(four_ranks: Any) ->
     assert four_ranks(False, **ON).losses == four_ranks(False).losses
 
 
+@pytest.mark.long
 def test_fsdp_shards_give_what_one_process_gives(
     train_3d: Callable[..., Any], tmp_path: Path, alone: Any
 ) -> None:

@@ -68,6 +68,7 @@ def followed(
     return follow
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("error", [TOO_SLOW, duckdb.ConnectionException("closed"), OSError("gone")])
 def test_a_failed_query_is_tried_again(
     error: Exception, followed: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch

@@ -179,6 +179,7 @@ def test_a_rank_that_is_killed_is_gone(tmp_path: Path, runs: Path, port: int) ->
         assert server.state()["connected"] == 0
 
 
+@pytest.mark.long
 def test_twenty_browsers_on_one_watch_one_of_them_very_slow(
     tmp_path: Path, runs: Path, port: int
 ) -> None:

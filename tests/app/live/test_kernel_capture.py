@@ -85,6 +85,7 @@ def _wait_for_pace(server: Served) -> None:
     wait_until(lambda: live()["step"] > first, START_S)
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert captured.answer["silent"] == []

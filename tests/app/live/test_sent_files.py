@@ -106,6 +106,7 @@ def ended(job: subprocess.Popen[str]) -> str:
     return err
 
 
+@pytest.mark.long
 def test_a_restart_goes_on_with_its_run_and_a_stranger_of_that_name_does_not(
     tmp_path: Path, runs: Path, port: int
 ) -> None:

@@ -146,6 +146,7 @@ def diagnosed(folder: Path, *faults: str, seed: int) -> list[str]:
         return [finding.kind for finding in diagnose_run(run).findings]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("ms", [150, 60, 25])
 def test_generated_jobs(tmp_path: Path, ms: int, seed: int) -> None:

@@ -106,6 +106,7 @@ def test_all_devices_of_a_host_are_the_host() -> None:
     assert named(judged(answer).findings) == [("selftest_host", ("node0003",), (6, 7))]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
 @pytest.mark.parametrize("shape", [(4, 2), (1, 8), (16, 4)])
 def test_healthy_noise_names_nobody(noise: float, shape: tuple[int, int]) -> None:

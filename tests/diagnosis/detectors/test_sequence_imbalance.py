@@ -29,6 +29,7 @@ def diagnosed(folder: Path, *faults: str, seed: int = 1, **sizes: object) -> tup
         return diagnose_run(run).findings
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["spans", "steps"])
 @pytest.mark.parametrize("x", [1.8, 1.4, 1.2])
 def test_uneven_micro_batches(tmp_path: Path, x: float, level: str) -> None:
@@ -79,6 +80,7 @@ def test_other_faults_are_not_taken_for_uneven_work(tmp_path: Path, fault: str) 
     assert "sequence_imbalance" not in kinds
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 def test_healthy_jobs(tmp_path: Path, seed: int) -> None:
     assert diagnosed(tmp_path / "run", seed=seed, pp=1 + seed % 2, tp=1 + seed // 3) == ()

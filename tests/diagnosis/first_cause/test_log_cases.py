@@ -18,6 +18,7 @@ def _ids(case: PublicCase) -> str:
     return case.name
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=_ids)
 def test_the_agreed_cause_is_found_and_advised(case, tmp_path):
     finding = finding_on(tmp_path, {"train.log": case.log})

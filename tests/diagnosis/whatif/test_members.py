@@ -76,6 +76,7 @@ def answered(folder: Path, job: SyntheticJob) -> Answer:
         return whatif_of(run)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tp", [1, 2, 4])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(

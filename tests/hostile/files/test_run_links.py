@@ -175,6 +175,7 @@ def its_empty_files(index: Path, other: Path) -> None:
     linked(index / "empty" / "steps.parquet", next((other.parent / "segments").glob("steps-*")))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "part", [index_itself, its_database, its_snapshots, its_lock, its_empty_files]
 )

@@ -103,6 +103,7 @@ def ends_well(path: Path, content: bytes, runs: Path) -> None:
     assert time.process_time() - begin_s < MOST_S
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("nth", [3])
 @pytest.mark.parametrize("value", NUMBERS)
 @pytest.mark.parametrize("kind", JSON_FORMATS)
@@ -111,6 +112,7 @@ def test_numbers(kind: str, value: str, nth: int, tmp_path: Path, runs: Path) ->
     ends_well(tmp_path / name, every(_NUMBER, content, NUMBERS[value], nth), runs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("nth", [2])
 @pytest.mark.parametrize("value", TEXTS)
 @pytest.mark.parametrize("kind", JSON_FORMATS)

@@ -74,6 +74,7 @@ def _read(tmp_path: Path, way: str, text: str) -> tuple[int | str, int]:
     return found, grown
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", ["page", "csv"])
 @pytest.mark.parametrize("answer", LARGE)
 def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: str) -> None:
@@ -83,6 +84,7 @@ def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: st
     assert grown < _MOST_BYTES
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("answer", TOO_LARGE)
 def test_a_row_that_is_too_large_gets_a_sentence(tmp_path: Path, answer: str) -> None:
     found, grown = _read(tmp_path, "page", TOO_LARGE[answer])
@@ -92,6 +94,7 @@ def test_a_row_that_is_too_large_gets_a_sentence(tmp_path: Path, answer: str) ->
     assert grown < _MOST_BYTES
 
 
+@pytest.mark.long
 def test_names_of_columns_have_a_limit(tmp_path: Path) -> None:
     doubled = ", ".join(f"a{i + 1} AS (SELECT *, * FROM a{i})" for i in range(5))
     text = f'WITH a0 AS (SELECT true AS "{"x" * 500_000}"), {doubled} FROM a5'

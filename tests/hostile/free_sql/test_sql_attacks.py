@@ -126,6 +126,7 @@ def attacked(site: Site, text: str) -> tuple[Reply, list[str]]:
     return reply, found + late
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("attack", WRITES)
 def test_nothing_is_written(site: Site, attack: str) -> None:
     reply, found = attacked(site, WRITES[attack])
@@ -140,6 +141,7 @@ def test_nothing_but_the_run_is_read(whole_site: Site, attack: str) -> None:
     assert reply.kind != "crashed", reply.message
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("load", LOADS)
 def test_limits_hold(whole_site: Site, load: str) -> None:
     reply, found = attacked(whole_site, LOADS[load])

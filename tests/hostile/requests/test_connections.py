@@ -117,6 +117,7 @@ def dripped(connection: socket.socket, piece: bytes) -> float:
     return time.monotonic() - began_s
 
 
+@pytest.mark.long
 def test_requests_that_never_end_have_10_seconds_and_slow_uploads_have_as_long_as_they_come(
     server: Flooded, opened: ExitStack
 ) -> None:

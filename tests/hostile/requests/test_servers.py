@@ -82,6 +82,7 @@ def test_a_close_reason_forges_no_line_of_the_log(caplog: pytest.LogCaptureFixtu
     assert r"\nINFO trainer: loss 0.0\x1b[2J\u202e" in "".join(logged(caplog))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "message",
     [

@@ -152,6 +152,7 @@ def test_many_at_once_get_their_own_answers(run: Run) -> None:
     assert [answer.result().to_pylist() for answer in answers] == [[{"n": n}] for n in range(40)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "text",
     [

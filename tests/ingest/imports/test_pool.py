@@ -91,6 +91,7 @@ def _all_formats(folder: Path) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.long
 def test_processes_find_what_one_process_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ def test_processes_find_what_one_process_finds(
     assert compared > 10
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 @pytest.mark.parametrize("name", ["kineto/dlrm8.tar.gz", "kineto/hta", "megascan/pp4"])
 def test_processes_find_the_same_in_real_traces(
@@ -119,6 +121,7 @@ def test_processes_find_the_same_in_real_traces(
     assert apart == _content(import_paths([TRACES / name], tmp_path / "here"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("what", "message"),
     [

@@ -226,6 +226,7 @@ def _plant(sql: str, database: Path) -> None:
         connection.execute(sql.format(secret=secret))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "planted",
     [

@@ -13,6 +13,7 @@ from ingest.run import open_run
 from tests.frame_runs import content_run, kept
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("text", "ages"),
     [

@@ -64,6 +64,7 @@ def test_a_signal_does_not_end_a_held_gil() -> None:
     assert time.monotonic() - begun_s >= 0.5
 
 
+@pytest.mark.long
 def test_faults_act_in_their_step_and_leave_a_mark(
     train_3d: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def untouched(prompted_run: Prompted, without: Prompted) -> None:
     assert prompted_run.alone == without.alone == []
 
 
+@pytest.mark.long
 def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
     tmp_path: Path, alone: Prompted
 ) -> None:

@@ -37,6 +37,7 @@ def four_ranks(train_3d: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("schedule", "environ"), [("1f1b", {}), ("1f1b", STATISTICS), ("zbv", STATISTICS)]
 )
@@ -55,6 +56,7 @@ def test_losses_are_bitwise_equal_with_hooks_on_and_off(
     assert on.losses[-1]["loss"] != on.losses[0]["loss"]
 
 
+@pytest.mark.long
 def test_a_missing_source_lowers_coverage_by_its_share(train_3d: Run, tmp_path: Path) -> None:
     """The loader sleeps a second a step, so its share of the time hardly depends on the machine."""
     options = (*TINY, "--fault", "slow-loader,ms=1000")

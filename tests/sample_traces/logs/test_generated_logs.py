@@ -14,6 +14,7 @@ def written(folder):
     return {str(path.relative_to(folder)): path.read_text() for path in paths}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_line_that_the_truth_names_is_in_the_logs(kind, tmp_path):
     for seed in range(3):

@@ -264,6 +264,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_torchrun_restart_is_a_second_attempt_of_the_same_run(tmp_path: Path) -> None:
     script = tmp_path / "job.py"

@@ -78,6 +78,7 @@ def test_the_server_opens_such_a_run_and_takes_it_for_no_other_ranks(sampled: Pa
         assert opened.sql(count).column("n").to_pylist()[0] > 20
 
 
+@pytest.mark.long
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
     job = JOB.replace("range(60)", "range(8)")
     assert run(tmp_path, job, **WITHOUT_TELEMETRY)[0] == 0

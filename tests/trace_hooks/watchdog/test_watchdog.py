@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.trace_hooks.processes import begin, rank_files, rows, run
 from tests.trace_hooks.watchdog.on_host import ring_in, watchdogs_of
 from tests.waiting import wait_until
@@ -83,6 +85,7 @@ with tracer.step(21):
 """
 
 
+@pytest.mark.long
 def test_a_rank_that_lives_but_makes_no_step_is_stalled(tmp_path: Path) -> None:
     code, _, error = run(tmp_path, STALLS, TRACE_HOOKS_STALLED_S="2")
     assert code == 0, error

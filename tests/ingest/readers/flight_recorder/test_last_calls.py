@@ -70,6 +70,7 @@ def of_version(version: str, data: Json) -> Json:
     return {**data, "entries": entries, "version": version}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("as_json", [False, True])
 def test_every_version_names_who_is_missing(
