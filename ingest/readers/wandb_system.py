@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format
 from ingest.readers.parsing.json_lines import JsonLines, first_objects
 from ingest.readers.parsing.sources import Source
-from ingest.readers.tables.machine_samples import MachineSamples, TooManySamples, write_all
+from ingest.readers.tables.machine_samples import MachineSamples, SamplesImport, TooManySamples
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import TooLarge, all_of, named_rank
 from trace_hooks.schema import UNKNOWN
@@ -97,23 +97,17 @@ def read(source: Source, staged: StagedRows) -> MachineSamples | None:
     return samples
 
 
-class Import:
+class Import(SamplesImport):
     """One import: files of any processes of a run."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._files: list[MachineSamples] = []
-
-    def add_file(self, samples: MachineSamples) -> None:
-        """One file."""
-        self._files.append(samples)
+    what = "W&B's system metrics"
 
     def finish(self) -> None:
         """Write all rows."""
         self._sink.add_guess(
             "W&B names no host: its GPUs are numbered on the host of the process that logged them"
         )
-        write_all(self._sink, self._files, "W&B's system metrics")
+        super().finish()
 
 
 def _csv_rows(source: Source) -> Iterator[dict[str, Any]]:

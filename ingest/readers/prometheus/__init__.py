@@ -13,11 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ingest.readers.base import Format, Sink
+from ingest.readers.base import Format
 from ingest.readers.parsing.sources import Source
 from ingest.readers.prometheus.aliases import BLANKS, CPU_MODES, Alias, alias_of
 from ingest.readers.prometheus.exposition import lines_of, sample_of
-from ingest.readers.tables.machine_samples import MachineSamples, TooManySamples, write_all
+from ingest.readers.tables.machine_samples import MachineSamples, SamplesImport, TooManySamples
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.whole_files import TooLarge, all_of
 
@@ -83,20 +83,10 @@ def read(source: Source, staged: StagedRows) -> MachineSamples | None:
     return file.samples
 
 
-class Import:
+class Import(SamplesImport):
     """One import: files of any hosts and times."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self._files: list[MachineSamples] = []
-
-    def add_file(self, samples: MachineSamples) -> None:
-        """One file."""
-        self._files.append(samples)
-
-    def finish(self) -> None:
-        """Write all rows."""
-        write_all(self._sink, self._files, "metrics of exporters")
+    what = "metrics of exporters"
 
 
 def _time_of_file(source: Source) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,22 +89,37 @@ class MachineSamples:
         sink.add_rows("host_metrics", 0, rows("host_metrics", len(self), columns))
 
 
-def write_all(sink: Sink, files: Iterable[MachineSamples], what: str) -> None:
-    """Rows of all files of an import, and a rank: a run has one, also where no file names any."""
-    extents = []
-    ranks: set[int] = set()
-    hosts: set[str] = set()
-    for samples in files:
-        samples.write(sink)
-        if len(samples):
-            extents.append(samples.extent_ns())
-            hosts |= samples.hosts.keys()
-            ranks |= samples.ranks()
-    if not extents:
-        return
-    began_ns, ended_ns = min(low for low, _ in extents), max(high for _, high in extents)
-    host = next(iter(hosts)) if len(hosts) == 1 else ""
-    for rank in sorted(ranks) or [0]:
-        sink.add_rank(rank_info(rank, host=host, started_ns=began_ns, ended_ns=ended_ns))
-    if not ranks:
-        sink.add_guess(f"{what} name no rank: alone they are shown as a run of rank 0")
+class SamplesImport:
+    """One import of samples: files of any processes, hosts and times. `what` they are, in words."""
+
+    what = "metrics"
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._files: list[MachineSamples] = []
+
+    def add_file(self, samples: MachineSamples) -> None:
+        """One file."""
+        self._files.append(samples)
+
+    def finish(self) -> None:
+        """Write all rows, and a rank: a run has one, also where no file names any."""
+        extents = []
+        ranks: set[int] = set()
+        hosts: set[str] = set()
+        for samples in self._files:
+            samples.write(self._sink)
+            if len(samples):
+                extents.append(samples.extent_ns())
+                hosts |= samples.hosts.keys()
+                ranks |= samples.ranks()
+        if not extents:
+            return
+        began_ns, ended_ns = min(low for low, _ in extents), max(high for _, high in extents)
+        host = next(iter(hosts)) if len(hosts) == 1 else ""
+        for rank in sorted(ranks) or [0]:
+            self._sink.add_rank(rank_info(rank, host=host, started_ns=began_ns, ended_ns=ended_ns))
+        if not ranks:
+            self._sink.add_guess(
+                f"{self.what} name no rank: alone they are shown as a run of rank 0"
+            )
