@@ -61,9 +61,9 @@ class Looks:
 def look_at(members: Sequence[Member], with_stacks: bool) -> list[tuple[Member, Rows]]:
     """The rows of `looks` and `entered` of each rank, now."""
     stacks = fetch_stacks(members) if with_stacks else {}
-    for member in members:
-        member.read()  # while stacks were written, ranks went on
-    return [(member, _rows_of(member, stacks.get(member.ring, ""))) for member in members]
+    # while stacks were written, ranks went on, and some may have come to their end
+    still = [member for member in members if member.read() and not member.header.ended]
+    return [(member, _rows_of(member, stacks.get(member.ring, ""))) for member in still]
 
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -83,7 +83,7 @@ def _rows_of(member: Member, stacks: str) -> Rows:
         "ts_ns": at_ns,
         "step": max(header.step, last.step if last else header.step),
         "pid": header.pid,
-        "process": "gone" if member.is_gone() else state,
+        "process": "gone" if member.has_died else state,
         "phase": header.phase,
         "beat_age_ns": at_ns - header.beat_ns,
         "quiet_ns": int(member.pauses.quiet_s(time.monotonic()) * 1e9),

@@ -68,6 +68,8 @@ class Member:
         self.ring = ring
         self.header = _header_of(ring)
         self.state = "running"  # running, stalled, silent, lost
+        self.has_died = False
+        """Whether its process had ended before the ring was read, which does not say so."""
         self.progress = Progress()
         self.pauses = Pauses()
         self.deaths = Deaths(self.header.pid)
@@ -79,10 +81,12 @@ class Member:
 
     def read(self) -> bool:
         """Read the header again; False when the ring is gone."""
+        is_gone = self.is_gone()  # first: a rank that ends in order says so before it goes
         try:
             self.header = _header_of(self.ring)
         except (OSError, ValueError):
             return False
+        self.has_died = is_gone and not self.header.ended
         now_s = time.monotonic()
         self.deaths.look()
         self.progress.see(self.header.step, now_s)
@@ -90,7 +94,7 @@ class Member:
         return True
 
     def is_gone(self) -> bool:
-        """Whether the process has ended, also where another process has its pid by now."""
+        """Whether the process has ended by now, also where another process has its pid."""
         return start_ticks(self.header.pid) != self.header.start_ticks
 
     def is_stopped(self) -> bool:

@@ -94,7 +94,7 @@ class Watchdog:
                 self._write_log_lines(member, is_over=True)
                 del self._members[path]
                 continue
-            self._write_log_lines(member, member.is_gone())
+            self._write_log_lines(member, member.has_died)
             self._judge(member)
             if requested and member.state != "lost":
                 self._report(member, "request", "stacks were requested")
@@ -145,7 +145,7 @@ class Watchdog:
     def _judge(self, member: Member) -> None:
         """Derive a rank's state from its heartbeats, and report a new one."""
         silent_s = member.silent_s(self._silent_s)
-        if member.is_gone():
+        if member.has_died:
             how = member.deaths.how() if member.state != "lost" else ""
             state, text = "lost", "the process is gone without an end record"
             text += f": {how}" if how else ""
@@ -162,7 +162,7 @@ class Watchdog:
             was_stalled = member.state == "stalled"
             state = "running"
             text = "it makes progress again" if was_stalled else "it sends heartbeats again"
-        gone_now = state == "lost" and member.is_gone()
+        gone_now = state == "lost" and member.has_died
         if state != member.state or gone_now:
             member.state, member.since_ns = state, time.time_ns()
             self._report(member, state, text)
@@ -191,7 +191,7 @@ class Watchdog:
                 continue
             with suppress(OSError):  # the folder cannot be written, so no report is possible
                 write_report(folder, report)
-            if report.state == "lost" and member.is_gone():
+            if report.state == "lost" and member.has_died:
                 member.remove()
         self._waiting = still
 
