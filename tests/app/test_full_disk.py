@@ -57,6 +57,7 @@ def grow(run: RunBuilder, is_finished: bool) -> None:
     run.publish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_a_run_that_could_not_be_indexed_is(disk: Disk, hub: Hub, is_finished: bool) -> None:
     run = two_rank_run(disk.folder / "job")

@@ -83,6 +83,7 @@ def test_a_layout_is_corrected_by_keys_and_other_tabs_follow(
     other.page.wait_for_selector('.about-run summary:has-text("layout unknown")')
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("theme", "size"), [("dark", PHONE), ("light", DESKTOP)])
 def test_panel_and_form_fit_the_window(
     tabs: OpenTab, server: Server, eight: str, theme: str, size: tuple[int, int]
@@ -95,6 +96,7 @@ def test_panel_and_form_fit_the_window(
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_two_ranks_of_128_are_marked_as_unaligned_on_every_timeline(tab: Tab, two: str) -> None:
     for page in ("overview", "timeline"):
         tab.open(View(two, page).url())

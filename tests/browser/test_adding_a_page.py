@@ -78,6 +78,7 @@ def test_the_guide_names_every_file_that_needs_a_line() -> None:
     assert [name for name in LINES if f"`{name}`" not in section] == []
 
 
+@pytest.mark.long
 def test_its_cached_answer_is_in_the_table(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(test_policies, "APP", checkout / "app")
     uses = runpy.run_path(str(checkout / "app/runs/policies.py"))["USES"]
@@ -86,6 +87,7 @@ def test_its_cached_answer_is_in_the_table(checkout: Path, monkeypatch: pytest.M
     test_policies.test_the_table_names_the_requesters_and_the_policy_of_each_answer()
 
 
+@pytest.mark.long
 def test_the_page_of_the_guide_is_a_tab(changed_server: Server, tabs: OpenTab) -> None:
     tab = tabs(changed_server.url)
     tab.open(View("slow_rank", "overview").url())
@@ -102,6 +104,7 @@ def test_the_page_of_the_guide_is_a_tab(changed_server: Server, tabs: OpenTab) -
     assert pressed.inner_text() == "rank 5"
 
 
+@pytest.mark.long
 def test_news_of_the_run_leave_the_keyboard_where_it_is(
     changed_server: Server, tabs: OpenTab
 ) -> None:
@@ -114,6 +117,7 @@ def test_news_of_the_run_leave_the_keyboard_where_it_is(
     tab.wait_for("document.activeElement.textContent === 'rank 3' && !document.activeElement.isOld")
 
 
+@pytest.mark.long
 def test_a_job_that_has_finished_no_step(changed_server: Server, tabs: OpenTab) -> None:
     tab = tabs(changed_server.url)
     tab.open(View(runs_made.EMPTY, "coverage").url())

@@ -77,6 +77,7 @@ def test_a_broken_connection_is_gone_on_with(
     assert num_ranks_listed(tab, run) == 1
 
 
+@pytest.mark.long
 def test_a_reload_is_gone_on_with_by_the_same_files(shaky: Tab, line: CutLine, big: Path) -> None:
     tab = shaky
     stop_at(tab, line, big)
@@ -124,6 +125,7 @@ def test_a_restart_of_the_server_is_gone_on_with(tabs: OpenTab, tmp_path: Path, 
     assert "Traceback" not in own.log.read_text()
 
 
+@pytest.mark.long
 def test_what_has_come_may_be_discarded(
     shaky: Tab, server: Server, line: CutLine, big: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_copied_link_opens_the_same_in_a_fresh_profile(tabs: OpenTab, server: 
     assert second.page.locator(canvas).screenshot() == first.page.locator(canvas).screenshot()
 
 
+@pytest.mark.long
 def test_zooming_writes_the_window_and_back_takes_it_back(tab: Tab) -> None:
     tab.open(View("slow_rank", "timeline", steps=(6, 8)).url())
     tab.settle()
@@ -193,6 +194,7 @@ def test_sql_that_is_wrong_or_forbidden_is_one_sentence(tab: Tab) -> None:
     assert not Path("/tmp/stolen").exists()
 
 
+@pytest.mark.long
 def test_the_theme_is_switched_and_remembered(tab: Tab) -> None:
     tab.open(View("slow_rank", "overview").url())
     tab.settle()
@@ -222,6 +224,7 @@ def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -
         assert text["width"] > 250  # not squeezed by its buttons
 
 
+@pytest.mark.long
 def test_steps_of_before_a_restart_and_a_link_to_them(tabs: OpenTab, tmp_path: Path) -> None:
     restarted_run(tmp_path / "again")
     with served(tmp_path, Settings(port=0)) as server:

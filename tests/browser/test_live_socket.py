@@ -59,6 +59,7 @@ def following(
     return run, tab, steps
 
 
+@pytest.mark.long
 def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
     server: Served, tabs: OpenTab, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_hidden_tab_has_no_socket_and_catches_up_when_it_returns(
     tab.go_away()
 
 
+@pytest.mark.long
 def test_a_paused_page_holds_still_and_goes_on_from_the_newest(
     server: Served, tabs: OpenTab, tmp_path: Path
 ) -> None:

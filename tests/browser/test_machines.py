@@ -76,6 +76,7 @@ def test_few_hosts_are_a_table_with_values(tabs: OpenTab, machines: Server) -> N
     tab.wait_for("document.querySelector('[data-key=host]').value === '<i>2'")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_overview_states_what_changed(
     tabs: OpenTab, machines: Server, size: tuple[int, int]
@@ -100,6 +101,7 @@ def test_a_change_leads_to_its_step_on_the_timeline(tabs: OpenTab, machines: Ser
     assert "rank=9" in tab.page.url
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", ["many", "few"])
 def test_a_shared_file_shows_the_page(
     browser: Browser, machines: Server, run: str, tmp_path: Path

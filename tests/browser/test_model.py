@@ -117,6 +117,7 @@ def watched_run(runs: Path) -> str:
     return runs_made.indexed(runs / "model frames")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
 )
@@ -177,6 +178,7 @@ def test_heads_are_opened_pinned_and_compared_over_steps(tab: Tab, watched_run: 
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
     tab.open(View(watched_run, "model", model=(("what", "mlp"), ("step", "10"))).url())
     tab.page.wait_for_selector(".matrix canvas")
@@ -198,6 +200,7 @@ def test_tensors_without_heads_are_strips(tab: Tab, watched_run: str) -> None:
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_next_tokens_other_runs_and_other_axes_are_drawn(
     tab: Tab, runs: Path, model_run: str, watched_run: str
 ) -> None:

@@ -143,6 +143,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
         tab.page.goto("about:blank")
 
 
+@pytest.mark.long
 def test_a_prompt_is_requested_and_its_tokens_appear(live_server: Server, tabs: OpenTab) -> None:
     with two_ranks(live_server, PROMPTED) as ranks:
         tab = tabs(live_server.url)

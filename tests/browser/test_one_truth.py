@@ -51,6 +51,7 @@ def test_a_link_for_a_victim_paints_its_culprit_red_and_nobody_else(
     assert tab.num_pixels(canvas, "--fault") == 0, "the fault has not begun"
 
 
+@pytest.mark.long
 def test_waits_within_forward_and_backward_stay_visible_at_every_zoom(
     tab: Tab, tensor_job: str
 ) -> None:

@@ -23,6 +23,7 @@ def banner_text(tab: Tab) -> str:
     return tab.page.locator("#banner-place .message").inner_text()
 
 
+@pytest.mark.long
 def test_the_banner_leads_to_the_waiting_lanes(tab: Tab) -> None:
     tab.open(OVERVIEW)
     slowdown = r"Rank 5 is slow\. Its compute takes 1\.[4-7]\dx as long as its peers' since step 5"
@@ -124,6 +125,7 @@ def test_the_open_drawer_covers_nothing_it_describes_and_gives_the_focus_back(
     assert tab.page.evaluate("document.activeElement.id") == "findings-button"
 
 
+@pytest.mark.long
 def test_from_the_small_timeline_to_the_whole_page_with_its_lanes(tab: Tab) -> None:
     tab.open(OVERVIEW)
     tab.settle()

@@ -37,6 +37,7 @@ def assert_every_page_sound(tab: Tab, run: str) -> Iterator[str]:
         yield page
 
 
+@pytest.mark.long
 def test_an_imported_run(tab: Tab, imported_run: str) -> None:
     assert tuple(assert_every_page_sound(tab, imported_run)) == PAGE_NAMES
 

@@ -59,6 +59,7 @@ def test_every_page_and_the_live_socket(
     tab.go_away()
 
 
+@pytest.mark.long
 def test_a_link_made_behind_the_proxy_opens_there(proxies: dict[str, Proxy], tabs: OpenTab) -> None:
     proxy = proxies["strips"]
     first = tabs(proxy.url)

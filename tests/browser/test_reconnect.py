@@ -88,6 +88,7 @@ def test_a_page_requested_without_a_server_opens_later(server: Server, tabs: Ope
         tab.go_away()
 
 
+@pytest.mark.long
 def test_a_link_shows_the_same_after_the_index_was_rebuilt(tabs: OpenTab, tmp_path: Path) -> None:
     runs_made.recorded(tmp_path, "slow_rank")
     before = shown(tabs, tmp_path)

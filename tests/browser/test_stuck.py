@@ -93,6 +93,7 @@ def test_the_timeline_has_the_lines_of_its_steps(server: Server, tabs: OpenTab) 
     expect(page.locator(".log-lines li")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_news_leave_open_what_is_open_and_the_focus_where_it_is(
     server: Server, tabs: OpenTab, runs: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_the_overview_leads_here(server: Server, tabs: OpenTab) -> None:
     page.get_by_role("region", name="Who waits for whom").wait_for()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("size", "theme"), [("desk", "dark"), ("phone", "light")])
 def test_a_shared_file_has_the_same_panels(
     browser: Browser, runs: Path, tmp_path: Path, size: str, theme: str

@@ -40,6 +40,7 @@ def test_something_else_is_refused_in_words(tab: Tab, tmp_path: Path) -> None:
     assert tab.page.locator(".upload").is_hidden()
 
 
+@pytest.mark.long
 def test_a_dropped_folder_becomes_one_run(tab: Tab, tmp_path: Path) -> None:
     for rank in (2, 3):  # what other tests imported keeps the name it has
         runs_made.kineto_file(tmp_path / "job" / f"host{rank}" / "trace.json", rank)
@@ -59,7 +60,7 @@ def test_a_chosen_folder_becomes_one_run(tab: Tab, tmp_path: Path) -> None:
     assert imported_run(tab).startswith("chosen-")
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("names", "num_ranks"),
     [

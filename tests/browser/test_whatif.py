@@ -32,6 +32,7 @@ def straggler_run(runs: Path) -> str:
     return runs_made.indexed(import_paths(files, runs))
 
 
+@pytest.mark.long
 def test_an_import_shows_the_cost_of_each_rank(tab: Tab, straggler_run: str) -> None:
     tab.open(View(straggler_run, "overview").url())
     tab.settle()
@@ -70,6 +71,7 @@ def test_a_cell_opens_the_timeline_of_its_rank(tab: Tab, straggler_run: str) -> 
     tab.page.wait_for_url(f"**/run/{straggler_run}/timeline?rank=0*")
 
 
+@pytest.mark.long
 def test_steps_narrow_it_and_a_link_opens_the_same_step(tab: Tab, straggler_run: str) -> None:
     tab.open(View(straggler_run, "what-if", steps=(2, 5)).url())
     tab.settle()
@@ -95,6 +97,7 @@ def test_steps_narrow_it_and_a_link_opens_the_same_step(tab: Tab, straggler_run:
     tab.wait_for("document.querySelector('.whatif-head').innerText.includes('step 3')")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
 )

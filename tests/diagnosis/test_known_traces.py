@@ -94,7 +94,7 @@ def test_a_loader_without_workers_starves_the_job(capsys: pytest.CaptureFixture[
     assert (code, output["findings"]) == (0, [])
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("arm", sorted(LABELS))
 def test_labelled_runs_of_real_accelerators(arm: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The labelled rank alone, or nobody where all ranks of the host are slower or none is."""

@@ -168,7 +168,7 @@ def test_a_healthy_generated_job(tmp_path: Path, seed: int) -> None:
     assert diagnosis.set_aside == ()
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=5)
 @pytest.mark.parametrize("level", ["steps", "spans"])
 @pytest.mark.parametrize("kind", NOT_ONE_WORKER)
 def test_a_fault_is_the_only_finding(tmp_path: Path, kind: str, level: str) -> None:

@@ -48,6 +48,7 @@ def diagnosed(folder: Path) -> Diagnosis:
     return diagnosis
 
 
+@pytest.mark.long
 def test_the_rank_with_the_flipped_bit_is_named(trained: dict[int, Path]) -> None:
     findings = diagnosed(trained[FLIPPED]).findings
     (finding,) = (f for f in findings if f.kind == "silent_corruption")

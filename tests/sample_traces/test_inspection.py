@@ -237,6 +237,7 @@ def test_losses_are_bitwise_equal_with_watches_on_and_off(
     assert len(set(once)) == len(once)  # of two replicas one speaks
 
 
+@pytest.mark.long
 def test_without_allow_content_a_watch_is_refused_and_training_goes_on(
     train_3d: Callable[..., Any], tmp_path: Path, watched: dict[str, str]
 ) -> None:

@@ -199,6 +199,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_ranks_of_nodes_that_share_no_disk_share_the_secret_of_their_run(
     tmp_path: Path, runs: Path, port: int

@@ -104,6 +104,7 @@ def test_a_file_that_is_read_byte_by_byte_is_cut_and_gives_its_place_back(
             assert not received.endswith(b"0\r\n\r\n")  # the end of a file that is whole
 
 
+@pytest.mark.long
 def test_a_client_that_takes_nothing_of_its_answer_is_dropped(server: Served) -> None:
     with opened(server, f"GET {LARGE} HTTP/1.1\r\n{KNOWN}\r\n", receive_buffer=4096) as one:
         time.sleep(6 * SOON_S)

@@ -65,6 +65,7 @@ def test_even_micro_batches_take_what_1f1b_takes(num: int, stages: int) -> None:
     assert pipeline_time(forward, 2 * forward, stages) == pytest.approx(3 * (num + stages - 1))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fault",
     [

@@ -29,6 +29,7 @@ NOT_PARSED = {
 """Types of statements that no text has."""
 
 
+@pytest.mark.long
 def test_statements_that_a_grammar_makes_change_nothing_and_leak_nothing(tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, SEED, frozenset(LAYERS))
     report = campaign.run(NUM_STATEMENTS, num_workers=2)

@@ -74,7 +74,7 @@ def _read(tmp_path: Path, way: str, text: str) -> tuple[int | str, int]:
     return found, grown
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=5)
 @pytest.mark.parametrize("way", ["page", "csv"])
 @pytest.mark.parametrize("answer", LARGE)
 def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: str) -> None:

@@ -126,7 +126,7 @@ def attacked(site: Site, text: str) -> tuple[Reply, list[str]]:
     return reply, found + late
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("attack", WRITES)
 def test_nothing_is_written(site: Site, attack: str) -> None:
     reply, found = attacked(site, WRITES[attack])
@@ -134,6 +134,7 @@ def test_nothing_is_written(site: Site, attack: str) -> None:
     assert reply.kind != "crashed", reply.message
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("attack", READS)
 def test_nothing_but_the_run_is_read(whole_site: Site, attack: str) -> None:
     reply, found = attacked(whole_site, READS[attack])

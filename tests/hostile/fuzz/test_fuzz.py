@@ -47,6 +47,7 @@ def test_what_is_planted_is_caught(tmp_path: Path, plant: str) -> None:
     assert not list(tmp_path.rglob("escaped"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_planted_is_caught_by_the_processes_of_an_import(
     tmp_path: Path, plant: str
@@ -70,6 +71,7 @@ def test_what_is_planted_is_caught_by_the_processes_of_an_import(
     assert not list(tmp_path.parent.rglob("escaped"))
 
 
+@pytest.mark.long
 def test_mutated_files_end_no_process_of_an_import(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     report = pool.campaign(PER_FORMAT, seed, tmp_path, only="a")

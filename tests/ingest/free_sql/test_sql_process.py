@@ -110,6 +110,7 @@ def test_killed_processes_cost_one_statement_a_sentence_at_most(run: Run) -> Non
         assert run.sql("SELECT count(*) AS n FROM steps").to_pylist() == [{"n": 6}]
 
 
+@pytest.mark.long
 def test_statements_leave_no_descriptor_and_no_process(run: Run) -> None:
     run.sql("SELECT 1")
     before, held = num_descriptors(), len(processes(run))

@@ -39,6 +39,7 @@ def add_step(builder, step, rank):
     builder.collective(rank, step, 7, step, t + 20 + rank, t + 40)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(2))
 def test_piece_by_piece_gives_what_all_at_once_gives(tmp_path, seed):
     order = [(step, rank) for step in range(3) for rank in range(2)]

@@ -107,6 +107,7 @@ def test_faults_act_in_their_step_and_leave_a_mark(
     assert [math.isnan(norm) for norm in norms] == [False] * 6 + [True]
 
 
+@pytest.mark.long
 def test_faults_of_hosts_and_links_act_in_their_steps(
     train_3d: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_stages_and_shards_answer_as_one_and_training_is_bitwise_the_same(
     check(prompted_run, without, alone, 4)
 
 
+@pytest.mark.long
 def test_fsdp_replicas_take_part_and_training_is_bitwise_the_same(tmp_path: Path) -> None:
     options = ["--pp", "1", "--dp", "2", "--tp", "1"]
     prompted_run = Prompted(tmp_path / "with", *options, ranks=2)

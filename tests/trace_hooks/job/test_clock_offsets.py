@@ -73,6 +73,7 @@ def test_a_process_that_ends_while_a_thread_is_being_started(
     assert asked == []
 
 
+@pytest.mark.sampled
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["tcp", "file"])
 def test_two_processes_with_a_forced_offset(tmp_path: Path, kind: str, free_port: int) -> None:
