@@ -41,12 +41,13 @@ beyond its peers; NaN without peers."""
 
 
 def without_echoes(diagnosis: Diagnosis) -> Diagnosis:
-    """Without deaths that are none: ranks that were seen alive and stuck, and with gloo those that
-    died in a collective that was entered differently, the ones with the smaller buffer.
+    """Without deaths that are no cause: of ranks that were seen alive while the job was stuck, and
+    with gloo of those that died in a collective that was entered differently, the ones with the
+    smaller buffer.
     """
     findings = [finding for verdict in diagnosis.verdicts for finding in verdict.findings]
     is_mismatch = any(finding.kind in MISMATCHES for finding in findings)
-    alive = {place.rank for one in findings if one.kind in ALIVE for place in one.culprits}
+    alive = {rank for one in findings if one.kind in ALIVE for rank in _seen_alive(one)}
 
     def echoes(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
         why: dict[int, Finding | str | None] = {}
@@ -63,6 +64,11 @@ def without_echoes(diagnosis: Diagnosis) -> Diagnosis:
     return _with(diagnosis, [echoes])
 
 
+def _seen_alive(stuck: Finding) -> set[int]:
+    """Ranks that were waited for, and those that waited for them."""
+    return {place.rank for place in stuck.culprits} | set(stuck.victims)
+
+
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
@@ -71,7 +77,7 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> 
 
 MISMATCHES = ("mismatched_op", "mismatched_dtype", "mismatched_size")
 DEATHS = ("dead_rank", "silent_host")
-ALIVE = ("hung_rank", "missing_rank", "stalled_storage", "data_stalled")
+ALIVE = ("hung_rank", "missing_rank", "stalled_storage", "data_stalled", "group_order_deadlock")
 
 Change = Callable[[Sequence[Finding]], dict[int, Finding | str | None]]
 

@@ -13,7 +13,7 @@
 -- column: peer  other global rank of a message; -1 none
 -- column: tag  of a message; -1 none
 -- column: enqueue_ns  when the call began, Unix ns on the aligned clock where there is one
--- column: state  entered, completed, or unknown
+-- column: state  entered, completed, or unknown; a call that failed after it was seen waiting has entered
 -- column: source  ring: from node-local memory; else what recorded it
 -- column: stack  of the call, one frame per line, innermost first; NULL unknown
 -- empty: no collectives were recorded
@@ -36,8 +36,9 @@ once AS (
     SELECT rank, group_id, seq, peer, tag, op, any_value(dtype) AS dtype, max(num_bytes) AS num_bytes,
         min(enqueue_ns) AS enqueue_ns, arg_min(source, source <> 'ring') AS source,
         any_value(stack) AS stack,
-        CASE WHEN bool_or(state = 'completed') THEN 'completed' WHEN bool_or(state = 'unknown') THEN 'unknown'
-            ELSE 'entered' END AS state
+        CASE WHEN bool_or(state = 'completed') THEN 'completed'
+            WHEN bool_or(state = 'entered' AND source = 'ring') THEN 'entered'
+            WHEN bool_or(state = 'unknown') THEN 'unknown' ELSE 'entered' END AS state
     FROM seen GROUP BY rank, group_id, seq, peer, tag, op
 ),
 numbered AS (

@@ -186,3 +186,11 @@ def test_a_rank_that_was_seen_alive_is_not_dead() -> None:
     deaths = [finding(rank, 30, 30, kind="dead_rank", cost=None) for rank in (1, 2)]
     verdicts = (Verdict("stuck", (hung,)), Verdict("dead_rank", tuple(deaths)))
     assert without_echoes(Diagnosis(verdicts)).findings == (hung, deaths[1])
+
+
+@pytest.mark.parametrize("kind", ["hung_rank", "missing_rank", "group_order_deadlock"])
+def test_ranks_of_a_stuck_job_that_somebody_kills_later_are_no_cause(kind: str) -> None:
+    stuck = finding(1, 30, 30, kind=kind, cost=None, victims=(0, 2))
+    deaths = [finding(rank, 30, 30, kind="dead_rank", cost=None) for rank in (1, 2, 3)]
+    verdicts = (Verdict("stuck", (stuck,)), Verdict("dead_rank", tuple(deaths)))
+    assert without_echoes(Diagnosis(verdicts)).findings == (stuck, deaths[2])

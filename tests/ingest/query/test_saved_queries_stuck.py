@@ -55,3 +55,24 @@ def test_a_look_without_stacks_has_those_before_it(
 ) -> None:
     row = asked(tmp_path, {"stack": "wait job/train.py:3"}, {"stack": WAITS}, last)
     assert (row["stack"], row["earlier_stack"]) == (stack, earlier)
+
+
+@pytest.mark.parametrize(
+    ("end", "state"), [("failed", "entered"), ("completed", "completed"), (None, "entered")]
+)
+def test_a_call_that_failed_after_it_was_seen_waiting_has_entered(
+    tmp_path: Path, end: str | None, state: str
+) -> None:
+    run = RunBuilder(tmp_path / "run", 1)
+    run.step(0, 0, 0, 100)
+    call = {"group_id": 7, "seq": 31, "op": "all_reduce", "dtype": "float32", "num_bytes": 8}
+    call |= {"peer": -1, "tag": -1, "enqueue_ns": T0}
+    run.add("entered", 0, 1, ts_ns=T0 + 5 * SECOND, state="entered", **call)
+    if end is not None:
+        more = {"start_ns": T0, "end_ns": T0 + 9 * SECOND}
+        run.add("collectives", 0, 1, state=end, source="wrapper", **call | more)
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        rows = opened.ask("entered_collectives").to_pylist()
+    assert [(row["seq"], row["state"]) for row in rows] == [(31, state)]
