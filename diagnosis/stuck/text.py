@@ -86,10 +86,9 @@ def entered_at(group_id: int, seq: int, ranks: Sequence[int], evidence: Evidence
 
 
 def for_text(wait: Wait, evidence: Evidence) -> str:
-    """' for 9 s', up to the last look; '' where nobody looked."""
-    if evidence.at_ns is None or evidence.at_ns <= wait.since_ns:
-        return ""
-    return f" for {(evidence.at_ns - wait.since_ns) / 1e9:,.0f} s"
+    """' for 9 s', up to the last look; '' where nobody looked, or within half a second."""
+    seconds = 0.0 if evidence.at_ns is None else (evidence.at_ns - wait.since_ns) / 1e9
+    return f" for {seconds:,.0f} s" if seconds >= 0.5 else ""
 
 
 def status_of(waiting: Waiting, evidence: Evidence) -> str:
