@@ -126,7 +126,7 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
 
-# real jobs that get stuck in 23 ways, and slow ones that do not; some 45 minutes on a quiet machine.
+# real jobs that get stuck in 23 ways, and slow ones that do not; some two hours on a quiet machine.
 # The slow ones are watched for two minutes each, one of each kind for 30
 STUCK_RESULTS ?= stuck.jsonl
 bench-stuck: $(VENV)/.ready

@@ -22,6 +22,8 @@ import torch
 from event_costs import event_costs
 from step_overhead import BATCH, MICROBATCHES, SIZES, Cost, step_costs
 
+from trace_hooks.log_text.line_rows import PER_S
+
 
 def main() -> int:
     options = parsed_options(__doc__)
@@ -32,6 +34,7 @@ def main() -> int:
             "conditions": conditions(options.rounds),
             "steps": {name: asdict(cost) for name, cost in steps.items()},
             "events": events,
+            "evidence": evidence_costs(events),
         }
         print(json.dumps(by_name, indent=1))
     else:
@@ -60,6 +63,27 @@ def conditions(rounds: int) -> dict[str, object]:
     }
 
 
+COLLECTIVES, LINES, STEP_MS = 100, 10, 100.0
+"""What a busy rank enters and prints in one step, and how long that step takes."""
+
+
+def evidence_costs(events: dict[str, float]) -> dict[str, float]:
+    """What a rank spends on evidence of what it was doing when it hangs: on the ring of what it has
+    entered, which is written outside of steps, too, and on the lines that it prints. No more than
+    PER_S lines a second are kept.
+    """
+    ring_ns = COLLECTIVES * events["ring write + end, ns"]
+    line_ns = LINES * events["printed line, ns"]
+    lines_per_hour = min(LINES * 1e3 / STEP_MS, PER_S) * 3_600
+    return {
+        "ring, % of the step": ring_ns / STEP_MS / 1e4,
+        "printed lines, % of the step": line_ns / STEP_MS / 1e4,
+        "kept lines, MB per rank and hour": lines_per_hour
+        * events["drain: one printed line, bytes"]
+        / 1e6,
+    }
+
+
 def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) -> None:
     for name, value in conditions(rounds).items():
         print(f"{name}: {value}")
@@ -77,6 +101,9 @@ def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) 
     print("\none event")
     for name, value in events.items():
         print(f"{name:42}{value:12,.1f}")
+    print(f"\n{COLLECTIVES} collectives and {LINES} printed lines in a step of {STEP_MS:.0f} ms")
+    for name, value in evidence_costs(events).items():
+        print(f"{name:42}{value:12,.4f}")
 
 
 if __name__ == "__main__":
