@@ -35,7 +35,7 @@ class Stuck:
     that wait for them, nested; `circles`: ranks that wait for each other. `reasons`: what the ranks
     that are waited for do. `stacks`: groups of equal ones, `merged`: all as one tree, `grid`: rows
     of the grid with the index of the group. `checked`: what was looked at. `commands`: to copy,
-    with what they are for. `lines`: the last of each rank's log.
+    with what they are for. `lines`: the last of each rank's log. `is_over`: every rank has ended.
     """
 
     state: str
@@ -56,6 +56,7 @@ class Stuck:
     num_ranks: int = 0
     commands: tuple[dict[str, str], ...] = ()
     lines: tuple[dict[str, Any], ...] = ()
+    is_over: bool = False
 
 
 def stuck_of(run: Run, attempt: int | None, stop: Stop | None = None) -> Stuck:
@@ -132,6 +133,7 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
         ranks=tuple(_ranks(evidence, waiting))[:MOST_RANKS],
         num_ranks=len(evidence.ranks),
         commands=commands_of(evidence, waiting),
+        is_over=evidence.is_over,
     )
 
 

@@ -10,17 +10,23 @@ from diagnosis.stuck.stacks import STORAGE, activity_of, waits_for_storage
 from diagnosis.stuck.waiting import Waiting
 
 _MOST_RANKS = 3
+_DIED = ("gone", "Z", "")
+"""States of processes that no longer run."""
 
 Command = dict[str, str]
 
 
 def commands_of(evidence: Evidence, waiting: Waiting) -> tuple[Command, ...]:
     """For the ranks that are waited for, or that entered something else than the others; where
-    there are none, for those in a circle, or in an operation that does not complete.
+    there are none, for those in a circle, or in an operation that does not complete. Of a job that
+    is over only the kernels can be asked, about ranks that died.
     """
     circle = [rank for cycle in waiting.cycles for rank in cycle]
     ranks = sorted(blamed(waiting, evidence)) or circle
     looks = [evidence.looks[rank] for rank in ranks if rank in evidence.looks]
+    if evidence.is_over:
+        died = [look for look in looks if look.process in _DIED]
+        return tuple(command for look in died[:_MOST_RANKS] for command in _of_rank(look))
     if ranks or not waiting.complete:
         return tuple(command for look in looks[:_MOST_RANKS] for command in _of_rank(look))
     oldest = min(waiting.complete, key=lambda wait: wait.since_ns)
@@ -30,7 +36,7 @@ def commands_of(evidence: Evidence, waiting: Waiting) -> tuple[Command, ...]:
 
 def _of_rank(look: Look) -> Iterable[Command]:
     where = _where(look)
-    if look.process in ("gone", "Z", ""):
+    if look.process in _DIED:
         command = f"dmesg -T | grep -i -E 'xid|oom|killed process {look.pid}'"
         yield {"what": f"Why rank {look.rank} ended, {where}", "command": command}
         return

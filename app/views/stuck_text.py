@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from app.views.stuck import Stuck
@@ -15,6 +16,9 @@ def stuck_lines(stuck: Stuck) -> list[str]:
     if stuck.state != "stuck":
         return []
     lines = [f"STUCK  {stuck.status or 'Ranks wait.'}"]
+    if stuck.is_over and stuck.at_ns is not None:
+        at = datetime.fromtimestamp(stuck.at_ns / 1e9).strftime("%Y-%m-%d %H:%M:%S")
+        lines.append(f"  over        The job has ended; this is what was seen last, at {at}.")
     tree = [line for branch in stuck.tree for line in _branch_lines(branch, "")]
     tree += [
         f"rank {link['rank']} waits for rank {link['waits_for']} in {link['op']}"

@@ -69,6 +69,8 @@ def _checked(waiting: Waiting, evidence: Evidence) -> str:
     if first is not None and first.unseen:
         missing = named(first.unseen)
         return f"{waits_text(first, evidence)} Nobody is named: what {missing} recorded is missing."
+    if first is not None:
+        return f"{waits_text(first, evidence)} Nothing shows that this does not end by itself."
     return "No rank keeps others waiting for a reason that can be seen."
 
 

@@ -199,7 +199,9 @@ def _alive(look: Look) -> Cause:
         return Cause(look.rank, "data_stalled", sure, how, _LOADER)
     if activity == COMMUNICATION:
         return _behind(look.rank, "medium", f"it communicates elsewhere ({where})")
-    return _behind(look.rank, sure, f"its main thread is in {where}")
+    if not look.stack:
+        return _behind(look.rank, sure, f"its main thread is in {where}")
+    return _stays(look, sure, f"its main thread is in {where}")
 
 
 def _where(look: Look) -> str:
@@ -255,6 +257,12 @@ def _behind(rank: int, confidence: str, how: str) -> Cause:
     return Cause(rank, "missing_rank", confidence, how, _COMPARE, _MISSING)
 
 
+def _stays(look: Look, confidence: str, how: str) -> Cause:
+    """In code of the program, whose line is known."""
+    step = f"Read {users_frame(look.stack)}: {_WAITS_FOR} {_COMPARE}"
+    return Cause(look.rank, "missing_rank", confidence, how, step, _MISSING)
+
+
 def _last_call(look: Look | None) -> str:
     """What a dump says of a rank: where it called the last collective that it recorded."""
     if look is None or not look.stack:
@@ -272,6 +280,7 @@ _READ_LOGS = (
 _ATTACH = "Attach py-spy dump --native to that process to see the call, then restart the job."
 _LOADER = "Look at the workers of its data loader: are they alive, and does their storage answer?"
 _STORAGE = "Check the storage that this path lies on from that rank's host."
+_WAITS_FOR = "does it wait for a lock, a queue, a file or another process?"
 _COMPARE = (
     "Compare what this rank does with its peers: a branch that only some ranks take, uneven "
     "input, evaluation or saving on one rank."
@@ -280,10 +289,11 @@ _ATTACH_TO_COMPARE = (
     "Attach py-spy dump to that process and to one of those that wait, and compare where they are."
 )
 _RAS_SILENT = ("The network between the hosts, which RAS uses as well.",)
+COMES_LATER = "It comes later: then the others wait on, and this finding goes away."
 _RAS_BEHIND = (
     "It waits for a message (send, receive), which NCCL's RAS does not count.",
-    "It comes later: then the others wait on, and this finding goes away.",
+    COMES_LATER,
 )
 _SILENT = ("The storage of the run folder hangs, which holds back the rank's recording as well.",)
 _LOOP = ("A long computation that comes back later: the longest so far was much shorter.",)
-_MISSING = ("It comes later: then the others wait on, and this finding goes away.",)
+_MISSING = (COMES_LATER,)

@@ -11,7 +11,7 @@ from diagnosis.findings import Evidence as Sentence
 from diagnosis.findings import Finding, Place
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import place_of
-from diagnosis.stuck.causes import Cause, cause_of
+from diagnosis.stuck.causes import COMES_LATER, Cause, cause_of
 from diagnosis.stuck.evidence import Evidence
 from diagnosis.stuck.left_early import Left
 from diagnosis.stuck.mismatches import Mismatch, is_of_threads
@@ -71,9 +71,14 @@ class FindingMaker:
             title,
             text,
             causes[0].next_step,
-            tuple(dict.fromkeys(a for cause in causes for a in cause.alternatives)),
+            self._alternatives(causes),
             cause=f"{named(ranks)}: {causes[0].how}.",
         )
+
+    def _alternatives(self, causes: Sequence[Cause]) -> tuple[str, ...]:
+        """Nobody of a job that is over comes later."""
+        found = dict.fromkeys(a for cause in causes for a in cause.alternatives)
+        return tuple(a for a in found if not (self.evidence.is_over and a == COMES_LATER))
 
     def of_all(self) -> list[Finding]:
         """Where nobody waits for anybody: what keeps every rank, if it is the same for all."""

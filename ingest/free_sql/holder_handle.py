@@ -43,7 +43,9 @@ class HolderHandle:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_LOOK_EVERY_S)
         command = [sys.executable, "-P", "-m", "ingest.free_sql.holder", str(theirs.fileno())]
-        command += [str(run_folder), str(index_folder), ",".join(sorted(layers))]
+        # the process stands in another folder
+        command += [str(run_folder.absolute()), str(index_folder.absolute())]
+        command += [",".join(sorted(layers))]
         with theirs:
             self._process = subprocess.Popen(
                 command + (["--with-content"] if with_content else []),
@@ -90,7 +92,7 @@ class HolderHandle:
                 HolderHandle._running.remove(self)
                 HolderHandle._running.append(self)
         try:
-            answer, line = self._exchanged({"snapshot": str(snapshot)}, is_over)
+            answer, line = self._exchanged({"snapshot": str(snapshot.absolute())}, is_over)
             if "error" in answer:
                 raise UserError(answer["error"])
             if line is None:  # the kernel has dropped it, and the process ends

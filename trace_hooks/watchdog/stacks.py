@@ -37,5 +37,10 @@ def threads_of(text: str) -> tuple[list[str], list[str]]:
     return main[:MOST_FRAMES], [frames[0] for frames in others[-MOST_THREADS:] if frames]
 
 
+_MOST_PARTS = 4
+
+
 def _short(path: str) -> str:
-    return "/".join(path.split("/")[-4:])
+    """Its end, by which people know it; a short path is left as it is."""
+    parts = path.split("/")
+    return path if len(parts) <= _MOST_PARTS + 1 else "/".join(parts[-_MOST_PARTS:])

@@ -33,6 +33,12 @@ def test_sql_as_text(folder, capsys):
     assert lines[-1] == "(5 rows)"
 
 
+def test_a_folder_may_be_given_as_seen_from_here(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    lines = output_of(capsys, "query", folder.name, "SELECT count(*) AS n FROM steps").splitlines()
+    assert lines[-1] == "(1 row)"
+
+
 def test_sql_as_json_and_csv(folder, capsys):
     text = "SELECT rank, step, loss FROM steps WHERE rank = 1 ORDER BY step"
     rows = json.loads(output_of(capsys, "query", folder, text, "--json"))

@@ -42,3 +42,11 @@ def test_a_circle_and_a_rank_without_a_stack() -> None:
 
 def test_nothing_is_said_where_nothing_is_stuck() -> None:
     assert stuck_lines(Stuck("none", "", None)) == []
+
+
+def test_of_a_job_that_is_over_it_says_so_and_no_process_is_asked() -> None:
+    signs = [{"rank": rank, "status": "stopped"} for rank in range(4)]
+    looks = [*(look(r) for r in (0, 1, 3)), look(2, IN_CODE)]
+    lines = stuck_lines(of_tables(tables(WAIT, looks, signs=signs)))
+    assert lines[1].startswith("  over        The job has ended; this is what was seen last, at ")
+    assert not [line for line in lines if line.startswith("  try")]

@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.detectors.stuck import detect
 from diagnosis.findings import Finding
-from diagnosis.stuck.causes import cause_of
+from diagnosis.stuck.causes import COMES_LATER, cause_of
 from diagnosis.stuck.evidence import evidence_of
 from diagnosis.stuck.text import status_of
 from diagnosis.stuck.waiting import waiting_of
@@ -409,3 +409,24 @@ def test_nothing_is_said_of_a_run_that_nobody_looked_at() -> None:
     without = dict(tables(WAIT, OTHERS))
     del without["entered_collectives"]
     assert detect(without, 0) is None
+
+
+def test_who_never_comes_to_a_job_that_is_over_is_not_said_to_come_later() -> None:
+    rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
+    looks = [*(look(rank) for rank in (0, 1, 3)), look(2, IN_CODE)]
+    for signs, alternatives in ((None, (COMES_LATER,)), (ended(*["stopped"] * 4), ())):
+        verdict = detect(tables(rows, looks, signs=signs), 0)
+        assert verdict is not None
+        (finding,) = verdict.findings
+        assert finding.alternatives == alternatives
+        assert finding.next_step.startswith("Read prepare job/train.py:12: does it wait for a lock")
+
+
+def test_ranks_that_wait_without_a_finding_are_named_in_what_was_checked() -> None:
+    rows = [entered(rank, 31) for rank in (0, 1, 3)] + [entered(2, 30, "completed")]
+    looks = [*(look(rank) for rank in (0, 1, 3)), look(2, IN_CODE, since_ms=None)]
+    verdict = detect(tables(rows, looks), 0)
+    assert verdict is not None
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+    assert verdict.checked.startswith("Ranks 0, 1 and 3 wait for rank 2 in all_reduce 31")

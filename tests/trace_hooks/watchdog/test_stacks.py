@@ -38,3 +38,9 @@ def test_the_main_thread_and_the_innermost_frame_of_others() -> None:
 def test_what_is_no_stack_gives_none() -> None:
     assert threads_of("") == ([], [])
     assert threads_of('Segmentation fault\n  File "a", line 3 in f\n') == ([], [])
+
+
+def test_a_short_path_is_left_as_it_is() -> None:
+    frames = ['  File "/home/me/job/train.py", line 3 in f', '  File "/a/b/c/d/e.py", line 4 in g']
+    main, _ = threads_of("\n".join(["Current thread 0x00007f (most recent call first):", *frames]))
+    assert main == ["f /home/me/job/train.py:3", "g b/c/d/e.py:4"]
