@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-_IN_WORDS = {"finished": "finished", "failed": "failed", "stopped": "was stopped"}
+_IN_WORDS = {"finished": "finished", "failed": "failed", "stopped": "stopped by a signal"}
 _OF_FILES = {
     "flight_recorder": "The dumps of {ranks} were compared: which collectives each has entered.",
     "nccl_ras": "The counts of {ranks} were compared: how many collectives each has launched.",
