@@ -66,7 +66,8 @@ def _chips(run: Run, name: str, view: View) -> list[Component]:
         sizes = " ".join(f"{axis} {size}" for axis, size in layout.axes)
         title = "sizes of the parallel axes, slowest varying first"
         chips.append(html.Span(sizes, className="chip layout", title=title))
-    chips.append(html.Span(run.state, id="live-state", className=f"chip state {run.state}"))
+    state = "ended" if run.state == "finished" else run.state  # it may also have failed
+    chips.append(html.Span(state, id="live-state", className=f"chip state {run.state}"))
     return chips
 
 

@@ -55,7 +55,7 @@ def test_every_page_and_the_live_socket(
     assert sockets
     assert all(url.startswith(proxy.url.replace("http:", "ws:")) for url in sockets)
     state = tab.page.locator(".topbar .state").inner_text()  # it came by the socket
-    assert state.strip().startswith("finished")
+    assert state.strip().startswith("ended")
     tab.go_away()
 
 

@@ -23,12 +23,12 @@ export function age(seconds) {
   return `${Math.floor(seconds)} s`;
 }
 
-/** Text of the live chip. @param {Object} live detail of 'live' @param {number} sinceS its age */
+/** Text of the live chip; a job that has ended may also have failed. @param {Object} live detail of 'live' @param {number} sinceS its age */
 export function liveText(live, sinceS) {
-  const state = live.state ?? 'unknown';
-  if (!live.connected) return state === 'finished' ? state : 'reconnecting';
+  const state = live.state === 'finished' ? 'ended' : live.state ?? 'unknown';
+  if (!live.connected) return state === 'ended' ? state : 'reconnecting';
   if (live.paused) return 'paused';
-  if (state === 'finished' || live.data_age_s === null) return state;
+  if (state === 'ended' || live.data_age_s === null) return state;
   return `${state === 'running' ? 'live' : state} · data ${age(live.data_age_s + sinceS)} old`;
 }
 

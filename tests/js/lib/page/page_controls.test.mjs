@@ -76,7 +76,7 @@ test('what the live chip says', () => {
   assert.equal(liveText({ ...live, state: 'silent', data_age_s: 14 }, 1), 'silent · data 15 s old');
   assert.equal(liveText({ ...live, paused: true }, 0), 'paused');
   assert.equal(liveText({ ...live, connected: false }, 0), 'reconnecting');
-  assert.equal(liveText({ ...live, state: 'finished' }, 9), 'finished');
+  assert.equal(liveText({ ...live, state: 'finished' }, 9), 'ended');
 });
 
 test('the theme is switched and remembered, also without a storage', () => {
