@@ -1,7 +1,7 @@
 """Real jobs that get stuck in known ways: what is reported of them, and how soon.
 
 python -m benchmarks.stuck [--rounds 3] [--ranks 4 8] [--only CASE ..] [--at-once 2] [--slow-s 25]
-    [--every-s 0.5] [--library] [--dumps] [--keep FOLDER] [--results FILE]
+    [--every-s 0.5] [--library] [--dumps] [--kill-apart-s 0] [--keep FOLDER] [--results FILE]
 python -m benchmarks.stuck --report FILE [--write docs/accuracy-stuck.md]
 
 Each case is a job of 4 or 8 ranks over gloo (job.py) that a server of its own follows, asked every
@@ -55,7 +55,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Print a line per job as it ends, then the report."""
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {arguments.at_once} at once")
     print(f"{HEAD}\n|{'---|' * 9}")
-    how = How(arguments.slow_s, arguments.every_s, arguments.library, arguments.dumps)
+    how = How(
+        arguments.slow_s,
+        arguments.every_s,
+        arguments.library,
+        arguments.dumps,
+        arguments.kill_apart_s,
+    )
     jobs = [(case, num_ranks) for case in arguments.only for num_ranks in arguments.ranks]
     outcomes = []
     for outcome in campaign(jobs * arguments.rounds, arguments.at_once, how, arguments.keep):
@@ -79,6 +85,9 @@ def main() -> None:
     parser.add_argument("--every-s", type=float, default=0.5, help="between two looks at a job")
     parser.add_argument("--library", action="store_true", help="open the run folder, no server")
     parser.add_argument("--dumps", action="store_true", help="compare with torch's fr_trace")
+    parser.add_argument(
+        "--kill-apart-s", type=float, default=0.0, help="in the end, from one rank to the next"
+    )
     parser.add_argument("--keep", type=Path, help="new folder that keeps all run folders and logs")
     parser.add_argument("--results", type=Path, help="file of results, appended to")
     parser.add_argument("--report", type=Path, metavar="FILE", help="only print a file of results")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +24,15 @@ LONGEST_S, DUMPS_S = 45.0, 4.0
 
 
 class How(NamedTuple):
-    """How jobs are watched: how long the slow ones, how often, through a server or not."""
+    """How jobs are watched: how long the slow ones, how often, through a server or not; and how
+    long after each other their processes are killed in the end.
+    """
 
     slow_s: float
     every_s: float
     by_library: bool
     dumps: bool
+    apart_s: float = 0.0
 
 
 def watch(case: str, num_ranks: int, folder: Path, how: How) -> Outcome:
@@ -64,7 +69,7 @@ def watch(case: str, num_ranks: int, folder: Path, how: How) -> Outcome:
             _ask_for_dumps(folder, num_ranks)
     finally:
         viewer.close()
-        _kill(job, folder)
+        _kill(job, folder, how.apart_s)
         if group is not None:
             time.sleep(0.5)
             group.rmdir()
@@ -105,17 +110,21 @@ def _memory_group(folder: Path) -> Path:
     return group
 
 
-def _kill(job: subprocess.Popen[bytes], folder: Path) -> None:
-    """torchrun and its ranks, which are in sessions of their own."""
+def _kill(job: subprocess.Popen[bytes], folder: Path, apart_s: float) -> None:
+    """torchrun and its ranks, which are in sessions of their own, in any order."""
     job.send_signal(signal.SIGKILL)
     job.wait()
+    pids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            is_ours = str(folder).encode() in path.read_bytes()
-        except OSError:
-            continue
-        if is_ours and JOB.name.encode() in path.parent.joinpath("cmdline").read_bytes():
-            os.kill(int(path.parent.name), signal.SIGKILL)
+        with suppress(OSError):
+            words = path.read_bytes()
+            if str(folder).encode() in words and JOB.name.encode() in words:
+                pids.append(int(path.parent.name))
+    random.shuffle(pids)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(apart_s)
 
 
 def _follow(outcome: Outcome, viewer: Viewer, folder: Path, how: How) -> None:
