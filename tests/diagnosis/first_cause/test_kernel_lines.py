@@ -28,6 +28,14 @@ def test_the_announcement_is_about_the_rank_that_is_named_behind_it() -> None:
         assert [each.rank for each in found] == [3, 3, -1]
 
 
+def test_an_announcement_counts_once_its_victim_is_known() -> None:
+    lost, stranger = signs(is_lost=True), replace(KILLED, rank=-1)
+    assert of_this_job([ANNOUNCED], lost, hosts={"n1"}) == []
+    assert of_this_job([ANNOUNCED], lost, hosts={"n2"}) == [ANNOUNCED]
+    assert of_this_job([ANNOUNCED, stranger], lost, hosts={"n1"}) == [ANNOUNCED, stranger]
+    assert of_this_job([ANNOUNCED, stranger, KILLED], lost, hosts={"n1"})[0].rank == 3
+
+
 def test_where_all_ranks_live_the_killer_took_somebody_elses_process() -> None:
     assert of_this_job([ANNOUNCED, KILLED, HARDWARE], signs()) == [HARDWARE]
 
