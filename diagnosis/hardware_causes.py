@@ -13,7 +13,8 @@ Known false positives: a change by chance at the same time; so it is said as wha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +24,15 @@ from diagnosis.findings import Evidence, Finding
 from diagnosis.statistics.metric_words import value_text
 
 QUESTION = "device_levels"
-COMPUTE, NETWORK = "compute", "network"
+COMPUTE, NETWORK, STORAGE = "compute", "network", "storage"
 
 KINDS = {
     "slow_worker": COMPUTE,
     "host_contention": COMPUTE,
+    "launch_skew": COMPUTE,
     "late_arrival": COMPUTE,
+    "data_loader": STORAGE,
+    "slow_checkpoint": STORAGE,
     "slow_host": NETWORK,
     "slow_link": NETWORK,
     "slow_node_link": NETWORK,
@@ -44,6 +48,7 @@ BEFORE_S, AFTER_S, LEAST_AFTER_S = 120.0, 300.0, 15.0
 """How much is looked at; a finding that is over is looked at until its end."""
 
 _MOST_NAMED = 3
+_CPU_TIME = "process_cpu_seconds_total"
 _TIMES = 2.0
 """A rate must be so many times what it was before, in addition to its sign's least rate."""
 
@@ -51,7 +56,8 @@ _TIMES = 2.0
 @dataclass(frozen=True)
 class Sign:
     """What a metric shows. `metrics`: its names; `way`: falls (by the share `least`),
-    counts (`least` a second more), bits. `of`: what it explains; "" both.
+    rises (by `least`), counts (`least` a second more), bits, waits (for a core, `least` more of the
+    time in which it could run). `of`: what it explains, joined by a space; "" all.
     """
 
     metrics: tuple[str, ...]
@@ -87,12 +93,14 @@ SIGNS = (
          "counts", 0.05, "NVLink errors"),
     Sign(("cpu_steal_seconds_total",), "counts", 0.05, "cores taken by the hypervisor"),
     Sign(("cgroup_cpu_throttled_seconds_total",), "counts", 0.05, "the CPU quota holds it back"),
+    Sign(("cgroup_memory_limit_hits_total",), "counts", 1.0, "the memory limit is reached"),
     Sign(("swapped_in_pages_total", "swapped_out_pages_total"), "counts", 50.0, "swapping"),
     Sign(("allocation_stalls_total",), "counts", 1.0, "memory runs out"),
     Sign(("oom_kills_total", "cgroup_oom_kills_total"), "counts", 1e-3,
          "processes killed for memory"),
     Sign(("pressure_cpu_some_seconds_total",), "counts", 0.2, "tasks wait for cores", COMPUTE),
-    Sign(("pressure_io_full_seconds_total",), "counts", 0.2, "tasks wait for a disk", COMPUTE),
+    Sign(("pressure_io_full_seconds_total",), "counts", 0.2, "tasks wait for a disk",
+         f"{COMPUTE} {STORAGE}"),
     Sign(("net_up", "nic_active"), "falls", 0.02, "the link was down", NETWORK),
     Sign(("net_carrier_changes_total", "net_link_down_events_total", "nic_link_downed_total"),
          "counts", 1e-3, "the link went down and up", NETWORK),
@@ -115,6 +123,15 @@ SIGNS = (
 )  # fmt: skip
 """Most telling first."""
 
+PROCESS_SIGNS = (
+    Sign(("process_stopped",), "rises", 0.1, "the process is stopped by a signal or a debugger"),
+    Sign(("process_major_faults_total",), "counts", 20.0,
+         "the process reads its memory from a disk", f"{COMPUTE} {STORAGE}"),
+    Sign(("process_wait_seconds_total",), "waits", 0.15,
+         "the main thread waits for a core", COMPUTE),
+)  # fmt: skip
+"""The same of a rank's own process: only of ranks that the finding names, where it names any."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -125,12 +142,16 @@ class Window:
     after_s: float
 
 
-def hosts_of(finding: Finding) -> tuple[str, ...]:
-    """Machines whose metrics may explain a finding; none for other kinds."""
+def hosts_of(finding: Finding, everyone: Sequence[str] = ()) -> tuple[str, ...]:
+    """Machines whose metrics may explain a finding; none for other kinds.
+
+    `everyone`: those of the job, of which some stand for all where a finding names nobody.
+    """
     if finding.kind not in KINDS:
         return ()
     named = [*finding.hosts, *(place.host for place in finding.culprits)]
-    return tuple(dict.fromkeys(host for host in named if host))[:MOST_HOSTS]
+    hosts = named or (everyone if KINDS[finding.kind] == STORAGE else ())
+    return tuple(dict.fromkeys(host for host in hosts if host))[:MOST_HOSTS]
 
 
 def window_of(finding: Finding, clock: pa.Table) -> Window | None:
@@ -147,18 +168,25 @@ def window_of(finding: Finding, clock: pa.Table) -> Window | None:
 def with_hardware_cause(
     finding: Finding, levels: Mapping[str, pa.Table], window: Window | None
 ) -> Finding:
-    """The finding with what changed on its machines. `levels`: rows of device_levels by host."""
-    hosts = hosts_of(finding)
+    """The finding with what changed on its machines. `levels`: rows of device_levels by host.
+
+    Where it names nobody, what most of these hosts show.
+    """
+    hosts = hosts_of(finding) or tuple(levels)
     if finding.kind not in KINDS:
         return finding
     recorded = {host: levels[host] for host in hosts if host in levels and levels[host].num_rows}
     if window is None or not recorded:
         return _caused(finding, "Hardware cause: not recorded (no metrics of its machine).", ())
+    ranks = [place.rank for place in finding.culprits]
     found = [
         (host, sign, row)
         for host, rows in recorded.items()
-        for sign, row in signs_of(rows, KINDS[finding.kind])
+        for sign, row in signs_of(rows, KINDS[finding.kind], ranks)
     ]
+    if not hosts_of(finding):
+        shown = Counter(sign for _, sign, _ in found)
+        found = [one for one in found if 2 * shown.pop(one[1], 0) > len(recorded)]
     if not found:
         read, names = _read(recorded.values(), KINDS[finding.kind]), ", ".join(recorded)
         if not read:
@@ -171,30 +199,57 @@ def with_hardware_cause(
     return _caused(finding, f"Hardware cause: {sentences}.", evidence)
 
 
-def signs_of(rows: pa.Table, of: str) -> list[tuple[Sign, Mapping[str, Any]]]:
-    """What changed, most telling first; of signs with several metrics or devices the strongest."""
+def signs_of(
+    rows: pa.Table, of: str, ranks: Collection[int] = ()
+) -> list[tuple[Sign, Mapping[str, Any]]]:
+    """What changed, most telling first; of signs with several metrics or devices the strongest.
+
+    `ranks`: those whose processes count; default: all of the machine.
+    """
     found = []
-    by_metric: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows.to_pylist():
-        by_metric.setdefault(row["metric"], []).append(row)
-    for sign in SIGNS:
-        if sign.of and sign.of != of:
+    known = {(row["metric"], row["device"]): row for row in rows.to_pylist()}
+    processes = {f"process rank {rank}" for rank in ranks}
+    for sign in (*SIGNS, *PROCESS_SIGNS):
+        if sign.of and of not in sign.of.split():
             continue
         changed = [
-            row for name in sign.metrics for row in by_metric.get(name, ()) if _shows(sign, row)
+            row
+            for (metric, device), row in known.items()
+            if metric in sign.metrics
+            and (not processes or not is_process(device) or device in processes)
+            and _shows(sign, row, known.get((_CPU_TIME, device)))
         ]
         if changed:
             found.append((sign, max(changed, key=_strength)))
     return found
 
 
-def _shows(sign: Sign, row: Mapping[str, Any]) -> bool:
+def is_process(device: str | None) -> bool:
+    """Whether a device of device_levels is the process of a rank."""
+    return (device or "").startswith("process rank ")
+
+
+def _shows(sign: Sign, row: Mapping[str, Any], cpu: Mapping[str, Any] | None) -> bool:
     before, after = _number(row["before"]), _number(row["after"])
     if sign.way == "bits":
         return bool(_new_bits(row))
     if sign.way == "counts":
         return after >= sign.least and after >= _TIMES * before  # unknown before: no sign
+    if sign.way == "rises":
+        return after - before >= sign.least
+    if sign.way == "waits":
+        return (
+            cpu is not None
+            and _waiting(row, cpu, "after") - _waiting(row, cpu, "before") >= sign.least
+        )
     return before > 0 and after < (1 - sign.least) * before  # False where one is unknown
+
+
+def _waiting(row: Mapping[str, Any], cpu: Mapping[str, Any], side: str) -> float:
+    """Share of the time in which a process could run that it waited for a core: more work alone
+    does not change it."""
+    waited, ran = _number(row[side]), _number(cpu[side])
+    return waited / (waited + ran) if waited + ran > 0 else math.nan
 
 
 def _strength(row: Mapping[str, Any]) -> float:
@@ -218,7 +273,8 @@ def _new_bits(row: Mapping[str, Any]) -> list[str]:
 
 def _read(tables: Iterable[pa.Table], of: str) -> int:
     """How many metrics with a meaning for this kind of fault have values on both sides."""
-    known = {name for sign in SIGNS if sign.of in ("", of) for name in sign.metrics}
+    signs = (*SIGNS, *PROCESS_SIGNS)
+    known = {n for sign in signs if not sign.of or of in sign.of.split() for n in sign.metrics}
     return len(
         {
             row["metric"]

@@ -4,6 +4,7 @@
 - Nearly all ranks of one host that are slow together for one reason are one finding on that host;
   where they are nearly all of the job, or a quarter of one whose hosts are unknown, no rank is at
   fault by itself.
+- Links of ranks that are kept from their cores or stopped are slow for that.
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
@@ -72,7 +73,8 @@ def _seen_alive(stuck: Finding) -> set[int]:
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
-    return _with(diagnosis, [_of_one_place, of_host, _of_one_place, _waiting_for_hosts])
+    changes = [_of_one_place, of_host, _of_one_place, _waiting_for_hosts, _links_of_held_ranks]
+    return _with(diagnosis, changes)
 
 
 MISMATCHES = ("mismatched_op", "mismatched_dtype", "mismatched_size")
@@ -245,6 +247,32 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
         and not set(finding.hosts) & set(network.hosts)
         and _overlap(finding, network)
     }
+
+
+_HELD = ("host_contention", "stopped_process")
+_LINKS = ("slow_node_link", "slow_host", "slow_link")
+
+
+def _links_of_held_ranks(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Slow links of a host whose ranks do not run, with a sentence: they cannot send."""
+    held = [finding for finding in findings if finding.kind in _HELD]
+    return {
+        index: f"{finding.title}: {cause.title[0].lower()}{cause.title[1:]}."
+        for index, finding in enumerate(findings)
+        for cause in held
+        if finding.kind in _LINKS and _ends_at(finding, cause) and _overlap(finding, cause)
+    }
+
+
+def _ends_at(link: Finding, held: Finding) -> bool:
+    """Whether it is a link of the hosts of `held`, or of one of them with another host."""
+    ends, hosts = _hosts(link), _hosts(held)
+    return bool(ends & hosts) if link.kind == "slow_link" else ends == hosts
+
+
+def _hosts(finding: Finding) -> set[str]:
+    """Of what it names."""
+    return set(finding.hosts) | {p.host for p in finding.culprits if p.host is not None}
 
 
 def _standing_still(

@@ -15,6 +15,7 @@ OF_KIND = {
     "data_loader": "data_wait",
     "launch_skew": "wait_caused",
     "host_contention": "wait_caused",
+    "stopped_process": "wait_caused",
     "gc_pauses": "bubble",
     "slow_checkpoint": "bubble",
     "monitor_overhead": "bubble",

@@ -36,6 +36,7 @@ REGISTERED = (
     "gc_pauses_of_cells",
     "launch_skew",
     "host_contention",
+    "stopped_process",
     "faulty_machine",
     "sequence_imbalance",
     "allocator_stalls",

@@ -11,7 +11,7 @@ With such clocks nobody is named from timing across ranks.
 
 Source: Doleschal et al. (diagnosis/clocks/alignment.py). Assumes: ranks of
 one host share its clock. Known false positives: a host that always polls ends late. Blind spots:
-clocks off by less than a millisecond where they are known and 5 ms where not; jobs on one host,
+clocks off by less than a millisecond where they are known and 5 ms where not; jobs on one machine,
 whose clock is one; times that restart in every step. Cost: one row per block of steps, group and
 host.
 """
@@ -44,6 +44,9 @@ UNKNOWN_MS = LARGEST_ERR_NS / 1e6
 """Where nothing is known of the clocks: less than this still leaves the waiting of steps visible.
 """
 FEWEST_BLOCKS = 2
+ONE_CLOCK = "same_host"
+"""Of ranks that read the clock of rank 0 itself, as containers of one machine do: there ends differ
+for lack of cores only. Source: clock_domain in trace_hooks/job/process_info.py."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     ranks = placed(_ranks(tables["rank_places"]), tables["rank_places"])
     if len(set(ranks.host_R)) < 2:
         return None
+    if set(tables["clock_error"]["method"].to_pylist()) == {ONE_CLOCK}:
+        return Verdict(NAME, checked="All hosts read the same clock.", of_data=True)
     if not tables["end_lateness"].num_rows:
         reason = (
             "No collective of ranks of several hosts was recorded whole: clocks are not checked."

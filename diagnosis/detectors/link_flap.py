@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.detectors.late_arrival import at_least
-from diagnosis.findings import Evidence, Finding, Verdict, cost_of
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import question_params, timeline_view
 from diagnosis.statistics.phase_findings import URGENT_SHARE
-from diagnosis.statistics.phase_times import middle
+from diagnosis.statistics.phase_times import kept_from_cores, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.transfer_times import (
@@ -71,8 +71,10 @@ class _Flap:
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     transfers = transfers_of(tables)
-    if missing := transfers_missing(NAME, transfers, tables):
+    if missing := transfers_missing(NAME, transfers):
         return Verdict(NAME, not_enough=missing)
+    if (kept := kept_from_cores(phase_times(tables))) is not None:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     beyond_KS = transfers.longest_KS - _usual(transfers)
     struck_KS = _struck(transfers, beyond_KS)
     flaps = _flaps(transfers, struck_KS, beyond_KS)

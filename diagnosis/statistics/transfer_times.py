@@ -6,11 +6,11 @@ it is slow only where the network is. A channel is a group
 with its collectives, or two ranks that send to each other. Comparable are channels of the same
 axis, size, number of instances and bytes that either all cross hosts or all do not.
 
-Slow is a channel beyond the median of comparable ones that are not slow themselves. Who may be slow
-is judged against their quicker quarter first: what is slow on half of the channels is no peer of
-the others, since networks are only ever slower than they should be. Where all comparable ones rise
-together, or one has no comparable ones, they are compared with what they took before (a level that
-holds for a while, diagnosis/statistics/peers.py).
+Slow is a channel beyond the median of comparable ones that are not slow in the same step. Who may
+be slow when is judged against their quicker quarter first: what is slow on half of the channels is
+no peer of the others, since networks are only ever slower than they should be. Where all comparable
+ones rise together, or one has no comparable ones, they are compared with what they took before (a
+level that holds for a while, diagnosis/statistics/peers.py).
 
 Shape suffixes: K channels, N channels of one set of comparable ones, S steps.
 """
@@ -27,7 +27,7 @@ from diagnosis.findings import NotEnoughData
 from diagnosis.statistics.episodes import Episode, episodes, may_be_slow
 from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before, medians_of_others
 from diagnosis.statistics.phase_findings import steps_missing
-from diagnosis.statistics.phase_times import kept_from_cores, middle, middles, phase_times
+from diagnosis.statistics.phase_times import middle, middles
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
 
 QUESTIONS = ("transfers", "groups", "rank_places", "rank_phases")
@@ -42,7 +42,13 @@ FEW_EXCESS = 0.5
 LEAST_COST = 0.03
 """Of a step: below S = 1.03 attribution means nothing (what-if study, 2505.05713)."""
 
+KEPT_TIMES = 4.0
+"""Where ranks wait for cores most of the time. On two cores that 8 ranks share, transfers of a host
+whose cores others take, too, took 2.5 to 4 times as long, those over a slow link 17 times."""
+
 _QUICK = 0.25
+_NEAR = 2
+"""Steps on both sides of a suspect stretch that are left out, too: its ends are halfway up."""
 _FEWEST_BEFORE = 3
 """Steps that a level before a rise rests on at least."""
 
@@ -205,21 +211,23 @@ def _rounded(num_bytes: float) -> int:
 
 def slow_channels(transfers: Transfers) -> Slow:
     """Channels that were slow for a while and cost something, in their order and that of time."""
-    suspect_K = _suspects(transfers)
-    usual_KS, num_K = _peers(transfers, suspect_K)
-    onsets, everywhere = _onsets(transfers, suspect_K)
+    suspect_KS = _suspects(transfers)
+    usual_KS, num_KS = _peers(transfers, suspect_KS)
+    onsets, everywhere = _onsets(transfers, suspect_KS)
     for onset in onsets:
         span = slice(onset.episode.first, onset.episode.last + 1)
         usual_KS[onset.rows_N, span] = onset.level_ms
-        num_K[onset.rows_N] = 0
+        num_KS[onset.rows_N, span] = 0
     with np.errstate(invalid="ignore"):
         slow_KS = transfers.time_KS / usual_KS - 1
-    least_K = _noises(transfers, slow_KS, suspect_K, num_K)
+    least_K = _noises(transfers, slow_KS, suspect_KS, num_KS)
     slow: list[SlowChannel] = []
     cheap: list[SlowChannel] = []
     for k in np.flatnonzero(may_be_slow(slow_KS, least_K)).tolist():
         for episode in episodes(slow_KS[k], float(least_K[k])):
-            slowness = _measured(transfers, usual_KS[k], k, episode, int(num_K[k]))
+            span = slice(episode.first, episode.last + 1)
+            num_others = int(np.median(num_KS[k, span]))
+            slowness = _measured(transfers, usual_KS[k], k, episode, num_others)
             costs = slowness.lost_ms >= LEAST_COST * _window_ms(transfers, episode)
             (slow if costs else cheap).append(slowness)
     return Slow(tuple(slow), tuple(_shown(transfers, everywhere)), tuple(cheap))
@@ -257,8 +265,8 @@ def _measured(
 
 
 def _suspects(transfers: Transfers) -> Bools:
-    """Channels that are left out of what is usual."""
-    suspect_K = np.zeros(len(transfers.channels), np.bool_)
+    """Steps of channels that are left out of what is usual."""
+    suspect_KS = np.zeros(transfers.time_KS.shape, np.bool_)
     for rows in transfers.sets:
         if rows.size > 1:
             time_NS = transfers.time_KS[rows]
@@ -266,9 +274,12 @@ def _suspects(transfers: Transfers) -> Bools:
             quick_S = np.quantile(known_NS, _QUICK, axis=0, method="lower")
             with np.errstate(invalid="ignore"):
                 excess_NS = time_NS / quick_S - 1
-            noise = _step_noise(excess_NS)
-            suspect_K[rows] = may_be_slow(excess_NS, np.full(rows.size, max(noise, FEW_EXCESS)))
-    return suspect_K
+            least = max(_step_noise(excess_NS), FEW_EXCESS)
+            for n in np.flatnonzero(may_be_slow(excess_NS, np.full(rows.size, least))).tolist():
+                for episode in episodes(excess_NS[n], least):
+                    begin = max(episode.first - _NEAR, 0)
+                    suspect_KS[rows[n], begin : episode.last + _NEAR + 1] = True
+    return suspect_KS
 
 
 def _step_noise(value_NS: Floats) -> float:
@@ -276,23 +287,29 @@ def _step_noise(value_NS: Floats) -> float:
     return noise if np.isfinite(noise) else 0.0
 
 
-def _peers(transfers: Transfers, suspect_K: Bools) -> tuple[Floats, Ints]:
+def _peers(transfers: Transfers, suspect_KS: Bools) -> tuple[Floats, Ints]:
     """What comparable ones take, ms, and how many of them are known."""
     usual_KS = np.full(transfers.time_KS.shape, np.nan)
-    num_K = np.zeros(len(transfers.channels), np.int64)
+    num_KS = np.zeros(transfers.time_KS.shape, np.int64)
+    trusted_KS = _trusted(transfers, suspect_KS)
     for rows in transfers.sets:
-        trusted_N = ~suspect_K[rows]
-        usual_KS[rows] = medians_of_others(transfers.time_KS[rows], trusted_N)
-        num_K[rows] = trusted_N.sum() - trusted_N
-    return usual_KS, num_K
+        trusted_NS = trusted_KS[rows]
+        usual_KS[rows] = medians_of_others(trusted_NS, np.ones(rows.size, np.bool_))
+        is_known_NS = np.isfinite(trusted_NS)
+        num_KS[rows] = is_known_NS.sum(axis=0) - is_known_NS
+    return usual_KS, num_KS
 
 
-def _onsets(transfers: Transfers, suspect_K: Bools) -> tuple[list[SetOnset], list[SetOnset]]:
+def _trusted(transfers: Transfers, suspect_KS: Bools) -> Floats:
+    return np.where(suspect_KS, np.nan, transfers.time_KS)
+
+
+def _onsets(transfers: Transfers, suspect_KS: Bools) -> tuple[list[SetOnset], list[SetOnset]]:
     """Sets that take longer than before: some of them; all of them together."""
     onsets, known = [], 0
+    trusted_KS = _trusted(transfers, suspect_KS)
     for rows in transfers.sets:
-        trusted = rows[~suspect_K[rows]]
-        level_S = middles(transfers.time_KS[trusted])
+        level_S = middles(trusted_KS[rows])
         before = level_before(level_S)
         if not np.isfinite(before):
             continue
@@ -317,13 +334,14 @@ def overlap(episode: Episode, other: Episode) -> bool:
     return shared > max(episode.last - episode.first, other.last - other.first) / 2
 
 
-def _noises(transfers: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints) -> Floats:
+def _noises(transfers: Transfers, slow_KS: Floats, suspect_KS: Bools, num_KS: Ints) -> Floats:
     """From where on a channel is slow: 3 MAD of comparable ones that are not slow, of its own steps
     where they are few.
     """
     noise_K = np.full(len(transfers.channels), MIN_EXCESS)
+    num_K = np.median(num_KS, axis=1) if num_KS.size else np.zeros(len(transfers.channels))
     for rows in transfers.sets:
-        cells = slow_KS[rows[~suspect_K[rows]]]
+        cells = slow_KS[rows][~suspect_KS[rows]]
         noise = NOISE_MADS * middle(np.abs(cells - middle(cells)))
         noise_K[rows] = np.fmax(noise, MIN_EXCESS)
         for k in rows[num_K[rows] < MIN_PEERS].tolist():
@@ -332,19 +350,22 @@ def _noises(transfers: Transfers, slow_KS: Floats, suspect_K: Bools, num_K: Ints
     return noise_K
 
 
-def transfers_missing(
-    name: str, transfers: Transfers, tables: Mapping[str, pa.Table]
-) -> tuple[NotEnoughData, ...]:
-    """Why transfers judge nothing here, for the detector `name`; empty where they do.
-
-    `tables`: hold the answers of rank_phases and rank_places.
-    """
+def transfers_missing(name: str, transfers: Transfers) -> tuple[NotEnoughData, ...]:
+    """Why transfers judge nothing here, for the detector `name`; empty where they do."""
     if not np.isfinite(transfers.time_KS).any():
         reason = (
             "No transfers are known: they need collectives with all members, on aligned clocks."
         )
         return (NotEnoughData(name, reason),)
-    if missing := steps_missing(name, transfers.step_S.size):
-        return missing
-    kept = kept_from_cores(phase_times(tables))
-    return () if kept is None else (NotEnoughData(name, kept),)
+    return steps_missing(name, transfers.step_S.size)
+
+
+def beyond_cores(slow: Slow) -> Slow:
+    """What is slow however late threads get their cores: single channels that take KEPT_TIMES as
+    long as comparable ones in the same steps.
+    """
+    far = [
+        tuple(c for c in channels if c.num_others and c.own_ms >= KEPT_TIMES * c.others_ms)
+        for channels in (slow.channels, slow.cheap)
+    ]
+    return Slow(far[0], (), far[1])

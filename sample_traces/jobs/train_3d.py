@@ -115,10 +115,25 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
             flops = sizes.step_flops(num_tokens * options.dp)
             tracer.log(tokens=num_tokens, flops=flops, lr=options.lr, **values)
             injector.end_step()
+            if options.save_every and step % options.save_every == options.save_every - 1:
+                with tracer.span("save", kind="checkpoint"):
+                    save(options.save_to, stages, optimizer)
         if dist.get_rank() == 0:
             report(step, values, options.losses)
     tracer.stop()
     dist.destroy_process_group()
+
+
+def save(folder: Path, stages: Sequence[torch.nn.Module], optimizer: torch.optim.Optimizer) -> None:
+    """This rank's part of the model and its optimizer, on the disk before it returns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = folder / f"rank-{dist.get_rank()}.tmp"
+    with scratch.open("wb") as file:
+        states = [stage.state_dict() for stage in stages]
+        torch.save({"stages": states, "optimizer": optimizer.state_dict()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(scratch.with_suffix(".pt"))
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -185,6 +200,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--nice", type=int, default=0, help="let other processes go first, up to 19")
     add("--fault", action="append", default=[], help="such as slow-rank=5,x=1.6,from=8")
     add("--runs", default="runs", help="folder the run is written to")
+    add("--save-every", type=int, default=0, help="steps from a checkpoint to the next; 0: none")
+    add("--save-to", type=Path, default=Path("checkpoints"), help="folder of the checkpoints")
     add("--losses", type=Path, help="append a JSON line per step to this file (rank 0)")
     options = parser.parse_args(arguments)
     try:

@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from diagnosis.findings import Evidence, Finding, Place
-from diagnosis.hardware_causes import SIGNS, Window, hosts_of, window_of, with_hardware_cause
+from diagnosis.hardware_causes import (
+    PROCESS_SIGNS,
+    SIGNS,
+    Window,
+    hosts_of,
+    window_of,
+    with_hardware_cause,
+)
 from tests.diagnosis.answer_schema import answer_schema
 from trace_hooks.telemetry.names import METRICS
 
@@ -87,8 +94,9 @@ def test_what_did_not_change_or_explains_nothing_is_none(
 
 
 def test_signs_are_metrics_of_the_sampler() -> None:
-    assert [name for sign in SIGNS for name in sign.metrics if name not in METRICS] == []
-    counters = {name for sign in SIGNS if sign.way == "counts" for name in sign.metrics}
+    signs = (*SIGNS, *PROCESS_SIGNS)
+    assert [name for sign in signs for name in sign.metrics if name not in METRICS] == []
+    counters = {name for sign in signs if sign.way == "counts" for name in sign.metrics}
     assert [name for name in counters if not METRICS[name].is_counter] == []
 
 
@@ -110,6 +118,57 @@ def test_the_most_telling_signs_come_first_and_three_are_named() -> None:
     assert [evidence.number for evidence in made.evidence[1:]] == [1_110.0, 0.5, 900.0]
     assert "0 s/s to 0.5 s/s" in made.cause
     assert "tasks wait" not in made.cause
+
+
+def levels_of(*rows: tuple[str, str, float, float]) -> pa.Table:
+    """Rows of device_levels: metric, device, before, after."""
+    return pa.Table.from_pylist(
+        [
+            {"metric": metric, "device": device, "before": before, "after": after,
+             "last_before": before, "last_after": after, "unreadable": None}
+            for metric, device, before, after in rows
+        ],
+        schema=SCHEMA,
+    )  # fmt: skip
+
+
+def test_only_processes_of_ranks_that_are_named_count() -> None:
+    faults = "process_major_faults_total"
+
+    def cause(of_4: float, of_5: float) -> str:
+        rows = [(faults, f"process rank {r}", 0.0, n) for r, n in ((4, of_4), (5, of_5))]
+        return with_hardware_cause(finding(), {"node5": levels_of(*rows)}, WINDOW).cause
+
+    assert "Hardware cause: none of" in cause(900.0, 1.0)
+    assert "reads its memory from a disk on process rank 5 of node5" in cause(1.0, 900.0)
+
+
+def test_a_rank_that_computes_more_does_not_wait_for_a_core() -> None:
+    waits, runs, rank = "process_wait_seconds_total", "process_cpu_seconds_total", "process rank 5"
+    busier = levels_of((waits, rank, 0.1, 0.3), (runs, rank, 0.2, 0.6))
+    made = with_hardware_cause(finding("launch_skew"), {"node5": busier}, WINDOW)
+    assert "Hardware cause: none of" in made.cause
+    crowded = levels_of((waits, rank, 0.1, 0.6), (runs, rank, 0.2, 0.2))
+    made = with_hardware_cause(finding("launch_skew"), {"node5": crowded}, WINDOW)
+    assert "the main thread waits for a core on process rank 5" in made.cause
+
+
+def test_a_stopped_process_is_a_cause() -> None:
+    stopped = levels_of(("process_stopped", "process rank 5", 0.0, 0.4))
+    made = with_hardware_cause(finding(), {"node5": stopped}, WINDOW)
+    assert "the process is stopped by a signal or a debugger on process rank 5" in made.cause
+
+
+def test_where_nobody_is_named_most_hosts_have_to_show_it() -> None:
+    nobody = finding("slow_checkpoint", culprits=())
+    assert hosts_of(nobody, ("a", "b", "c")) == ("a", "b", "c")
+    assert hosts_of(finding("launch_skew", culprits=()), ("a", "b", "c")) == ()
+    waits = "pressure_io_full_seconds_total"
+    full, idle = levels_of((waits, "host", 0.0, 0.6)), levels_of((waits, "host", 0.0, 0.0))
+    of_most = with_hardware_cause(nobody, {"a": full, "b": full, "c": idle}, WINDOW)
+    assert "tasks wait for a disk on a" in of_most.cause
+    of_one = with_hardware_cause(nobody, {"a": full, "b": idle, "c": idle}, WINDOW)
+    assert "Hardware cause: none of" in of_one.cause
 
 
 def test_nothing_recorded() -> None:

@@ -98,6 +98,27 @@ def test_a_host_may_wait_for_the_slow_network_of_another_one(
     assert all("may wait for node3 in its compute" in why for why in left.set_aside)
 
 
+@pytest.mark.parametrize(
+    ("kind", "rank", "first", "kept"),
+    [
+        ("slow_node_link", 5, 5, 1),
+        ("slow_node_link", 9, 5, 2),
+        ("slow_node_link", 5, 40, 2),
+        ("slow_worker", 5, 5, 2),
+        ("slow_link", 9, 5, 1),
+    ],
+)
+def test_links_of_ranks_that_do_not_run_are_no_cause(
+    kind: str, rank: int, first: int, kept: int
+) -> None:
+    stopped = finding(4, 5, 30, kind="stopped_process", title="Rank 4 was stopped")
+    ends = (Place(rank, HOSTS[rank]), *((Place(6, "node1"),) if kind == "slow_link" else ()))
+    link = finding(rank, first, first + 25, kind=kind, title="Links inside it", culprits=ends)
+    left = merged(Diagnosis((Verdict("slow_worker", (stopped, link)),)), HOSTS, unknown)
+    assert len(left.findings) == kept
+    assert left.set_aside == (("Links inside it: rank 4 was stopped.",) if kept == 1 else ())
+
+
 def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
     assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.detectors import step_regression
+from diagnosis.detectors import link_flap, slow_network, step_regression
 from diagnosis.statistics.phase_times import kept_from_cores, phase_times
+from tests.diagnosis.transfer_tables import transfer_tables
 from tests.diagnosis.work_tables import Phases, phase_tables
 from trace_hooks.layout import ParallelLayout
 
@@ -36,3 +37,22 @@ def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:
     verdict = step_regression.detect({**tables, "op_times": tables["rank_phases"]}, attempt=0)
     assert (verdict.findings, verdict.checked) == ((), None)
     assert "wait for CPU cores" in verdict.not_enough[0].missing
+
+
+@pytest.mark.parametrize(("times", "found"), [(20.0, 1), (2.0, 0)])
+def test_a_link_that_is_far_slower_than_others_is_slow_on_shared_cores_too(
+    times: float, found: int
+) -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=4, tp=2)
+
+    def factor(axis: str, ranks: tuple[int, ...], step: int) -> float:
+        return times if ranks == (3, 11) and step >= 8 else 1.0
+
+    on_own = transfer_tables(layout, 20, factor)
+    shared = phase_tables(layout, 20, on_cores(30.0), device="cpu")
+    tables = {**on_own, **{name: shared[name] for name in ("rank_phases", "rank_places")}}
+    verdict = slow_network.detect(tables, attempt=0)
+    assert [f.kind for f in verdict.findings] == ["slow_link"] * found
+    assert all(finding.confidence != "high" for finding in verdict.findings)
+    assert "wait for CPU cores" in verdict.not_enough[0].missing
+    assert link_flap.detect(tables, attempt=0).not_enough

@@ -155,6 +155,7 @@ _PROCESS = _metrics(
         "s",
         "time in which its main thread waited for a core",
     ),
+    ("process_stopped", "change", "", "1 while a signal or a debugger has stopped it, else 0"),
     ("process_major_faults_total", "change", "faults", "its page faults that read from a disk"),
     ("process_resident_bytes", "minute", "B", "its resident memory"),
     ("process_threads", "minute", "threads", "its threads"),

@@ -16,6 +16,7 @@ from trace_hooks.telemetry.reading import NAN, OpenFile, Reading, Source, number
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_STOPPED = (b"T", b"t")
 _RARELY = 30
 """Readings from one look at what is written once a minute to the next."""
 
@@ -66,6 +67,7 @@ def _of_stat(rank: int, data: bytes) -> Iterator[Reading]:
     fields = data[data.rindex(b")") + 2 :].split()
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
     yield Reading(PROCESS, "process_cpu_seconds_total", cpu_s, rank=rank)
+    yield Reading(PROCESS, "process_stopped", float(fields[0] in _STOPPED), rank=rank)
     yield Reading(PROCESS, "process_major_faults_total", int(fields[9]), rank=rank)
     yield Reading(PROCESS, "process_threads", int(fields[17]), rank=rank)
     yield Reading(PROCESS, "process_resident_bytes", int(fields[21]) * _PAGE_BYTES, rank=rank)

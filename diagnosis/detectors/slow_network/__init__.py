@@ -11,6 +11,9 @@ slow_link        two ranks, the links of one rank or between two hosts; any othe
 comm_regression  all channels take longer than before; what was always so shows only against
                  a baseline (diagnosis/detectors/against_baseline.py)
 
+Where ranks wait for CPU cores most of the time, only what is far slower than comparable ones counts
+(beyond_cores in diagnosis/statistics/transfer_times.py), with less confidence.
+
 Source: the rules are ours. Assumes: aligned clocks, collectives with all members recorded. Known
 false positives: links that are slower by the way the network is built (an oversubscribed rack),
 where fewer than three of four comparable ones share it; more bytes where bytes were not recorded.
@@ -32,10 +35,12 @@ import pyarrow as pa
 from diagnosis.detectors.slow_network.cell_transfers import QUESTIONS as QUESTIONS
 from diagnosis.detectors.slow_network.cell_transfers import known_transfers
 from diagnosis.detectors.slow_network.text import Slowness, finding_of
-from diagnosis.findings import Verdict
+from diagnosis.findings import NotEnoughData, Verdict
+from diagnosis.statistics.phase_times import kept_from_cores, phase_times
 from diagnosis.statistics.transfer_times import (
     SlowChannel,
     Transfers,
+    beyond_cores,
     overlap,
     slow_channels,
     transfers_missing,
@@ -53,13 +58,17 @@ KINDS = (
 
 Channels = frozenset[int]
 
+_LESS = {"high": "medium", "medium": "low", "low": "low"}
+
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     transfers = known_transfers(tables)
-    if missing := transfers_missing(NAME, transfers, tables):
+    if missing := transfers_missing(NAME, transfers):
         return Verdict(NAME, not_enough=missing)
     slow = slow_channels(transfers)
+    if (kept := kept_from_cores(phase_times(tables))) is not None:
+        slow = beyond_cores(slow)
     causes = [Slowness("comm_regression", slow.everywhere, ())] if slow.everywhere else []
     for same_time in _together(slow.channels):
         at_cost = same_time[0].episode
@@ -67,6 +76,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         causes += _causes(transfers, same_time, cheap)
     findings = tuple(finding_of(transfers, cause, attempt) for cause in causes if cause.kind)
     set_aside = tuple(_of_all_ranks(transfers, cause) for cause in causes if not cause.kind)
+    if kept is not None:
+        findings = tuple(replace(f, confidence=_LESS[f.confidence]) for f in findings)
+        return Verdict(NAME, findings, not_enough=(NotEnoughData(NAME, kept),))
     known = int(np.isfinite(transfers.time_KS).any(axis=1).sum())
     checked = (
         f"No {'other ' if findings else ''}group or link of {known} moved data more slowly "

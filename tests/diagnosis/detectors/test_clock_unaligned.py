@@ -33,6 +33,7 @@ def judged(
     err_us: float = 50.0,
     noise: float = 0.02,
     transfer_ms: float = 0.3,
+    method: str | None = None,
 ) -> Verdict | None:
     random = np.random.default_rng(1)
     rows = []
@@ -54,9 +55,10 @@ def judged(
         ]
     layout = ParallelLayout.from_sizes(dp=8 * num_hosts)
     clocks = [
-        {"rank": rank, "host": f"node{rank // 8}", "err_us": err_us if known else None}
+        {"rank": rank, "host": f"node{rank // 8}", "err_us": err_us if known else None,
+         "method": method}
         for rank in range(8 * num_hosts)
-    ]
+    ]  # fmt: skip
     return detect(
         {
             "end_lateness": pa.Table.from_pylist(rows, _ENDS),
@@ -71,7 +73,7 @@ _ENDS = answer_schema(
     "block BIGINT, first_step BIGINT, last_step BIGINT, group_id BIGINT, host VARCHAR, "
     "late_ms DOUBLE, num_ends BIGINT, transfer_ms DOUBLE, is_aligned BOOLEAN"
 )
-_CLOCKS = answer_schema("rank INTEGER, host VARCHAR, err_us DOUBLE")
+_CLOCKS = answer_schema("rank INTEGER, host VARCHAR, err_us DOUBLE, method VARCHAR")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,17 @@ def test_the_order_of_long_transfers_is_no_clock() -> None:
     verdict = judged(lambda host, block: 8.0 * (host == 2), transfer_ms=30.0)
     assert verdict is not None
     assert verdict.findings == ()
+
+
+def test_containers_of_one_machine_read_one_clock() -> None:
+    def late(host: int, _block: int) -> float:
+        return 20.0 * (host == 2)
+
+    of_several, verdict = judged(late, method="store_ping_pong"), judged(late, method="same_host")
+    assert of_several is not None
+    assert verdict is not None
+    assert of_several.findings
+    assert (verdict.findings, verdict.checked) == ((), "All hosts read the same clock.")
 
 
 def test_one_host_alone_has_one_clock() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.transfer_times import (
+    beyond_cores,
     overlap,
     slow_channels,
     transfers_missing,
@@ -46,6 +47,30 @@ def test_one_slow_link_is_measured_against_the_others() -> None:
     assert channel.own_ms / channel.others_ms == pytest.approx(5, rel=0.1)
 
 
+def test_hosts_that_are_slow_one_after_the_other() -> None:
+    """Each of the groups is slow at some time, so that none is a peer all the time."""
+
+    def factor(axis: str, ranks: tuple[int, ...], step: int) -> float:
+        first = 10 if ranks[0] < 8 else 40
+        return 10.0 if axis == "dp" and first <= step < first + 15 else 1.0
+
+    slow = slow_channels(transfers_of(transfer_tables(LAYOUT, 60, factor)))
+    spans = {(c.episode.first, c.episode.last) for c in slow.channels}
+    assert spans == {(10, 24), (40, 54)}
+    assert len(slow.channels) == 4
+    assert {channel.num_others for channel in slow.channels} == {2}
+
+
+def test_where_ranks_wait_for_cores_only_what_is_far_slower_counts() -> None:
+    def factor(axis: str, ranks: tuple[int, ...], step: int) -> float:
+        return {(3, 11): 8.0, (2, 10): 2.5}.get(ranks, 1.0) if step >= 8 else 1.0
+
+    slow = slow_channels(transfers_of(transfer_tables(LAYOUT, STEPS, factor)))
+    assert len(slow.channels) + len(slow.cheap) == 2
+    left = beyond_cores(slow)
+    assert [round(c.own_ms / c.others_ms) for c in (*left.channels, *left.cheap)] == [8]
+
+
 def test_what_rises_together_is_slow_everywhere() -> None:
     given = transfer_tables(LAYOUT, 40, lambda axis, ranks, step: 3.0 if step >= 20 else 1.0)
     slow = slow_channels(transfers_of(given))
@@ -56,9 +81,9 @@ def test_what_rises_together_is_slow_everywhere() -> None:
 
 def test_without_transfers_nothing_is_judged() -> None:
     given = transfer_tables(LAYOUT, STEPS, lambda axis, ranks, step: 1.0)
-    assert transfers_missing("x", transfers_of(given), given) == ()
+    assert transfers_missing("x", transfers_of(given)) == ()
     empty = given | {"transfers": given["transfers"].slice(0, 0)}
-    (missing,) = transfers_missing("x", transfers_of(empty), empty)
+    (missing,) = transfers_missing("x", transfers_of(empty))
     assert "No transfers are known: they need collectives" in missing.missing
 
 

@@ -100,3 +100,18 @@ def test_when_steps_began(tmp_path: Path) -> None:
         (3, T0 + 3 * SECOND),
         (4, T0 + 4 * SECOND),
     ]
+
+
+def test_ranks_that_were_seen_stopped(tmp_path: Path) -> None:
+    run = machines(tmp_path)
+    for rank, second, value in [(1, 0, 0.0), (1, 2, 1.0), (1, 5, 0.0), (1, 6, 1.0), (0, 3, 0.0)]:
+        run.add(
+            "host_metrics", rank, second, host="ab"[rank], metric="process_stopped",
+            ts_ns=T0 + second * SECOND, value=value, device="process", state="value",
+        )  # fmt: skip
+    rows = answer(run, "stopped_ranks").to_pylist()
+    assert [(row["rank"], row["host"], row["step"], row["held_s"]) for row in rows] == [
+        (1, "b", 2, 3.0),
+        (1, "b", 6, None),
+    ]
+    assert answer(run, "stopped_ranks", step_max=3).num_rows == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,19 @@ def test_a_real_process_that_computes() -> None:
     assert found["process_resident_bytes"].value > 1e6
     assert {r.rank for r in found.values()} == {3}
     assert list(source.read()) == []  # it has ended
+
+
+def test_a_stopped_process() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        source = Processes(lambda: [(3, process.pid)])
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        stopped = {r.metric: r.value for r in source.read()}
+        os.kill(process.pid, signal.SIGCONT)
+        os.waitid(os.P_PID, process.pid, os.WCONTINUED)
+        goes_on = {r.metric: r.value for r in source.read()}
+        process.communicate(b"\n")
+    assert (stopped["process_stopped"], goes_on["process_stopped"]) == (1.0, 0.0)
 
 
 def test_waiting_for_a_core_is_counted() -> None:

@@ -1,0 +1,1 @@
+"""Jobs whose ranks believe to be on several machines, so that a fault can be of one machine."""
