@@ -2,7 +2,7 @@
 
 python -m benchmarks.host_faults --results FILE [--episodes 36] [--healthy MINUTES] [--seed N]
     [--fault NAME ..] [--keep FOLDER]
-python -m benchmarks.host_faults --report FILE [--write docs/accuracy-machines.md]
+python -m benchmarks.host_faults --report FILE [--write docs/accuracy-hosts.md]
 
 The hosts are one machine (hosts/launch.py): each has a name, a network and groups for CPU, memory
 and disks of its own, so the kernel makes the faults for real, but all share its cores and its disk.

@@ -24,7 +24,7 @@ from diagnosis.findings import Evidence, Finding
 from diagnosis.statistics.metric_words import value_text
 
 QUESTION = "device_levels"
-COMPUTE, NETWORK, STORAGE = "compute", "network", "storage"
+COMPUTE, NETWORK, STORAGE, ANY = "compute", "network", "storage", "any"
 
 KINDS = {
     "slow_worker": COMPUTE,
@@ -33,11 +33,13 @@ KINDS = {
     "late_arrival": COMPUTE,
     "data_loader": STORAGE,
     "slow_checkpoint": STORAGE,
+    "step_regression": ANY,
     "slow_host": NETWORK,
     "slow_link": NETWORK,
     "slow_node_link": NETWORK,
     "slow_dp_network": NETWORK,
     "link_flap": NETWORK,
+    "comm_regression": NETWORK,
 }
 """Kinds of findings that hardware explains, and what kind of hardware."""
 
@@ -98,9 +100,12 @@ SIGNS = (
     Sign(("allocation_stalls_total",), "counts", 1.0, "memory runs out"),
     Sign(("oom_kills_total", "cgroup_oom_kills_total"), "counts", 1e-3,
          "processes killed for memory"),
+    Sign(("pressure_memory_full_seconds_total", "cgroup_pressure_memory_full_seconds_total"),
+         "counts", 0.05, "tasks wait for memory"),
     Sign(("pressure_cpu_some_seconds_total",), "counts", 0.2, "tasks wait for cores", COMPUTE),
     Sign(("pressure_io_full_seconds_total",), "counts", 0.2, "tasks wait for a disk",
          f"{COMPUTE} {STORAGE}"),
+    Sign(("pressure_io_some_seconds_total",), "counts", 0.3, "some task waits for a disk", STORAGE),
     Sign(("net_up", "nic_active"), "falls", 0.02, "the link was down", NETWORK),
     Sign(("net_carrier_changes_total", "net_link_down_events_total", "nic_link_downed_total"),
          "counts", 1e-3, "the link went down and up", NETWORK),
@@ -150,14 +155,17 @@ def hosts_of(finding: Finding, everyone: Sequence[str] = ()) -> tuple[str, ...]:
     if finding.kind not in KINDS:
         return ()
     named = [*finding.hosts, *(place.host for place in finding.culprits)]
-    hosts = named or (everyone if KINDS[finding.kind] == STORAGE else ())
+    hosts = named or everyone
     return tuple(dict.fromkeys(host for host in hosts if host))[:MOST_HOSTS]
 
 
 def window_of(finding: Finding, clock: pa.Table) -> Window | None:
-    """When the finding begins and ends, by the saved query step_clock; None if unknown."""
+    """When the finding, or its first episode, begins and ends, by the saved query step_clock; None
+    if unknown.
+    """
     rows = {row["step"]: row for row in clock.to_pylist()}
-    steps = [step for step in rows if finding.first_step <= step <= finding.last_step]
+    first, last = (finding.episodes or ((finding.first_step, finding.last_step),))[0]
+    steps = [step for step in rows if first <= step <= last]
     if not steps:
         return None
     begin_s = rows[min(steps)]["begin_ns"] / 1e9
@@ -210,7 +218,7 @@ def signs_of(
     known = {(row["metric"], row["device"]): row for row in rows.to_pylist()}
     processes = {f"process rank {rank}" for rank in ranks}
     for sign in (*SIGNS, *PROCESS_SIGNS):
-        if sign.of and of not in sign.of.split():
+        if not _is_about(sign, of):
             continue
         changed = [
             row
@@ -222,6 +230,10 @@ def signs_of(
         if changed:
             found.append((sign, max(changed, key=_strength)))
     return found
+
+
+def _is_about(sign: Sign, of: str) -> bool:
+    return of == ANY or not sign.of or of in sign.of.split()
 
 
 def is_process(device: str | None) -> bool:
@@ -274,7 +286,7 @@ def _new_bits(row: Mapping[str, Any]) -> list[str]:
 def _read(tables: Iterable[pa.Table], of: str) -> int:
     """How many metrics with a meaning for this kind of fault have values on both sides."""
     signs = (*SIGNS, *PROCESS_SIGNS)
-    known = {n for sign in signs if not sign.of or of in sign.of.split() for n in sign.metrics}
+    known = {name for sign in signs if _is_about(sign, of) for name in sign.metrics}
     return len(
         {
             row["metric"]

@@ -73,7 +73,13 @@ def _seen_alive(stuck: Finding) -> set[int]:
 def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
-    changes = [_of_one_place, of_host, _of_one_place, _waiting_for_hosts, _links_of_held_ranks]
+    changes: list[Change] = [
+        _of_one_place,
+        of_host,
+        _of_one_place,
+        _waiting_for_hosts,
+        _links_of_held_ranks,
+    ]
     return _with(diagnosis, changes)
 
 

@@ -33,9 +33,14 @@ class Kind:
 KINDS = {
     "burner": Kind(_COMPUTE, ("wait for core", "waits for a core", "kept from"), (3, 6)),
     "quota": Kind(_COMPUTE, ("CPU quota",), (0.3, 0.15)),
-    "stop": Kind(_COMPUTE, ("stopped",), (0.3, 0.6), "rank"),
-    "fsync": Kind(("slow_checkpoint",), ("wait for a disk",), (2, 6), "nobody"),
-    "memory": Kind((*_COMPUTE, "data_loader"), ("memory", "waits for a core"), (1, 2)),
+    "stop": Kind((*_COMPUTE, "stopped_process"), ("stopped",), (0.3, 0.6), "rank"),
+    "fsync": Kind(
+        ("slow_checkpoint", "step_regression"),
+        ("wait for a disk", "waits for a disk", "saving checkpoints"),
+        (3, 6),
+        "nobody",
+    ),
+    "memory": Kind((*_COMPUTE, "data_loader"), ("memory", "waits for a core"), (3, 6)),
     "network": Kind(_NETWORK, ("",), (100, 40)),
 }
 """Doses: processes; cores; share of the time; processes; processes; Mbit/s. Processes that fill a

@@ -1,9 +1,9 @@
 """slow_checkpoint: saving holds the job up for too much of its time.
 
 A save costs a step, and steps between saves pay for it: the share of the job's time is the longest
-save of any rank over the time from one save to the next. It is a
-finding where that is more than a good checkpoint costs; where saves became longer since one of
-them; and where one rank saves longer than the others time after time, for the others wait for it.
+save of any rank over the time from one save to the next. It is a finding where that is more than a
+good checkpoint costs; where saves became longer since one of them, or were for a while; and where
+one rank saves longer than the others time after time, for the others wait for it.
 
 Source: CheckFreq (Mohan et al., FAST 2021) bounds what checkpoints may cost
 to 3.5 % of the time, and saves as often as that allows. Assumes: saves are recorded as such, and
@@ -48,6 +48,8 @@ BEYOND = 3.0
 an evaluation, or a save that the hooks do not see."""
 
 FEWEST_SAVES = 2
+FEWEST_PAST = 4
+"""On end, of saves that were slow and are as before again: two of them may be chance."""
 FEWEST_TO_NAME = 3
 """One of eight ranks has the longest of three saves by chance once in 64 jobs, and 1.5 times the
 others' hardly ever."""
@@ -88,9 +90,24 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             NAME, not_enough=(NotEnoughData(NAME, f"{reason}: two are needed to judge them."),)
         )
     saves = _saves(times, save_RS)
-    finding = _finding(times, saves, attempt)
+    findings = _findings(times, saves, attempt)
     checked = f"No checkpoint saves that cost {100 * MOST_SHARE:g} % of the time or became slow."
-    return Verdict(NAME, () if finding is None else (finding,), None if finding else checked)
+    return Verdict(NAME, tuple(findings), None if findings else checked)
+
+
+def _findings(times: PhaseTimes, saves: _Saves, attempt: int) -> list[Finding]:
+    """One on all saves where these cost too much, else one on each time they were slow."""
+    num_saves = saves.columns.size
+    slow = _slow_spans(saves.longest_C)
+    goes_on = bool(slow) and slow[-1].stop == num_saves
+    every = None if goes_on else _finding(times, saves, attempt, slice(0, num_saves), MOST_SHARE)
+    if every is not None:
+        return [every]
+    found = [
+        _finding(times, saves, attempt, span, LEAST_SHARE if span.stop == num_saves else MOST_SHARE)
+        for span in slow
+    ]
+    return [finding for finding in found if finding is not None]
 
 
 def _saves(times: PhaseTimes, save_RS: Floats) -> _Saves:
@@ -105,30 +122,33 @@ def _saves(times: PhaseTimes, save_RS: Floats) -> _Saves:
     return _Saves(columns, save_RS[:, columns], interval, max(usual_ms * interval, 1e-9), longer_ms)
 
 
-def _finding(times: PhaseTimes, saves: _Saves, attempt: int) -> Finding | None:
-    """The one finding: from the save on since which they are slow, and on whom if it is one."""
-    begun = _slow_since(saves.longest_C)
-    since = 0 if begun is None else begun
-    share = saves.share(slice(since, None))
-    rows = _at_fault(saves, since)
-    if share < (MOST_SHARE if begun is None and not rows else LEAST_SHARE):
+def _finding(
+    times: PhaseTimes, saves: _Saves, attempt: int, span: slice, least: float
+) -> Finding | None:
+    """What these saves cost, and on whom if it is one; `least`: share of the job's time where it
+    is nobody.
+    """
+    share, rows = saves.share(span), _at_fault(saves, span)
+    if share < (LEAST_SHARE if rows else least):
         return None
-    first, newest = int(saves.columns[since]), times.step_S.size - 1
+    first, newest = int(saves.columns[span.start]), times.step_S.size - 1
+    last = int(saves.columns[span.stop - 1])
     left = times.step_S[newest] - times.step_S[saves.columns[-1]]
-    last = newest if left <= 2 * saves.interval else int(saves.columns[-1])
-    shown = int(saves.save_RC[:, since].argmax())
+    if span.stop == saves.columns.size and left <= 2 * saves.interval:
+        last = newest
+    shown = int(saves.save_RC[:, span.start].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
     finding = finding_of(times, lost, attempt, _words(times, saves, rows))
     return replace(
         finding,
-        text=f"{finding.text}{_beyond(saves, since)}",
-        evidence=(*_evidence(times, saves, since, finding), *finding.evidence),
+        text=f"{finding.text}{_beyond(saves, span)}",
+        evidence=(*_evidence(times, saves, span, finding), *finding.evidence),
     )
 
 
-def _beyond(saves: _Saves, since: int) -> str:
+def _beyond(saves: _Saves, span: slice) -> str:
     """A sentence where steps with a save lose far more than the saves that were recorded."""
-    save_ms = middle(saves.longest_C[since:])
+    save_ms = middle(saves.longest_C[span])
     if saves.longer_ms < BEYOND * save_ms:
         return ""
     return (
@@ -137,21 +157,26 @@ def _beyond(saves: _Saves, since: int) -> str:
     )
 
 
-def _slow_since(longest_C: Floats) -> int | None:
-    """Number of the save since which they take LONGER than before; None where they do not."""
+def _slow_spans(longest_C: Floats) -> list[slice]:
+    """Saves on end that take LONGER than before; not those from the first one on."""
     before_ms = level_before(longest_C)
     if not np.isfinite(before_ms):
-        return None
+        return []
     noise_ms = NOISE_MADS * middle(np.abs(np.diff(longest_C))) / np.sqrt(2)
     is_slow_C = longest_C > max(LONGER * before_ms, before_ms + noise_ms)
-    quick = np.flatnonzero(~is_slow_C)
-    since = int(quick[-1]) + 1 if quick.size else 0
-    return since if 0 < since <= longest_C.size - FEWEST_SAVES else None
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], is_slow_C.astype(np.int8), [0]))))
+    spans = [slice(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+    return [
+        span
+        for span in spans
+        if span.start > 0
+        and span.stop - span.start >= (FEWEST_SAVES if span.stop == longest_C.size else FEWEST_PAST)
+    ]
 
 
-def _at_fault(saves: _Saves, since: int) -> tuple[int, ...]:
+def _at_fault(saves: _Saves, span: slice) -> tuple[int, ...]:
     """Row of the rank that saves alone, or LONGER than the others nearly every time."""
-    save_RC = saves.save_RC[:, since:]
+    save_RC = saves.save_RC[:, span]
     savers = np.flatnonzero((save_RC > 0).any(axis=1))
     if savers.size == 1 and len(save_RC) > 1:
         return (int(savers[0]),)
@@ -166,10 +191,10 @@ def _at_fault(saves: _Saves, since: int) -> tuple[int, ...]:
 
 
 def _evidence(
-    times: PhaseTimes, saves: _Saves, since: int, finding: Finding
+    times: PhaseTimes, saves: _Saves, span: slice, finding: Finding
 ) -> tuple[Evidence, ...]:
     view, params = finding.evidence[0].view, finding.evidence[0].params
-    chosen_C = saves.longest_C[since:]
+    chosen_C = saves.longest_C[span]
     every = f" every {saves.interval:g} steps" if saves.interval > 1 else " in each step"
     evidence = [
         Evidence(
@@ -181,9 +206,9 @@ def _evidence(
             view,
         )
     ]
-    if since:
-        before_ms = middle(saves.longest_C[:since])
-        begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[since]]) - 1
+    if span.start:
+        before_ms = middle(saves.longest_C[: span.start])
+        begin, until = int(times.step_S[0]), int(times.step_S[saves.columns[span.start]]) - 1
         evidence.append(
             Evidence(
                 f"Before, in {steps_text(begin, until)}, a save took {in_ms(before_ms)}.",

@@ -81,7 +81,7 @@ def _end_s(row: Row) -> float:
 
 
 def _stopped_s(episode: Sequence[Row]) -> float:
-    return sum(_end_s(row) - row["second"] for row in episode)
+    return float(sum(_end_s(row) - row["second"] for row in episode))
 
 
 def _is_long(episode: Sequence[Row]) -> bool:

@@ -59,6 +59,7 @@ def caused(
         ("nic_link_downed_total", 0.0, 0.01, "link_flap", "the link went down and up"),
         ("tcp_retransmitted_segments_total", 0.3, 60.0, "slow_link", "lost and sent again"),
         ("net_receive_pause_frames_total", 1.0, 900.0, "slow_node_link", "the network pauses it"),
+        ("pressure_io_some_seconds_total", 0.003, 0.6, "slow_checkpoint", "some task waits for a"),
         ("nic_symbol_errors_total", 0.0, 3.0, "slow_link", "errors of the cable"),
     ],
 )
@@ -162,11 +163,14 @@ def test_a_stopped_process_is_a_cause() -> None:
 def test_where_nobody_is_named_most_hosts_have_to_show_it() -> None:
     nobody = finding("slow_checkpoint", culprits=())
     assert hosts_of(nobody, ("a", "b", "c")) == ("a", "b", "c")
-    assert hosts_of(finding("launch_skew", culprits=()), ("a", "b", "c")) == ()
+    assert hosts_of(finding("loss_spike", culprits=()), ("a", "b", "c")) == ()
     waits = "pressure_io_full_seconds_total"
     full, idle = levels_of((waits, "host", 0.0, 0.6)), levels_of((waits, "host", 0.0, 0.0))
     of_most = with_hardware_cause(nobody, {"a": full, "b": full, "c": idle}, WINDOW)
     assert "tasks wait for a disk on a" in of_most.cause
+    slower = finding("step_regression", culprits=())
+    of_job = with_hardware_cause(slower, {"a": full, "b": full}, WINDOW)
+    assert "tasks wait for a disk on a" in of_job.cause
     of_one = with_hardware_cause(nobody, {"a": full, "b": idle, "c": idle}, WINDOW)
     assert "Hardware cause: none of" in of_one.cause
 
@@ -190,4 +194,6 @@ def test_hosts_and_window() -> None:
     clock = pa.table({"step": [3, 4, 9], "begin_ns": [10 * second, 20 * second, 70 * second],
                       "end_ns": [20 * second, 30 * second, 80 * second]})  # fmt: skip
     assert window_of(finding(), clock) == Window(20.0, 120.0, 60.0)
+    twice = finding(episodes=((4, 4), (9, 9)))
+    assert window_of(twice, clock) == Window(20.0, 120.0, 15.0)
     assert window_of(finding(first_step=40, last_step=50), clock) is None
