@@ -20,7 +20,7 @@ from diagnosis.stuck.causes import LOOP_MS
 
 HERE = Path(__file__).resolve().parent
 JOB = HERE / "job.py"
-LONGEST_S, DUMPS_S = 45.0, 4.0
+LONGEST_S, DUMPS_S, WATCHDOG_S = 45.0, 4.0, 30.0
 
 
 class How(NamedTuple):
@@ -73,7 +73,7 @@ def watch(case: str, num_ranks: int, folder: Path, how: How) -> Outcome:
         if group is not None:
             time.sleep(0.5)
             group.rmdir()
-    time.sleep(3.0)  # the watchdog writes what became of the ranks
+    _wait_for_watchdog(folder)
     if how.dumps and any(folder.glob("dumps/dump_*")):
         outcome.has_dumps = True
         outcome.dumps = ranks_of_rankscope(folder / "dumps")
@@ -125,6 +125,22 @@ def _kill(job: subprocess.Popen[bytes], folder: Path, apart_s: float) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         time.sleep(apart_s)
+
+
+def _wait_for_watchdog(folder: Path) -> None:
+    """Until it has written what became of the ranks: it ends some seconds after them."""
+    until_s = time.monotonic() + WATCHDOG_S
+    while time.monotonic() < until_s and _is_watched(folder):
+        time.sleep(0.2)
+
+
+def _is_watched(folder: Path) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes()
+            if b"trace_hooks.watchdog" in words and str(folder).encode() in words:
+                return True
+    return False
 
 
 def _follow(outcome: Outcome, viewer: Viewer, folder: Path, how: How) -> None:

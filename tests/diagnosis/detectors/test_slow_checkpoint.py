@@ -16,15 +16,19 @@ DP8 = ParallelLayout.from_sizes(dp=8)
 STEPS, EVERY, STEP_MS = 100, 10, 200.0
 
 
-def saving(save_ms: float, slow: dict[int, float] | None = None, first: int = 0) -> Phases:
-    """All ranks save every tenth step and wait for the slowest; `slow`: ms of some from `first`."""
+def saving(
+    save_ms: float, slow: dict[int, float] | None = None, first: int = 0, last: int = STEPS
+) -> Phases:
+    """All ranks save every tenth step and wait for the slowest; `slow`: ms of some from step `first`
+    to `last`.
+    """
     slow = slow or {}
 
     def phases(rank: int, step: int) -> dict[str, float]:
         if step % EVERY != EVERY - 1:
             return {}
         noise = np.random.default_rng([step, rank]).normal(0, 0.03 * save_ms)
-        late = slow if step >= first else {}
+        late = slow if first <= step <= last else {}
         longest = max([save_ms, *late.values()])
         own = late.get(rank, late.get(-1, save_ms)) + noise
         return {"step_ms": STEP_MS + longest, "checkpoint_ms": own, "comm_ms": 40.0 + longest - own}
@@ -62,6 +66,13 @@ def test_saves_that_became_slow() -> None:
     (finding,) = judged(saving(20.0, {-1: 60.0}, first=50)).findings
     assert (finding.first_step, finding.culprits) == (59, ())
     assert "Before, in steps 0 to 58" in finding.evidence[1].sentence
+
+
+def test_saves_that_were_slow_for_a_while() -> None:
+    (finding,) = judged(saving(20.0, {-1: 200.0}, first=35, last=75)).findings
+    assert (finding.first_step, finding.last_step, finding.severity) == (39, 69, "past")
+    assert "Before, in steps 0 to 38" in finding.evidence[1].sentence
+    assert judged(saving(20.0, {-1: 200.0}, first=35, last=55)).findings == ()
 
 
 @pytest.mark.parametrize("slow_ms", [400.0, 120.0, 50.0])
