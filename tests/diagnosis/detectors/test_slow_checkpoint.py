@@ -19,8 +19,8 @@ STEPS, EVERY, STEP_MS = 100, 10, 200.0
 def saving(
     save_ms: float, slow: dict[int, float] | None = None, first: int = 0, last: int = STEPS
 ) -> Phases:
-    """All ranks save every tenth step and wait for the slowest; `slow`: ms of some from step `first`
-    to `last`.
+    """All ranks save every tenth step and wait for the slowest; `slow`: ms of some ranks from step
+    `first` to `last`.
     """
     slow = slow or {}
 
@@ -69,8 +69,8 @@ def test_saves_that_became_slow() -> None:
 
 
 def test_saves_that_were_slow_for_a_while() -> None:
-    (finding,) = judged(saving(20.0, {-1: 200.0}, first=35, last=75)).findings
-    assert (finding.first_step, finding.last_step, finding.severity) == (39, 69, "past")
+    (finding,) = judged(saving(20.0, {-1: 200.0}, first=35, last=85)).findings
+    assert (finding.first_step, finding.last_step, finding.severity) == (39, 79, "past")
     assert "Before, in steps 0 to 38" in finding.evidence[1].sentence
     assert judged(saving(20.0, {-1: 200.0}, first=35, last=55)).findings == ()
 
