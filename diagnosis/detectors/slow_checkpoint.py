@@ -26,7 +26,7 @@ from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
-from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.units import in_ms, named_ranks, steps_text
 
 NAME = "slow_checkpoint"
@@ -71,7 +71,7 @@ class _Saves:
         longest: Floats = self.save_RC.max(axis=0)
         return longest
 
-    def share(self, chosen: slice) -> float:
+    def share(self, chosen: slice | Bools) -> float:
         """Of the job's time, of some saves."""
         save_ms = middle(self.longest_C[chosen])
         return save_ms / (save_ms + self.between_ms)
@@ -100,7 +100,12 @@ def _findings(times: PhaseTimes, saves: _Saves, attempt: int) -> list[Finding]:
     num_saves = saves.columns.size
     slow = _slow_spans(saves.longest_C)
     goes_on = bool(slow) and slow[-1].stop == num_saves
-    every = None if goes_on else _finding(times, saves, attempt, slice(0, num_saves), MOST_SHARE)
+    usual_C = np.ones(num_saves, np.bool_)
+    for span in slow:
+        usual_C[span] = False
+    cost_much = saves.share(usual_C) >= MOST_SHARE
+    least = MOST_SHARE if cost_much or not slow else np.inf
+    every = None if goes_on else _finding(times, saves, attempt, slice(0, num_saves), least)
     if every is not None:
         return [every]
     found = [
