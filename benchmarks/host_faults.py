@@ -2,6 +2,7 @@
 
 python -m benchmarks.host_faults --results FILE [--episodes 36] [--healthy MINUTES] [--seed N]
     [--fault NAME ..] [--keep FOLDER]
+python -m benchmarks.host_faults --again FOLDER --results FILE    kept runs, the rules of today
 python -m benchmarks.host_faults --report FILE [--write docs/accuracy-hosts.md]
 
 The hosts are one machine (hosts/launch.py): each has a name, a network and groups for CPU, memory
@@ -24,6 +25,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from benchmarks.hosts.faults import KINDS
 from benchmarks.hosts.job import NUM_HOSTS, Episode, Job, judge, run_job
@@ -31,6 +33,8 @@ from benchmarks.hosts.report import report
 from ingest.errors import UserError
 
 MARK = "<!-- host_faults replaces what follows -->"
+TRUTH = "truth.jsonl"
+"""In the folder of a kept run."""
 HEALTHY_STEPS = 400
 MOST_FAILED = 3
 
@@ -53,11 +57,18 @@ def read(path: Path) -> list[Job]:
     """Finished jobs; none where there is no file."""
     if not path.exists():
         return []
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [
-        Job(**row | {"episodes": [Episode(**episode) for episode in row["episodes"]]})
-        for row in rows
-    ]
+    return [job_of(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def job_of(row: dict[str, Any]) -> Job:
+    """The job of a line."""
+    return Job(**row | {"episodes": [Episode(**episode) for episode in row["episodes"]]})
+
+
+def append(path: Path, job: Job) -> None:
+    """Add its line."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(job.to_json()) + "\n")
 
 
 def one_job(options: argparse.Namespace, faults: list[tuple[str, float, int]]) -> Job:
@@ -67,13 +78,24 @@ def one_job(options: argparse.Namespace, faults: list[tuple[str, float, int]]) -
     try:
         job = run_job(folder, faults, HEALTHY_STEPS)
         judge(job, folder)
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(job.to_json()) + "\n")
+        append(options.results, job)
         if options.keep:
             shutil.copytree(folder, options.keep / folder.name)
+            append(options.keep / folder.name / TRUTH, job)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return job
+
+
+def again(options: argparse.Namespace) -> None:
+    """Judge kept runs that the results do not have yet."""
+    done = {job.name for job in read(options.results)}
+    for truth in sorted(options.again.glob(f"*/{TRUTH}")):
+        (job,) = read(truth)
+        if job.name not in done:
+            judge(job, truth.parent)
+            append(options.results, job)
+            print_job(job)
 
 
 def print_job(job: Job) -> None:
@@ -124,6 +146,7 @@ def main() -> None:
     add("--seed", type=int, default=random.randrange(10**6), help="(another one each time)")
     add("--fault", nargs="+", choices=KINDS, default=list(KINDS))
     add("--keep", type=Path, help="folder for the runs")
+    add("--again", type=Path, metavar="FOLDER", help="judge the runs kept there again")
     add("--report", type=Path, metavar="FILE", help="print the tables of these results")
     add("--write", type=Path, metavar="PAGE", help="... into this page")
     options = parser.parse_args()
@@ -131,7 +154,7 @@ def main() -> None:
         if options.results is None:
             parser.error("give --results FILE to append to, or --report FILE to print")
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-        run(options)
+        (again if options.again else run)(options)
     jobs = read(options.report or options.results)
     text = report(jobs)
     print(text)

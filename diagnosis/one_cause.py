@@ -78,6 +78,7 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> 
         of_host,
         _of_one_place,
         _waiting_for_hosts,
+        _of_held_hosts,
         _links_of_held_ranks,
     ]
     return _with(diagnosis, changes)
@@ -252,6 +253,19 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
         and finding.hosts
         and not set(finding.hosts) & set(network.hosts)
         and _overlap(finding, network)
+    }
+
+
+def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Ranks that come late on a host that is kept from its cores meanwhile: they are part of that."""
+    return {
+        index: None
+        for index, finding in enumerate(findings)
+        for whole in findings
+        if whole.kind == _OF_HOSTS and whole.hosts
+        if finding.kind in (_OF_HOSTS, "launch_skew") and not finding.hosts
+        if 0 < len(_hosts(finding)) and _hosts(finding) <= set(whole.hosts)
+        if _overlap(finding, whole)
     }
 
 

@@ -20,31 +20,35 @@ _NETWORK = ("slow_host", "slow_link", "slow_node_link", "slow_dp_network", "faul
 
 @dataclass(frozen=True)
 class Kind:
-    """What fits a fault, decided before anything is scored: kinds of findings, and words of which
-    one has to stand in its cause. `whom`: rank, host, or nobody where the whole job is hit.
+    """What fits a fault: kinds of findings that name the host, or the rank where one was hit, and
+    words of which one has to stand in their cause. `of_job`: kinds that fit as well and name
+    nobody, where the machines share what was hit.
     """
 
     kinds: tuple[str, ...]
     words: tuple[str, ...]
     doses: tuple[float, ...]
-    whom: str = "host"
+    of_rank: bool = False
+    of_job: tuple[str, ...] = ()
 
 
+_CORES = ("wait for core", "waits for a core", "kept from")
+_DISK = ("wait for a disk", "waits for a disk", "saving checkpoints")
 KINDS = {
-    "burner": Kind(_COMPUTE, ("wait for core", "waits for a core", "kept from"), (3, 6)),
+    "burner": Kind(_COMPUTE, _CORES, (3, 6)),
     "quota": Kind(_COMPUTE, ("CPU quota",), (0.3, 0.15)),
-    "stop": Kind((*_COMPUTE, "stopped_process"), ("stopped",), (0.3, 0.6), "rank"),
+    "stop": Kind((*_COMPUTE, "stopped_process"), ("stopped",), (0.3, 0.6), of_rank=True),
+    "memory": Kind((*_COMPUTE, "data_loader"), ("memory", *_CORES), (3, 6)),
     "fsync": Kind(
-        ("slow_checkpoint", "step_regression"),
-        ("wait for a disk", "waits for a disk", "saving checkpoints"),
+        (*_COMPUTE, "slow_checkpoint"),
+        (*_DISK, *_CORES),
         (3, 6),
-        "nobody",
+        of_job=("slow_checkpoint", "step_regression"),
     ),
-    "memory": Kind((*_COMPUTE, "data_loader"), ("memory", "waits for a core"), (3, 6)),
     "network": Kind(_NETWORK, ("",), (100, 40)),
 }
 """Doses: processes; cores; share of the time; processes; processes; Mbit/s. Processes that fill a
-host's memory with files also want its cores, so that either is right."""
+host's memory or write to the disk want its cores, too: either cause is right."""
 
 PERIOD_S = 0.3, 2.0
 """From one stop of a rank to the next, drawn anew each time."""
@@ -90,9 +94,8 @@ class Fault:
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that may be named."""
-        whom = KINDS[self.name].whom
         own = tuple(sorted(map(int, self.host["ranks"])))
-        return {"rank": (self.rank,), "host": own, "nobody": ()}[whom]
+        return (self.rank,) if KINDS[self.name].of_rank else own
 
     def begin(self) -> None:
         """From now on; raises OSError, CalledProcessError where it can't be made here."""

@@ -37,7 +37,9 @@ _LOOK_S = 0.05
 
 @dataclass
 class Episode:
-    """A fault while it was on. `ranks`: who may be named; `found`: findings in its steps."""
+    """A fault while it was on. `ranks`: of its host, or the one that was hit; `found`: findings in
+    its steps.
+    """
 
     fault: str
     dose: float
@@ -48,7 +50,7 @@ class Episode:
     step_ratio: float = 0.0
     """median step with it / without"""
     who: bool = False
-    """a finding of a kind that fits names its host or rank and nobody else"""
+    """a finding of a kind that fits names whom it should"""
     cause: bool = False
     """one of these states a cause that fits"""
     wrong: list[str] = field(default_factory=list)
@@ -169,7 +171,10 @@ def run_job(folder: Path, faults: Sequence[tuple[str, float, int]], num_steps: i
 
 
 def judge(job: Job, folder: Path) -> None:
-    """Ask `rankscope` about the run, as a user does, and fill in what it says."""
+    """Ask `rankscope` about the run, as a user does, and fill in what it says, anew."""
+    job.false, job.job_level = [], []
+    for episode in job.episodes:
+        episode.who, episode.cause, episode.wrong, episode.found = False, False, [], []
     step_ms = {row["step"]: row["step_ms"] for row in _asked("query", str(folder), "steps")}
     near = {s for e in job.episodes for s in range(e.first - 1, e.last + 3)}
     clean = [ms for step, ms in step_ms.items() if ms and step >= 2 and step not in near]
@@ -193,13 +198,13 @@ def note(episode: Episode, finding: dict[str, Any]) -> None:
     episode.found.append(text_of(finding))
     ranks = {place["rank"] for place in finding["culprits"]}
     hosts = set(finding["hosts"]) | {p["host"] for p in finding["culprits"] if p["host"]}
-    if kind.whom == "nobody":
-        is_of = not named(finding)
-    elif kind.whom == "rank":
-        is_of = ranks == set(episode.ranks)
+    if not named(finding):
+        is_right = finding["kind"] in kind.of_job
+    elif kind.of_rank:
+        is_right = finding["kind"] in kind.kinds and ranks == set(episode.ranks)
     else:
-        is_of = hosts == {episode.host} and (not ranks or ranks <= set(episode.ranks))
-    if is_of and finding["kind"] in kind.kinds:
+        is_right = finding["kind"] in kind.kinds and hosts == {episode.host}
+    if is_right:
         episode.who = True
         words = f"{finding['cause']} {finding['text']} {finding['title']}"
         episode.cause |= any(word in words for word in kind.words)

@@ -1,8 +1,9 @@
-"""host_contention: a host is kept from its cores, and its ranks do not show that they come late.
+"""host_contention: a host is kept from its cores, and its ranks alone do not show it.
 
-Ranks that are whole pipeline stages have no peer of their stage elsewhere, and where the others
-wait inside their compute (asynchronous launches) nobody seems to be late: launch_skew can compare
-neither. Hosts are compared instead, by the share of the step that their ranks compute without CPU
+Ranks that are whole pipeline stages have no peer of their stage elsewhere, where the others wait
+inside their compute (asynchronous launches) nobody seems to be late, and where half of a stage is
+late its ranks are each other's peers: launch_skew can compare none of them. Hosts are compared
+instead, by the share of the step that their ranks compute without CPU
 time. How long they compute may differ by stage; that the clock goes on and their CPU time does not,
 may not. All its ranks must stand still, in forwards and in backwards, as for launch_skew.
 
@@ -50,7 +51,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         for host in several
         for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
-        and (host in alone or times.waits_hidden or not _comes_late(times, hosts[host], episode))
     ]
     if not alone and not findings:
         return None
@@ -111,12 +111,6 @@ def _stands_still(
         others = np.array([value for other_host, value in by_host.items() if other_host != host])
         more.append(max(by_host[host] - middle(others), 0.0))
     return bool(np.isfinite(more).all() and min(more) >= BOTH_WAYS * sum(more) > 0)
-
-
-def _comes_late(times: PhaseTimes, rows: Ints, episode: Episode) -> bool:
-    """Whether its ranks are later than their peers by as much as they stand still."""
-    late_RS = times.late_RS[rows, episode.first : episode.last + 1]
-    return middle(late_RS) >= episode.excess / 2
 
 
 def _finding(times: PhaseTimes, host: str, rows: Ints, episode: Episode, attempt: int) -> Finding:

@@ -119,6 +119,15 @@ def test_links_of_ranks_that_do_not_run_are_no_cause(
     assert left.set_aside == (("Links inside it: rank 4 was stopped.",) if kept == 1 else ())
 
 
+@pytest.mark.parametrize(("rank", "first", "kept"), [(5, 5, 1), (9, 5, 2), (5, 40, 2)])
+def test_ranks_of_a_host_that_is_kept_from_its_cores_are_part_of_that(
+    rank: int, first: int, kept: int
+) -> None:
+    host = finding(4, 5, 30, kind="host_contention", hosts=("node1",))
+    late = finding(rank, first, first + 25, kind="launch_skew")
+    assert len(together(host, late)) == kept
+
+
 def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
     assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
 

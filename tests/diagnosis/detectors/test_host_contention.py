@@ -98,8 +98,14 @@ def test_a_host_for_which_the_others_wait_inside_their_compute() -> None:
     assert abs(finding.first_step - FROM) <= 1
 
 
-def test_hosts_that_share_a_stage_and_devices_are_left_to_others() -> None:
-    assert judged(20.0, 40.0, layout=ParallelLayout.from_sizes(dp=12)) is None
+def test_hosts_that_share_a_stage() -> None:
+    verdict = judged(20.0, 40.0, layout=ParallelLayout.from_sizes(dp=12))
+    assert verdict is not None
+    assert [finding.hosts for finding in verdict.findings] == [("node1",)]
+    assert judged(0.0, 0.0, layout=ParallelLayout.from_sizes(dp=12)) is None
+
+
+def test_a_host_alone_and_devices_are_left_to_others() -> None:
     assert judged(20.0, 40.0, layout=ParallelLayout.from_sizes(tp=4), ranks=range(4)) is None
     assert judged(20.0, 40.0, device="cuda:0") is None
 
