@@ -257,14 +257,14 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
 
 
 def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
-    """Ranks that come late on a host that is kept from its cores meanwhile: they are part of that."""
+    """Ranks that come late on a host that is kept from its cores: they are part of that."""
     return {
         index: None
         for index, finding in enumerate(findings)
         for whole in findings
         if whole.kind == _OF_HOSTS and whole.hosts
         if finding.kind in (_OF_HOSTS, "launch_skew") and not finding.hosts
-        if 0 < len(_hosts(finding)) and _hosts(finding) <= set(whole.hosts)
+        if len(_hosts(finding)) > 0 and _hosts(finding) <= set(whole.hosts)
         if _overlap(finding, whole)
     }
 
