@@ -41,8 +41,9 @@ def judged(tables: Mapping[str, pa.Table]) -> Judged:
     processes = tables[PROCESSES].to_pylist()
     hosts = {line.host for line in found} | {row["host"] for row in processes}
     lines = placed(found, _pids(tables, processes), len(hosts - {None}))
-    watched = {row["host"] for row in tables[LOOKS].to_pylist() if row["pid"] is not None}
-    lines = of_this_job(lines, tables[SIGNS].to_pylist(), watched)
+    of_ranks = [*tables[ENDS].to_pylist(), *tables[LOOKS].to_pylist()]
+    known_hosts = {row["host"] for row in of_ranks if row["pid"] is not None}
+    lines = of_this_job(lines, tables[SIGNS].to_pylist(), known_hosts)
     world = _world(tables, processes, lines)
     episode = episode_of(lines, _survival(tables))
     cause = (

@@ -24,7 +24,7 @@ def of_this_job(
     """The lines without kills and crashes of somebody else's processes.
 
     `signs`: rows of last_signs. Where hooks saw all ranks and none has ended, none was killed.
-    `hosts`: whose watchdog knows the processes of all ranks. There a crash of another one counts
+    `hosts`: where the processes of all ranks are known. There a crash of another one counts
     only where a log speaks of a data loader, whose workers are processes, too; and the killer's
     announcement only once its victim stands behind it.
     """
