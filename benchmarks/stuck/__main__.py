@@ -18,6 +18,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.stuck.cases import CASES, CULPRITS
@@ -31,24 +32,23 @@ MARK = "<!-- make bench-stuck replaces what follows -->"
 def campaign(
     jobs: list[tuple[str, int]], at_once: int, how: How, keep: Path | None
 ) -> Iterator[Outcome]:
-    """All cases, some at the same time."""
+    """All cases, some at the same time. Folders of jobs that were not right stay."""
     scratch = keep or Path(tempfile.mkdtemp(prefix="rankscope-stuck-"))
 
     def one(number: int, job: tuple[str, int]) -> Outcome:
         folder = scratch / f"{number}-{job[0]}"
         folder.mkdir(parents=True)
-        try:
-            return watch(*job, folder, how)
-        finally:
-            if keep is None:
-                shutil.rmtree(folder, ignore_errors=True)
+        outcome = watch(*job, folder, how)
+        if keep is None and outcome.is_right and (outcome.after or outcome.is_control):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif keep is None:
+            print(f"kept for a look: {folder}", flush=True)
+        return outcome
 
-    try:
-        with ThreadPoolExecutor(at_once) as pool:
-            yield from pool.map(one, range(len(jobs)), jobs)
-    finally:
-        if keep is None:
-            shutil.rmtree(scratch, ignore_errors=True)
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(one, range(len(jobs)), jobs)
+    with suppress(OSError):
+        scratch.rmdir()  # where nothing was kept
 
 
 def run(arguments: argparse.Namespace) -> None:
