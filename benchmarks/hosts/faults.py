@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class Fault:
     switch: int
     host: dict[str, Any]
     scratch: Path
-    _undo: list[Callable[[], None]] = field(default_factory=list)
+    _undo: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def rank(self) -> int:
@@ -117,7 +118,7 @@ class Fault:
         period_us = int((group / "cpu.cfs_period_us").read_text())
         quota = group / "cpu.cfs_quota_us"
         quota.write_text(str(int(self.dose * period_us)))
-        self._undo.append(lambda: quota.write_text("-1") and None)
+        self._undo.append(lambda: quota.write_text("-1"))
 
     def _stop(self) -> None:
         pid, over = self.host["ranks"][str(self.rank)], threading.Event()
@@ -154,7 +155,7 @@ class Fault:
             os.fsync(out.fileno())
             os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # no cache of this process
         limit.write_text(str(int(stat["rss"]) + int(stat["mapped_file"]) + _ROOM_BYTES))
-        self._undo.append(lambda: limit.write_text(before) and None)
+        self._undo.append(lambda: limit.write_text(before))
         for _ in range(int(self.dose)):
             self._process(_READ, str(file))
 
@@ -166,10 +167,10 @@ class Fault:
             begin = [*at, "replace", "dev", device, "root", "tbf", "rate", *rate]
             subprocess.run(begin, check=True)
             end = [*at, "del", "dev", device, "root"]
-            self._undo.append(lambda end=end: subprocess.run(end, check=True) and None)
+            self._undo.append(partial(subprocess.run, end, check=True))
 
     def _process(self, code: str, *words: str) -> None:
         process = subprocess.Popen([sys.executable, "-S", "-E", "-c", code, *words])
         for folder in self.host["groups"].values():
             (Path(folder) / "cgroup.procs").write_text(str(process.pid))
-        self._undo += [lambda: process.wait() and None, process.kill]
+        self._undo += [process.wait, process.kill]

@@ -171,7 +171,7 @@ class Host:
             train(parse_options(self._arguments))
             code = 0
         except BaseException:  # noqa: BLE001 - the last resort of a fork
-            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+            sys.excepthook(*sys.exc_info())
         finally:
             atexit._run_exitfuncs()  # os._exit does not
             sys.stdout.flush()
