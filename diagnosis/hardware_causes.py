@@ -185,6 +185,8 @@ def with_hardware_cause(
         return finding
     recorded = {host: levels[host] for host in hosts if host in levels and levels[host].num_rows}
     if window is None or not recorded:
+        if not _names(finding):
+            return finding
         return _caused(finding, "Hardware cause: not recorded (no metrics of its machine).", ())
     ranks = [place.rank for place in finding.culprits]
     found = [
@@ -192,7 +194,7 @@ def with_hardware_cause(
         for host, rows in recorded.items()
         for sign, row in signs_of(rows, KINDS[finding.kind], ranks)
     ]
-    if not hosts_of(finding):
+    if not _names(finding):
         shown = Counter(sign for _, sign, _ in found)
         found = [one for one in found if 2 * shown.pop(one[1], 0) > len(recorded)]
     if not found:
@@ -205,6 +207,10 @@ def with_hardware_cause(
     sentences = "; ".join(_sentence(host, sign, row) for host, sign, row in found)
     evidence = tuple(_evidence(finding, host, sign, row, window) for host, sign, row in found)
     return _caused(finding, f"Hardware cause: {sentences}.", evidence)
+
+
+def _names(finding: Finding) -> bool:
+    return bool(hosts_of(finding))
 
 
 def signs_of(

@@ -270,7 +270,8 @@ def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | Non
 
 
 _HELD = ("host_contention", "stopped_process")
-_LINKS = ("slow_node_link", "slow_host", "slow_link")
+_BETWEEN = ("slow_link", "slow_dp_network")
+_LINKS = ("slow_node_link", "slow_host", *_BETWEEN)
 
 
 def _links_of_held_ranks(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
@@ -287,7 +288,7 @@ def _links_of_held_ranks(findings: Sequence[Finding]) -> dict[int, Finding | str
 def _ends_at(link: Finding, held: Finding) -> bool:
     """Whether it is a link of the hosts of `held`, or of one of them with another host."""
     ends, hosts = _hosts(link), _hosts(held)
-    return bool(ends & hosts) if link.kind == "slow_link" else ends == hosts
+    return bool(ends & hosts) if link.kind in _BETWEEN else ends == hosts
 
 
 def _hosts(finding: Finding) -> set[str]:

@@ -179,6 +179,8 @@ def test_nothing_recorded() -> None:
     for levels, window in (({}, WINDOW), ({"node5": SCHEMA.empty_table()}, WINDOW), ({}, None)):
         made = with_hardware_cause(finding(), levels, window)
         assert made.cause.endswith("Hardware cause: not recorded (no metrics of its machine).")
+        slower = finding("step_regression", culprits=())
+        assert with_hardware_cause(slower, levels, window) == slower
 
 
 def test_other_findings_stay_as_they_are() -> None:
