@@ -155,7 +155,7 @@ def hosts_of(finding: Finding, everyone: Sequence[str] = ()) -> tuple[str, ...]:
     if finding.kind not in KINDS:
         return ()
     named = [*finding.hosts, *(place.host for place in finding.culprits)]
-    hosts = named or everyone
+    hosts = named if _names(finding) else everyone
     return tuple(dict.fromkeys(host for host in hosts if host))[:MOST_HOSTS]
 
 
@@ -180,7 +180,7 @@ def with_hardware_cause(
 
     Where it names nobody, what most of these hosts show.
     """
-    hosts = hosts_of(finding) or tuple(levels)
+    hosts = hosts_of(finding) if _names(finding) else tuple(levels)
     if finding.kind not in KINDS:
         return finding
     recorded = {host: levels[host] for host in hosts if host in levels and levels[host].num_rows}
@@ -210,7 +210,7 @@ def with_hardware_cause(
 
 
 def _names(finding: Finding) -> bool:
-    return bool(hosts_of(finding))
+    return bool(finding.culprits or finding.hosts or finding.stages)
 
 
 def signs_of(
