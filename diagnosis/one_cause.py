@@ -270,7 +270,7 @@ def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | Non
 
 
 _HELD = ("host_contention", "stopped_process")
-_BETWEEN = ("slow_link", "slow_dp_network")
+_BETWEEN = ("slow_link", "slow_dp_network", "link_flap")
 _LINKS = ("slow_node_link", "slow_host", *_BETWEEN)
 
 

@@ -107,6 +107,7 @@ def test_a_host_may_wait_for_the_slow_network_of_another_one(
         ("slow_worker", 5, 5, 2),
         ("slow_link", 9, 5, 1),
         ("slow_dp_network", 9, 5, 1),
+        ("link_flap", 9, 5, 1),
     ],
 )
 def test_links_of_ranks_that_do_not_run_are_no_cause(
@@ -115,7 +116,7 @@ def test_links_of_ranks_that_do_not_run_are_no_cause(
     stopped = finding(4, 5, 30, kind="stopped_process", title="Rank 4 was stopped")
     ends = (
         Place(rank, HOSTS[rank]),
-        *((Place(6, "node1"),) if rank == 9 and kind in ("slow_link", "slow_dp_network") else ()),
+        *((Place(6, "node1"),) if rank == 9 and kind in _BETWEEN else ()),
     )
     link = finding(rank, first, first + 25, kind=kind, title="Links inside it", culprits=ends)
     left = merged(Diagnosis((Verdict("slow_worker", (stopped, link)),)), HOSTS, unknown)
