@@ -218,11 +218,17 @@ def named(finding: dict[str, Any]) -> bool:
 
 
 def meets(episode: Episode, finding: dict[str, Any]) -> bool:
-    """Whether a finding is about an episode: it begins in it, or most of its steps are in it."""
-    first, last = finding["first_step"], finding["last_step"]
+    """Whether a finding, or a part of one that came and went, is about an episode: it begins in it,
+    or most of its steps are in it.
+    """
+    whole = [(finding["first_step"], finding["last_step"])]
+    return any(_meet(episode, *part) for part in finding.get("episodes") or whole)
+
+
+def _meet(episode: Episode, first: int, last: int) -> bool:
     common = min(last, episode.last) - max(first, episode.first) + 1
     begins = episode.first - NEAR_STEPS <= first <= episode.last and last >= episode.first
-    return bool(begins or 2 * common >= last - first + 1)
+    return begins or 2 * common >= last - first + 1
 
 
 def text_of(finding: dict[str, Any]) -> str:

@@ -71,6 +71,11 @@ def test_a_finding_is_about_the_episode_it_begins_in_or_mostly_covers() -> None:
         meets(one, finding("slow_worker", (4,), "", first_step=a, last_step=b)) for a, b in steps
     ]
     assert met == [True, False, True, False, True]
+    twice = finding(
+        "slow_worker", (4,), "", first_step=0, last_step=90, episodes=[[0, 9], [30, 66]]
+    )
+    assert meets(one, twice)
+    assert not meets(one, twice | {"episodes": [[0, 9], [80, 90]]})
 
 
 def test_every_fault_and_dose_comes_as_often() -> None:

@@ -114,11 +114,12 @@ def test_links_of_ranks_that_do_not_run_are_no_cause(
     kind: str, rank: int, first: int, kept: int
 ) -> None:
     stopped = finding(4, 5, 30, kind="stopped_process", title="Rank 4 was stopped")
-    ends = (
-        Place(rank, HOSTS[rank]),
-        *((Place(6, "node1"),) if rank == 9 and kind in _BETWEEN else ()),
+    ends = [Place(rank, HOSTS[rank])]
+    if kind in ("slow_link", "slow_dp_network", "link_flap"):
+        ends.append(Place(6, "node1"))
+    link = finding(
+        rank, first, first + 25, kind=kind, title="Links inside it", culprits=tuple(ends)
     )
-    link = finding(rank, first, first + 25, kind=kind, title="Links inside it", culprits=ends)
     left = merged(Diagnosis((Verdict("slow_worker", (stopped, link)),)), HOSTS, unknown)
     assert len(left.findings) == kept
     assert left.set_aside == (("Links inside it: rank 4 was stopped.",) if kept == 1 else ())
