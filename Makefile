@@ -127,7 +127,7 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
 
 # faults of one machine in real jobs on four hosts that are one (root, Linux); goes on from HOST_RESULTS. An hour
-HOST_RESULTS ?= host-faults.jsonl
+HOST_RESULTS ?= benchmarks/results/host-faults.jsonl
 bench-host-faults: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.host_faults --results $(HOST_RESULTS)
 	$(BIN)/python -m benchmarks.host_faults --report $(HOST_RESULTS) --write docs/accuracy-hosts.md

@@ -40,7 +40,8 @@ def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> Non
     tab.settle()
     assert tab.page.evaluate(NAMELESS) == []
     if page != "query":
-        assert tab.page.locator("table").count() > 0  # the same in words, for those who see nothing
+        in_words = tab.page.locator("table").first  # the same for those who see nothing
+        in_words.wait_for(state="attached")
     number = tab.page.evaluate(CONTROLS)
     assert number > 8
     for _ in range(number + 5):

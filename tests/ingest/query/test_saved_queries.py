@@ -13,6 +13,7 @@ from tests.runs_builder import T0, US, RunBuilder
 OF_OTHER_RUNS = (
     "allocator_retries",
     "rank_looks",
+    "stopped_ranks",
     "last_log_lines",
     "log_lines",
     "logged_processes",
