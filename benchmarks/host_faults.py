@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import shutil
 import signal
@@ -30,13 +31,12 @@ from typing import Any
 from benchmarks.hosts.faults import KINDS
 from benchmarks.hosts.job import NUM_HOSTS, Episode, Job, judge, run_job
 from benchmarks.hosts.report import report
-from ingest.errors import UserError
+from benchmarks.real_faults import repeat
 
 MARK = "<!-- host_faults replaces what follows -->"
 TRUTH = "truth.jsonl"
 """In the folder of a kept run."""
 HEALTHY_STEPS = 400
-MOST_FAILED = 3
 
 
 def drawn(seed: int, names: list[str]) -> Iterator[list[tuple[str, float, int]]]:
@@ -117,8 +117,8 @@ def print_job(job: Job) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Jobs with faults, then healthy ones, until there are enough."""
-    failed = 0
-    while True:
+
+    def work() -> bool:
         jobs = read(options.results)
         with_faults = [job for job in jobs if job.episodes]
         if sum(len(job.episodes) for job in with_faults) < options.episodes:
@@ -126,15 +126,11 @@ def run(options: argparse.Namespace) -> None:
         elif sum(job.healthy_s for job in jobs if not job.episodes) < 60 * options.healthy:
             faults = []
         else:
-            return
-        try:
-            print_job(one_job(options, faults))
-            failed = 0
-        except UserError as error:
-            failed += 1
-            print(error, file=sys.stderr, flush=True)
-            if failed >= MOST_FAILED:
-                sys.exit(f"{failed} jobs in a row failed")
+            return False
+        print_job(one_job(options, faults))
+        return True
+
+    repeat(work, math.inf)
 
 
 def main() -> None:

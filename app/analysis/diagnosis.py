@@ -84,9 +84,10 @@ def _with_hardware(
 ) -> Finding:
     """The finding with what changed on its machines when it began."""
     window = window_of(finding, tables["step_clock"])
-    is_recorded = window is not None and tables["machine_seconds"].num_rows
-    everyone = sorted({info["host"] for info in run.ranks if info.get("host")})
-    hosts = hosts_of(finding, everyone) if is_recorded else ()
+    hosts: tuple[str, ...] = ()
+    if window is not None and tables["machine_seconds"].num_rows:
+        everyone = sorted({info["host"] for info in run.ranks if info.get("host")})
+        hosts = hosts_of(finding, everyone)
     levels = {
         host: run.ask(LEVELS, stop=stop, host=host, attempt=finding.attempt, **asdict(window))
         for host in hosts

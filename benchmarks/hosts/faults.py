@@ -52,7 +52,7 @@ KINDS = {
 host's memory or write to the disk want its cores, too: either cause is right."""
 
 PERIOD_S = 0.3, 2.0
-"""From one stop of a rank to the next, drawn anew each time."""
+"""From one stop of a rank to the next; each pause has a length of its own."""
 
 _SPIN = "while True: pass"
 _SYNC = """

@@ -171,7 +171,7 @@ def run_job(folder: Path, faults: Sequence[tuple[str, float, int]], num_steps: i
 
 
 def judge(job: Job, folder: Path) -> None:
-    """Ask `rankscope` about the run, as a user does, and fill in what it says, anew."""
+    """Ask `rankscope` about the run, as a user does, and replace what the job says of it."""
     job.false, job.job_level = [], []
     for episode in job.episodes:
         episode.who, episode.cause, episode.wrong, episode.found = False, False, [], []

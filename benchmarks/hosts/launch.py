@@ -13,7 +13,6 @@ pid}, "groups": {controller: folder}, "port": its end at the bridge}]}.
 from __future__ import annotations
 
 import argparse
-import atexit
 import ctypes
 import json
 import os
@@ -28,14 +27,13 @@ from typing import Any
 import torch  # noqa: F401 - once for all ranks
 
 import trace_hooks.active_tracer  # noqa: F401
+from sample_traces.jobs.launch import die_with_parent, end_as_process
 from sample_traces.jobs.train_3d import parse_options, train
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "memory", "blkio")
 NEW_MOUNTS, NEW_NAMES, NEW_NETWORK = 0x0002_0000, 0x0400_0000, 0x4000_0000  # linux/sched.h
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
 PORT = 29_500
-START_S = 30.0
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -79,7 +77,7 @@ class Host:
             folder.mkdir()
         self.pid = os.fork()
         if self.pid == 0:
-            _with_parent()
+            die_with_parent()
             code = 1
             try:
                 code = self._run()
@@ -156,7 +154,7 @@ class Host:
         pid = os.fork()
         if pid:
             return pid
-        _with_parent()
+        die_with_parent()
         os.environ |= {
             "RANK": str(self.number * self._per_host + local),
             "LOCAL_RANK": str(local),
@@ -166,17 +164,7 @@ class Host:
             "MASTER_PORT": str(PORT),
             "GLOO_SOCKET_IFNAME": "eth0",
         }
-        code = 1
-        try:
-            train(parse_options(self._arguments))
-            code = 0
-        except BaseException:  # noqa: BLE001 - the last resort of a fork
-            sys.excepthook(*sys.exc_info())
-        finally:
-            atexit._run_exitfuncs()  # os._exit does not
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+        end_as_process(lambda: train(parse_options(self._arguments)))
 
 
 def _own_sysfs() -> None:
@@ -188,11 +176,6 @@ def _own_sysfs() -> None:
             run("mount", "--bind", str(CGROUPS / controller), f"/mnt/{controller}")
     run("mount", "-t", "sysfs", "sysfs", "/sys")
     run("mount", "--rbind", "/mnt", "/sys/fs/cgroup")
-
-
-def _with_parent() -> None:
-    """End with the process that started this one."""
-    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait_for(pids: dict[int, int]) -> int:
@@ -216,7 +199,7 @@ def main() -> int:
     os.environ["WORLD_SIZE"] = str(own.hosts * own.per_host)
     if parse_options(arguments).nice:
         os.nice(parse_options(arguments).nice)
-    _with_parent()
+    die_with_parent()
     unshare(NEW_NETWORK)
     run("ip", "link", "add", "bridge", "type", "bridge")
     run("ip", "link", "set", "bridge", "up")

@@ -6,10 +6,10 @@ in state T or t by itself: SIGSTOP, a debugger, a profiler that stops what it sa
 scheduler that suspends the job put it there. Where it waits for others meanwhile, its recorded
 phases do not show it: the others' collectives just take longer.
 
-Source: proc(5), the rule is ours. Known false positives: none known. Blind spots: processes that
-are frozen (cgroup freezer) or whose virtual machine stands still, which keep their state; stops
-between two looks, two seconds apart. A process that is still stopped and that others wait for is
-`hung_rank`.
+Source: proc(5), the rule is ours. Known false positives: where looks are more than LEAST_S apart (a
+host whose /proc is slow), a moment that one of them met. Blind spots: processes that are frozen
+(cgroup freezer) or whose virtual machine stands still, which keep their state; stops between two
+looks, two seconds apart. A process that is still stopped and that others wait for is `hung_rank`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NAME = "stopped_process"
 KINDS = ("stopped_process",)
 QUESTIONS = ("stopped_ranks", "steps")
 
-LEAST_LOOKS, LEAST_S = 2, 4.0
-"""Seen stopped so often, for so long: a tool that takes one stack stops a process for less."""
+LEAST_S = 4.0
+"""Seen stopped for so long: a tool that takes one stack stops a process for less."""
 MOST_APART_S = 60.0
 """Between two looks of one episode."""
 LOOK_S = 2.0
@@ -85,9 +85,7 @@ def _stopped_s(episode: Sequence[Row]) -> float:
 
 
 def _is_long(episode: Sequence[Row]) -> bool:
-    return _stopped_s(episode) >= LEAST_S and (
-        len(episode) >= LEAST_LOOKS or _stopped_s(episode) >= LEAST_LOOKS * LOOK_S
-    )
+    return _stopped_s(episode) >= LEAST_S
 
 
 def _meet(one: Sequence[Row], other: Sequence[Row]) -> bool:

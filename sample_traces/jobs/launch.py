@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -124,8 +124,8 @@ def _run_rank(
     rank: int,
     num_ranks: int,
 ) -> None:
-    """One rank; it ends as a process of its own does, with its hooks at exit and a traceback."""
-    _die_with_parent()
+    """One rank, in its fork."""
+    die_with_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher decides, and sends SIGTERM
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -135,9 +135,14 @@ def _run_rank(
         "WORLD_SIZE": str(num_ranks),
         "LOCAL_WORLD_SIZE": str(num_ranks),
     }
+    end_as_process(lambda: train(options, listener))
+
+
+def end_as_process(work: Callable[[], None]) -> NoReturn:
+    """Call it in a fork, which ends as a process of its own does: code 1 where it raised."""
     code = 0
     try:
-        train(options, listener)
+        work()
     except BaseException:  # noqa: BLE001 - the interpreter's own last resort, which forks lack
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         code = 1
@@ -147,7 +152,7 @@ def _run_rank(
     os._exit(code)
 
 
-def _die_with_parent() -> None:
-    """A rank must not outlive a launcher that was killed (Linux)."""
+def die_with_parent() -> None:
+    """A fork must not outlive the process that made it (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
