@@ -100,8 +100,10 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
             injector.begin_step(step)
             tokens = next(data).to(device)
             losses: list[torch.Tensor] = []
-            inputs = (tokens[:, :-1],) if 0 in indices else ()
-            last = {"target": tokens[:, 1:], "losses": losses} if total - 1 in indices else {}
+            # whole in memory: torch's schedules of 2.10 and 2.11 compare strides between stages
+            begin, target = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+            inputs = (begin,) if 0 in indices else ()
+            last = {"target": target, "losses": losses} if total - 1 in indices else {}
             optimizer.zero_grad()
             with loss_parallel() if options.vocabulary_parallel else nullcontext():
                 schedule.step(*inputs, **last)

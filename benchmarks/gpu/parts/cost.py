@@ -61,7 +61,7 @@ from benchmarks.gpu.training import (
 from trace_hooks.protocol.capture_request import COMMAND, MAX_STEPS
 
 AIM_PERCENT = 0.15
-SECONDS = {"large": 150.0, "small": 50.0}
+SECONDS = {"large": 80.0, "small": 30.0}
 """For the ways of recording; torch.profiler and captures get a quarter of it more."""
 BLOCK_S = 1.0
 WARM_S = 1.0

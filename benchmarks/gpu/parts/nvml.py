@@ -27,7 +27,7 @@ from benchmarks.timing import in_turns
 
 READINGS, EVERY_S = 30, 1.0
 WAYS = ("without", "without again", "with")
-ROUNDS, BLOCK_S = 6, 4.0
+ROUNDS, BLOCK_S = 5, 3.0
 
 Query = Callable[[], object]
 

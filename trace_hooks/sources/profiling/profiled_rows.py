@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,15 @@ KINDS = {
     "gpu_memset": "memcpy",
 }
 """Kind of span by the profiler's; others (such as its own overhead) are left out."""
+
+_CALL = re.compile(r"(?:cu|cuda|hip)[A-Z]")
+"""Functions of the runtime and the driver."""
+
+_OVERHEAD = frozenset(
+    ("Activity Buffer Request", "Buffer Flush", "Command Buffer Full", "Instrumentation", "Resource")
+    + ("Lazy Function Loading", "Runtime Triggered Module Loading", "Driver Compiler", "Unknown")
+)
+"""Work of the profiler and of the driver. Source: libkineto, ActivityType OVERHEAD."""
 
 STEP = "ProfilerStep#"
 """Name of the annotation around a step, by which readers of the profiler's file find steps."""
@@ -39,7 +49,7 @@ def spans_of(
 
     `thread_name` names a thread by the number the system has for it.
     """
-    wanted = [event for event in events if event.activity_type() in KINDS]
+    wanted = [event for event in events if activity(event) in KINDS]
     if len(wanted) > most:
         wanted = sorted(wanted, key=lambda event: event.start_ns())[:most]
     wanted.sort(key=lambda e: (_place(e), e.start_ns(), -e.end_ns()))
@@ -54,20 +64,40 @@ def spans_of(
             continue
         while open_ends and open_ends[-1] <= begin_ns:
             open_ends.pop()
-        kind = _kind(event.activity_type(), name)
+        kind = _kind(activity(event), name)
         yield ProfiledSpan(name, kind, track, len(open_ends), begin_ns, end_ns)
         open_ends.append(end_ns)
 
 
-def _kind(activity: str, name: str) -> str:
-    if activity == "kernel" and name.startswith("nccl"):
+def activity(event: Any) -> str:
+    """What the profiler calls the kind of an event; '' for its own overhead and what is hidden.
+
+    Events of torch before 2.12 do not say it: there it follows from their device and their name.
+    """
+    if hasattr(event, "activity_type"):
+        return str(event.activity_type())
+    name = event.name()
+    if event.device_type().name == "CPU":
+        if event.is_user_annotation():
+            return "user_annotation"
+        if _CALL.match(name):
+            return "cuda_runtime"
+        return "" if name in _OVERHEAD else "cpu_op"
+    if event.is_user_annotation():
+        return ""  # the shadow of an annotation on the device
+    copies = {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
+    return copies.get(name[:6], "kernel")
+
+
+def _kind(activity_type: str, name: str) -> str:
+    if activity_type == "kernel" and name.startswith("nccl"):
         return "other_comm"  # it waits for other ranks, which is not compute
-    return KINDS[activity]
+    return KINDS[activity_type]
 
 
 def _place(event: Any) -> tuple[int, int, int]:
     """(whether on a device, device, thread or stream)."""
-    if KINDS[event.activity_type()] == "host":
+    if KINDS[activity(event)] == "host":
         return 0, 0, event.device_resource_id()
     return 1, event.device_index(), event.device_resource_id()
 

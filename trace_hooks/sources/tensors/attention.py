@@ -89,12 +89,24 @@ def logits(call: AttentionCall, heads: Sequence[int], rows: slice, sample: int) 
     """
     query_BHSD, key_BGTD = call.query_BHSD.detach(), call.key_BGTD.detach()
     with torch.no_grad(), torch.autocast(query_BHSD.device.type, enabled=False):
-        query_HRD = query_BHSD[sample, list(heads), rows].float()
-        keys = [call.key_head(head) for head in heads]
-        key_HTD = key_BGTD[sample, keys].float()
+        query_HRD = _of_heads(query_BHSD[sample, :, rows], heads).float()
+        key_HTD = _of_heads(key_BGTD[sample], [call.key_head(head) for head in heads]).float()
         scale = query_BHSD.shape[-1] ** -0.5 if call.scale is None else call.scale
         logits_HRT = (query_HRD * scale) @ key_HTD.transpose(-2, -1)
         return _masked(call, logits_HRT, list(heads), rows, sample)
+
+
+def _of_heads(tensor_HND: Tensor, heads: Sequence[int]) -> Tensor:
+    """Chosen heads, one after the other, each as often as it is named. A list as an index would be
+    copied to the device, and the host would wait for that.
+    """
+    different = list(dict.fromkeys(heads))
+    first, last = different[0], different[-1]
+    each = len(heads) // len(different)
+    if list(heads) != [head for head in range(first, last + 1) for _ in range(each)]:
+        return torch.stack([tensor_HND[head] for head in heads])
+    chosen = tensor_HND[first : last + 1]
+    return chosen if each == 1 else chosen.unsqueeze(1).expand(-1, each, -1, -1).flatten(0, 1)
 
 
 def _masked(
@@ -103,7 +115,7 @@ def _masked(
     """The logits, masked in place."""
     if call.attn_mask is not None:
         full = (call.num_samples, call.num_heads, call.num_rows, call.num_keys)
-        mask_HRT = call.attn_mask.detach().expand(full)[sample, heads, rows]
+        mask_HRT = _of_heads(call.attn_mask.detach().expand(full)[sample, :, rows], heads)
         if mask_HRT.dtype == torch.bool:
             logits_HRT.masked_fill_(~mask_HRT, -torch.inf)
         else:
