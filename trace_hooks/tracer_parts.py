@@ -155,7 +155,7 @@ class Recording:
             return
         import torch
 
-        if not torch.cuda.is_current_stream_capturing():
+        if torch.cuda.current_device() == device and not torch.cuda.is_current_stream_capturing():
             from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 
             clock = CudaClock(CudaEvents(device), f"cuda:{device}", _clock_failed)

@@ -57,8 +57,12 @@ class DeviceClock(Protocol):
     def begin_step(self) -> None:
         """Re-anchor to the host clock; never waits for the device."""
 
-    def resolve(self, event: Any) -> int | None:
+    def is_reached(self, event: Any) -> bool:
+        """Whether `resolve` has an answer for a stamp. Drain thread only."""
+
+    def resolve(self, event: Any, is_reached: bool = False) -> int | None:
         """Monotonic host ns of a stamp; None until the device reaches it, LOST where it never will.
+        `is_reached`: a later stamp of its stream is reached.
 
         Drain thread only.
         """
@@ -84,7 +88,11 @@ class HostClock:
     def begin_step(self) -> None:
         """Nothing to do: the host's clock does not drift against itself."""
 
-    def resolve(self, event: Any) -> int | None:
+    def is_reached(self, event: Any) -> bool:
+        """Marks of this clock are final."""
+        return True
+
+    def resolve(self, event: Any, is_reached: bool = False) -> int | None:
         """Marks of this clock are final; there is nothing to resolve."""
         return None
 

@@ -27,8 +27,20 @@ class InstalledSources:
                 if source is not None:
                     source.name = source.name or name
                     self.all.append(source)
-        self._begin_step = [s for s in self.all if type(s).step_begin is not Source.step_begin]
-        self._end_step = [s for s in self.all if type(s).step_end is not Source.step_end]
+        self._begin_step = guard.Each(
+            [
+                (f"tracer.{source.name}.step_begin", source.step_begin)
+                for source in self.all
+                if type(source).step_begin is not Source.step_begin
+            ]
+        )
+        self._end_step = guard.Each(
+            [
+                (f"tracer.{source.name}.step_end", source.step_end)
+                for source in self.all
+                if type(source).step_end is not Source.step_end
+            ]
+        )
 
     def named(self, name: str) -> Any:
         """The source of this name; None where it is off."""
@@ -59,10 +71,8 @@ class InstalledSources:
 
     def step_begins(self) -> None:
         """A step has just begun."""
-        for source in self._begin_step:
-            guard.attempt(f"tracer.{source.name}.step_begin", source.step_begin)
+        self._begin_step.attempt()
 
     def step_ends(self) -> None:
         """A step is about to end."""
-        for source in self._end_step:
-            guard.attempt(f"tracer.{source.name}.step_end", source.step_end)
+        self._end_step.attempt()

@@ -28,4 +28,5 @@ PARTS = (
     Part("h", "failures", "out of memory, graph capture, a broken device: as without hooks"),
     Part("i", "devices", "UUIDs, MIG and CUDA_VISIBLE_DEVICES"),
     Part("j", "nvml", "reading NVML once a second"),
+    Part("k", "calls", "what the calls into CUDA that recording makes cost the host"),
 )

@@ -24,6 +24,7 @@ from typing import Any
 from benchmarks.gpu.children import Ended, run_job
 from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.jobs.failing import ASSERTS
+from benchmarks.gpu.parts.losses import differing
 
 LIMIT_S = 75.0
 SLOWER_S = 15.0
@@ -84,12 +85,6 @@ def _out_of_memory(ended: Mapping[str, Ended]) -> Figure:
     times = {way: job.text.count("out of memory 1 times") for way, job in ended.items()}
     holds = all(times.values())
     return Figure("oom: the job ran out of memory once", str(times), holds=holds)
-
-
-def differing(alone: list[int], other: list[int]) -> int:
-    """Losses whose bits differ; those that one of both lacks differ."""
-    same = sum(one == two for one, two in zip(alone, other, strict=False))
-    return max(len(alone), len(other)) - same
 
 
 def _rank_file(folder: Path) -> dict[str, Any] | None:

@@ -1,72 +1,63 @@
 """(e) Losses are bitwise the same with hooks on and off, with statistics, and with a watch.
 
 Both models train 20 steps, in the same way each time: twice without hooks, then under each way of
-recording, with kernels that give the same bits each time where torch has them. If the two runs
-without hooks differ from each other, the comparison says nothing.
+recording, with kernels that give the same bits each time. Each training has a process of its own:
+the first one of a process may differ from the next in its bits. If the two trainings without hooks
+differ from each other, the comparison says nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Any
+from functools import partial
 
-import torch
-
+from benchmarks.gpu.children import run_job
 from benchmarks.gpu.figures import Figure, Place
-from benchmarks.gpu.training import (
-    LARGE,
-    SMALL,
-    Training,
-    Workload,
-    compute_the_same_twice,
-    hooked,
-)
+from benchmarks.gpu.jobs.losses import OFF
+from benchmarks.gpu.training import WORKLOADS
 
-WATCH = {"id": "w", "what": "attention", "layers": [0], "every": 1}
-WAYS: dict[str, dict[str, Any]] = {
-    "level blocks": {"level": "blocks"},
-    "level layers": {"level": "layers"},
-    "statistics in every step": {"statistics": 1},
-    "attention of layer 0 watched in every step": {"allow_content": True, "watches": [WATCH]},
+WAYS = {
+    "blocks": "level blocks",
+    "layers": "level layers",
+    "statistics": "statistics in every step",
+    "watch": "attention of layer 0 watched in every step",
 }
+LIMIT_S = 60.0
 
 
 def measure(place: Place) -> None:
     """For each model: two runs without hooks, then each way of recording against the first."""
-    compute_the_same_twice()
-    for workload in (SMALL, LARGE):
-        alone = _losses(place, workload, None)
-        again = _losses(place, workload, None)
-        noise = differing(alone, again)
-        place.say(loss_figure(f"{workload.name}: again without hooks", alone, noise, noise))
-        for way, settings in WAYS.items():
-            differ = differing(alone, _losses(place, workload, settings))
-            place.say(loss_figure(f"{workload.name}: {way}", alone, differ, noise))
+    for name in ("small", "large"):
+        place.attempt(WORKLOADS[name].name, partial(_compare, place, name))
 
 
-def differing(alone: torch.Tensor, other: torch.Tensor) -> int:
-    """Losses that differ in any bit."""
-    return int((alone.view(torch.int32) != other.view(torch.int32)).sum())
+def _compare(place: Place, name: str) -> None:
+    title = WORKLOADS[name].name
+    alone = _losses(place, name, OFF)
+    noise = differing(alone, _losses(place, name, OFF))
+    place.say(loss_figure(f"{title}: again without hooks", len(alone), noise, noise))
+    for way, words in WAYS.items():
+        differ = differing(alone, _losses(place, name, way))
+        place.say(loss_figure(f"{title}: {words}", len(alone), differ, noise))
 
 
-def loss_figure(name: str, alone: torch.Tensor, differ: int, noise: int) -> Figure:
+def _losses(place: Place, name: str, way: str) -> list[int]:
+    """Bits of the losses; raises ValueError where the job does not end well."""
+    ended = run_job("losses", (place.device, name, way, place.new_folder()), LIMIT_S)
+    if ended.fault:
+        raise ValueError(f"{WAYS.get(way, 'without hooks')}: {ended.fault}")
+    losses: list[int] = ended.found
+    return losses
+
+
+def differing(alone: list[int], other: list[int]) -> int:
+    """Losses that differ in any bit; those that one of both lacks differ."""
+    same = sum(one == two for one, two in zip(alone, other, strict=False))
+    return max(len(alone), len(other)) - same
+
+
+def loss_figure(name: str, num_losses: int, differ: int, noise: int) -> Figure:
     """`noise`: losses that differ without hooks, too; then there is no verdict on the others."""
+    unit = f"of {num_losses} losses differ"
     if noise:
-        note = f"not judged: {noise} differ without hooks, too"
-        return Figure(name, differ, f"of {len(alone)} losses differ", note=note)
-    return Figure(name, differ, f"of {len(alone)} losses differ", holds=differ == 0)
-
-
-def _losses(place: Place, workload: Workload, settings: dict[str, Any] | None) -> torch.Tensor:
-    """Losses of the first steps, as float32 bits."""
-    training = Training(place, workload)
-    folder = place.folder / f"losses-{len(list(place.folder.iterdir()))}"
-    folder.mkdir()
-    with ExitStack() as opened:
-        step: Callable[[], torch.Tensor] = training.step
-        if settings is not None:
-            step = opened.enter_context(hooked(training, folder, **settings))
-        losses = [step() for _ in range(place.sized(20, 4))]
-        place.wait()
-        return torch.stack(losses).float().cpu()
+        return Figure(name, differ, unit, note=f"not judged: {noise} differ without hooks, too")
+    return Figure(name, differ, unit, holds=differ == 0)

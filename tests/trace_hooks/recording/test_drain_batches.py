@@ -89,6 +89,39 @@ def test_a_stream_that_never_ends_keeps_no_other_waiting(
     assert recorder.dropped == 2_000
 
 
+def test_few_of_many_ended_spans_are_asked_for(
+    device: SimulatedDevice, recorder: Recorder, batches: Batches
+) -> None:
+    for number in range(1_000):
+        span(recorder, device, f"span {number}", 1_000)
+        device.host_ns += 1_000
+    device.work(NEVER_NS // 4)
+    span(recorder, device, "not ended", 1_000)
+    device.host_ns += 10_000_000
+    queries = device.queries
+    rows = taken(batches)
+    assert [row["name"] for row in rows] == [f"span {number}" for number in range(1_000)]
+    assert {row["dur_ns"] for row in rows} == {1_000}
+    assert device.queries - queries < 20
+
+
+def test_a_span_noted_before_an_ended_one_of_its_stream_may_not_have_ended(
+    device: SimulatedDevice, recorder: Recorder, batches: Batches
+) -> None:
+    """Two threads share a stream: the one that recorded its event first noted its span last."""
+    mark = recorder.open()
+    device.work(1_000)
+    recorder.close(recorder.site("ended", "forward"), mark)
+    span(recorder, device, "not ended", 50_000_000)
+    fields = len(recorder.spans) // 2
+    recorder.spans[:] = recorder.spans[fields:] + recorder.spans[:fields]
+    device.host_ns += 1_000_000
+    assert taken(batches) == []
+    device.host_ns += 100_000_000
+    assert [row["name"] for row in taken(batches)] == ["not ended", "ended"]
+    assert recorder.dropped == 0
+
+
 def test_streams_overtake_each_other(
     device: SimulatedDevice, recorder: Recorder, batches: Batches
 ) -> None:

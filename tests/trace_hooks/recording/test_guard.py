@@ -112,3 +112,43 @@ def test_an_error_whose_own_text_raises_does_not_reach_training(text):
     assert hook() is None
     assert guard.account.errors == {"test_guard.speechless": 1}
     assert "Speechless" in guard.account.take_news()[0][1]
+
+
+def test_of_functions_called_together_each_has_a_boundary_and_a_cost_of_its_own():
+    calls: list[str] = []
+
+    @guard.guarded("inner.work", exact=True)
+    def inner() -> None:
+        burn(4_000_000)
+
+    def fails() -> None:
+        calls.append("fails")
+        raise ValueError("broken")
+
+    def works() -> None:
+        calls.append("works")
+        burn(2_000_000)
+        inner()
+
+    each = guard.Each([("tracer.fails.begin", fails), ("tracer.works.begin", works)])
+
+    @guard.guarded("outer.work", exact=True)
+    def outer() -> None:
+        each.attempt()
+        burn(1_000_000)
+
+    outer()
+    outer()
+    assert calls == ["fails", "works", "works"]  # what raised once is off
+    spent: dict[str, int] = {}
+    for (_, source), ns in guard.account.on_training.by_thread_and_source().items():
+        spent[source] = spent.get(source, 0) + ns
+    expected = {"outer": 2_000_000, "works": 4_000_000, "inner": 8_000_000}
+    for source, ns in expected.items():
+        assert ns <= spent[source] < 2 * ns, source
+    assert spent["fails"] < 1_000_000
+
+
+def test_functions_called_together_outside_of_a_timed_hook_cost_nobody():
+    guard.Each([("tracer.works.begin", lambda: burn(1_000_000))]).attempt()
+    assert guard.account.training_ns == 0

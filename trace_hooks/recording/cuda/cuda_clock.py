@@ -38,8 +38,8 @@ class Events(Protocol):
         or another device than the clock's is current.
         """
 
-    def record(self, event: Any | None) -> Any:
-        """Record an event, a used one if given, and return it."""
+    def record(self, event: Any | None, stream: int) -> Any:
+        """Record an event, a used one if given, in the current stream, and return it."""
 
     def reached(self, event: Any) -> bool:
         """Whether the device has got there; returns at once."""
@@ -49,27 +49,36 @@ class Events(Protocol):
 
 
 class CudaEvents:
-    """Events of torch.cuda on one device."""
+    """Events of torch.cuda on one device.
+
+    Each span is marked twice, so torch's functions are called without the checks around them, and a
+    stream's object is made once: torch.cuda.current_stream() makes one each time.
+    """
 
     def __init__(self, device: int) -> None:
         import torch
 
         self._cuda = torch.cuda
         self._device = device
+        self._current_device: Callable[[], int] = torch._C._cuda_getDevice
+        self._is_capturing: Callable[[], bool] = torch._C._cuda_isCurrentStreamCapturing
         self._raw_stream: Callable[[int], int] = torch._C._cuda_getCurrentRawStream
+        self._streams: dict[int, Any] = {}  # by handle
 
     def stream(self) -> int | None:
         """The handle of the current stream, which must not be capturing a graph."""
-        cuda = self._cuda
-        if cuda.current_device() != self._device or cuda.is_current_stream_capturing():
+        if self._current_device() != self._device or self._is_capturing():
             return None
         return self._raw_stream(self._device)
 
-    def record(self, event: Any | None) -> Any:
-        """Record in the current stream; about a microsecond of host time."""
+    def record(self, event: Any | None, stream: int) -> Any:
+        """Record in the current stream."""
         if event is None:
             event = self._cuda.Event(enable_timing=True)
-        event.record()
+        place = self._streams.get(stream)
+        if place is None:
+            place = self._streams.setdefault(stream, self._cuda.current_stream())
+        event.record(place)
         return event
 
     def reached(self, event: Any) -> bool:
@@ -87,6 +96,10 @@ class _Anchor:
     recorded_ns: int  # host time just before it was recorded
     before: _Anchor | None
     device_ns: int | None = field(default=None)  # host time at which the device reached it
+
+
+class _NotReached(Exception):
+    """The device has not got there yet, though it seemed so."""
 
 
 class _Held:
@@ -151,11 +164,11 @@ class CudaClock:
                 stream = self._streams.setdefault(handle, len(self._streams))
             try:
                 held = self._pool.pop()
-                self._events.record(held.event)
+                self._events.record(held.event, handle)
             except IndexError:  # another thread may have taken the last one
                 if len(self._alive) >= MAX_EVENTS:
                     return Stamp(None, self._anchor, stream)
-                held = _Held(self._events.record(None))
+                held = _Held(self._events.record(None, handle))
                 self._alive.add(held)
             return Stamp(held, self._anchor, stream)
         except RuntimeError as error:
@@ -167,29 +180,52 @@ class CudaClock:
         if self._is_lost:
             return
         try:
-            if self._events.stream() is not None:
+            handle = self._events.stream()
+            if handle is not None:
                 recorded_ns = now()
-                self._anchor = _Anchor(self._events.record(None), recorded_ns, self._anchor)
+                event = self._events.record(None, handle)
+                self._anchor = _Anchor(event, recorded_ns, self._anchor)
         except RuntimeError as error:
             self._lose(error)
 
-    def resolve(self, event: Stamp) -> int | None:
+    def is_reached(self, event: Stamp) -> bool:
+        """Whether `resolve` has an answer for a stamp."""
+        if event.held is None or self._is_lost:
+            return True
+        try:
+            return self._events.reached(event.held.event)
+        except RuntimeError as error:
+            self._lose(error)
+            return True
+
+    def resolve(self, event: Stamp, is_reached: bool = False) -> int | None:
         """Monotonic host ns at which the device reached a stamp; None while it has not, LOST once
-        it has failed.
+        it has failed. `is_reached`: a later stamp of its stream is reached.
         """
         if event.held is None or self._is_lost:
             return LOST
         own = event.held.event
         try:
-            if not self._events.reached(own):
+            if not is_reached and not self._events.reached(own):
                 return None
             base_ns = self._date(event.anchor)
             if base_ns is None:
                 return None
-            return base_ns + round(self._events.elapsed_ms(event.anchor.event, own) * 1e6)
+            return base_ns + round(self._elapsed_ms(event.anchor.event, own, is_reached) * 1e6)
+        except _NotReached:
+            return None
         except RuntimeError as error:
             self._lose(error)
             return LOST
+
+    def _elapsed_ms(self, first: Any, second: Any, is_assumed: bool) -> float:
+        """Where two threads share a stream, a stamp noted earlier may have been recorded later."""
+        try:
+            return self._events.elapsed_ms(first, second)
+        except RuntimeError:
+            if is_assumed and not self._events.reached(second):
+                raise _NotReached from None
+            raise
 
     def release(self, event: Stamp) -> None:
         """Keep a resolved stamp's event for another mark."""
@@ -197,8 +233,11 @@ class CudaClock:
             self._pool.append(event.held)
 
     def _first_anchor(self) -> _Anchor:
+        handle = self._events.stream()
+        if handle is None:
+            raise RuntimeError("another device is current, or a graph is being captured")
         recorded_ns = now()
-        first = _Anchor(self._events.record(None), recorded_ns, None)
+        first = _Anchor(self._events.record(None, handle), recorded_ns, None)
         while now() - recorded_ns < FIRST_WAIT_S * 1e9:
             if self._events.reached(first.event):
                 first.device_ns = now()

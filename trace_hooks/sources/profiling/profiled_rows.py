@@ -22,8 +22,17 @@ _CALL = re.compile(r"(?:cu|cuda|hip)[A-Z]")
 """Functions of the runtime and the driver."""
 
 _OVERHEAD = frozenset(
-    ("Activity Buffer Request", "Buffer Flush", "Command Buffer Full", "Instrumentation", "Resource")
-    + ("Lazy Function Loading", "Runtime Triggered Module Loading", "Driver Compiler", "Unknown")
+    (
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Command Buffer Full",
+        "Driver Compiler",
+        "Instrumentation",
+        "Lazy Function Loading",
+        "Resource",
+        "Runtime Triggered Module Loading",
+        "Unknown",
+    )
 )
 """Work of the profiler and of the driver. Source: libkineto, ActivityType OVERHEAD."""
 

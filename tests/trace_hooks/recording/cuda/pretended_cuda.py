@@ -18,7 +18,7 @@ class PretendedEvents:
     def __init__(self, device: int) -> None:
         self.device = device
 
-    def record(self, event: Any | None) -> Any:
+    def record(self, event: Any | None, stream: int) -> Any:
         return object()
 
     def reached(self, event: Any) -> bool:

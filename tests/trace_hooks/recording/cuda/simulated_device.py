@@ -49,8 +49,9 @@ class SimulatedDevice:
         self._fail()
         return None if self.capture or self.other_device else self.current
 
-    def record(self, event: SimulatedEvent | None) -> SimulatedEvent:
+    def record(self, event: SimulatedEvent | None, stream: int) -> SimulatedEvent:
         self._fail()
+        assert stream == self.current
         assert not self.capture, "an event was recorded into a graph"
         if event is None:
             event = SimulatedEvent()

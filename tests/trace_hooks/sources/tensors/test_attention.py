@@ -14,6 +14,7 @@ from trace_hooks.sources.tensors.attention import (
     CALLS,
     MAX_SAMPLES,
     AttentionCall,
+    _of_heads,
     logits,
     summary,
     summary_rows,
@@ -113,6 +114,29 @@ def test_chosen_heads_and_rows_are_those_of_the_whole():
     assert some.shape == (2, 3, S)
     torch.testing.assert_close(some, whole[[3, 1], 1:6:2], rtol=0, atol=1e-7)
     assert (logits(call, [0], slice(None), 0)[0] == -torch.inf).sum() == S * (S - 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("heads", "is_view"),
+    [([0, 1, 2, 3], True), ([2], True), ([3, 1], False), ([0, 0, 1, 1], False), ([1, 1, 3], False)],
+)
+def test_heads_are_chosen_without_a_list_as_an_index(
+    heads: list[int], is_view: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Such a list is copied to a GPU, and the host waits for it."""
+    tensor_HND = random(4, 3, 2)
+    expected = tensor_HND[heads]
+    index = torch.Tensor.__getitem__
+
+    def without_lists(tensor: torch.Tensor, at: object) -> torch.Tensor:
+        assert isinstance(at, (int, slice))
+        return index(tensor, at)
+
+    monkeypatch.setattr(torch.Tensor, "__getitem__", without_lists)
+    chosen = _of_heads(tensor_HND, heads)
+    torch.testing.assert_close(chosen, expected, rtol=0, atol=0)
+    shares = chosen.untyped_storage().data_ptr() == tensor_HND.untyped_storage().data_ptr()
+    assert shares == is_view
 
 
 def test_causal_at_the_lower_right():

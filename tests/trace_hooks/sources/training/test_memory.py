@@ -67,6 +67,16 @@ def test_memory_counters_at_the_end_of_a_step():
             assert [row[c] for c in ("allocated", "reserved", "peak", "retries")] == [-1] * 4
 
 
+def test_short_steps_have_a_row_now_and_then(monkeypatch):
+    times_ns = iter(range(0, 10**9, 40_000_000))
+    monkeypatch.setattr(memory, "now", lambda: next(times_ns))
+    with tracing("memory") as traced:
+        for step in range(10):
+            traced.rank_state.step = step
+            traced.source("memory").step_end()
+        assert [row["step"] for row in traced.rows("memory")] == [0, 3, 6, 9]
+
+
 def test_resident_bytes_without_proc(monkeypatch, tmp_path):
     here = memory.resident_bytes()
     monkeypatch.setattr(memory, "_STATM", tmp_path / "nothing")
