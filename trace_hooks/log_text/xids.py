@@ -48,6 +48,9 @@ _KNOWN = (
     ((63, 92, 121, 137, 154, 157), "context hardware", "", "recorded for information only"),
 )
 
+OF_ONE_PROCESS = frozenset((13, 31, 43, 45, 69))
+"""Errors of the process that the line names; others on the GPU go on."""
+
 _OTHERS = "an error of the GPU that is not in this list; see NVIDIA's Xid catalogue"
 
 

@@ -1,23 +1,26 @@
 """New lines of the kernel's log, where /dev/kmsg may be read: Xid errors, kills, link changes.
 
-Lines that mean something become rows of `log_lines`, as those of a rank's log do. Source: Linux'
-ABI/testing/dev-kmsg.
+Lines that mean something become rows of `log_lines`, as those of a rank's log do, but for errors of
+processes that are known to be another job's. Source: Linux' ABI/testing/dev-kmsg.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from trace_hooks.log_text.line_rows import LineRows
+from trace_hooks.log_text.xids import OF_ONE_PROCESS
 from trace_hooks.recording.clock import now
 from trace_hooks.telemetry.names import HOST
 from trace_hooks.telemetry.reading import Reading, Source
 
 _MOST_AT_ONCE = 1_000
 _RECORD_BYTES = 8192
+_XID = re.compile(r"\bXid \([^)]{1,60}\): (\d{1,3}), pid=(\d{1,9})\b")
 
 
 class KernelLog(Source):
@@ -26,8 +29,12 @@ class KernelLog(Source):
     name = "kernel_log"
     every_s = 2.0
 
-    def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
-        self._path = path
+    def __init__(
+        self,
+        path: Path = Path("/dev/kmsg"),
+        is_strangers: Callable[[int], bool] = lambda pid: False,
+    ) -> None:
+        self._path, self._is_strangers = path, is_strangers
         self._descriptor: int | None = None
         self._rows = LineRows("kernel", "kmsg", keeps_all=False)
         self._num_lines = 0
@@ -47,8 +54,17 @@ class KernelLog(Source):
             if not record:
                 break
             self._num_lines += 1
-            self._rows.add(text_of(record) + "\n", now())
+            text = text_of(record)
+            if not self._is_of_another_job(text):
+                self._rows.add(text + "\n", now())
         yield Reading(HOST, "kernel_log_lines_total", self._num_lines)
+
+    def _is_of_another_job(self, text: str) -> bool:
+        """An error of the program of a process that is not this job's."""
+        found = _XID.search(text)
+        if found is None or int(found[1]) not in OF_ONE_PROCESS:
+            return False
+        return self._is_strangers(int(found[2]))
 
     def take(self) -> list[dict[str, Any]]:
         """Rows of log_lines since the last call, on the host's monotonic clock."""

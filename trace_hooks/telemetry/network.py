@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from trace_hooks.telemetry.job_processes import is_in_initial_namespace
 from trace_hooks.telemetry.reading import OpenFile, Reading, Source
 
 _RARELY = 10
-_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""Source: Linux' include/linux/proc_ns.h, PROC_PID_INIT_INO."""
-
 _COLUMNS = (
     (0, "net_received_bytes_total"),
     (2, "net_receive_errors_total"),
@@ -28,9 +26,8 @@ _COLUMNS = (
 
 def scope_of_network(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> str:
     """'host' where the interfaces are the host's: outside of a container, or with a real card."""
-    with suppress(OSError):
-        if str((proc / "self/ns/pid").readlink()) == _INITIAL_PID_NAMESPACE:
-            return "host"
+    if is_in_initial_namespace(proc):
+        return "host"
     has_card = any((folder / "device").exists() for folder in (sys / "class/net").glob("*"))
     return "host" if has_card else "container"
 

@@ -20,6 +20,7 @@ from trace_hooks.telemetry.cgroups import Cgroup
 from trace_hooks.telemetry.ethtool import Ethtool
 from trace_hooks.telemetry.host import Cpu, Disks, Memory, Pressure, Tcp, VirtualMemory
 from trace_hooks.telemetry.infiniband import Infiniband
+from trace_hooks.telemetry.job_processes import JobProcesses
 from trace_hooks.telemetry.kernel_log import KernelLog
 from trace_hooks.telemetry.network import Network, scope_of_network
 from trace_hooks.telemetry.processes import Processes
@@ -48,7 +49,8 @@ class Telemetry:
     def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
         self._ranks: tuple[RankView, ...] = ()
         self._target: Target | None = None
-        self._kernel_log = KernelLog()
+        self._processes = JobProcesses(proc)
+        self._kernel_log = KernelLog(is_strangers=self._processes.is_strangers)
         self._lock = threading.Lock()  # of the sampler's rows
         self._stopped = threading.Event()
         self._drivers = _drivers(proc, sys)
@@ -67,6 +69,7 @@ class Telemetry:
     def update(self, ranks: Sequence[RankView], target: Target | None) -> None:
         """What the watchdog sees now; `target` None: no rank knows its run yet."""
         self._ranks = tuple(ranks)
+        self._processes.add(view.pid for view in ranks)
         self._target = target or self._target
 
     def stop(self) -> None:
