@@ -94,7 +94,7 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
         return _silent(look)
     if activity_of(look.stack) == COMMUNICATION and (held := held_in(rank, evidence)):
         return _slow(look, _held(held, evidence))
-    return _alive(look)
+    return _alive(look, rank in evidence.with_gpu)
 
 
 def _held(held: Entered, evidence: Evidence) -> str:
@@ -175,7 +175,7 @@ def _silent(look: Look) -> Cause:
     return Cause(look.rank, "hung_rank", "high", how, _ATTACH, _SILENT)
 
 
-def _alive(look: Look) -> Cause:
+def _alive(look: Look, has_gpu: bool) -> Cause:
     """Alive and sending heartbeats: the main thread is somewhere else."""
     where, activity = _where(look), activity_of(look.stack)
     if activity == COMPILATION:
@@ -190,7 +190,7 @@ def _alive(look: Look) -> Cause:
         return _in_storage(look, where, sure)
     moves = bool(look.stack and look.earlier_stack) and not stays
     if _is_busy(look) or moves:
-        return _computes(look, where, moves)
+        return _computes(look, where, moves, has_gpu)
     least_ms = TASK_MS if long_task(look.stack) else MISSING_MS
     if (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
         return _slow(look, f"its main thread is in {where}")
@@ -226,13 +226,17 @@ def _in_storage(look: Look, where: str, sure: str) -> Cause:
     return Cause(look.rank, "stalled_storage", sure, how, _STORAGE)
 
 
-def _computes(look: Look, where: str, moves: bool) -> Cause:
-    """Using the CPU, or elsewhere than at the look before."""
+def _computes(look: Look, where: str, moves: bool, has_gpu: bool) -> Cause:
+    """Using the CPU, or elsewhere than at the look before. Waiting for a GPU uses the CPU, too."""
     least_ms = TASK_MS if long_task(look.stack) else LOOP_MS
+    what = "computes or waits for its GPU" if has_gpu else "computes"
+    how = f"its main thread {what} in {where}"
     if moves or (look.quiet_ms or 0.0) < _patience_ms(look, least_ms):
-        return _slow(look, f"its main thread computes in {where}")
-    how = f"its main thread computes in {where} and does not come back"
-    return Cause(look.rank, "hung_rank", "medium", how, _ATTACH, _LOOP)
+        return _slow(look, how)
+    next_step = f"{_ATTACH} {_GPU}" if has_gpu else _ATTACH
+    return Cause(
+        look.rank, "hung_rank", "medium", f"{how} and does not come back", next_step, _LOOP
+    )
 
 
 def _patience_ms(look: Look, least_ms: float) -> float:
@@ -278,6 +282,7 @@ _READ_LOGS = (
     "out-of-memory killer), then restart from the last checkpoint."
 )
 _ATTACH = "Attach py-spy dump --native to that process to see the call, then restart the job."
+_GPU = "nvidia-smi on its host shows whether the GPU still works on something."
 _LOADER = "Look at the workers of its data loader: are they alive, and does their storage answer?"
 _STORAGE = "Check the storage that this path lies on from that rank's host."
 _WAITS_FOR = "does it wait for a lock, a queue, a file or another process?"

@@ -147,7 +147,7 @@ class Evidence:
     """All of it. `entered` by group, then rank, in the order of seq; looks and signs by rank.
 
     `ranks`: those that left something; of others nothing is known, not even that they are absent.
-    `world_size`: of the job, 0 unknown.
+    `world_size`: of the job, 0 unknown. `with_gpu`: ranks that compute on a GPU.
     """
 
     groups: Mapping[int, Group]
@@ -156,6 +156,7 @@ class Evidence:
     signs: Mapping[int, Signs]
     ranks: frozenset[int] = field(default=frozenset())
     world_size: int = 0
+    with_gpu: frozenset[int] = field(default=frozenset())
 
     @property
     def at_ns(self) -> int | None:
@@ -204,11 +205,12 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
     lost = {rank for rank, last in signs.items() if last.is_lost}
     looks |= {rank: _before_its_end(looks[rank]) for rank in lost & looks.keys()}
     entered = _by_group(tables["entered_collectives"])
-    ranks = frozenset(tables["rank_places"].column("rank").to_pylist()) | looks.keys()
+    places = tables["rank_places"].to_pylist()
+    ranks = frozenset(row["rank"] for row in places) | looks.keys()
+    with_gpu = frozenset(row["rank"] for row in places if row["device"] not in (None, "cpu"))
     ranks |= {rank for by_rank in entered.values() for rank in by_rank}
-    sizes = tables["rank_places"].column("world_size").to_pylist()
-    world_size = max((size for size in sizes if size is not None), default=0)
-    return Evidence(groups, entered, looks, signs, ranks, world_size)
+    world_size = max((row["world_size"] or 0 for row in places), default=0)
+    return Evidence(groups, entered, looks, signs, ranks, world_size, with_gpu)
 
 
 def _before_its_end(look: Look) -> Look:

@@ -31,7 +31,8 @@ _SIGNS = answer_schema(
 )
 _GROUPS = answer_schema("group_id BIGINT, name VARCHAR, axis VARCHAR, ranks INTEGER[]")
 _PLACES = answer_schema(
-    "rank INTEGER, host VARCHAR, world_size INTEGER, pp INTEGER, dp INTEGER, tp INTEGER"
+    "rank INTEGER, host VARCHAR, device VARCHAR, world_size INTEGER, pp INTEGER, dp INTEGER, "
+    "tp INTEGER"
 )
 
 IN_ALL_REDUCE = (

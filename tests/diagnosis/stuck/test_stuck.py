@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from diagnosis.detectors.stuck import detect
@@ -81,6 +82,24 @@ def test_why_a_rank_does_not_come(
     assert " for 9 s" in finding.text
     assert finding.victims == (0, 1, 3)
     assert finding.first_step == 30
+
+
+def test_what_uses_a_core_on_a_rank_with_a_gpu_may_wait_for_the_gpu() -> None:
+    """torch spins in item() and synchronize(): seen with a kernel that did not end."""
+    answers = tables(WAIT, [*OTHERS, look(2, IN_CODE, cpu_ms=4900.0, quiet_ms=61e3)])
+    places = answers["rank_places"].to_pylist()
+    gpu = pa.Table.from_pylist(
+        [row | {"device": "NVIDIA H200"} for row in places], answers["rank_places"].schema
+    )
+    for given, words, step in (
+        (answers, "computes in prepare", ""),
+        (answers | {"rank_places": gpu}, "computes or waits for its GPU in prepare", "nvidia-smi"),
+    ):
+        verdict = detect(given, 0)
+        assert verdict is not None
+        (finding,) = verdict.findings
+        assert words in finding.text
+        assert ("nvidia-smi" in finding.next_step) == bool(step)
 
 
 @pytest.mark.parametrize(
