@@ -130,8 +130,11 @@ def described_cause(
 def described_all(causes: Sequence[Cause]) -> tuple[str, str]:
     """Title and text on all ranks of a job, which the same keeps: none of them is at fault."""
     ranks = [cause.rank for cause in causes]
-    title = _TITLES[causes[0].kind].format(who=f"All {len(ranks):,} ranks are", op="")
     hows = list(dict.fromkeys(cause.how for cause in causes))
+    title_of = _TITLES[causes[0].kind].format
+    if len(ranks) == 1:
+        return title_of(who="The only rank is", op=""), f"{_capital(hows[0])}."
+    title = title_of(who=f"All {len(ranks):,} ranks are", op="")
     return title, f"Nobody waits for another rank. Of rank {ranks[0]}: {hows[0]}."
 
 

@@ -143,6 +143,16 @@ def test_what_is_slow_and_moves_is_no_finding(changed: dict[str, Any]) -> None:
     assert found(WAIT, [*OTHERS, look(2, **seen)]) == []
 
 
+def test_the_only_rank_of_a_job_waits_for_nobody() -> None:
+    (finding,) = found(
+        [entered(0, 30, "completed")],
+        [look(0, None, process="T")],
+        groups={7: [0]},
+    )
+    assert finding.title == "The only rank is hung"
+    assert finding.text.startswith("Its process is stopped by a signal")
+
+
 def test_a_rank_that_nobody_has_looked_at_yet_is_named_only_after_a_while() -> None:
     """Looks at the ranks of a host come in files of their own, one after another."""
     assert found(WAIT, [look(rank, quiet_ms=5000.0) for rank in (0, 1, 3)]) == []
