@@ -11,6 +11,7 @@ Importing this package costs nothing: torch is never imported by it, pyarrow onl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from trace_hooks.version import __version__
 if TYPE_CHECKING:
     from trace_hooks.tracer import Tracer
 
-__all__ = ["ParallelLayout", "Tracer", "__version__", "start"]
+__all__ = ["ParallelLayout", "Tracer", "__version__", "start", "transform"]
 
 
 def start(
@@ -68,6 +69,20 @@ def start(
         allow_content=allow_content,
         allow_perturbation=allow_perturbation,
     )
+
+
+def transform(name: str) -> AbstractContextManager[None]:
+    """Marks a part of a dataset's work, such as decoding, in a data loader's worker.
+
+    >>> with transform("tokenize"):                   # doctest: +SKIP
+    ...     tokens = tokenizer(text)
+
+    What a worker spends in it is recorded with each fetch (table loader_fetches). Elsewhere, and
+    without tracing, it does nothing.
+    """
+    from trace_hooks.sources.training.worker_fetches import transform
+
+    return transform(name)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,10 +5,13 @@ half of that (diagnosis/statistics/phase_times.py); later operations are normal,
 whole job: the median rank is blocked for a fifth of the step, or for longer since some step than
 before it. Blocked time is EXPOSED fetch wait, not fetch time, which hides behind compute.
 
-Source: MegaScale (2402.15627) on data stalls; a job that fetches ahead is
-blocked for next to nothing. Assumes: a loader's wait is recorded as such. Known false positives: a
-rank that alone loads for others and is meant to. Blind spots: a job that has always been blocked
-for less than a fifth of its steps looks healthy without a baseline. Cost: one pass over the cells.
+Where workers were seen, the finding says which worker or source is slow and what it spends the time
+with (diagnosis/loading/workers.py).
+
+Source: MegaScale (2402.15627) on data stalls; a job that fetches ahead is blocked for next to
+nothing. Assumes: a loader's wait is recorded as such. Known false positives: a rank that alone
+loads for others and is meant to. Blind spots: a job that has always been blocked for less than a
+fifth of its steps looks healthy without a baseline. Cost: one pass over the cells.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.findings import Finding, NotEnoughData, Verdict
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.loading.workers import QUESTION, why_slow
 from diagnosis.statistics.episodes import Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
@@ -44,7 +48,7 @@ from diagnosis.statistics.step_levels import (
 
 NAME = "data_loader"
 KINDS = ("data_loader",)
-QUESTIONS = ("rank_phases", "rank_places")
+QUESTIONS = ("rank_phases", "rank_places", QUESTION)
 
 STARVED = 0.1
 """A step votes fully where a job is blocked for twice this share: a fifth of its time."""
@@ -63,13 +67,32 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         reason = "No wait for data was recorded: a slow loader would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
-    of_ranks, of_job = _of_ranks(times, lates, attempt), _of_job(times, data_RS, attempt)
+    of_ranks = [_explained(one, tables) for one in _of_ranks(times, lates, attempt)]
+    of_job = [_explained(one, tables) for one in _of_job(times, data_RS, attempt)]
     checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
         ""
         if of_job
         else "; the waits of the whole job stayed below a fifth of its time and did not grow"
     )
     return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=tuple(minor))
+
+
+def _explained(finding: Finding, tables: Mapping[str, pa.Table]) -> Finding:
+    """With what the loader's workers did, where that is known."""
+    rank = finding.culprits[0].rank if finding.culprits else None
+    why = why_slow(tables, rank)
+    if why is None:
+        return finding
+    of_rank = (("rank", rank),) if rank is not None else ()
+    params = (*of_rank, ("attempt", finding.attempt))
+    seen = Evidence(why.sentence, why.sample_ms, "ms", QUESTION, params)
+    return replace(
+        finding,
+        cause=f"{finding.title}: {why.sentence}",
+        evidence=(*finding.evidence, seen),
+        alternatives=finding.alternatives[1:],  # what they did distinguishes them
+        next_step=why.next_step,
+    )
 
 
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:

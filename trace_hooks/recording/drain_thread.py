@@ -35,6 +35,8 @@ SELDOM = frozenset(
         "hook_costs",
         "memory",
         "data_batches",
+        "loader_fetches",
+        "loader_memory",
         "clocks",
         "tensor_stats",
         "attention_stats",

@@ -18,6 +18,7 @@ OF_OTHER_RUNS = (
     "log_lines",
     "logged_processes",
     "labelled_log_lines",
+    "loader_work",
     "log_progress",
     "data_gaps",
     "end_lateness",

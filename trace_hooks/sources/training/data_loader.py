@@ -1,18 +1,21 @@
 """Batches handed out by torch's DataLoader, and how long the step was blocked on them.
 
-Sees: every `next()` of a DataLoader iterator in the training process. Without workers it is the
-fetching itself (data_fetch); with workers it is the wait for one (data_wait), the exposed part.
-Each batch is a row of data_batches. Making the iterator, which starts the workers, is a data_wait.
-Misses: the fetching inside worker processes (fetch_ns is -1): they record nothing, and to time them
-the hooks would have to change what they send. Other loaders (DALI, tf.data, a plain generator) are
-not seen. Costs: two clock readings and one look at the batch; see benchmarks/hook_overhead.py.
+Sees: every `next()` of a DataLoader iterator in the training process, also of torchdata's
+StatefulDataLoader. Without workers it is the fetching itself (data_fetch); with workers it is the
+wait for one (data_wait), the exposed part. Each batch is a row of data_batches. Making the
+iterator, which starts the workers, is a data_wait. What workers fetch is recorded in them
+(loader_workers.py).
+Misses: other loaders (DALI, tf.data, a plain generator). Costs: two clock readings and one look at
+the batch; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,9 +29,24 @@ from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
+from trace_hooks.sources.training.loader_workers import LoaderWorkers
+from trace_hooks.sources.training.worker_fetches import WorkerStart
 
 TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
 """Keys of a batch under which token ids are found."""
+
+
+STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
+"""Its loader makes its iterator in a method of its own."""
+
+
+class _Made(NamedTuple):
+    """An iterator in the making."""
+
+    name: str
+    mark: Mark
+    loader: Any
+    start: WorkerStart | None
 
 
 class DataLoaders(Source):
@@ -41,6 +59,8 @@ class DataLoaders(Source):
         self._auto = AutoSteps.shared(context.steps)
         self._patches = Patches()
         self._pid = os.getpid()
+        self._workers = LoaderWorkers(context.recorder)
+        self._has_stateful = False
 
     def install(self) -> None:
         """Wrap the making and the `next()` of all DataLoader iterators."""
@@ -48,10 +68,24 @@ class DataLoaders(Source):
         self._pid = os.getpid()
         self._patches.replace(iterator, "__next__", self._recorded)
         self._patches.replace(dataloader.DataLoader, "__iter__", self._around_iter)
+        self._look_for_stateful()
 
     def uninstall(self) -> None:
-        """Restore what was wrapped."""
+        """Restore what was wrapped, and record what workers have fetched until now."""
         self._patches.restore()
+        self._workers.close()
+
+    def poll(self) -> None:
+        """Read the rings of the workers."""
+        self._look_for_stateful()
+        self._workers.poll()
+
+    def _look_for_stateful(self) -> None:
+        """The job may import it at any time."""
+        stateful = getattr(sys.modules.get(STATEFUL), "StatefulDataLoader", None)
+        if stateful is not None and not self._has_stateful:
+            self._has_stateful = True
+            self._patches.replace(stateful, "__iter__", self._around_iter)
 
     def _recorded(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def __next__(iterator: Any) -> Any:
@@ -67,13 +101,15 @@ class DataLoaders(Source):
         return around(original, self._iter_begins, self._iter_made, "data.iter_made")
 
     @guarded("data.iter_begins")
-    def _iter_begins(self, loader: Any) -> tuple[str, Mark]:
-        return f"{type(loader.dataset).__name__} start", self.recorder.open()
+    def _iter_begins(self, loader: Any) -> _Made:
+        name, mark = f"{type(loader.dataset).__name__} start", self.recorder.open()
+        return _Made(name, mark, loader, self._workers.prepare(loader))
 
     @guarded("data.iter_made")
-    def _iter_made(self, begun: tuple[str, Mark]) -> None:
-        name, mark = begun
-        self.recorder.close(self.recorder.site(name, "data_wait"), mark)
+    def _iter_made(self, made: _Made) -> None:
+        if made.start is not None:
+            self._workers.restore(made.loader, made.start)
+        self.recorder.close(self.recorder.site(made.name, "data_wait"), made.mark)
 
     @guarded("data.fetched")
     def _fetched(self, iterator: Any, batch: Any, begin_ns: int, cpu_ns: int) -> None:
@@ -82,7 +118,7 @@ class DataLoaders(Source):
             return
         self._auto.activity(begin_ns)
         recorder = self.recorder
-        in_workers = isinstance(iterator, dataloader._MultiProcessingDataLoaderIter)
+        in_workers = iterator._num_workers > 0
         source = type(iterator._dataset).__name__
         recorder.add_span(
             recorder.site(source, "data_wait" if in_workers else "data_fetch"),
@@ -100,7 +136,18 @@ class DataLoaders(Source):
             exposed_ns=end_ns - begin_ns,
             tokens=num_tokens(batch),
             sum_sq_len=UNKNOWN,
+            ready=num_ready(iterator) if in_workers else None,
         )
+
+
+def num_ready(iterator: Any) -> int | None:
+    """Batches that workers have made and the job has not taken yet; None unknown."""
+    with suppress(AttributeError, NotImplementedError, OSError):
+        early = sum(len(info) == 2 for info in iterator._task_info.values())
+        queue = getattr(iterator, "_data_queue", None)
+        pinned = 0 if queue is iterator._worker_result_queue or queue is None else queue.qsize()
+        return int(early + iterator._worker_result_queue.qsize() + pinned)
+    return None
 
 
 def num_tokens(batch: Any) -> int:
