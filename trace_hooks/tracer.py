@@ -128,6 +128,26 @@ class Tracer:
         """
         _log(self.steps, values)
 
+    def batch(
+        self,
+        *,
+        lengths: Any = None,
+        source: str | Sequence[str] | Mapping[str, int] | None = None,
+        planned: Mapping[str, float] | None = None,
+    ) -> None:
+        """Describe the batch that the running step has just been given.
+
+        `lengths`: tokens of each of its sequences, on the host. `source`: the source that all of
+        them are from, or the source of each, or how many are of which. `planned`: weights of the
+        sources in the mixture that the job means to draw; they need not add up to 1.
+        """
+        if self._active():
+            guard.attempt(
+                "tracer.batch",
+                lambda: self._describe(lengths, source, planned),
+                switch_off=False,
+            )
+
     def mark(self, kind: str, text: str, **args: Any) -> None:
         """Record that something happened now, in one sentence; `args` must be JSON."""
         _mark(self.recorder, kind, text, args)
@@ -140,6 +160,13 @@ class Tracer:
                 "tracer.stop", lambda: self._recording.end(status, error), switch_off=False
             )
             self._on_stop(self)
+
+    def _describe(self, lengths: Any, source: Any, planned: Any) -> None:
+        from trace_hooks.sources.training.described_batch import described
+
+        data = self._sources.named("data")
+        if data is not None:
+            data.describe(described(lengths, source, planned))
 
     def begin(self) -> None:
         """Install the sources, start the drain thread and meet the host's watchdog."""

@@ -239,6 +239,14 @@ RUN_TABLES: tuple[Table, ...] = (
         ),
     ),
     table(
+        "batch_sources",
+        "samples of one source in a batch, as the job states it",
+        TS,
+        text("source", "its name"),
+        Column("samples", pa.int32(), "samples of it; 0 where it is planned and has none"),
+        optional_float("planned", "its share of the mixture as planned; NULL not stated"),
+    ),
+    table(
         "loader_fetches",
         "one fetch of a batch inside a worker of a data loader, or its samples of one source",
         integer("ts_ns", "when it began, Unix ns on the rank's clock; step: when it was read"),

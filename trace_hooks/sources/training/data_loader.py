@@ -2,9 +2,10 @@
 
 Sees: every `next()` of a DataLoader iterator in the training process, also of torchdata's
 StatefulDataLoader. Without workers it is the fetching itself (data_fetch); with workers it is the
-wait for one (data_wait), the exposed part. Each batch is a row of data_batches. Making the
-iterator, which starts the workers, is a data_wait. What workers fetch is recorded in them
-(loader_workers.py).
+wait for one (data_wait), the exposed part. Each batch is a row of data_batches, with the lengths
+and sources that the job states of it (tracer.batch); it belongs to the step that runs, or to the
+next one. Making the iterator, which starts the workers, is a data_wait. What workers fetch is
+recorded in them (loader_workers.py).
 Misses: other loaders (DALI, tf.data, a plain generator). Costs: two clock readings and one look at
 the batch; see benchmarks/hook_overhead.py.
 """
@@ -29,12 +30,16 @@ from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
+from trace_hooks.sources.training.described_batch import Described
 from trace_hooks.sources.training.loader_workers import LoaderWorkers
 from trace_hooks.sources.training.worker_fetches import WorkerStart
 
 TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
 """Keys of a batch under which token ids are found."""
 
+
+MOST_BATCHES = 100
+"""Batches that wait for the end of their step."""
 
 STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
 """Its loader makes its iterator in a method of its own."""
@@ -61,6 +66,7 @@ class DataLoaders(Source):
         self._pid = os.getpid()
         self._workers = LoaderWorkers(context.recorder)
         self._has_stateful = False
+        self._batches: list[dict[str, Any]] = []  # the job may still describe the newest
 
     def install(self) -> None:
         """Wrap the making and the `next()` of all DataLoader iterators."""
@@ -73,7 +79,40 @@ class DataLoaders(Source):
     def uninstall(self) -> None:
         """Restore what was wrapped, and record what workers have fetched until now."""
         self._patches.restore()
+        self._add_batches()
         self._workers.close()
+
+    def step_end(self) -> None:
+        """The batches of the step are described by now."""
+        self._add_batches()
+
+    def describe(self, described: Described) -> None:
+        """What the job states of its newest batch, or of one that no DataLoader made."""
+        if not self._batches:
+            self._batches.append(self._row(now()))
+        if described.lengths is not None:
+            self._batches[-1]["tokens"] = sum(described.lengths)
+            self._batches[-1]["sum_sq_len"] = sum(length**2 for length in described.lengths)
+        for source, samples in described.samples.items():
+            planned = described.planned.get(source)
+            self.recorder.add_row(
+                "batch_sources", ts_ns=now(), source=source, samples=samples, planned=planned
+            )
+
+    def _add_batches(self) -> None:
+        batches, self._batches = self._batches, []
+        for batch in batches:
+            if batch["step"] is None:
+                batch["step"] = self.rank_state.step
+            self.recorder.add_row("data_batches", **batch)
+
+    def _row(self, at_ns: int) -> dict[str, Any]:
+        """A batch of which nothing is known. `step` None: of the next one."""
+        if len(self._batches) >= MOST_BATCHES:  # a job without steps
+            self._add_batches()
+        step = self.rank_state.step if self.rank_state.phase == "step" else None
+        unknown = dict.fromkeys(("fetch_ns", "exposed_ns", "tokens", "sum_sq_len"), UNKNOWN)
+        return {"ts_ns": at_ns, "step": step, "source": "", "ready": None, **unknown}
 
     def poll(self) -> None:
         """Read the rings of the workers."""
@@ -128,16 +167,14 @@ class DataLoaders(Source):
             cpu_ns=thread_cpu() - cpu_ns,
             microbatch=self.rank_state.microbatch,
         )
-        recorder.add_row(
-            "data_batches",
-            ts_ns=begin_ns,
-            source=source,
-            fetch_ns=UNKNOWN if in_workers else end_ns - begin_ns,
-            exposed_ns=end_ns - begin_ns,
-            tokens=num_tokens(batch),
-            sum_sq_len=UNKNOWN,
-            ready=num_ready(iterator) if in_workers else None,
-        )
+        batch_row = self._row(begin_ns) | {
+            "source": source,
+            "fetch_ns": UNKNOWN if in_workers else end_ns - begin_ns,
+            "exposed_ns": end_ns - begin_ns,
+            "tokens": num_tokens(batch),
+            "ready": num_ready(iterator) if in_workers else None,
+        }
+        self._batches.append(batch_row)
 
 
 def num_ready(iterator: Any) -> int | None:

@@ -1,11 +1,20 @@
 import time
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, dataloader
 
+import trace_hooks as th
 from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.sources.training.data_loader import num_tokens
+from trace_hooks.sources.training.described_batch import described
+
+
+def batch_rows(traced):
+    """Rows of all batches: that of the newest one comes with the end of a step."""
+    traced.source("data").step_end()
+    return traced.rows("data_batches")
 
 
 class Slow(Dataset):
@@ -26,7 +35,7 @@ def test_without_workers_the_span_is_the_fetching_itself():
     with tracing("data") as traced:
         batches = [b.tolist() for b in DataLoader(Slow(), batch_size=2)]
         assert batches == [[[0] * 3, [1] * 3], [[2] * 3, [3] * 3]]
-        spans, rows = traced.spans("data_fetch"), traced.rows("data_batches")
+        spans, rows = traced.spans("data_fetch"), batch_rows(traced)
         assert [(s.kind, s.name) for s in spans] == [("data_fetch", "Slow")] * 2
         assert [(s.kind, s.name) for s in traced.spans("data_wait")] == [
             ("data_wait", "Slow start")
@@ -47,7 +56,7 @@ def test_with_workers_the_span_is_the_wait_and_workers_record_nothing(context: s
         )
         for _ in range(2):
             assert sum(len(b) for b in loader) == 4
-        rows = traced.rows("data_batches")
+        rows = batch_rows(traced)
         waits = [s.name for s in traced.spans("data_wait")]
         assert waits == ["Slow start", "Slow", "Slow"] * 2
         assert [row["fetch_ns"] for row in rows] == [-1] * 4
@@ -82,6 +91,64 @@ def test_batches_are_the_same_objects_with_and_without():
     with tracing("data"):
         torch.manual_seed(1)
         assert [b[0].tolist() for b in DataLoader(data, batch_size=3, shuffle=True)] == plain
+
+
+def test_what_the_job_states_of_a_batch():
+    planned = {"web": 3, "code": 1}
+    with tracing("data") as traced:
+        source, batches = traced.source("data"), iter(DataLoader(Slow(), batch_size=2))
+        traced.rank_state.step, traced.rank_state.phase = 4, "step"
+        next(batches)
+        source.describe(described([5, 7], ["web", "web"], planned))
+        next(batches)
+        source.describe(described(torch.tensor([3]), None, None))
+        source.step_end()
+        source.describe(described([2, 2], "code", None))  # no DataLoader made it
+        rows, sources = batch_rows(traced), traced.rows("batch_sources")
+    assert [(row["tokens"], row["sum_sq_len"]) for row in rows] == [(12, 74), (3, 9), (4, 8)]
+    assert [row["exposed_ns"] > 0 for row in rows] == [True, True, False]
+    assert {row["step"] for row in rows} == {4}
+    assert [(row["source"], row["samples"], row["planned"]) for row in sources] == [
+        ("web", 2, 0.75),
+        ("code", 0, 0.25),
+        ("code", 2, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "source", "planned", "why"),
+    [
+        (["a"], None, None, "whole numbers"),
+        (3, None, None, "whole numbers"),
+        ([-1], None, None, "negative"),
+        ([1], 3, None, "source is a name"),
+        ([1], "web", [1], "planned has a weight"),
+        ([1], "web", {"web": "many"}, "no number"),
+        ([1], "web", {"web": 0}, "not all of them 0"),
+        ([1], "web", {"web": -1, "code": 3}, "0 or more"),
+        ([1], "web", {"web": float("nan")}, "0 or more"),
+        (None, {str(n): 1 for n in range(1_001)}, None, "1001 sources"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(lengths, source, planned, why):
+    with pytest.raises(ValueError, match=why):
+        described(lengths, source, planned)
+
+
+def test_a_job_describes_its_batch(tmp_path):
+    tracer = th.start(tmp_path, sources=["data"])
+    for batch in DataLoader(Slow(), batch_size=2):
+        with tracer.step():
+            tracer.batch(lengths=[len(row) for row in batch], source={"web": 2})
+            tracer.batch(lengths="x")  # training goes on
+    tracer.stop()
+    (table,) = [
+        pq.read_table(path)
+        for path in tmp_path.glob("*/segments/*.parquet")
+        if path.name.startswith("data_batches")
+    ]
+    assert table.column("sum_sq_len").to_pylist() == [18, 18]
+    assert table.column("step").to_pylist() == [0, 1]
 
 
 @pytest.mark.parametrize(

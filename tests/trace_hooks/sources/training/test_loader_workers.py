@@ -188,10 +188,12 @@ def test_how_many_batches_were_ready() -> None:
         time.sleep(1.0)
         next(iterator)
         list(iterator)
+        traced.source("data").step_end()
         ready = [row["ready"] for row in traced.rows("data_batches")]
         assert ready[1] >= 3  # of four under way, one was handed out and one begun
         assert ready[-1] == 0
         list(DataLoader(Slept(), 8))
+        traced.source("data").step_end()
         assert traced.rows("data_batches")[-1]["ready"] is None
 
 
