@@ -32,6 +32,8 @@ REGISTERED = (
     "late_arrival",
     "slow_stage",
     "data_loader",
+    "loading.source_mix",
+    "loading.loader_memory",
     "gc_pauses",
     "gc_pauses_of_cells",
     "launch_skew",

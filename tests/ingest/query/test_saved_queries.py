@@ -19,6 +19,8 @@ OF_OTHER_RUNS = (
     "logged_processes",
     "labelled_log_lines",
     "loader_work",
+    "loader_memory",
+    "source_mix",
     "log_progress",
     "data_gaps",
     "end_lateness",
