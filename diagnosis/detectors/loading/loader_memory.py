@@ -1,8 +1,9 @@
 """loader_memory: workers of data loaders take more and more memory.
 
 A worker's memory is compared over three parts of the time: what grows from the first to the second
-and as much again to the third does not level off. Pages that processes share are divided among
-them, so copies that forked workers make of the dataset's objects count as what they are: growth.
+and as much again to the third does not level off. Resident memory shows what a dataset keeps. Only
+where pages that processes share are divided among them do the copies show that forked workers make
+of the dataset's objects by touching them.
 
 Source: the usual leaks of loaders (caches without a bound, Python objects touched by forked
 workers, pytorch issue 13246). Assumes: a job of some minutes. Known false positives: a cache that
@@ -43,10 +44,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not seen:
         reason = f"No worker of a data loader was looked at {FEWEST} times."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    growing = [row for row in seen if _grows(row)]
+    growing = {(row["rank"], row["pid"]): row for row in seen if _grows(row)}
+    num_workers = len({(row["rank"], row["pid"]) for row in seen})
     if not growing:
-        return Verdict(NAME, checked=f"None of {len(seen)} workers of data loaders grows.")
-    return Verdict(NAME, (_finding(growing, seen, attempt),))
+        return Verdict(NAME, checked=f"None of {num_workers} workers of data loaders grows.")
+    return Verdict(NAME, (_finding(list(growing.values()), num_workers, attempt),))
 
 
 def _levels(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -64,11 +66,11 @@ def _rate(row: Mapping[str, Any]) -> float:
     return float((row["end_mb"] - row["begin_mb"]) / max(row["seconds"] * 2 / 3, 1e-9))
 
 
-def _finding(growing: list[dict[str, Any]], seen: list[dict[str, Any]], attempt: int) -> Finding:
+def _finding(growing: list[dict[str, Any]], num_workers: int, attempt: int) -> Finding:
     ranks = sorted({row["rank"] for row in growing})
     worst = max(growing, key=_rate)
-    is_all = len(growing) == len(seen)
-    who = f"All {len(seen)} workers" if is_all and len(seen) > 1 else _who(growing)
+    is_all = len(growing) == num_workers > 1
+    who = f"All {num_workers} workers" if is_all else _who(growing)
     per_min = 60 * sum(map(_rate, growing)) / len(growing)
     left_s = _left_s(growing)
     soon = (
@@ -90,8 +92,8 @@ def _finding(growing: list[dict[str, Any]], seen: list[dict[str, Any]], attempt:
         ongoing=True,
         evidence=(
             Evidence(
-                f"Worker {worst['worker']} of rank {worst['rank']} had {worst['begin_mb']:.0f}, then "
-                f"{worst['middle_mb']:.0f}, then {worst['end_mb']:.0f} MB, over "
+                f"Worker {worst['worker']} of rank {worst['rank']} had {worst['begin_mb']:.0f}, "
+                f"then {worst['middle_mb']:.0f}, then {worst['end_mb']:.0f} MB, over "
                 f"{worst['seconds']:.0f} s.",
                 worst["end_mb"],
                 "MB",

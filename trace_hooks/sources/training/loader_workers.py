@@ -5,8 +5,8 @@ right after, the user's own is back. The rank reads the rings on the drain threa
 removed as soon as its worker has mapped it, so that a job that is killed leaves none behind.
 
 Misses: workers that are no processes of torch's DataLoader. Costs: a worker takes some 20 us a
-fetch (docs/benchmarks.md); reading a worker's memory makes the kernel walk its pages, so one worker
-is read at a time.
+fetch. To divide shared pages among their users the kernel walks all pages of a worker, which may
+take a second: one worker is asked at a time, and seldom enough to take SHARE of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.training.worker_fetches import WorkerStart
 
 MEMORY_EVERY_S = 10.0
-"""From one worker's memory to the next one's."""
+"""How often the workers' resident memory is read, and one worker's shared pages at most."""
+
+SHARE = 0.001
+"""Of a core, for walking pages."""
 
 _SHARED_MEMORY = Path("/dev/shm")
 _numbers = itertools.count()
@@ -56,7 +59,7 @@ class LoaderWorkers:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._workers: list[_Worker] = []
-        self._next_memory_s = 0.0
+        self._next_memory_s = self._next_walk_s = 0.0
         self._turn = 0
 
     def prepare(self, loader: Any) -> WorkerStart | None:
@@ -132,30 +135,38 @@ class LoaderWorkers:
         if not alive or seconds < self._next_memory_s:
             return
         self._next_memory_s = seconds + MEMORY_EVERY_S
-        self._turn += 1
-        one = alive[self._turn % len(alive)]
-        memory = memory_of(one.ring.pid)
-        if memory is not None:
-            self._recorder.add_row(
-                "loader_memory",
-                ts_ns=time.perf_counter_ns(),
-                loader=one.loader,
-                worker=one.worker,
-                pid=one.ring.pid,
-                pss_bytes=memory[0],
-                rss_bytes=memory[1],
-            )
+        walked = None
+        if seconds >= self._next_walk_s:
+            self._turn += 1
+            walked = alive[self._turn % len(alive)]
+        for one in alive:
+            pss = proportional_bytes(one.ring.pid) if one is walked else UNKNOWN
+            rss = resident_bytes(one.ring.pid)
+            if rss is not None:
+                self._recorder.add_row(
+                    "loader_memory",
+                    ts_ns=time.perf_counter_ns(),
+                    loader=one.loader,
+                    worker=one.worker,
+                    pid=one.ring.pid,
+                    pss_bytes=pss,
+                    rss_bytes=rss,
+                )
+        if walked is not None:
+            self._next_walk_s = time.monotonic() + (time.monotonic() - seconds) / SHARE
 
 
-def memory_of(pid: int, proc: Path = Path("/proc")) -> tuple[int, int] | None:
-    """(proportional share, resident) bytes of a process; the share is -1 where the system does not
-    say it, None where the process has ended.
-    """
+def resident_bytes(pid: int, proc: Path = Path("/proc")) -> int | None:
+    """Of a process; None where it has ended."""
     with suppress(OSError, ValueError, IndexError):
         pages = int((proc / str(pid) / "statm").read_bytes().split()[1])
-        rss = pages * os.sysconf("SC_PAGE_SIZE")
-        with suppress(OSError, ValueError, IndexError):
-            text = (proc / str(pid) / "smaps_rollup").read_bytes()
-            return int(text.partition(b"\nPss:")[2].split(maxsplit=1)[0]) * 1024, rss
-        return UNKNOWN, rss
+        return pages * os.sysconf("SC_PAGE_SIZE")
     return None
+
+
+def proportional_bytes(pid: int, proc: Path = Path("/proc")) -> int:
+    """Of a process, shared pages divided by their users; -1 where the system does not say it."""
+    with suppress(OSError, ValueError, IndexError):
+        text = (proc / str(pid) / "smaps_rollup").read_bytes()
+        return int(text.partition(b"\nPss:")[2].split(maxsplit=1)[0]) * 1024
+    return UNKNOWN

@@ -11,7 +11,8 @@ from diagnosis.findings import Finding, Verdict
 from tests.diagnosis.answer_schema import answer_schema
 
 _SCHEMA = answer_schema(
-    "rank INTEGER, worker INTEGER, pid BIGINT, host VARCHAR, samples BIGINT, seconds DOUBLE, "
+    "rank INTEGER, worker INTEGER, pid BIGINT, host VARCHAR, is_shared BOOLEAN, samples BIGINT, "
+    "seconds DOUBLE, "
     "first_step BIGINT, last_step BIGINT, begin_mb DOUBLE, middle_mb DOUBLE, end_mb DOUBLE, "
     "free_mb DOUBLE"
 )
@@ -19,7 +20,8 @@ _SCHEMA = answer_schema(
 
 def worker(rank: int, number: int, *levels_mb: float, **changed: Any) -> dict[str, Any]:
     row = dict(zip(("begin_mb", "middle_mb", "end_mb"), levels_mb, strict=True))
-    row |= {"rank": rank, "worker": number, "pid": 70, "host": "node0", "samples": 12}
+    row |= {"rank": rank, "worker": number, "pid": 70 + number, "host": "node0", "samples": 12}
+    row |= {"is_shared": True}
     return row | {"seconds": 180.0, "first_step": 2, "last_step": 60, "free_mb": None} | changed
 
 
@@ -61,6 +63,14 @@ def test_what_levels_off_or_is_small_is_no_leak() -> None:
     falls = worker(0, 3, 300, 200, 100)
     assert judged(STEADY, levels_off, small, falls).findings == ()
     assert judged(STEADY).checked == "None of 1 workers of data loaders grows."
+
+
+def test_one_of_both_kinds_of_memory_is_enough_and_counts_once() -> None:
+    resident = worker(0, 1, 300, 300, 300, is_shared=False)
+    finding = found(STEADY, resident, worker(0, 1, 100, 200, 300))
+    assert finding.text == "Worker 1 of rank 0 takes 100 MB more each minute."
+    both = worker(0, 1, 300, 400, 500, is_shared=False)
+    assert found(STEADY, both, worker(0, 1, 100, 200, 300)).text == finding.text
 
 
 def test_too_few_looks() -> None:

@@ -16,7 +16,7 @@ import trace_hooks as th
 from tests.trace_hooks.tiny_models import tracing
 from tests.waiting import wait_until
 from trace_hooks.sources.training import loader_workers
-from trace_hooks.sources.training.loader_workers import memory_of
+from trace_hooks.sources.training.loader_workers import proportional_bytes, resident_bytes
 from trace_hooks.sources.training.worker_fetches import source_names
 
 pytestmark = pytest.mark.torch
@@ -197,42 +197,41 @@ def test_how_many_batches_were_ready() -> None:
         assert traced.rows("data_batches")[-1]["ready"] is None
 
 
-def test_memory_of_workers_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_all_workers_and_the_share_of_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(loader_workers, "MEMORY_EVERY_S", 0.0)
+    monkeypatch.setattr(loader_workers, "SHARE", 1.0)
     with tracing("data") as traced:
         iterator = iter(DataLoader(Slept(), 1, num_workers=2))
         next(iterator)
         source = traced.source("data")
 
-        def seen() -> set[int]:
+        def walked() -> set[int]:
             source.poll()
-            return {row["worker"] for row in traced.rows("loader_memory")}
+            return {r["worker"] for r in traced.rows("loader_memory") if r["pss_bytes"] >= 0}
 
-        wait_until(lambda: seen() == {0, 1})
-        for row in traced.rows("loader_memory"):
-            assert 1 << 20 < row["pss_bytes"] <= row["rss_bytes"]
+        wait_until(lambda: walked() == {0, 1})
+        rows = traced.rows("loader_memory")
+        assert all(row["rss_bytes"] > 1 << 20 for row in rows)
+        assert all(row["pss_bytes"] <= row["rss_bytes"] for row in rows)
+        monkeypatch.setattr(loader_workers, "SHARE", 1e-9)  # walking costs too much from now on
+        source.poll()
+        num_rows = len(traced.rows("loader_memory"))
+        for _ in range(3):
+            source.poll()
+        assert all(r["pss_bytes"] < 0 for r in traced.rows("loader_memory")[num_rows:])
         list(iterator)
 
 
-@pytest.mark.parametrize(
-    ("files_of", "found"),
-    [
-        (
-            {"statm": "90 30 2 1 0 9 0\n", "smaps_rollup": "a\nRss: 120 kB\nPss:   60 kB\n"},
-            60 * 1024,
-        ),
-        ({"statm": "90 30 2 1 0 9 0\n"}, -1),
-        ({}, None),
-    ],
-)
-def test_memory_where_the_system_says_less(
-    files_of: dict[str, str], found: int | None, tmp_path: Path
-) -> None:
+def test_memory_where_the_system_says_less(tmp_path: Path) -> None:
+    assert resident_bytes(7, tmp_path) is None
     (tmp_path / "7").mkdir()
-    for name, text in files_of.items():
-        (tmp_path / "7" / name).write_text(text)
-    expected = None if found is None else (found, 30 * os.sysconf("SC_PAGE_SIZE"))
-    assert memory_of(7, tmp_path) == expected
+    (tmp_path / "7/statm").write_text("90 30 2 1 0 9 0\n")
+    assert resident_bytes(7, tmp_path) == 30 * os.sysconf("SC_PAGE_SIZE")
+    assert proportional_bytes(7, tmp_path) == -1
+    (tmp_path / "7/smaps_rollup").write_text("a\nRss: 120 kB\nPss:   60 kB\n")
+    assert proportional_bytes(7, tmp_path) == 60 * 1024
 
 
 def test_outside_of_a_worker_a_transform_does_nothing() -> None:
