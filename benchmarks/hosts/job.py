@@ -175,14 +175,14 @@ def judge(job: Job, folder: Path) -> None:
     job.false, job.job_level = [], []
     for episode in job.episodes:
         episode.who, episode.cause, episode.wrong, episode.found = False, False, [], []
-    step_ms = {row["step"]: row["step_ms"] for row in _asked("query", str(folder), "steps")}
+    step_ms = {row["step"]: row["step_ms"] for row in asked("query", str(folder), "steps")}
     near = {s for e in job.episodes for s in range(e.first - 1, e.last + 3)}
     clean = [ms for step, ms in step_ms.items() if ms and step >= 2 and step not in near]
     job.step_ms, job.healthy_s = statistics.median(clean), sum(clean) / 1e3
     for episode in job.episodes:
         own = [step_ms[s] for s in range(episode.first, episode.last) if step_ms.get(s)]
         episode.step_ratio = statistics.median(own) / job.step_ms
-    for finding in _asked("diagnose", str(folder))["findings"]:
+    for finding in asked("diagnose", str(folder))["findings"]:
         if finding["kind"] in RECORDING:
             continue
         met = [episode for episode in job.episodes if meets(episode, finding)]
@@ -238,7 +238,8 @@ def text_of(finding: dict[str, Any]) -> str:
     return f"{finding['kind']} {whom or 'nobody'} {steps}: {finding['cause']}"
 
 
-def _asked(*words: str) -> Any:
+def asked(*words: str) -> Any:
+    """What a command of rankscope prints with --json; raises UserError with its error."""
     command = [str(Path(sys.executable).with_name("rankscope")), *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     try:

@@ -18,7 +18,7 @@
 -- column: transform  the one that was longest most often; empty none
 -- column: read_mb  bytes read by a sample, cached or not, MB; NULL unknown
 -- empty: no data loader had workers, or the run is older than this table
-SELECT rank, worker, source, count(*) AS fetches, sum(samples) AS samples,
+SELECT rank, worker, source, count(*) AS fetches, CAST(sum(samples) AS BIGINT) AS samples,
     median(wall_ns / greatest(samples, 1)) / 1e6 AS sample_ms,
     quantile_cont(wall_ns / greatest(samples, 1), 0.99) / 1e6 AS sample_p99_ms,
     avg(wall_ns) / 1e6 AS fetch_ms, sum(cpu_ns) / greatest(sum(wall_ns), 1) AS cpu_ratio,

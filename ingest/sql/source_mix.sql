@@ -19,13 +19,13 @@ WITH stated AS (
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
 ),
 batch AS (
-    SELECT rank, step, min(ts_ns) AS ts_ns, sum(samples) AS samples FROM stated GROUP BY rank, step
+    SELECT rank, step, min(ts_ns) AS ts_ns, CAST(sum(samples) AS BIGINT) AS samples FROM stated GROUP BY rank, step
 ),
 total AS (
-    SELECT sum(samples) AS samples, count(*) AS batches, min(step) AS first_step, max(step) AS last_step FROM batch
+    SELECT CAST(sum(samples) AS BIGINT) AS samples, count(*) AS batches, min(step) AS first_step, max(step) AS last_step FROM batch
 ),
 source AS (
-    SELECT source, sum(samples) AS samples, arg_max(planned, ts_ns) FILTER (planned IS NOT NULL) AS planned
+    SELECT source, CAST(sum(samples) AS BIGINT) AS samples, arg_max(planned, ts_ns) FILTER (planned IS NOT NULL) AS planned
     FROM stated GROUP BY source
 ),
 share AS (

@@ -1,0 +1,1 @@
+"""Faults of data loaders in real jobs: `python -m benchmarks.loaders`."""

@@ -1,0 +1,200 @@
+"""Faults of data loaders in real jobs of four ranks: what `rankscope` names.
+
+python -m benchmarks.loaders --results FILE [--faults 48] [--healthy 30] [--seed N] [--only KIND ..]
+    [--keep FOLDER]
+python -m benchmarks.loaders --report FILE [--write docs/data-loading.md]
+
+Each job has one fault from a drawn step on, on a drawn rank, worker or source, with two to four
+workers a rank, forked or spawned; what counts as right stands in faults.py. Every finished job is
+appended to the results; started again, it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.intervals import wilson
+from benchmarks.hosts.job import asked
+from benchmarks.loaders.faults import KINDS, SLOW_SOURCES, SOURCES, Fault
+from benchmarks.real_faults import repeat
+from ingest.errors import UserError
+
+JOB = Path(__file__).with_name("job.py")
+REPO = Path(__file__).resolve().parents[2]
+RANKS, LIMIT_S = 4, 300.0
+MARK = "<!-- benchmarks.loaders replaces what follows -->"
+OF_LOADERS = {kind.finding for kind in KINDS.values()}
+NONE = Fault("", -1, -1, "", 0)
+
+
+def drawn(seed: int, kinds: list[str]) -> Iterator[tuple[Fault, int, str]]:
+    """Faults without end, always the same for one seed, with the number of workers and how they
+    start.
+    """
+    source, deck = random.Random(seed), list[tuple[str, str]]()
+    while True:
+        if not deck:
+            deck = [(kind, context) for kind in kinds for context in ("fork", "spawn")]
+            source.shuffle(deck)
+        kind, context = deck.pop()
+        workers = source.randint(2, 4)
+        names = SLOW_SOURCES if kind == "source" else tuple(SOURCES)
+        rank, worker = source.randrange(RANKS), source.randrange(workers)
+        first = source.randint(30, 60)
+        yield Fault(kind, rank, worker, source.choice(names), first), workers, context
+
+
+def one_job(fault: Fault, workers: int, context: str, keep: Path | None) -> dict[str, Any]:
+    """Run it and ask; raises UserError where it does not end well."""
+    folder = Path(tempfile.mkdtemp(prefix="rankscope-loaders-"))
+    try:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("TRACE_HOOKS")}
+        environ |= {"TRACE_HOOKS_FOLDER": str(folder), "TRACE_HOOKS_RUN": "run"}
+        environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPO)}
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node", str(RANKS), str(JOB)]
+        command += [json.dumps(asdict(fault)), str(workers), context]
+        with (folder / "log").open("w") as log:
+            code = subprocess.run(
+                command, env=environ, stdout=log, stderr=log, timeout=LIMIT_S, check=False
+            ).returncode
+        if code:
+            raise UserError(f"the job ended with {code}; its last lines: {_end(folder / 'log')}")
+        row = judged(fault, asked("diagnose", str(folder / "run"))["findings"])
+        row |= {"fault": asdict(fault), "workers": workers, "context": context}
+        if keep is not None:
+            number = len(list(keep.iterdir()))
+            shutil.move(str(folder / "run"), keep / f"{fault.kind or 'healthy'}-{number}")
+        return row
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"the job took longer than {LIMIT_S:.0f} s") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")[-500:]
+
+
+def judged(fault: Fault, findings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Who and cause right, and findings that name something else."""
+    who = cause = False
+    others = []
+    for finding in findings:
+        is_who, is_cause = fault.is_found_in(finding) if fault.kind else (False, False)
+        who, cause = who or is_who, cause or is_cause
+        if not is_who and (finding["culprits"] or finding["kind"] in OF_LOADERS):
+            others.append(f"{finding['kind']}: {finding['text']} {finding['cause']}"[:400])
+    return {"who": who, "cause": cause, "others": others}
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Finished jobs; none where there is no file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run(options: argparse.Namespace) -> None:
+    """Jobs with faults, then healthy ones, until there are enough."""
+
+    def work() -> bool:
+        rows = read(options.results)
+        with_fault = sum(bool(row["fault"]["kind"]) for row in rows)
+        if with_fault < options.faults:
+            fault, workers, context = next(
+                islice(drawn(options.seed, options.only), with_fault, None)
+            )
+        elif len(rows) - with_fault < options.healthy:
+            number = len(rows) - with_fault
+            fault, workers, context = NONE, 2 + number % 3, ("fork", "spawn")[number % 2]
+        else:
+            return False
+        row = one_job(fault, workers, context, options.keep)
+        with options.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(line_of(row), flush=True)
+        return True
+
+    repeat(work, math.inf)
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """One job, for the screen."""
+    fault = Fault(**row["fault"])
+    where = f"{row['workers']} workers, {row['context']}"
+    if not fault.kind:
+        return "\n    ".join([f"healthy, {where}", *row["others"]])
+    right = "right" if row["cause"] else "cause WRONG" if row["who"] else "WRONG"
+    what = f"{fault.kind} rank {fault.rank} worker {fault.worker} {fault.source}"
+    return "\n    ".join([f"{what}, {where}: {right}", *row["others"]])
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """Tables by fault."""
+    lines = ["| fault | jobs | who right | who and cause right | other findings |"]
+    lines.append("|---|---|---|---|---|")
+    faults = [row for row in rows if row["fault"]["kind"]]
+    for name, kind in KINDS.items():
+        own = [row for row in faults if row["fault"]["kind"] == name]
+        if own:
+            who, cause = (sum(row[what] for row in own) for what in ("who", "cause"))
+            others = sum(bool(row["others"]) for row in own)
+            lines.append(f"| {kind.does} | {len(own)} | {who} | {cause} | {others} |")
+    right = sum(row["cause"] for row in faults)
+    low, high = wilson(right, len(faults)) if faults else (0.0, 0.0)
+    healthy = [row for row in rows if not row["fault"]["kind"]]
+    false = Counter(text.partition(":")[0] for row in healthy for text in row["others"])
+    num_false = sum(bool(row["others"]) for row in healthy)
+    lines += [
+        "",
+        f"Who and cause right in {right} of {len(faults)} jobs ({low:.0%} to {high:.0%}).",
+        f"Findings that name somebody or a loader in {num_false} of {len(healthy)} healthy jobs"
+        + (f": {dict(false)}." if false else "."),
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    add("--results", type=Path, help="JSON lines to append to, and to go on from")
+    add("--faults", type=int, default=48, help="jobs with a fault (%(default)s)")
+    add("--healthy", type=int, default=30, help="jobs without (%(default)s)")
+    add("--seed", type=int, default=random.randrange(10**6), help="(another one each time)")
+    add("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    add("--keep", type=Path, help="existing folder that keeps the run folders")
+    add("--report", type=Path, metavar="FILE", help="print the tables of these results")
+    add("--write", type=Path, metavar="PAGE", help="... into this page")
+    options = parser.parse_args()
+    if options.report is None:
+        if options.results is None:
+            parser.error("give --results FILE to append to, or --report FILE to print")
+        run(options)
+    text = report(read(options.report or options.results))
+    print(text)
+    if options.write is not None:
+        page = options.write.read_text(encoding="utf-8")
+        if MARK not in page:
+            sys.exit(f"{options.write} has no line {MARK}")
+        head, _, rest = page.partition(MARK)
+        _, end, tail = rest.partition("<!-- end -->")
+        options.write.write_text(f"{head}{MARK}\n\n{text}\n\n{end}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
