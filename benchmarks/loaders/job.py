@@ -29,8 +29,8 @@ from benchmarks.loaders.faults import KINDS, SOURCES, Fault
 BATCH, SAMPLES = 8, 1 << 20
 COMPUTE_S = 0.12
 STORAGE_BYTES = 32 << 10
-SLOW_S = {"worker": 0.08, "transform": 0.05, "storage": 0.05, "source": 0.08}
-"""Longer for a sample; a batch of eight then takes longer than two steps of compute."""
+DOSE = 1.6
+"""A slow worker needs so many times as long for a batch as all workers together have."""
 
 LEAK_BYTES = 300_000
 
@@ -38,8 +38,10 @@ LEAK_BYTES = 300_000
 class Source(Dataset[tuple[torch.Tensor, str]]):
     """Samples of one source."""
 
-    def __init__(self, name: str, rank: int, fault: Fault, path: Path) -> None:
+    def __init__(self, name: str, rank: int, fault: Fault, num_workers: int, path: Path) -> None:
         self.source = name
+        share = SOURCES[name] if fault.kind == "source" else 1.0
+        self._slow_s = DOSE * num_workers * COMPUTE_S / (BATCH * share)
         self._rank, self._fault, self._path = rank, fault, path
         self._kept: list[bytes] = []
 
@@ -69,7 +71,7 @@ class Source(Dataset[tuple[torch.Tensor, str]]):
 
     def _wait(self, kind: str, step: int, of_all: bool = False) -> None:
         if self._is_on(kind, step, of_all):
-            time.sleep(SLOW_S[kind])
+            time.sleep(self._slow_s)
 
     def _is_on(self, kind: str, step: int, of_all: bool = False) -> bool:
         fault = self._fault
@@ -123,7 +125,7 @@ def train(fault: Fault, rank: int, steps: int, num_workers: int, context: str, p
     tracer = th.start(model=model, layout={"dp": dist.get_world_size()})
     replica = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(replica.parameters(), lr=0.1)
-    mixture = ConcatDataset([Source(name, rank, fault, path) for name in SOURCES])
+    mixture = ConcatDataset([Source(name, rank, fault, num_workers, path) for name in SOURCES])
     loader = DataLoader(
         mixture,
         batch_sampler=Drawn(rank, steps, fault),  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.loading.workers import QUESTION, why_slow
+from diagnosis.loading.workers import QUESTION, why_slow, with_one_slow_worker
 from diagnosis.statistics.episodes import Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
@@ -67,7 +67,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         reason = "No wait for data was recorded: a slow loader would show as host time only."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
-    of_ranks = [_explained(one, tables) for one in _of_ranks(times, lates, attempt)]
+    of_ranks = _of_ranks(times, lates, attempt)
+    of_ranks += _of_workers(times, of_ranks, tables, attempt)
+    of_ranks = [_explained(one, tables) for one in of_ranks]
     of_job = [_explained(one, tables) for one in _of_job(times, data_RS, attempt)]
     checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
         ""
@@ -101,6 +103,29 @@ def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Findin
         lost = Lost((late.row,), late.episode, late.share, late.row, late=late)
         words = _words(f"Rank {times.ranks.rank_R[late.row]} waits for its data")
         findings.append(finding_of(times, lost, attempt, words))
+    return findings
+
+
+def _of_workers(
+    times: PhaseTimes, named: list[Finding], tables: Mapping[str, pa.Table], attempt: int
+) -> list[Finding]:
+    """Ranks of which one worker is slow wait in one step of as many as there are workers: their
+    waits are averaged over so many steps.
+    """
+    known = {place.rank for finding in named for place in finding.culprits}
+    findings = []
+    for rank, num_workers in with_one_slow_worker(tables).items():
+        (rows,) = np.nonzero(times.ranks.rank_R == rank)
+        if rank in known or not rows.size or num_workers > times.step_S.size:
+            continue
+        row = int(rows[0])
+        beyond_S = np.nan_to_num(times.beyond_peers("data")[row])
+        share_S = np.convolve(beyond_S, np.ones(num_workers) / num_workers, mode="same")
+        words = _words(f"Rank {rank} waits for its data")
+        findings += [
+            finding_of(times, Lost((row,), episode, episode.excess, row), attempt, words)
+            for episode in episodes(share_S, MIN_EXCESS)
+        ]
     return findings
 
 

@@ -26,8 +26,6 @@ MOST_COMPUTING = 0.6
 
 MOST_TRANSFORM = 0.5
 FEWEST_FETCHES = 4
-WAITS_S = 1e-3
-"""Samples that come faster than this keep nobody waiting."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,32 @@ class _Work:
 
 def why_slow(tables: Mapping[str, pa.Table], rank: int | None) -> Why | None:
     """Of a rank's loader, or of all (None); None where no worker was seen."""
-    if QUESTION not in tables:
-        return None
-    rows = [_work(row) for row in tables[QUESTION].to_pylist()]
-    seen = [row for row in rows if row.fetches >= FEWEST_FETCHES and row.sample_ms > WAITS_S]
+    seen = _seen(tables)
     own = [row for row in seen if rank is None or row.rank == rank]
     if not own:
         return None
     others = [row for row in seen if rank is not None and row.rank != rank]
     return (_worker(own) if rank is not None else None) or _source(own, others) or _all(own)
+
+
+def with_one_slow_worker(tables: Mapping[str, pa.Table]) -> dict[int, int]:
+    """Ranks of which one worker stands out, and how many workers they have: batches are handed out
+    in order, so such a rank waits in one step of so many.
+    """
+    seen = _seen(tables)
+    by_rank = {row.rank: [other for other in seen if other.rank == row.rank] for row in seen}
+    return {
+        rank: len({row.worker for row in own})
+        for rank, own in by_rank.items()
+        if _worker(own) is not None
+    }
+
+
+def _seen(tables: Mapping[str, pa.Table]) -> list[_Work]:
+    if QUESTION not in tables:
+        return []
+    rows = [_work(row) for row in tables[QUESTION].to_pylist()]
+    return [row for row in rows if row.fetches >= FEWEST_FETCHES]
 
 
 def _work(row: Mapping[str, Any]) -> _Work:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from diagnosis.detectors.data_loader import detect
@@ -103,3 +104,33 @@ def test_what_was_not_recorded_is_stated() -> None:
     few = detect(phase_tables(PP2_DP4_TP2, 3, lambda r, s: {}), attempt=0)
     assert few.checked is None
     assert "3 finished steps are too few" in few.not_enough[0].missing
+
+
+def with_workers(tables: dict[str, pa.Table], rank: int, slow: int | None) -> dict[str, pa.Table]:
+    """Four workers a rank, one of which is slow."""
+    rows = [
+        {"rank": who, "worker": worker, "source": "Text", "fetches": 10, "samples": 80}
+        | {"sample_ms": 30.0 if (who, worker) == (rank, slow) else 2.0, "sample_p99_ms": 40.0}
+        | {"fetch_ms": 16.0, "cpu_ratio": 0.1, "transform_ratio": 0.0, "transform": ""}
+        | {"read_mb": None}
+        for who in range(PP2_DP4_TP2.world_size)
+        for worker in range(4)
+    ]
+    return {**tables, "loader_work": pa.Table.from_pylist(rows)}
+
+
+def test_one_slow_worker_makes_its_rank_wait_in_one_step_of_four() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < FROM or step % 4:
+            return {}
+        longer = {"step_ms": 300.0, "covered_ms": 295.0}
+        return {**longer, "data_ms": 102.0} if rank == 5 else {**longer, "comm_ms": 140.0}
+
+    tables = phase_tables(PP2_DP4_TP2, STEPS, phases, seed=1)
+    (finding,) = detect(with_workers(tables, 5, slow=2), attempt=0).findings
+    assert (finding.kind, [p.rank for p in finding.culprits]) == ("data_loader", [5])
+    assert abs(finding.first_step - FROM) <= 3
+    assert "Worker 2 takes 30.0 ms for a sample" in finding.cause
+    assert "storage" in finding.next_step
+    healthy = phase_tables(PP2_DP4_TP2, STEPS, lambda rank, step: {}, seed=1)
+    assert detect(with_workers(healthy, 5, slow=2), attempt=0).findings == ()

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from diagnosis.loading.workers import QUESTION, Why, why_slow
+from diagnosis.loading.workers import QUESTION, Why, why_slow, with_one_slow_worker
 from tests.diagnosis.answer_schema import answer_schema
 
 _SCHEMA = answer_schema(
@@ -92,6 +92,12 @@ def test_what_the_time_goes_into(changed: dict[str, Any], does: str) -> None:
 def test_two_slow_workers_are_not_one() -> None:
     rows = [work(3, worker, ms) for worker, ms in enumerate((1.0, 4.0, 4.2, 1.0))]
     assert named(rows)[0] == "Each of the 4 workers"
+
+
+def test_ranks_with_one_slow_worker() -> None:
+    rows = [*USUAL, *(work(3, worker, ms) for worker, ms in enumerate((1.0, 9.0, 1.0)))]
+    assert with_one_slow_worker({QUESTION: pa.Table.from_pylist(rows, _SCHEMA)}) == {3: 3}
+    assert with_one_slow_worker({}) == {}
 
 
 def test_without_workers_nothing_is_said() -> None:
