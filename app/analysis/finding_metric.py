@@ -13,6 +13,8 @@ OF_KIND = {
     "jit_spikes": "compute",
     "allocator_stalls": "compute",
     "data_loader": "data_wait",
+    "source_starved": "data_wait",
+    "loader_memory": "data_wait",
     "launch_skew": "wait_caused",
     "host_contention": "wait_caused",
     "stopped_process": "wait_caused",
