@@ -22,8 +22,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.loading.workers import QUESTION, why_slow, with_one_slow_worker
+from diagnosis.findings import Finding, NotEnoughData, Verdict
+from diagnosis.loading.explained import explained
+from diagnosis.loading.workers import QUESTION, with_one_slow_worker
 from diagnosis.statistics.episodes import Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
@@ -69,32 +70,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
     of_ranks = _of_ranks(times, lates, attempt)
     of_ranks += _of_workers(times, of_ranks, tables, attempt)
-    of_ranks = [_explained(one, tables) for one in of_ranks]
-    of_job = [_explained(one, tables) for one in _of_job(times, data_RS, attempt)]
+    of_ranks = [explained(one, tables) for one in of_ranks]
+    of_job = [explained(one, tables) for one in _of_job(times, data_RS, attempt)]
     checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
         ""
         if of_job
         else "; the waits of the whole job stayed below a fifth of its time and did not grow"
     )
     return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=tuple(minor))
-
-
-def _explained(finding: Finding, tables: Mapping[str, pa.Table]) -> Finding:
-    """With what the loader's workers did, where that is known."""
-    rank = finding.culprits[0].rank if finding.culprits else None
-    why = why_slow(tables, rank)
-    if why is None:
-        return finding
-    of_rank = (("rank", rank),) if rank is not None else ()
-    params = (*of_rank, ("attempt", finding.attempt))
-    seen = Evidence(why.sentence, why.sample_ms, "ms", QUESTION, params)
-    return replace(
-        finding,
-        cause=f"{finding.title}: {why.sentence}",
-        evidence=(*finding.evidence, seen),
-        alternatives=finding.alternatives[1:],  # what they did distinguishes them
-        next_step=why.next_step,
-    )
 
 
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:

@@ -23,6 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Finding, Verdict
+from diagnosis.loading.explained import explained
+from diagnosis.loading.workers import QUESTION
 from diagnosis.statistics.episodes import LEAST_DENSE, Episode, sporadic
 from diagnosis.statistics.late_ranks import candidates_of_one, is_calm, late_by
 from diagnosis.statistics.peers import NOISE_MADS
@@ -40,7 +42,7 @@ from diagnosis.statistics.units import named_ranks
 
 NAME = "late_now_and_then"
 KINDS = ("data_loader", "slow_worker", "launch_skew")
-QUESTIONS = ("rank_phases", "rank_places")
+QUESTIONS = ("rank_phases", "rank_places", QUESTION)
 
 MOST_OF_LATE, LEAST_OF_RISE = 0.7, 0.3
 """The least that the named ranks take together of what late ranks take, and of what steps are
@@ -89,7 +91,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     free_S = np.ones(times.step_S.size, np.bool_)  # of ranks that are late in every step
     for late in steady:
         free_S[late.span] = False
-    findings = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
+    found = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
+    findings = [explained(finding, tables) for finding in found]
     checked = "No one or two ranks explain by coming late now and then why steps became longer."
     return Verdict(NAME, tuple(findings), None if findings else checked)
 

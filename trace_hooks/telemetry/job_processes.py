@@ -23,27 +23,46 @@ def is_in_initial_namespace(proc: Path = Path("/proc")) -> bool:
 
 
 class JobProcesses:
-    """The ranks of this host, also those that have ended, and what they started."""
+    """The ranks of this host, what started them and what they started, also what has ended."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._sees_all = is_in_initial_namespace(proc)
         self._ranks: set[int] = set()
+        self._launchers: set[int] = set()
+        self._children: set[int] = set()
 
     def add(self, pids: Iterable[int]) -> None:
         """Processes of ranks."""
-        self._ranks.update(pids)
+        for pid in set(pids) - self._ranks:
+            self._ranks.add(pid)
+            launcher = self._parent(pid)
+            if launcher is not None and launcher > 1:
+                self._launchers.add(launcher)
+
+    def look(self) -> None:
+        """Note what the ranks have started, such as workers of loaders: once such a process is
+        gone, nothing says any more whose it was.
+        """
+        for pid in self._ranks if self._sees_all else ():
+            with suppress(OSError, ValueError):
+                path = self._proc / str(pid) / "task" / str(pid) / "children"
+                self._children.update(map(int, path.read_bytes().split()))
 
     def is_strangers(self, pid: int) -> bool:
         """Whether a process is no rank, nor was started by one as far as /proc still says."""
-        if not self._sees_all or not self._ranks:
+        if not self._sees_all or not self._ranks or pid in self._launchers:
             return False
+        one: int | None = pid
         for _ in range(_MOST_PARENTS):
-            if pid in self._ranks:
+            if one in self._ranks or one in self._children:
                 return False
-            try:
-                fields = (self._proc / str(pid) / "stat").read_bytes()
-            except OSError:  # it has ended
-                return True
-            pid = int(fields[fields.rindex(b")") + 2 :].split()[1])
+            one = None if one is None else self._parent(one)
         return True
+
+    def _parent(self, pid: int) -> int | None:
+        """Of a process; None where it has ended."""
+        with suppress(OSError, ValueError, IndexError):
+            fields = (self._proc / str(pid) / "stat").read_bytes()
+            return int(fields[fields.rindex(b")") + 2 :].split()[1])
+        return None

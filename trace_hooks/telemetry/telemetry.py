@@ -50,7 +50,7 @@ class Telemetry:
         self._ranks: tuple[RankView, ...] = ()
         self._target: Target | None = None
         self._processes = JobProcesses(proc)
-        self._kernel_log = KernelLog(is_strangers=self._processes.is_strangers)
+        self._kernel_log = KernelLog(processes=self._processes)
         self._lock = threading.Lock()  # of the sampler's rows
         self._stopped = threading.Event()
         self._drivers = _drivers(proc, sys)

@@ -32,7 +32,8 @@ def test_ranks_and_what_they_started_are_the_jobs(tmp_path: Path, parents: dict[
     job.add([504])
     assert [pid for pid in (504, 600, 601) if job.is_strangers(pid)] == []
     assert job.is_strangers(508)
-    assert job.is_strangers(70)  # what started the rank is not of the job
+    assert not job.is_strangers(70)  # its end would end the rank
+    assert job.is_strangers(1)
     assert job.is_strangers(9_999)  # ended, and never a rank
 
 
@@ -41,6 +42,18 @@ def test_a_rank_that_has_ended_is_still_the_jobs(tmp_path: Path) -> None:
     job.add([504])
     job.add([505])
     assert not job.is_strangers(504)
+
+
+def test_what_a_rank_has_started_is_the_jobs_after_its_end(tmp_path: Path) -> None:
+    proc = made_proc(tmp_path, INITIAL, {1: 0, 504: 1})
+    (proc / "504/task/504").mkdir(parents=True)
+    (proc / "504/task/504/children").write_text("611 612 ")
+    job = JobProcesses(proc)
+    job.add([504])
+    assert job.is_strangers(611)
+    job.look()
+    assert not job.is_strangers(611)
+    assert not job.is_strangers(612)
 
 
 def test_in_a_container_and_before_the_first_rank_nobody_is_a_stranger(
