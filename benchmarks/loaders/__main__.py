@@ -2,6 +2,7 @@
 
 python -m benchmarks.loaders --results FILE [--faults 48] [--healthy 30] [--seed N] [--only KIND ..]
     [--keep FOLDER]
+python -m benchmarks.loaders --again FOLDER --results FILE    kept runs, the rules of today
 python -m benchmarks.loaders --report FILE [--write docs/data-loading.md]
 
 Each job has one fault from a drawn step on, on a drawn rank, worker or source, with two to four
@@ -37,6 +38,7 @@ JOB = Path(__file__).with_name("job.py")
 REPO = Path(__file__).resolve().parents[2]
 RANKS, LIMIT_S = 4, 300.0
 MARK = "<!-- benchmarks.loaders replaces what follows -->"
+TRUTH = "truth.json"
 OF_LOADERS = {kind.finding for kind in KINDS.values()}
 NONE = Fault("", -1, -1, "", 0)
 
@@ -74,11 +76,13 @@ def one_job(fault: Fault, workers: int, context: str, keep: Path | None) -> dict
             ).returncode
         if code:
             raise UserError(f"the job ended with {code}; its last lines: {_end(folder / 'log')}")
-        row = judged(fault, asked("diagnose", str(folder / "run"))["findings"])
-        row |= {"fault": asdict(fault), "workers": workers, "context": context}
+        truth = {"fault": asdict(fault), "workers": workers, "context": context}
+        row = judged(fault, folder / "run") | truth
         if keep is not None:
-            number = len(list(keep.iterdir()))
-            shutil.move(str(folder / "run"), keep / f"{fault.kind or 'healthy'}-{number}")
+            kept = keep / f"{fault.kind or 'healthy'}-{len(list(keep.iterdir()))}"
+            kept.mkdir()
+            shutil.move(str(folder / "run"), kept / "run")
+            (kept / TRUTH).write_text(json.dumps(truth), encoding="utf-8")
         return row
     except subprocess.TimeoutExpired as error:
         raise UserError(f"the job took longer than {LIMIT_S:.0f} s") from error
@@ -90,11 +94,11 @@ def _end(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")[-500:]
 
 
-def judged(fault: Fault, findings: list[dict[str, Any]]) -> dict[str, Any]:
+def judged(fault: Fault, run: Path) -> dict[str, Any]:
     """Who and cause right, and findings that name something else."""
     who = cause = False
     others = []
-    for finding in findings:
+    for finding in asked("diagnose", str(run))["findings"]:
         is_who, is_cause = fault.is_found_in(finding) if fault.kind else (False, False)
         who, cause = who or is_who, cause or is_cause
         if not is_who and (finding["culprits"] or finding["kind"] in OF_LOADERS):
@@ -131,6 +135,16 @@ def run(options: argparse.Namespace) -> None:
         return True
 
     repeat(work, math.inf)
+
+
+def again(options: argparse.Namespace) -> None:
+    """Judge kept runs."""
+    for path in sorted(options.again.glob(f"*/{TRUTH}")):
+        truth = json.loads(path.read_text(encoding="utf-8"))
+        row = judged(Fault(**truth["fault"]), path.parent / "run") | truth
+        with options.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(line_of(row), flush=True)
 
 
 def line_of(row: dict[str, Any]) -> str:
@@ -178,13 +192,14 @@ def main() -> None:
     add("--seed", type=int, default=random.randrange(10**6), help="(another one each time)")
     add("--only", nargs="+", choices=KINDS, default=list(KINDS))
     add("--keep", type=Path, help="existing folder that keeps the run folders")
+    add("--again", type=Path, metavar="FOLDER", help="judge the runs kept there again")
     add("--report", type=Path, metavar="FILE", help="print the tables of these results")
     add("--write", type=Path, metavar="PAGE", help="... into this page")
     options = parser.parse_args()
     if options.report is None:
         if options.results is None:
             parser.error("give --results FILE to append to, or --report FILE to print")
-        run(options)
+        (again if options.again else run)(options)
     text = report(read(options.report or options.results))
     print(text)
     if options.write is not None:
