@@ -1,6 +1,6 @@
 -- What changed on the machines, and at which step: the median before and after. A value that is steady
--- between rare changes (a clock, a link's width, an error counter) counts with its first change; a noisy
--- one where ten bins before and ten after differ by more than least_ratio and least_noise times the noise.
+-- between rare changes (a clock, a link's width, an error counter) counts with its first change, but not a
+-- counter of bytes, time or ordinary work, which stands still only where little is done; a noisy one where ten bins before and ten after differ by more than least_ratio and least_noise times the noise.
 -- reads: host_metrics
 -- param: step_min int = 1 first step looked at: the start of a job changes everything
 -- param: step_max int = 9223372036854775806 last step looked at
@@ -46,7 +46,9 @@ steady AS (
         CAST(arg_min(past, ts_ns) FILTER (is_change) AS DOUBLE) AS before,
         CAST(if(any_value(is_counter), max(value), arg_min(value, ts_ns) FILTER (is_change)) AS DOUBLE) AS after,
         CAST(NULL AS DOUBLE) AS noise, CAST('inf' AS DOUBLE) AS clarity
-    FROM compared c JOIN kinds k USING (host, device, metric, rank) WHERE k.is_steady
+    FROM compared c JOIN kinds k USING (host, device, metric, rank)
+    WHERE k.is_steady AND NOT (is_counter AND regexp_matches(metric,
+        '(bytes|joules|reads|writes|faults|switches|sent_segments|(busy|cpu|read|write)_seconds)_total$'))
     GROUP BY c.host, c.device, c.metric, c.rank
 ),
 bins AS (  -- at most 240 of a series: a run of days has too many samples to compare each

@@ -142,6 +142,16 @@ def test_a_counter_that_stood_still_and_rises(builder: RunBuilder) -> None:
     assert (row["kind"], row["step"], row["before"], row["after"]) == ("count", 20, 3, 4)
 
 
+def test_a_counter_of_ordinary_work_that_stood_still_is_no_change(builder: RunBuilder) -> None:
+    """As those of an idle disk beside a GPU, and of pressure, which is news."""
+    for second in range(30):
+        for metric in ("disk_read_bytes_total", "disk_busy_seconds_total", "major_faults_total"):
+            sample(builder, second, metric, 3 + (second >= 20))
+        sample(builder, second, "pressure_memory_full_seconds_total", 3 + (second >= 20))
+    (row,) = answer(builder, "machine_changes").to_pylist()
+    assert row["metric"] == "pressure_memory_full_seconds_total"
+
+
 def test_what_is_mostly_zero_before_and_after_is_no_change(builder: RunBuilder) -> None:
     for second in range(80):
         value = float(second % 7 == 3)
