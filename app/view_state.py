@@ -39,6 +39,7 @@ PAGES = (
     Page("timeline", "Timeline", "t"),
     Page("ranks", "Ranks", "r"),
     Page("machines", "Machines", "h"),
+    Page("data", "Data", "d"),
     Page("query", "Query", "q"),
     Page("what-if", "What-if", "w"),
     Page("model", "Model", "m"),

@@ -6,6 +6,7 @@ Each has routes(context), which make_app adds in this order.
 from __future__ import annotations
 
 from app.routes import (
+    data,
     findings,
     health,
     layout,
@@ -43,6 +44,7 @@ ROUTES = (
     model,
     stuck,
     machines,
+    data,
     logs,
     selftest,
     perturb,

@@ -123,6 +123,8 @@ USES: dict[str, Use] = {
         "reads all samples of an attempt, which grow by some hundred a second and host",
         "routes/machines.py",
     ),
+    "has batches": _fresh("whether there is a tab, on every page", "pages/data.py"),
+    "data loading": _fresh("some queries per attempt and steps, for a page", "routes/data.py"),
     "stuck": _fresh("some queries per attempt, for a page", "analysis/stuck_page.py"),
     "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
     "self-test": _fresh("some queries per attempt, for a page", "routes/selftest.py"),

@@ -14,6 +14,7 @@ from app.analysis.machine_samples import has_samples
 from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
+from app.views.data_loading import data_loading_of
 from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import HostMap, host_map, port_map
 from app.views.machines.series import host_series
@@ -50,6 +51,9 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
     found: Answers = {}
     if shown.view.page == "selftest" or shown.run.info["source"] == SOURCE:
         found |= _selftest(shown, stop)
+    if shown.view.page == "data":
+        loading = data_loading_of(shown.run, shown.attempt, shown.view.steps, stop)
+        found["data"] = asdict(loading)
     if not has_samples(hub, shown.run_name):
         return found
     if shown.view.page == "machines":

@@ -24,7 +24,7 @@ from diagnosis.statistics.units import steps_text
 ENTRY = "offline.mjs"
 STYLES = tuple(
     f"css/{name}.css"
-    for name in ("base", "ranks", "timeline", "stuck", "machines", "selftest", "share")
+    for name in ("base", "ranks", "timeline", "stuck", "machines", "data", "selftest", "share")
 )
 NONE = "\u2013"
 _MOST_POINTS = 80
@@ -91,6 +91,7 @@ def _pages(collected: CollectedView) -> list[Markup]:
     places = (
         ("machines", "machines", "machines"),
         ("machines/telling", "machine-changes", "panel machine-changes"),
+        ("data", "data-loading", "data-loading"),
         ("selftest", "selftest", "selftest"),
     )
     return [

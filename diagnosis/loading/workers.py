@@ -42,7 +42,8 @@ class Why:
     @property
     def sentence(self) -> str:
         """In words."""
-        slower = f", {self.ratio:.1f} times as long as {self.than}" if self.ratio > 1 else ""
+        times = f"{self.ratio:.1f}" if self.ratio < 100 else "more than 100"
+        slower = f", {times} times as long as {self.than}" if self.ratio > 1 else ""
         return f"{self.who} takes {self.sample_ms:.1f} ms for a sample{slower}: {self.does}."
 
 

@@ -1,0 +1,84 @@
+"""What the page Data shows: who waits for batches, what workers do, the mixture, their memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from diagnosis.loading.workers import QUESTION, why_slow
+from ingest.run import Run
+from ingest.stopping import Stop
+
+MOST_ROWS = 128
+
+Rows = tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class DataLoading:
+    """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
+    `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker.
+    `num_*`: how many there are, of which these are the first. `why`: a sentence on the loader of
+    the rank that waits longest; None unknown.
+    """
+
+    waits: Rows
+    workers: Rows
+    num_workers: int
+    sources: Rows
+    memory: Rows
+    num_memory: int
+    why: str | None
+
+
+def data_loading_of(
+    run: Run,
+    attempt: int | None,
+    steps: tuple[int, int] | None = None,
+    stop: Stop | None = None,
+) -> DataLoading:
+    """Of the steps (both included); of all without."""
+    wanted: dict[str, Any] = {"attempt": run.newest_attempt if attempt is None else attempt}
+    within = wanted if steps is None else wanted | {"step_min": steps[0], "step_max": steps[1]}
+    waits = run.ask("data_wait", **within, top=MOST_ROWS, stop=stop).to_pylist()
+    work = run.ask(QUESTION, **within, stop=stop)
+    workers = _slowest(work.to_pylist())
+    memory = run.ask("loader_memory", **wanted, stop=stop).to_pylist()
+    growing = sorted(_one_each(memory), key=_growth, reverse=True)
+    why = why_slow({QUESTION: work}, waits[0]["rank"]) if waits else None
+    return DataLoading(
+        waits=tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"]),
+        workers=tuple(workers[:MOST_ROWS]),
+        num_workers=len(workers),
+        sources=tuple(run.ask("source_mix", **within, stop=stop).to_pylist()),
+        memory=tuple(growing[:MOST_ROWS]),
+        num_memory=len(growing),
+        why=None if why is None else why.sentence,
+    )
+
+
+def _slowest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that stand out from their source first."""
+    by_source = defaultdict[str, list[float]](list)
+    for row in rows:
+        by_source[row["source"]].append(row["sample_ms"])
+    usual = {source: median(values) for source, values in by_source.items()}
+    found = [row | {"slower": row["sample_ms"] / max(usual[row["source"]], 1e-9)} for row in rows]
+    return sorted(found, key=lambda row: (-row["slower"], row["rank"], row["worker"]))
+
+
+def _one_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a worker: with shared pages divided where that was seen often enough."""
+    best: dict[tuple[int, int], dict[str, Any]] = {}
+    for row in rows:
+        key = row["rank"], row["pid"]
+        if None not in (row["begin_mb"], row["end_mb"]) and (key not in best or row["is_shared"]):
+            best[key] = row
+    return list(best.values())
+
+
+def _growth(row: dict[str, Any]) -> float:
+    return float(row["end_mb"] - row["begin_mb"])

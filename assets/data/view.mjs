@@ -1,0 +1,144 @@
+/** Who waits for batches, what the workers of data loaders do, the mixture of sources, and memory. */
+import { make } from '../lib/dom.mjs';
+import { makeFetcher } from '../lib/fetcher.mjs';
+import { doing, megabytes, milliseconds, percent, shownOf, standsOut } from './text.mjs';
+
+const NEWS_MS = 2000;
+const LEAST_FULL = 0.1;
+/** Share of a step that fills a bar where nobody waits for more: bars of short waits stay short. */
+
+export function mount(element, app) {
+  let { attempt, steps } = app.view;
+  const stop = new AbortController();
+  element.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading what the data loaders did.'));
+
+  const markSelected = () => {
+    for (const button of element.querySelectorAll('button[value]')) {
+      button.setAttribute('aria-pressed', String(button.value === String(app.view.rank)));
+    }
+  };
+
+  const rankButton = (rank) => make('button',
+    { type: 'button', value: rank, on: { click: () => app.set({ rank }) } }, `rank ${rank}`);
+
+  function show(found) {
+    const focused = document.activeElement?.closest?.('.data-loading button')?.value;
+    element.replaceChildren(...parts(found, rankButton));
+    if (focused) element.querySelector(`button[value="${focused}"]`)?.focus();
+    markSelected();
+  }
+
+  const fetcher = makeFetcher(async (signal) => {
+    try {
+      const found = await app.json(app.api('data', { attempt, steps: steps ? steps.join('..') : null }), signal);
+      if (!signal.aborted) show(found);
+    } catch (error) {
+      if (error.name === 'AbortError') return;
+      element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+    }
+  }, NEWS_MS);
+
+  function follow() {
+    const next = app.view;
+    if (next.attempt !== attempt || String(next.steps) !== String(steps)) {
+      ({ attempt, steps } = next);
+      fetcher.soon();
+    }
+    markSelected();
+  }
+
+  app.addEventListener('run', fetcher.news, { signal: stop.signal });
+  app.addEventListener('view', follow, { signal: stop.signal });
+  fetcher.now();
+  return {
+    destroy() {
+      stop.abort();
+      fetcher.stop();
+    },
+  };
+}
+
+function parts({ waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why }, rankButton) {
+  if (!waits.length && !workers.length && !sources.length) return [nothing()];
+  const found = [waitPanel(waits, why, rankButton)];
+  found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
+  found.push(sources.length ? sourcePanel(sources) : noSources());
+  if (memory.length) found.push(memoryPanel(memory, numMemory, rankButton));
+  return found;
+}
+
+const number = (text, className = '') => make('td', { class: `number ${className}` }, text);
+
+const table = (titles, rows) => make('div', { class: 'scroll' }, make('table', {},
+  make('thead', {}, make('tr', {}, titles.map((title) => (Array.isArray(title)
+    ? make('th', { scope: 'col', class: 'number' }, title[0]) : make('th', { scope: 'col' }, title))))),
+  make('tbody', {}, rows)));
+
+/** A bar of a share of the greatest; `mark` is a second value, drawn as a line. */
+function bar(share, mark = null) {
+  const cell = make('td', { class: 'data-bar' }, make('span', { class: 'data-bar-fill' }));
+  cell.firstChild.style.width = `${100 * Math.min(share, 1)}%`;
+  if (mark !== null) {
+    const line = make('span', { class: 'data-bar-mark' });
+    line.style.left = `${100 * Math.min(mark, 1)}%`;
+    cell.append(line);
+  }
+  return cell;
+}
+
+function panel(title, about, ...content) {
+  return make('section', { class: 'panel', 'aria-label': title },
+    make('header', {}, make('h2', {}, title), about ? make('span', { class: 'quiet' }, about) : []), ...content);
+}
+
+function waitPanel(waits, why, rankButton) {
+  const most = Math.max(...waits.map((row) => row.wait_ratio), LEAST_FULL);
+  const rows = waits.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
+    number(milliseconds(row.data_wait_ms)), number(percent(row.wait_ratio), row.wait_ratio >= 0.05 ? 'is-slow' : ''),
+    number(milliseconds(row.worst_ms)), number(String(row.worst_step)), bar(row.wait_ratio / most)));
+  const sentence = why ? [make('p', { class: 'data-why' }, `Of the rank that waits longest: ${why}`)] : [];
+  return panel('Waiting for data', 'time of a step in which it was blocked on its next batch', ...sentence,
+    table(['', ['mean'], ['of the step'], ['longest'], ['in step'], ''], rows));
+}
+
+function workerPanel(workers, numWorkers, rankButton) {
+  const rows = workers.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
+    number(String(row.worker)), make('td', {}, row.source),
+    number(milliseconds(row.sample_ms), standsOut(row) ? 'is-slow' : ''), number(milliseconds(row.sample_p99_ms)),
+    number(`${row.slower.toFixed(1)} x`), make('td', {}, doing(row)), number(row.samples.toLocaleString('en')),
+    number(row.read_mb === null ? 'unknown' : `${row.read_mb.toPrecision(2)} MB`)));
+  const about = ['slowest first', shownOf(workers.length, numWorkers, 'rows')].filter(Boolean).join('; ');
+  return panel('Workers', about, table(['', ['worker'], 'source', ['a sample'], ['99 of 100'],
+    ['of the usual'], 'does', ['samples'], ['read by a sample']], rows));
+}
+
+function sourcePanel(sources) {
+  const most = Math.max(...sources.flatMap(({ ratio, planned }) => [ratio, planned ?? 0]), 1e-9);
+  const rows = sources.map(({ source, ratio, planned, samples }) => make('tr', {}, make('th', { scope: 'row' }, source),
+    number(percent(ratio), planned && ratio < 0.8 * planned ? 'is-slow' : ''),
+    number(planned === null ? 'not stated' : percent(planned)), number(samples.toLocaleString('en')),
+    bar(ratio / most, planned === null ? null : planned / most)));
+  return panel('Mixture', 'share of the samples; the line in the bar is the plan',
+    table(['source', ['drawn'], ['planned'], ['samples'], ''], rows));
+}
+
+function memoryPanel(memory, numMemory, rankButton) {
+  const rows = memory.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
+    number(String(row.worker)), number(megabytes(row.begin_mb)), number(megabytes(row.end_mb)),
+    number(`${row.end_mb >= row.begin_mb ? '+' : ''}${megabytes(row.end_mb - row.begin_mb)}`),
+    number(`${Math.round(row.seconds)} s`), make('td', {}, row.is_shared ? 'shared pages divided' : 'resident')));
+  const about = ['what grew most first', shownOf(memory.length, numMemory, 'workers')].filter(Boolean).join('; ');
+  return panel('Memory of workers', about,
+    table(['', ['worker'], ['first third'], ['last third'], ['grew by'], ['within'], 'counted'], rows));
+}
+
+const sentence = (...content) => make('p', { class: 'panel sentence' }, ...content);
+
+const nothing = () => make('section', { class: 'panel sentence' },
+  make('p', {}, make('strong', {}, 'No batch was recorded yet. '),
+    'Batches of torch\u2019s DataLoader are recorded by themselves; a step that reads from another loader can state what it read:'),
+  make('pre', {}, make('code', {}, 'tracer.batch(lengths=[512, 733], source=["web", "code"])')));
+
+const noWorkers = () => sentence('The data loaders have no workers: ranks fetch their batches themselves. What that takes is in the column of the waits.');
+
+const noSources = () => sentence('No batch states its sources. With tracer.batch(source=, planned=) the mixture that was drawn stands here beside the plan.');
