@@ -1,4 +1,4 @@
-"""What a shared file has of the pages Machines and Selftest."""
+"""What a shared file has of the pages Machines, Data and Selftest."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.share.document import document
 from app.share.shown_view import shown_view
 from app.view_state import View
 from tests.app.share.page_parser import Parsed, meta_of
+from tests.data_runs import data_run
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
 
@@ -48,6 +49,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     runs = tmp_path_factory.mktemp("pages") / "runs"
     with_machines(runs / "job")
     selftest_run(runs / "measured", 3, 2, lambda test, ranks: 1.0)
+    data_run(runs / "loaders")
     RunBuilder(runs / "bare", 2).rank_files()
     with closing(Hub(runs)) as hub:
         yield hub
@@ -55,6 +57,15 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def answers(hub: Hub, view: View, most_hosts: int = 256) -> dict[str, Any]:
     return page_answers(hub, shown_view(hub, view), most_hosts, None)
+
+
+def test_the_page_data_is_in_its_file(hub: Hub) -> None:
+    found = answers(hub, View("loaders", "data"))
+    assert found["data"]["why"].startswith("Worker 1 takes")
+    assert "data" not in answers(hub, View("loaders", "ranks"))
+    page = document(collect(hub, shown_view(hub, View("loaders", "data")), DETAILS[0]))
+    parsed = Parsed(page)
+    assert ("div", {"id": "shared-data-loading", "class": "data-loading"}) in parsed.tags
 
 
 def test_the_page_machines_is_in_its_file(hub: Hub) -> None:

@@ -1,0 +1,43 @@
+"""A run whose data loaders have workers, one of them slow, with a mixture and a leak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.runs_builder import T0, RunBuilder
+
+MS, MB, S = 1_000_000, 1_000_000, 1_000_000_000
+STEPS = 8
+STEP_US = 100_000
+
+
+def data_run(folder: Path) -> Path:
+    """Two ranks of two workers: worker 1 of rank 1 takes 20 times as long, and grows."""
+    run = RunBuilder(folder, 2)
+    for rank in range(2):
+        for step in range(STEPS):
+            begin_us = step * STEP_US
+            run.step(rank, step, begin_us, begin_us + STEP_US)
+            run.span(rank, step, "data_wait", begin_us, begin_us + 1_000 + 3_000 * rank)
+            _rows(run, rank, step)
+    run.rank_files()
+    run.publish()
+    return folder
+
+
+def _rows(run: RunBuilder, rank: int, step: int) -> None:
+    at_ns = T0 + step * 20 * S
+    run.add("data_batches", rank, step, ts_ns=at_ns, source="web", exposed_ns=MS, fetch_ns=-1)
+    for source, samples in (("web", 6), ("code", 2)):
+        run.add("batch_sources", rank, step, ts_ns=at_ns, source=source, samples=samples,
+                planned=0.5)  # fmt: skip
+    for worker in range(2):
+        is_slow = (rank, worker) == (1, 1)
+        wall_ns = (40 if is_slow else 2) * 8 * MS
+        own = {"loader": 0, "worker": worker, "pid": 70 + worker, "ts_ns": at_ns}
+        run.add("loader_fetches", rank, step, **own, source="web", samples=8, fetch=step,
+                wall_ns=wall_ns, cpu_ns=wall_ns // 10, transform="", transform_ns=0,
+                read_bytes=8 * MB)  # fmt: skip
+        if rank == 1:
+            pss = (100 + 30 * step) * MB if is_slow else -1
+            run.add("loader_memory", rank, step, **own, pss_bytes=pss, rss_bytes=200 * MB)
