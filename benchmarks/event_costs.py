@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch.utils.data import DataLoader
 from trace_hooks.log_text.line_rows import LineRows
 from trace_hooks.recording.arrow_columns import collective_table, row_table, span_table
 from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.fetch_ring import FetchRing
 from trace_hooks.recording.flight_ring import Ring
 from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.recorder import SPAN_FIELDS, CollectiveRow, Recorder
@@ -30,6 +32,7 @@ from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources import load_source
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.training.worker_fetches import Worker
 
 COUNT = 500
 TURNS = 8
@@ -39,7 +42,8 @@ ROWS = 16_000
 
 def event_costs() -> dict[str, float]:
     """Cost of each kind of event by name; the name says the unit."""
-    found = recorder_costs() | module_costs() | loader_costs() | collector_costs()
+    found = recorder_costs() | module_costs() | loader_costs() | worker_costs()
+    found |= collector_costs()
     with tempfile.TemporaryDirectory() as folder:
         store = f"file://{folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
@@ -157,6 +161,34 @@ def loader_costs() -> dict[str, float]:
     tokens = torch.zeros(TURNS * (2 * REPEATS * 50 + 100), 1, dtype=torch.int64)
     batches = iter(DataLoader(tokens))  # type: ignore[arg-type]
     return {"data: next(), ns": difference(lambda: next(batches), 50, "data")}
+
+
+def worker_costs() -> dict[str, float]:
+    """In a loader's worker, and what its rank takes to read of it."""
+    fetcher, mixture = SimpleNamespace(dataset=[]), SimpleNamespace(datasets=[[0], [1]])
+    mixture.cumulative_sizes = [1, 2]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.fetches")
+        rank = FetchRing.create(path)
+        worker = Worker(FetchRing.open(path))
+        fetch = worker.timed_fetch(lambda fetcher, index: None)
+        sample = worker.timed_sample(lambda dataset, index: None)
+        with_samples = worker.timed_fetch(
+            lambda fetcher, index: [sample(mixture, one) for one in index]
+        )
+        alone = cpu_ns(lambda: fetch(fetcher, [0] * 8), COUNT, rank.take)
+        mixed = cpu_ns(lambda: with_samples(fetcher, [0, 1] * 4), COUNT, rank.take)
+
+        def read() -> float:
+            for _ in range(COUNT):
+                fetch(fetcher, [0])
+            return loop_ns(rank.take, 1) / COUNT
+
+        return {
+            "loader's worker: a fetch, ns": alone,
+            "loader's worker: a sample of a mixture, ns": (mixed - alone) / 8,
+            "reading a worker's record, ns": min(read() for _ in range(REPEATS)),
+        }
 
 
 def collector_costs() -> dict[str, float]:

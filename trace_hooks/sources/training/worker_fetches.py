@@ -31,7 +31,7 @@ class WorkerStart:
         if self.own is not None:
             self.own(worker)
         with suppress(OSError, ValueError, ImportError, AttributeError, IndexError):
-            _Worker(FetchRing.open(self._rings[worker])).install()
+            Worker(FetchRing.open(self._rings[worker])).install()
 
 
 class _Spent:
@@ -44,10 +44,10 @@ class _Spent:
         self.transforms: dict[str, int] = {}  # ns by name
 
 
-class _Worker:
+class Worker:
     """Times the fetches of this process."""
 
-    current: _Worker | None = None
+    current: Worker | None = None
 
     def __init__(self, ring: FetchRing) -> None:
         self._ring = ring
@@ -65,16 +65,18 @@ class _Worker:
         from torch.utils.data._utils import fetch
 
         for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-            fetcher.fetch = self._timed_fetch(fetcher.fetch)
-        ConcatDataset.__getitem__ = self._timed_sample(ConcatDataset.__getitem__)
-        _Worker.current = self
+            fetcher.fetch = self.timed_fetch(fetcher.fetch)
+        ConcatDataset.__getitem__ = self.timed_sample(ConcatDataset.__getitem__)
+        Worker.current = self
 
     def add_transform(self, name: str, ns: int) -> None:
         """Time of a marked part of the fetch that runs."""
         transforms = self._running.transforms
         transforms[name] = transforms.get(name, 0) + ns
 
-    def _timed_fetch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def timed_fetch(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The fetch of a fetcher's class, recorded."""
+
         @functools.wraps(original)
         def fetch(fetcher: Any, index: Any) -> Any:
             if self._is_fetching:  # a loader inside of a dataset
@@ -96,7 +98,9 @@ class _Worker:
 
         return fetch
 
-    def _timed_sample(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def timed_sample(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The `__getitem__` of ConcatDataset, of which each dataset is a source."""
+
         @functools.wraps(original)
         def __getitem__(dataset: Any, index: int) -> Any:
             if self._is_in_source or not self._is_fetching:  # one inside of another
@@ -188,6 +192,6 @@ def transform(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        worker = _Worker.current
+        worker = Worker.current
         if worker is not None:
             worker.add_transform(name, time.perf_counter_ns() - begun_ns)
