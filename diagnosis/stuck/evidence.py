@@ -79,6 +79,7 @@ class Look:
     call: str
     stack: tuple[str, ...]
     earlier_stack: tuple[str, ...]
+    earlier_process: str | None
     since_ms: float | None
     cpu_ms: float | None
     io_bytes: int | None
@@ -215,11 +216,11 @@ def evidence_of(tables: Mapping[str, pa.Table]) -> Evidence:
 
 def _before_its_end(look: Look) -> Look:
     """A look at a rank that was lost: while a process is killed neither its stack nor its call can
-    be read, and those of the look before stand.
+    be read, and it runs even if it was stopped. What was seen at the look before stands.
     """
-    if look.stack or look.call or not look.earlier_stack:
+    if look.stack or look.call or look.earlier_process is None:
         return look
-    return replace(look, stack=look.earlier_stack)
+    return replace(look, stack=look.earlier_stack, process=look.earlier_process)
 
 
 def _by_group(table: pa.Table) -> dict[int, dict[int, tuple[Entered, ...]]]:

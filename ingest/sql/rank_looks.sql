@@ -23,6 +23,7 @@
 -- column: io_bytes  bytes it has read and written since then; NULL unknown
 -- column: still_ms  since bytes last flowed (64 KiB/s), or since the first look there; NULL unknown
 -- column: earlier_stack  main thread at that look; NULL unknown
+-- column: earlier_process  state of its process at that look; NULL none
 -- column: source  what saw it: watchdog, flight_recorder (its stack is that of the last call), nccl_ras,
 --   py_spy or faulthandler
 -- column: has_moved  whether it has begun a later step since
@@ -64,6 +65,7 @@ SELECT l.rank, nullif(r.host, '') AS host, l.step, l.ts_ns + coalesce(c.offset_n
     CASE WHEN l.io_bytes >= 0 AND e.io_bytes >= 0 THEN l.io_bytes - e.io_bytes END AS io_bytes,
     (l.ts_ns - s.since_ns) / 1e6 AS still_ms,
     CASE WHEN l.stack IS NULL AND l.beat_age_ns < 5e9 THEN s2.stack ELSE e.stack END AS earlier_stack,
+    e.process AS earlier_process,
     coalesce(l.source, 'watchdog') AS source, coalesce(b.step > l.step, false) AS has_moved
 FROM looked l LEFT JOIN looked e
     ON e.rank = l.rank AND e.age = 2 AND e.step = l.step AND e.num_entered = l.num_entered

@@ -23,7 +23,7 @@ _LOOKS = answer_schema(
     "beat_age_ms DOUBLE, quiet_ms DOUBLE, longest_ms DOUBLE, call VARCHAR, "
     "num_entered BIGINT, stack VARCHAR, threads VARCHAR, "
     "since_ms DOUBLE, cpu_ms DOUBLE, io_bytes BIGINT, still_ms DOUBLE, "
-    "earlier_stack VARCHAR, source VARCHAR, has_moved BOOLEAN"
+    "earlier_stack VARCHAR, earlier_process VARCHAR, source VARCHAR, has_moved BOOLEAN"
 )
 _SIGNS = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
@@ -56,9 +56,8 @@ def look(rank: int, stack: str | None = IN_ALL_REDUCE, **changed: Any) -> dict[s
     row |= {"longest_ms": 0.0, "call": "do_poll", "still_ms": 9000.0}
     row |= {"source": "watchdog", "threads": None, "since_ms": 5000.0}
     row |= {"cpu_ms": 20.0, "io_bytes": 3000}
-    return (
-        {"rank": rank, "stack": stack, "earlier_stack": stack, "has_moved": False} | row | changed
-    )
+    row |= {"stack": stack, "earlier_stack": stack, "earlier_process": "S", "has_moved": False}
+    return {"rank": rank} | row | changed
 
 
 def tables(

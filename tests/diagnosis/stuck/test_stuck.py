@@ -284,6 +284,15 @@ def test_before_the_first_group_the_status_says_who_is_not_there(
     assert found([], looks) == []
 
 
+def test_a_stopped_process_runs_while_it_is_killed() -> None:
+    """As seen in a job whose processes were all killed while the watchdog looked at them."""
+    dying = {"process": "R", "call": "", "stack": None, "earlier_stack": None, "beat_age_ms": 13e3}
+    signs = [{"rank": rank, "is_lost": True} for rank in range(4)]
+    (finding,) = found(WAIT, [*OTHERS, look(2, earlier_process="T", **dying)], signs=signs)
+    assert summary(finding) == ("hung_rank", [2], "high")
+    assert "stopped by a signal" in finding.text
+
+
 def test_of_a_rank_that_is_looked_at_while_it_is_killed_the_look_before_stands() -> None:
     making = "new_group site-packages/torch/distributed/distributed_c10d.py:5\nsetup job/train.py:3"
     dying = {"process": "R", "call": "", "earlier_stack": making, "since_ms": 2000.0}

@@ -5,8 +5,9 @@ right after, the user's own is back. The rank reads the rings on the drain threa
 removed as soon as its worker has mapped it, so that a job that is killed leaves none behind.
 
 Misses: workers that are no processes of torch's DataLoader. Costs: a worker takes some 9 us a
-fetch and 8 us a sample of a ConcatDataset (benchmarks/event_costs.py). To divide shared pages among their users the kernel walks all pages of a worker, which may
-take a second: one worker is asked at a time, and seldom enough to take SHARE of the time.
+fetch and 8 us a sample of a ConcatDataset (benchmarks/event_costs.py). To divide shared pages among
+their users the kernel walks all pages of a worker, which may take a second: one worker is asked at
+a time, and seldom enough to take SHARE of the time.
 """
 
 from __future__ import annotations
@@ -76,12 +77,13 @@ class LoaderWorkers:
             for worker in range(loader.num_workers):
                 path = folder / f"trace_hooks-{uuid.uuid4().hex}.fetches"
                 made.append(_Worker(number, worker, path, FetchRing.create(path)))
-        except OSError:  # no room: the loader starts as without us
+            start = WorkerStart(loader.worker_init_fn, [one.path for one in made])
+            loader.worker_init_fn = start
+        except (OSError, AttributeError, TypeError, ValueError):
+            # no room, or a loader that takes no such function: it starts as without us
             for one in made:
                 one.unlink()
             return None
-        start = WorkerStart(loader.worker_init_fn, [one.path for one in made])
-        loader.worker_init_fn = start
         self._workers += made
         return start
 
