@@ -25,7 +25,7 @@ import pyarrow as pa
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.loading.explained import explained
 from diagnosis.loading.workers import QUESTION, with_one_slow_worker
-from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
     MAIN_SHARE,
@@ -96,14 +96,15 @@ def _of_workers(
     waits are averaged over so many steps.
     """
     known = {place.rank for finding in named for place in finding.culprits}
+    beyond_RS = np.nan_to_num(times.beyond_peers("data"))
+    waits_R = np.clip(beyond_RS, 0.0, None).sum(axis=1) >= MIN_VOTES * MIN_EXCESS
+    row_of = {int(times.ranks.rank_R[row]): int(row) for row in np.flatnonzero(waits_R)}
     findings = []
-    for rank, num_workers in with_one_slow_worker(tables).items():
-        (rows,) = np.nonzero(times.ranks.rank_R == rank)
-        if rank in known or not rows.size or num_workers > times.step_S.size:
+    for rank, num_workers in with_one_slow_worker(tables, row_of.keys() - known).items():
+        row = row_of[rank]
+        if num_workers > times.step_S.size:
             continue
-        row = int(rows[0])
-        beyond_S = np.nan_to_num(times.beyond_peers("data")[row])
-        share_S = np.convolve(beyond_S, np.ones(num_workers) / num_workers, mode="same")
+        share_S = np.convolve(beyond_RS[row], np.ones(num_workers) / num_workers, mode="same")
         words = _words(f"Rank {rank} waits for its data")
         findings += [
             finding_of(times, Lost((row,), episode, episode.excess, row), attempt, words)

@@ -9,12 +9,13 @@ a worker that waits for a core looks like one that waits for storage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 QUESTION = "loader_work"
 
@@ -26,6 +27,7 @@ MOST_COMPUTING = 0.6
 
 MOST_TRANSFORM = 0.5
 FEWEST_FETCHES = 4
+MOST_RANKS = 256
 
 
 @dataclass(frozen=True)
@@ -66,20 +68,30 @@ class _Work:
 
 def why_slow(tables: Mapping[str, pa.Table], rank: int | None) -> Why | None:
     """Of a rank's loader, or of all (None); None where no worker was seen."""
-    seen = _seen(tables)
-    own = [row for row in seen if rank is None or row.rank == rank]
+    table = _enough(tables)
+    if table is None:
+        return None
+    if rank is None:
+        own, others = _rows(_of_some_ranks(table)), list[_Work]()
+    else:
+        is_own = pc.equal(table["rank"], rank)
+        own = _rows(table.filter(is_own))
+        others = _rows(_of_some_ranks(table.filter(pc.invert(is_own))))
     if not own:
         return None
-    others = [row for row in seen if rank is not None and row.rank != rank]
     return (_worker(own) if rank is not None else None) or _source(own, others) or _all(own)
 
 
-def with_one_slow_worker(tables: Mapping[str, pa.Table]) -> dict[int, int]:
-    """Ranks of which one worker stands out, and how many workers they have: batches are handed out
-    in order, so such a rank waits in one step of so many.
+def with_one_slow_worker(tables: Mapping[str, pa.Table], ranks: Collection[int]) -> dict[int, int]:
+    """Those of `ranks` of which one worker stands out, and how many workers they have: batches are
+    handed out in order, so such a rank waits in one step of so many.
     """
-    seen = _seen(tables)
-    by_rank = {row.rank: [other for other in seen if other.rank == row.rank] for row in seen}
+    table = _enough(tables)
+    if table is None or not ranks:
+        return {}
+    by_rank: dict[int, list[_Work]] = {}
+    for row in _rows(table.filter(pc.is_in(table["rank"], pa.array(list(ranks), pa.int32())))):
+        by_rank.setdefault(row.rank, []).append(row)
     return {
         rank: len({row.worker for row in own})
         for rank, own in by_rank.items()
@@ -87,11 +99,25 @@ def with_one_slow_worker(tables: Mapping[str, pa.Table]) -> dict[int, int]:
     }
 
 
-def _seen(tables: Mapping[str, pa.Table]) -> list[_Work]:
-    if QUESTION not in tables:
-        return []
-    rows = [_work(row) for row in tables[QUESTION].to_pylist()]
-    return [row for row in rows if row.fetches >= FEWEST_FETCHES]
+def _enough(tables: Mapping[str, pa.Table]) -> pa.Table | None:
+    """Rows of enough fetches; None without any."""
+    table = tables.get(QUESTION)
+    if table is None or not table.num_rows:
+        return None
+    return table.filter(pc.greater_equal(table["fetches"], FEWEST_FETCHES))
+
+
+def _of_some_ranks(table: pa.Table) -> pa.Table:
+    """Of a large job some ranks stand for all."""
+    ranks = pc.unique(table["rank"]).sort()
+    if len(ranks) <= MOST_RANKS:
+        return table
+    some = ranks.take(pa.array(range(0, len(ranks), -(-len(ranks) // MOST_RANKS))))
+    return table.filter(pc.is_in(table["rank"], some))
+
+
+def _rows(table: pa.Table) -> list[_Work]:
+    return [_work(row) for row in table.to_pylist()]
 
 
 def _work(row: Mapping[str, Any]) -> _Work:

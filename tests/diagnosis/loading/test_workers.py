@@ -96,8 +96,17 @@ def test_two_slow_workers_are_not_one() -> None:
 
 def test_ranks_with_one_slow_worker() -> None:
     rows = [*USUAL, *(work(3, worker, ms) for worker, ms in enumerate((1.0, 9.0, 1.0)))]
-    assert with_one_slow_worker({QUESTION: pa.Table.from_pylist(rows, _SCHEMA)}) == {3: 3}
-    assert with_one_slow_worker({}) == {}
+    tables = {QUESTION: pa.Table.from_pylist(rows, _SCHEMA)}
+    assert with_one_slow_worker(tables, {0, 1, 3}) == {3: 3}
+    assert with_one_slow_worker(tables, {0, 1}) == {}
+    assert with_one_slow_worker({}, {3}) == {}
+
+
+def test_a_large_job_is_compared_with_some_of_its_ranks() -> None:
+    rows = [work(rank, worker, 1.0) for rank in range(600) for worker in (0, 1)]
+    rows += [work(600, worker, 4.0) for worker in (0, 1)]
+    assert named(rows, 600) == ("Source Text", "it computes for 90% of that")
+    assert named(rows, None)[0] == "Each of the 402 workers"
 
 
 def test_without_workers_nothing_is_said() -> None:

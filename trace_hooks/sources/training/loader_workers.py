@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
+import threading
 import time
 import uuid
 from contextlib import suppress
@@ -60,6 +61,7 @@ class LoaderWorkers:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._workers: list[_Worker] = []
+        self._lock = threading.Lock()  # between the drain thread and the end of training
         self._next_memory_s = self._next_walk_s = 0.0
         self._turn = 0
 
@@ -94,22 +96,24 @@ class LoaderWorkers:
 
     def poll(self) -> None:
         """Record what the workers have fetched since (drain thread)."""
-        for one in list(self._workers):
-            pid = one.ring.pid
-            if pid:
-                one.unlink()
-            has_ended = bool(pid) and not Path(f"/proc/{pid}").exists()
-            self._add(one)
-            if has_ended:
-                self._workers.remove(one)
-        self._add_memory()
+        with self._lock:
+            for one in list(self._workers):
+                pid = one.ring.pid
+                if pid:
+                    one.unlink()
+                has_ended = bool(pid) and not Path(f"/proc/{pid}").exists()
+                self._add(one)
+                if has_ended:
+                    self._workers.remove(one)
+            self._add_memory()
 
     def close(self) -> None:
         """Record the last fetches, and remove what is left."""
-        for one in self._workers:
-            self._add(one)
-            one.unlink()
-        self._workers.clear()
+        with self._lock:
+            for one in self._workers:
+                self._add(one)
+                one.unlink()
+            self._workers.clear()
 
     def _add(self, one: _Worker) -> None:
         pid, lost = one.ring.pid, one.ring.lost
