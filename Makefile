@@ -21,7 +21,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-host-faults bench-machines bench-real-faults bench-stuck samples requirements sbom clean
+.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-host-faults bench-loaders bench-machines bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -125,6 +125,11 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --minutes $(MINUTES) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
+
+# data loaders with faults in real jobs, two hours; goes on where it ended
+bench-loaders: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.loaders --results benchmarks/results/loaders.jsonl --seed 23
+	$(BIN)/python -m benchmarks.loaders --report benchmarks/results/loaders.jsonl --write docs/data-loading.md
 
 # faults of one machine in real jobs on four hosts that are one (root, Linux); goes on from HOST_RESULTS. An hour
 HOST_RESULTS ?= benchmarks/results/host-faults.jsonl
