@@ -47,7 +47,11 @@ def _recorded(run_folder: Path, table: str) -> pa.Table | None:
     parts = [pq.read_table(path) for path, name in names if name and name.table == table]
     if not parts:
         return None
-    rows = pa.concat_tables(parts).unify_dictionaries().select(TABLES[table].schema.names)
+    rows = pa.concat_tables(parts).unify_dictionaries()
+    for field in TABLES[table].schema:
+        if field.nullable and field.name not in rows.schema.names:  # of an earlier minor version
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    rows = rows.select(TABLES[table].schema.names)
     return rows.cast(TABLES[table].schema)
 
 

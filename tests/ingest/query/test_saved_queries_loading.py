@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.detectors.loading import loader_memory, source_mix
+from diagnosis.detectors import loader_memory, source_mix
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 

@@ -95,7 +95,7 @@ def test_workers_say_how_long_each_fetch_took_and_what_it_did(context: str) -> N
         decodes = row["worker"] == 0  # samples 0 and 4
         assert (row["transform"] == "decode") == decodes
         assert (row["transform_ns"] >= BURN_S * 1e9) == decodes
-        assert row["cpu_ns"] >= row["transform_ns"] * 0.9 * decodes
+        assert row["cpu_ns"] >= BURN_S * 1e9 * decodes
         assert 0 < time.perf_counter_ns() - row["ts_ns"] < 120e9
         assert row["read_bytes"] >= 0
     assert files() <= before

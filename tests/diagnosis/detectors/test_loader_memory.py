@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from diagnosis.detectors.loading.loader_memory import detect
+from diagnosis.detectors.loader_memory import detect
 from diagnosis.findings import Finding, Verdict
 from tests.diagnosis.answer_schema import answer_schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from diagnosis.detectors.loading.source_mix import detect
+from diagnosis.detectors.source_mix import detect
 from diagnosis.findings import Verdict
 from tests.diagnosis.answer_schema import answer_schema
 

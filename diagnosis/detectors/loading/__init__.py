@@ -1,1 +1,0 @@
-"""Detectors of what a data loader does wrong besides being late: its mixture, its memory."""
