@@ -141,4 +141,4 @@ const nothing = () => make('section', { class: 'panel sentence' },
 
 const noWorkers = () => sentence('The data loaders have no workers: ranks fetch their batches themselves. What that takes is in the column of the waits.');
 
-const noSources = () => sentence('No batch states its sources. With tracer.batch(source=, planned=) the mixture that was drawn stands here beside the plan.');
+const noSources = () => sentence('No batch says which sources it is from. If the job calls tracer.batch(source=, planned=), this panel compares the share of each source with its planned share.');

@@ -1,5 +1,5 @@
--- The mixture of sources that a job has trained on, as its batches state it (tracer.batch), beside the
--- one that it planned; all ranks together.
+-- How many samples of each source a job has trained on, all ranks together, and the share that it
+-- planned; the job states both (tracer.batch).
 -- reads: batch_sources
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted

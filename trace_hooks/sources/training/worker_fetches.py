@@ -3,7 +3,7 @@
 `WorkerStart` takes the place of the loader's worker_init_fn while the workers start, and calls the
 user's own first. It can be pickled, for workers that are spawned. Nothing of it reaches the
 batches: the fetcher's own function is called with what it was given, and its result and errors
-pass. Of a ConcatDataset each sample is timed, so that its datasets are told apart.
+pass. It times each sample of a ConcatDataset, so that each of its datasets has figures of its own.
 """
 
 from __future__ import annotations
