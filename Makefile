@@ -3,6 +3,8 @@ PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 # Parallel test processes. Four suit two cores: tests mostly wait for jobs, servers and pages.
 WORKERS ?= 4
+# A test that takes longer has hung: it fails, with the stacks of all its threads, and the run goes on.
+HUNG   := --timeout 600
 FAULT  ?= slow-rank=5,x=1.6,from=8
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -42,14 +44,15 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m "not faults and not registry and not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -m "not faults and not registry and not long" $(HUNG) \
+		-n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
 	tests/browser/install_chromium.sh
 
 # what takes long and is seldom broken by a change, and all cases of tests of which others run some
 test-long: $(VENV)/.ready browser
-	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile \
+	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q $(HUNG) -n $(WORKERS) --dist loadfile \
 		-m "(long or sampled) and not faults and not registry"
 	RANKSCOPE_TEST_ALL=1 $(BIN)/python -m pytest -q tests/hostile/requests
 
