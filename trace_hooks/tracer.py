@@ -137,7 +137,8 @@ class Tracer:
     ) -> None:
         """Describe the batch that the running step has just been given.
 
-        `lengths`: tokens of each of its sequences, on the host. `source`: the source that all of
+        `lengths`: tokens of each of its sequences, on the host; or a list of them for each
+        micro-batch, in the order in which they run. `source`: the source that all of
         them are from, or the source of each, or how many are of which. `planned`: weights of the
         sources in the mixture that the job means to draw; they need not add up to 1.
         """

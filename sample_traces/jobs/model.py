@@ -58,7 +58,13 @@ def rotated(x_BHTd: torch.Tensor) -> torch.Tensor:
 
 
 class Attention(nn.Module):
-    """Causal self-attention; the rows of `qkv` are ordered by head, so a shard has whole heads."""
+    """Causal self-attention; the rows of `qkv` are ordered by head, so a shard has whole heads.
+
+    `lengths`: of the sequences in each row of the batch, which see only themselves; None: a row is
+    one sequence.
+    """
+
+    lengths: list[list[int]] | None = None
 
     def __init__(self, sizes: GPTSizes) -> None:
         super().__init__()
@@ -71,10 +77,26 @@ class Attention(nn.Module):
         qkv = self.qkv(x_BTD)
         heads = qkv.unflatten(-1, (-1, 3, self.head_size)).permute(3, 0, 2, 1, 4)
         query, key, value = heads
-        mixed = functional.scaled_dot_product_attention(
-            rotated(query), rotated(key), value, is_causal=True
-        )
+        mixed = mixed_values(rotated(query), rotated(key), value, self.lengths)
         return self.out(mixed.transpose(1, 2).flatten(-2))
+
+
+def mixed_values(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, lengths: list[list[int]] | None
+) -> torch.Tensor:
+    """(B, H, T, d) each -> (B, H, T, d); tokens behind the sequences of a row mix nothing."""
+    if lengths is None:
+        return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    rows = []
+    for row, own in enumerate(lengths):
+        parts = [*own, query.shape[2] - sum(own)]
+        split = [x[row : row + 1].split(parts, dim=2) for x in (query, key, value)]
+        mixed = [
+            functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            for q, k, v in zip(*(pieces[:-1] for pieces in split), strict=True)
+        ]
+        rows.append(torch.cat([*mixed, split[2][-1]], dim=2))
+    return torch.cat(rows)
 
 
 class MLP(nn.Module):
@@ -122,8 +144,14 @@ class Stage(nn.Module):
             yield from block.children()
         yield from (part for part in (self.embedding, self.norm, self.head) if part is not None)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Tokens (B, T) or hidden states (B, T, D) -> hidden states or logits (B, T, V)."""
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        """Tokens (B, T) or hidden states (B, T, D) -> hidden states or logits (B, T, V).
+
+        `lengths` (B, S): of the sequences in each row, 0 behind the last one.
+        """
+        packed = None if lengths is None else [[n for n in row if n] for row in lengths.tolist()]
+        for block in self.blocks.values():
+            block.attention.lengths = packed
         if self.embedding is not None:
             x = self.embedding(x)
         for block in self.blocks.values():

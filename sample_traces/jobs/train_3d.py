@@ -30,6 +30,7 @@ from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector
 from sample_traces.jobs.launch import init_process_group, launch
 from sample_traces.jobs.model import GPTSizes, Sequences, batches, build_stage, token_loss
+from sample_traces.jobs.packing import DEALS, Lengths, Packing, by_microbatch, padded
 from sample_traces.jobs.parallel import (
     build_schedule,
     reduce_norm_and_loss,
@@ -91,6 +92,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
     parameters = [parameter for stage in stages for parameter in stage.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=options.lr, foreach=False)
     data = batches(make_loader(options, sizes, mesh))
+    packing = make_packing(options, mesh)
     num_tokens = options.microbatches * options.batch * options.seq
 
     gc.collect()
@@ -103,10 +105,14 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
             # whole in memory: torch's schedules of 2.10 and 2.11 compare strides between stages
             begin, target = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
             inputs = (begin,) if 0 in indices else ()
-            last = {"target": target, "losses": losses} if total - 1 in indices else {}
+            named = {"target": target, "losses": losses} if total - 1 in indices else {}
+            if packing is not None:
+                rows = packing.of_step(step)
+                named["lengths"] = padded(rows)
+                tracer.batch(lengths=by_microbatch(rows, options.batch))
             optimizer.zero_grad()
             with loss_parallel() if options.vocabulary_parallel else nullcontext():
-                schedule.step(*inputs, **last)
+                schedule.step(*inputs, **named)
             injector.after_backward(parameters)
             with tracer.span("clip gradients", kind="optimizer"):
                 own = torch.stack(losses).mean() if losses else torch.zeros((), device=device)
@@ -168,6 +174,15 @@ def make_loader(
     return DataLoader(dataset, batch_size=per_step, num_workers=options.workers)
 
 
+def make_packing(options: argparse.Namespace, mesh: DeviceMesh) -> Packing | None:
+    """How long the sequences of this replica are; None: a row is one sequence."""
+    if options.lengths is None:
+        return None
+    replica = mesh.get_local_rank("dp"), mesh["dp"].size()
+    rows = options.microbatches * options.batch
+    return Packing(options.lengths, options.deal, options.seed, replica, rows, options.seq)
+
+
 def report(step: int, values: dict[str, float], losses: Path | None) -> None:
     """One line on the screen and one JSON line in the file of losses."""
     print(f"step {step} loss {values['loss']:.4f} grad norm {values['grad_norm']:.3f}", flush=True)
@@ -195,6 +210,8 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--width", type=int, default=GPTSizes.width)
     add("--heads", type=int, default=GPTSizes.num_heads)
     add("--seq", type=int, default=GPTSizes.seq_len, help="tokens per sequence")
+    add("--lengths", help="rows hold sequences of such lengths, as lognormal,200,0.8; packing.py")
+    add("--deal", choices=DEALS, default="drawn", help="balanced: deal sequences for even work")
     add("--lr", type=float, default=1e-3)
     add("--seed", type=int, default=1)
     add("--workers", type=int, default=0, help="processes of the data loader")
@@ -208,6 +225,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     try:
         options.fault = [Fault.parse(text) for text in options.fault if text]
+        options.lengths = Lengths.parse(options.lengths) if options.lengths else None
         model_sizes(options)
     except ValueError as error:
         parser.error(str(error))

@@ -35,6 +35,7 @@ SELDOM = frozenset(
         "hook_costs",
         "memory",
         "data_batches",
+        "batch_lengths",
         "batch_sources",
         "loader_fetches",
         "loader_memory",

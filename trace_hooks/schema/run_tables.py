@@ -239,6 +239,13 @@ RUN_TABLES: tuple[Table, ...] = (
         ),
     ),
     table(
+        "batch_lengths",
+        "sequences of one micro-batch, or of a whole batch, as the job states them",
+        TS,
+        Column("microbatch", pa.int32(), "micro-batch; -1 the whole batch of the rank"),
+        Column("lengths", pa.list_(pa.int32()), "tokens of each sequence"),
+    ),
+    table(
         "batch_sources",
         "samples of one source in a batch, as the job states it",
         TS,

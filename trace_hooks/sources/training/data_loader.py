@@ -91,8 +91,13 @@ class DataLoaders(Source):
         if not self._batches:
             self._batches.append(self._row(now()))
         if described.lengths is not None:
-            self._batches[-1]["tokens"] = sum(described.lengths)
-            self._batches[-1]["sum_sq_len"] = sum(length**2 for length in described.lengths)
+            lengths = [length for some in described.lengths.values() for length in some]
+            self._batches[-1]["tokens"] = sum(lengths)
+            self._batches[-1]["sum_sq_len"] = sum(length**2 for length in lengths)
+            for microbatch, some in described.lengths.items():
+                self.recorder.add_row(
+                    "batch_lengths", ts_ns=now(), microbatch=microbatch, lengths=some
+                )
         for source, samples in described.samples.items():
             planned = described.planned.get(source)
             self.recorder.add_row(

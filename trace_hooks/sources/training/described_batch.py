@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trace_hooks.schema import UNKNOWN
+
 MOST_SOURCES = 1_000
+LONGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Described:
-    """`lengths`: tokens of each sequence; None not stated. `samples`: their number by source.
-    `planned`: share of each source in the mixture that the job means to draw.
+    """`lengths`: tokens of each sequence, by micro-batch (UNKNOWN where these are not told apart);
+    None not stated. `samples`: number of sequences by source. `planned`: share of each source in
+    the mixture that the job means to draw.
     """
 
-    lengths: tuple[int, ...] | None = None
+    lengths: Mapping[int, tuple[int, ...]] | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
     planned: Mapping[str, float] = field(default_factory=dict)
 
@@ -27,13 +31,28 @@ def described(lengths: Any, source: Any, planned: Any) -> Described:
 
     A source that is planned and has no sample in the batch counts with 0.
     """
-    numbers = None if lengths is None else _lengths(lengths)
-    samples = _samples(source, 1 if numbers is None else len(numbers))
+    numbers = None if lengths is None else _by_microbatch(lengths)
+    whole = 1 if numbers is None else sum(map(len, numbers.values()))
+    samples = _samples(source, whole)
     shares = _shares(planned)
     samples = {**dict.fromkeys(shares, 0), **samples} if samples else samples
     if len(samples) > MOST_SOURCES:
         raise ValueError(f"a batch has {len(samples)} sources; at most {MOST_SOURCES} are recorded")
     return Described(numbers, samples, shares)
+
+
+def _by_microbatch(lengths: Any) -> dict[int, tuple[int, ...]]:
+    """Of one list, or of one for each micro-batch."""
+    is_nested = isinstance(lengths, (list, tuple)) and any(map(_is_list, lengths))
+    if not is_nested:
+        return {UNKNOWN: _lengths(lengths)}
+    if not all(map(_is_list, lengths)):
+        raise ValueError("lengths are whole numbers, or a list of them for each micro-batch")
+    return {number: _lengths(one) for number, one in enumerate(lengths)}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) == 1
 
 
 def _lengths(lengths: Any) -> tuple[int, ...]:
@@ -46,6 +65,8 @@ def _lengths(lengths: Any) -> tuple[int, ...]:
         raise ValueError(f"lengths must be whole numbers, not {values!r}"[:200]) from None
     if any(number < 0 for number in numbers):
         raise ValueError(f"lengths must not be negative: {min(numbers)}")
+    if any(number > LONGEST for number in numbers):
+        raise ValueError(f"a length is at most {LONGEST}: {max(numbers)}")
     return numbers
 
 

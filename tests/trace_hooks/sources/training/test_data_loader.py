@@ -103,9 +103,16 @@ def test_what_the_job_states_of_a_batch():
         next(batches)
         source.describe(described(torch.tensor([3]), None, None))
         source.step_end()
-        source.describe(described([2, 2], "code", None))  # no DataLoader made it
+        source.describe(described([[2], [2]], "code", None))  # no DataLoader made it
         rows, sources = batch_rows(traced), traced.rows("batch_sources")
+        lengths = traced.rows("batch_lengths")
     assert [(row["tokens"], row["sum_sq_len"]) for row in rows] == [(12, 74), (3, 9), (4, 8)]
+    assert [(row["microbatch"], list(row["lengths"])) for row in lengths] == [
+        (-1, [5, 7]),
+        (-1, [3]),
+        (0, [2]),
+        (1, [2]),
+    ]
     assert [row["exposed_ns"] > 0 for row in rows] == [True, True, False]
     assert {row["step"] for row in rows} == {4}
     assert [(row["source"], row["samples"], row["planned"]) for row in sources] == [
@@ -119,8 +126,10 @@ def test_what_the_job_states_of_a_batch():
     ("lengths", "source", "planned", "why"),
     [
         (["a"], None, None, "whole numbers"),
+        ([[1], 2], None, None, "a list of them for each micro-batch"),
         (3, None, None, "whole numbers"),
         ([-1], None, None, "negative"),
+        ([2**31], None, None, "at most 2147483647"),
         ([1], 3, None, "source is a name"),
         ([1], "web", [1], "planned has a weight"),
         ([1], "web", {"web": "many"}, "no number"),
