@@ -1,0 +1,49 @@
+-- How many tokens each expert was given, all ranks together: one row per step and layer with experts.
+-- TP peers that routed the same tokens count once. Of more than most_ranks ranks only every stride-th of
+-- each stage is read: a sample, whose batch_tokens say how many tokens it had.
+-- reads: expert_load
+-- param: step_min int = 0 first step wanted
+-- param: step_max int = 9223372036854775806 last step wanted
+-- param: layer int = null one layer only, numbered over all stages
+-- param: most_ranks int = 256 ranks that are read at most, about
+-- param: attempt int = newest
+-- column: step  optimizer step
+-- column: layer  layer of the whole model, from 0
+-- column: name  module that routes
+-- column: top_k  experts that a token is sent to; -1 unknown
+-- column: batch_tokens  tokens that were routed; -1 unknown
+-- column: tokens  tokens by expert, from the first expert of the layer to the last
+-- column: dropped  choices left out because an expert was full; -1 unknown
+-- column: bias  added to the scores, by expert; NULL none
+-- column: aux_loss  load-balancing loss, mean over ranks; NULL unknown
+-- column: ranks  ranks that are added up, copies left out
+-- column: stride  every how manieth rank was read; 1 all of them
+-- empty: no router was recorded in these steps (docs/experts.md)
+WITH strides AS (
+    SELECT rank, dp, cp, row_number() OVER (PARTITION BY pp ORDER BY rank) - 1 AS number,
+        CAST(ceil(count(*) OVER () / greatest($most_ranks, 1)) AS BIGINT) AS stride
+    FROM ranks WHERE attempt = $attempt
+),
+routed AS (
+    SELECT r.*, s.stride, row_number() OVER (
+            PARTITION BY step, layer, coalesce(s.dp, -1 - rank), s.cp, hash(tokens) ORDER BY rank) AS copy
+    FROM rows_by_layer($expert_load, $attempt, $step_min, $step_max) r
+        JOIN (FROM strides WHERE number % stride = 0) s USING (rank)
+    WHERE layer >= 0 AND ($layer IS NULL OR layer = $layer)
+),
+single AS (SELECT * FROM routed WHERE copy = 1),
+by_expert AS (
+    SELECT step, layer, expert, CAST(sum(num) AS BIGINT) AS num
+    FROM (SELECT step, layer, unnest(tokens) AS num, generate_subscripts(tokens, 1) AS expert FROM single)
+    GROUP BY step, layer, expert
+),
+loads AS (SELECT step, layer, list(num ORDER BY expert) AS tokens FROM by_expert GROUP BY step, layer),
+layers AS (
+    SELECT step, layer, arg_min(name, rank) AS name, max(top_k) AS top_k,
+        if(min(batch_tokens) < 0, -1, CAST(sum(batch_tokens) AS BIGINT)) AS batch_tokens,
+        if(min(dropped) < 0, -1, CAST(sum(dropped) AS BIGINT)) AS dropped,
+        arg_min(bias, rank) AS bias, avg(aux_loss) AS aux_loss, count(*) AS ranks, max(stride) AS stride
+    FROM single GROUP BY step, layer
+)
+SELECT step, layer, name, top_k, batch_tokens, tokens, dropped, bias, aux_loss, ranks, stride
+FROM layers JOIN loads USING (step, layer) ORDER BY step, layer
