@@ -111,6 +111,9 @@ class NullTracer(Tracer):
     def log(self, **values: Any) -> None:
         """Nothing."""
 
+    def router(self, module: Any, num_experts: int, **how: Any) -> None:
+        """Nothing."""
+
     def mark(self, kind: str, text: str, **args: Any) -> None:
         """Nothing."""
 

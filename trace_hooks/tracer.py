@@ -149,6 +149,35 @@ class Tracer:
                 switch_off=False,
             )
 
+    def router(
+        self,
+        module: Any,
+        num_experts: int,
+        *,
+        chosen: int | str | Callable[[Any], Any] | None = None,
+        top_k: int | None = None,
+        local: range | None = None,
+        bias: str | Callable[[], Any] | None = None,
+        aux_loss: int | str | Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Record what a router of the user's own chooses among `num_experts` experts.
+
+        `chosen`: its choices, by a position, a key or an attribute of what `module` returns, or a
+        function of that (default: its first tensor of integers or bools). They are one of:
+        integers (..., K), the experts of each token, negative where a choice was dropped; bool
+        (..., E), whether a token goes to an expert; integers (E), tokens by expert; floating point
+        (..., E), scores of which the `top_k` greatest are chosen. `top_k`: experts of a token,
+        where that does not show. `local`: experts on this rank, such as range(4, 8). `bias`: what
+        is added to the scores, (E), as the name of an attribute of `module` or a function.
+        `aux_loss`: its load-balancing loss, (), like `chosen`. Routers of Megatron-core, torchtitan
+        and Hugging Face transformers need no call.
+        """
+        if self._active():
+            how = (chosen, top_k, local, bias, aux_loss)
+            guard.attempt(
+                "tracer.router", lambda: self._router(module, num_experts, *how), switch_off=False
+            )
+
     def mark(self, kind: str, text: str, **args: Any) -> None:
         """Record that something happened now, in one sentence; `args` must be JSON."""
         _mark(self.recorder, kind, text, args)
@@ -168,6 +197,13 @@ class Tracer:
         data = self._sources.named("data")
         if data is not None:
             data.describe(described(lengths, source, planned))
+
+    def _router(self, module: Any, num_experts: int, *how: Any) -> None:
+        source = self._sources.named("experts")
+        if source is not None:
+            from trace_hooks.sources.training.experts.routers import own_router  # torch
+
+            source.add(own_router(module, num_experts, *how))
 
     def begin(self) -> None:
         """Install the sources, start the drain thread and meet the host's watchdog."""

@@ -52,6 +52,8 @@ class TracedModels:
         follows them."""
         self.on_content: Callable[[Any, int | None, Any, Any], None] | None = None
         """Called with every (part, stage of its model, output, arguments) in the same way."""
+        self.on_compiled: Callable[[Any], None] | None = None
+        """Called with a module of theirs that is being compiled, whose inner hooks are removed."""
         self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
         """Innermost (part, stage of its model, its mark) that runs on the calling thread."""
 

@@ -249,6 +249,8 @@ class Modules(Source):
             return None
         for inside in module.modules():  # hooks would make every block compile again
             self._unhook(id(inside))
+        if self.models.on_compiled is not None:
+            self.models.on_compiled(module)
         known = self._parts.get(id(module))
         part = Part(module, known.name if known else type(module).__name__, compiled=True)
         if isinstance(result, nn.Module):

@@ -1,0 +1,211 @@
+"""Loads of experts of small real models, against counts made by hand."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from tests.trace_hooks.sources.training.experts_models import (
+    NUM_EXPERTS,
+    TOP_K,
+    TinyMoE,
+    by_hand,
+    end_step,
+    register,
+    trained,
+)
+from tests.trace_hooks.tiny_models import batch, idle_forwards, loss_of, seeded, tracing, train
+
+TOKENS = 10  # of a batch
+
+
+def one_hot(_scores, indices):
+    return torch.zeros(len(indices), NUM_EXPERTS, dtype=torch.bool).scatter_(1, indices, True)
+
+
+def test_each_layer_has_a_row_a_step_that_equals_a_count_by_hand():
+    model = seeded(TinyMoE)
+    with tracing("modules", "experts") as traced:
+        traced.watch(model)
+        register(traced, model, local=range(2, 4), bias="bias")
+        model.layers[1].moe.router.bias += torch.arange(NUM_EXPERTS) / 10
+        trained(traced, model, 3)
+        rows = traced.rows("expert_load")
+    assert [(row["step"], row["layer"]) for row in rows] == [
+        (s, n) for s in range(3) for n in (0, 1)
+    ]
+    for row in rows:
+        router = model.layers[row["layer"]].moe.router
+        assert row["tokens"] == by_hand(router.seen[row["step"]])
+        assert row["name"] == f"layers.{row['layer']}.moe.router"
+        assert row["bias"] == router.bias.tolist()
+        assert (row["top_k"], row["batch_tokens"], row["dropped"]) == (TOP_K, TOKENS, 0)
+        assert (row["first_expert"], row["local_experts"], row["aux_loss"]) == (2, 2, None)
+
+
+FORMS = {
+    "indices": (lambda _scores, indices: indices, {}),
+    "one hot": (one_hot, {"top_k": TOP_K}),
+    "counts": (lambda _scores, indices: one_hot(_scores, indices).sum(0), {}),
+    "scores": (lambda scores, _indices: scores, {"top_k": TOP_K}),
+    "three dimensions": (lambda _scores, indices: indices.view(2, 5, TOP_K), {}),
+    "int32": (lambda _scores, indices: indices.to(torch.int32), {}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_choices_is_counted(form: str) -> None:
+    make, how = FORMS[form]
+    model = seeded(lambda: TinyMoE(form=make))
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model, chosen=2, **how)
+        trained(traced, model)
+        rows = traced.rows("expert_load")
+    for row, router in zip(rows, model.routers(), strict=True):
+        assert row["tokens"] == by_hand(router.seen[0])
+        known = form != "counts"
+        assert row["batch_tokens"] == (TOKENS if known else -1)
+        assert row["dropped"] == (0 if known else -1)
+
+
+def test_dropped_choices_and_wrong_indices_are_no_experts_tokens():
+    def dropping(_scores, indices):
+        return indices.masked_fill(indices == 1, -1).masked_fill(indices == 2, 10**6)
+
+    model = seeded(lambda: TinyMoE(form=dropping))
+    with tracing("experts") as traced:
+        register(traced, model, chosen=2)
+        trained(traced, model)
+        rows = traced.rows("expert_load")
+    for row, router in zip(rows, model.routers(), strict=True):
+        zero, one, two, three = by_hand(router.seen[0])
+        assert row["tokens"] == [zero, 0, 0, three]
+        assert row["dropped"] == one + two
+        assert one + two > 0
+
+
+def test_micro_batches_add_up_and_the_auxiliary_loss_is_their_mean():
+    model = seeded(lambda: TinyMoE(form=lambda scores, _indices: scores.square().mean()))
+    seen: list[float] = []
+    model.layers[0].moe.router.register_forward_hook(lambda m, a, out: seen.append(out[2].item()))
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model, chosen=1, aux_loss=2)
+        traced.source("experts").step_begin()
+        for number in range(3):
+            loss_of(model, batch(number)).backward()
+        end_step(traced)
+        first, second = traced.rows("expert_load")
+    assert first["tokens"] == by_hand(torch.cat(model.layers[0].moe.router.seen))
+    assert second["tokens"] == by_hand(torch.cat(model.layers[1].moe.router.seen))
+    assert first["batch_tokens"] == 3 * TOKENS
+    assert first["aux_loss"] == pytest.approx(sum(seen) / 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_recomputed_forwards_count_once_and_losses_are_bitwise_equal(reentrant: bool) -> None:
+    plain = train(seeded(lambda: TinyMoE(reentrant)), 3)
+    model = seeded(lambda: TinyMoE(reentrant))
+    with tracing("modules", "experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        assert trained(traced, model, 3) == plain
+        rows = traced.rows("expert_load")
+    assert {row["batch_tokens"] for row in rows} == {TOKENS}
+    assert len(rows) == 2 * 3
+    for row in rows:  # each forward ran twice
+        router = model.layers[row["layer"]].moe.router
+        assert row["tokens"] == by_hand(router.seen[2 * row["step"]])
+
+
+def test_forwards_that_train_nothing_and_those_outside_of_steps_are_not_counted():
+    model = seeded(TinyMoE)
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        loss_of(model, batch(0)).backward()
+        trained(traced, model)
+        traced.source("experts").step_begin()
+        idle_forwards(model)
+        end_step(traced)
+        rows = traced.rows("expert_load")
+    assert [row["batch_tokens"] for row in rows] == [TOKENS, TOKENS]
+
+
+def test_many_choices_are_counted_before_the_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trace_hooks.sources.training.experts import experts
+
+    monkeypatch.setattr(experts, "MAX_KEPT_BYTES", 100)
+    model = seeded(TinyMoE)
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        traced.source("experts").step_begin()
+        for number in range(5):
+            loss_of(model, batch(number)).backward()
+        end_step(traced)
+        rows = traced.rows("expert_load")
+    for row, router in zip(rows, model.routers(), strict=True):
+        assert row["tokens"] == by_hand(torch.cat(router.seen))
+
+
+def test_choices_that_the_job_overwrites_are_dropped_and_counted_as_lost():
+    model = seeded(TinyMoE)
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        traced.source("experts").step_begin()
+        loss_of(model, batch(0))
+        model.layers[0].moe.router.seen[0].zero_()
+        end_step(traced)
+        (row,) = traced.rows("expert_load")
+        assert row["layer"] == 1
+        assert traced.recorder.dropped == 1
+
+
+def test_uninstalling_leaves_no_hook_and_a_copy_has_none():
+    model = seeded(TinyMoE)
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        copied = copy.deepcopy(model)
+        trained(traced, copied)
+        assert not traced.rows("expert_load")
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_compiled_model_runs_and_a_mark_says_what_is_missed():
+    model = seeded(TinyMoE)
+    plain = loss_of(seeded(TinyMoE), batch(0)).item()
+    with tracing("modules", "experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        traced.source("experts").step_begin()
+        loss = loss_of(compiled, batch(0))
+        loss.backward()
+        end_step(traced)
+        assert loss.item() == plain
+        assert not traced.rows("expert_load")
+        (mark,) = traced.rows("marks")
+        assert "2 compiled routers are not counted" in mark["text"]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"num_experts": 0}, "num_experts is 0; give a whole number from 1"),
+        ({"local": range(2, 9)}, "give a range within the 4 experts"),
+        ({"module": len}, "router needs an nn.Module"),
+    ],
+)
+def test_a_wrong_description_is_refused_with_a_sentence(how: dict, message: str) -> None:
+    from trace_hooks.sources.training.experts.routers import own_router
+
+    described = {"module": TinyMoE().layers[0].moe.router, "num_experts": NUM_EXPERTS}
+    described |= dict.fromkeys(("chosen", "top_k", "local", "bias", "aux_loss"))
+    with pytest.raises((TypeError, ValueError), match=message):
+        own_router(**(described | how))

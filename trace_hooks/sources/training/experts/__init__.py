@@ -1,0 +1,1 @@
+"""What routers chose: the load of the experts of each layer, once a step."""

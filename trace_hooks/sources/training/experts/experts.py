@@ -1,0 +1,229 @@
+"""Loads of experts: what the routers of each layer chose, one row a step.
+
+Sees: the routers that routers.py knows and those given to `tracer.router`, in forwards that record
+gradients. A recomputed forward (activation checkpointing) counts only where the first one recorded
+no gradients (use_reentrant=True). Misses: routers inside compiled regions (a mark says so) and CUDA
+graphs, choices that the job overwrites later in the step, the experts of Hugging Face's own expert
+parallelism, auxiliary losses other than those that `tracer.router` was told of. The bias is the one
+at the end of the step, which the next one adds. Costs: one hook a call, which keeps the choices
+(MAX_KEPT_BYTES at most) until the step ends; then a few operations on their device count those of
+all layers, and one copy, which nothing waits for, brings the counts to the host. The drain thread
+does the rest. See benchmarks/event_costs.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trace_hooks.recording.clock import now
+from trace_hooks.sources.base import Source
+from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.tensors.global_indices import GlobalPlaces
+from trace_hooks.sources.tensors.tensor_names import plain_path
+from trace_hooks.sources.tensors.tensor_samples import (
+    LAST_COPY_S,
+    MAX_COPIES,
+    MAX_ROWS_WAITING,
+    POLL_S,
+    is_captured,
+)
+from trace_hooks.sources.training.experts.loads import (
+    Call,
+    Counted,
+    StepLoads,
+    by_router,
+    count,
+    stacked,
+)
+from trace_hooks.sources.training.experts.router_calls import RouterCalls, own_values
+from trace_hooks.sources.training.experts.routers import Router, find_routers
+from trace_hooks.sources.training.module_parts import Part, is_compiled
+
+MAX_KEPT_BYTES = 1 << 23
+"""Choices kept until the step ends; more of them are counted at once."""
+
+
+class Experts(Source):
+    """Loads of experts, see the module's docstring."""
+
+    name = "experts"
+    poll_s = POLL_S
+
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
+        self._calls: list[Call] = []
+        self._losses: list[tuple[RouterCalls, Tensor]] = []
+        self._kept_bytes = 0
+        self._counted: list[Counted] = []
+        self._routers: dict[int, RouterCalls] = {}  # by id of the module
+        self._models: dict[int, nn.Module] = {}
+        self._places = GlobalPlaces(context)
+        self._waiting: deque[StepLoads] = deque()
+
+    def install(self) -> None:
+        """Hear of modules that are compiled."""
+        self.context.models.on_compiled = self._compiled
+
+    def uninstall(self) -> None:
+        """Remove the hooks, and write what is there."""
+        self.context.models.on_compiled = None
+        for calls in self._routers.values():
+            calls.handle.remove()
+        self.step_end()
+        until_s = time.monotonic() + LAST_COPY_S
+        self.poll()
+        while self._waiting and time.monotonic() < until_s:
+            time.sleep(0.01)
+            self.poll()
+        self._routers.clear()
+        self._models.clear()
+
+    def instrument(self, model: Any, stage: int | None = None) -> None:
+        """Hook the routers of a user's model that are of known frameworks."""
+        if not isinstance(model, nn.Module) or id(model) in self._models:
+            return
+        if self.context.options.level == "steps":
+            return
+        self._models[id(model)] = model
+        found = list(find_routers(model))
+        for path, router, compiled in found:
+            if not compiled and id(router.module) not in self._routers:
+                self._follow(RouterCalls(self, router, path, stage))
+        self._miss([path for path, _, compiled in found if compiled])
+
+    def add(self, router: Router) -> None:
+        """Follow a router that the user describes, in place of what is known about it."""
+        known = self._routers.pop(id(router.module), None)
+        if known is not None:
+            known.handle.remove()
+        path, stage = ("", None) if known is None else (known.path, known.stage)
+        if is_compiled(router.module):
+            self._miss([type(router.module).__name__])
+        else:
+            self._follow(RouterCalls(self, router, path, stage))
+
+    def locate(self, calls: RouterCalls) -> None:
+        """Find where in its model a router is, when it is first called."""
+        roots = dict(self.context.models.roots)
+        models = [*roots.values(), *((model, None) for model in self._models.values())]
+        for model, stage in models if not calls.path else ():
+            for path, module in model.named_modules():
+                if module is calls.router.module:
+                    calls.path, calls.stage = path, stage
+                    break
+        part = Part(calls.router.module, calls.path or type(calls.router.module).__name__)
+        calls.layer = self._places.layer(part, calls.stage)
+
+    def step_begin(self) -> None:
+        """Forget what was chosen outside of steps; hook models that were found since."""
+        self._take()
+        roots = self.context.models.roots
+        if len(roots) > len(self._models):
+            for model, stage in list(roots.values()):
+                self.instrument(model, stage)
+
+    def step_end(self) -> None:
+        """Count what is not counted, and begin to copy the counts to the host."""
+        step, ts_ns = self.rank_state.step, now()
+        self._count()
+        counted, losses = self._take()
+        if not counted:
+            return
+        if len(self._waiting) >= MAX_COPIES:
+            self.recorder.dropped += 1
+            return
+        loads = StepLoads(step, ts_ns, counted)
+        routers = {call.router for one in counted for call in one.calls}
+        biases = [(calls, bias) for calls in routers if (bias := calls.router.bias()) is not None]
+        loads.biases = stacked([(calls, own_values(bias)) for calls, bias in biases])
+        loads.losses = stacked(losses)
+        self._waiting.append(loads)
+
+    def poll(self) -> None:
+        """Make rows of what has arrived (drain thread)."""
+        while self._waiting and all(copy.is_ready() for copy in self._waiting[0].copies()):
+            loads = self._waiting.popleft()
+            is_lost = any(copy.is_lost for copy in loads.copies())
+            if is_lost or len(self.recorder.rows) > MAX_ROWS_WAITING:
+                self.recorder.dropped += 1
+            else:
+                self._publish(loads)
+
+    def keep(self, calls: RouterCalls, chosen: Tensor, aux_loss: Tensor | None) -> None:
+        """Keep a router's choices until they are counted."""
+        stream = None
+        if chosen.is_cuda:
+            if is_captured(chosen):
+                return
+            stream = torch.cuda.current_stream(chosen.device)
+        elif chosen.is_meta:
+            return
+        router = calls.router
+        call = Call(calls, router.num_experts, router.top_k, chosen, chosen._version, stream)
+        self._calls.append(call)
+        if aux_loss is not None:
+            self._losses.append((calls, aux_loss))
+        self._kept_bytes += chosen.nbytes
+        if self._kept_bytes > MAX_KEPT_BYTES:
+            self._count()
+
+    def _count(self) -> None:
+        calls, self._calls, self._kept_bytes = self._calls, [], 0
+        unchanged = [call for call in calls if call.chosen._version == call.version]
+        self.recorder.dropped += len(calls) - len(unchanged)
+        self._counted += count(unchanged)
+
+    def _take(self) -> tuple[list[Counted], list[tuple[RouterCalls, Tensor]]]:
+        """What is counted; from now on there is nothing."""
+        taken = self._counted, self._losses
+        self._calls, self._losses, self._counted, self._kept_bytes = [], [], [], 0
+        for calls in self._routers.values():
+            calls.has_begun = False
+        return taken
+
+    def _publish(self, loads: StepLoads) -> None:
+        biases, losses = by_router(loads.biases), by_router(loads.losses)
+        for calls, load in loads.loads().items():
+            self.recorder.add_row(
+                "expert_load",
+                step=loads.step,
+                ts_ns=loads.ts_ns,
+                chunk=calls.chunk,
+                layer=calls.layer,
+                name=plain_path(calls.path),
+                top_k=load.top_k,
+                batch_tokens=load.batch_tokens,
+                tokens=load.tokens.tolist(),
+                dropped=load.dropped,
+                first_expert=calls.router.first_expert,
+                local_experts=calls.router.local_experts,
+                bias=biases[calls][0].tolist() if calls in biases else None,
+                aux_loss=float(np.mean(losses[calls])) if calls in losses else None,
+            )
+
+    def _follow(self, calls: RouterCalls) -> None:
+        self._routers[id(calls.router.module)] = calls
+        calls.hook()
+
+    def _compiled(self, module: nn.Module) -> None:
+        """A module is about to be compiled: hooks inside would make it compile again."""
+        inside = {id(child) for child in module.modules()}
+        missed = [calls for key, calls in self._routers.items() if key in inside]
+        for calls in missed:
+            calls.handle.remove()
+            del self._routers[id(calls.router.module)]
+        self._miss([calls.path for calls in missed])
+
+    def _miss(self, paths: Sequence[str]) -> None:
+        if paths:
+            text = (
+                f"the experts of {len(paths)} compiled routers are not counted, such as {paths[0]}"
+            )
+            self.recorder.add_row("marks", ts_ns=now(), kind="note", text=text, args=None)

@@ -1,0 +1,190 @@
+"""Counts choices of routers on their device, all of a step at once, and copies them to the host.
+
+Nothing here waits for a device or writes to a tensor of the job.
+Shapes: G calls of routers, N tokens of a call, K choices of a token, E experts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
+from trace_hooks.schema import UNKNOWN
+
+
+class Call(NamedTuple):
+    """What a router chose for the tokens of one forward."""
+
+    router: Any
+    num_experts: int
+    top_k: int
+    chosen: Tensor  # see routers.Router
+    version: int  # of the tensor then; another one later: the job has overwritten it
+    stream: Any  # of the device, None on the host
+
+
+class HostCopy:
+    """A small tensor on its way to the host."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._pinned = PinnedCopy(tensor) if tensor.is_cuda else None
+        self._values = tensor if self._pinned is None else self._pinned.values
+
+    def is_ready(self) -> bool:
+        """Whether it has arrived, or never will."""
+        return self._pinned is None or self._pinned.is_ready()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it never will, because the device has failed."""
+        return self._pinned is not None and self._pinned.is_lost
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Its values; only after is_ready."""
+        values: npt.NDArray[Any] = self._values.numpy()
+        return values
+
+
+class Counted(NamedTuple):
+    """Calls whose choices are counted."""
+
+    calls: tuple[Call, ...]  # without their tensors
+    num_tokens: int  # of each call; -1 unknown
+    top_k: int  # choices of a token; -1 unknown
+    counts: HostCopy  # (G, E)
+
+
+@dataclass
+class Load:
+    """What one router chose in a step, on the host."""
+
+    tokens: npt.NDArray[np.int64]  # (E)
+    batch_tokens: int = 0
+    choices: int = 0  # made, with those that were dropped; -1 unknown
+    top_k: int = UNKNOWN
+
+    def add(self, counted: Counted, counts: npt.NDArray[np.int64]) -> None:
+        """Add a call."""
+        self.tokens = self.tokens + counts
+        self.top_k = counted.top_k
+        num, known = counted.num_tokens, counted.top_k > 0
+        is_unknown = num < 0 or self.batch_tokens < 0
+        self.batch_tokens = UNKNOWN if is_unknown else self.batch_tokens + num
+        is_unknown = num < 0 or self.choices < 0 or not known
+        self.choices = UNKNOWN if is_unknown else self.choices + num * counted.top_k
+
+    @property
+    def dropped(self) -> int:
+        """Choices left out; -1 unknown."""
+        return max(UNKNOWN, self.choices - int(self.tokens.sum())) if self.choices >= 0 else UNKNOWN
+
+
+class Stacked(NamedTuple):
+    """Equal tensors of several routers: `values[i]` is of `routers[i]`."""
+
+    routers: tuple[Any, ...]
+    values: HostCopy
+
+
+@dataclass
+class StepLoads:
+    """The loads of one step, on their way to the host."""
+
+    step: int
+    ts_ns: int
+    counted: list[Counted]
+    biases: list[Stacked] = field(default_factory=list)
+    losses: list[Stacked] = field(default_factory=list)
+
+    def copies(self) -> Iterable[HostCopy]:
+        """All copies."""
+        yield from (counted.counts for counted in self.counted)
+        yield from (stack.values for stack in self.biases + self.losses)
+
+    def loads(self) -> dict[Any, Load]:
+        """Loads by router; only when all copies are ready."""
+        found: dict[Any, Load] = {}
+        for counted in self.counted:
+            for call, counts in zip(counted.calls, counted.counts.numpy(), strict=True):
+                load = found.setdefault(call.router, Load(np.zeros(call.num_experts, np.int64)))
+                load.add(counted, counts)
+        return found
+
+
+def count(calls: Iterable[Call]) -> list[Counted]:
+    """Count the choices, of equal shapes by the same few operations, and begin to copy them."""
+    alike: dict[Any, list[Call]] = defaultdict(list)
+    for call in calls:
+        chosen = call.chosen
+        key = (call.stream, chosen.device, chosen.dtype, chosen.shape, call.num_experts, call.top_k)
+        alike[key].append(call)
+    counted = []
+    for group in alike.values():
+        with torch.no_grad(), torch.cuda.stream(group[0].stream):  # does nothing where it is None
+            counted.append(_counted(group))
+    return counted
+
+
+def _counted(group: list[Call]) -> Counted:
+    first = group[0]
+    num_experts, top_k, shape = first.num_experts, first.top_k, first.chosen.shape
+    num_tokens = first.chosen.numel() // max(1, shape[-1])
+    if first.chosen.dim() == 1 and not first.chosen.is_floating_point():
+        counts = torch.stack([call.chosen for call in group]).to(torch.int64)
+        num_tokens = UNKNOWN
+    elif first.chosen.dtype == torch.bool:
+        maps = torch.cat([call.chosen for call in group])
+        counts = maps.view(len(group), num_tokens, num_experts).sum(1)
+    else:
+        values = torch.cat([call.chosen for call in group])
+        if values.is_floating_point():
+            values = values.topk(top_k, dim=-1).indices
+        top_k = values.shape[-1]
+        counts = count_indices(values.reshape(len(group), -1), num_experts)
+    shortened = tuple(call._replace(chosen=_EMPTY) for call in group)
+    return Counted(shortened, num_tokens, top_k, HostCopy(counts))
+
+
+def count_indices(indices_GM: Tensor, num_experts: int) -> Tensor:
+    """How often each expert is in each row: (G, M) integers -> (G, E) int64.
+
+    Indices that are no expert's are left out: out of bounds they would end a job on CUDA.
+    """
+    slots = (indices_GM.to(torch.int64) + 1).clamp_(0, num_experts + 1)
+    counts = slots.new_zeros(len(slots), num_experts + 2)
+    counts.scatter_add_(1, slots, slots.new_ones(()).expand_as(slots))
+    return counts[:, 1:-1].contiguous()
+
+
+def stacked(tensors: Iterable[tuple[Any, Tensor]]) -> list[Stacked]:
+    """Begin to copy one tensor for each (router, tensor)."""
+    alike: dict[Any, list[tuple[Any, Tensor]]] = defaultdict(list)
+    for router, tensor in tensors:
+        alike[tensor.device, tensor.shape].append((router, tensor))
+    return [
+        Stacked(
+            tuple(router for router, _ in group),
+            HostCopy(torch.stack([tensor.to(torch.float32) for _, tensor in group])),
+        )
+        for group in alike.values()
+    ]
+
+
+def by_router(stacks: Iterable[Stacked]) -> dict[Any, list[npt.NDArray[np.float32]]]:
+    """Values by router; only when all copies are ready."""
+    found: dict[Any, list[npt.NDArray[np.float32]]] = defaultdict(list)
+    for stack in stacks:
+        for router, values in zip(stack.routers, stack.values.numpy(), strict=True):
+            found[router].append(values)
+    return found
+
+
+_EMPTY = torch.empty(0, device="cpu")

@@ -1,0 +1,102 @@
+"""The hook of one router: keeps what it chooses."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from trace_hooks.recording.guard import guarded
+from trace_hooks.recording.rank_state import RankState
+from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.tensors.tensor_names import NO_LAYER
+from trace_hooks.sources.training.backward import graph_task
+from trace_hooks.sources.training.experts.routers import Router
+from trace_hooks.sources.training.modules import Detachable
+
+is_compiling = torch.compiler.is_compiling
+is_grad_enabled = torch.is_grad_enabled
+
+
+class Keeper(Protocol):
+    """What follows routers."""
+
+    rank_state: RankState
+
+    def locate(self, calls: RouterCalls) -> None:
+        """Find path, stage and layer of a router that is called for the first time."""
+
+    def keep(self, calls: RouterCalls, chosen: Tensor, aux_loss: Tensor | None) -> None:
+        """Keep what a router chose in one forward."""
+
+
+class RouterCalls:
+    """Follows one router. `stage`: of its model, None: the running chunk's."""
+
+    def __init__(self, keeper: Keeper, router: Router, path: str, stage: int | None) -> None:
+        self.keeper = keeper
+        self.router = router
+        self.path = path
+        self.stage = stage
+        self.chunk = UNKNOWN
+        self.layer = NO_LAYER
+        self.is_located = False
+        self.has_begun = False  # in this step, with gradients
+        self.handle: Any = None
+
+    def hook(self) -> None:
+        """Follow the router from now on, before what tensor parallelism makes of its output."""
+        module = self.router.module
+        if self.router.at_input:
+            self.handle = module.register_forward_pre_hook(_Before(self), prepend=True)
+        else:
+            self.handle = module.register_forward_hook(_After(self), prepend=True)
+
+    @guarded("experts.routed")
+    def routed(self, value: Any) -> None:
+        """The router returned `value`, or was called with it."""
+        keeper = self.keeper
+        state = keeper.rank_state
+        if state.prompting_thread:
+            return
+        if graph_task() >= 0:  # recomputed
+            if self.has_begun:
+                return
+        elif not is_grad_enabled() or not self.router.module.training:
+            return
+        else:
+            self.has_begun = True
+        if not self.is_located:
+            self.is_located = True
+            keeper.locate(self)
+        self.chunk = state.chunk if self.stage is None else self.stage
+        router = self.router
+        aux_loss = None if router.aux_loss is None else own_values(router.aux_loss(value))
+        keeper.keep(self, own_values(router.chosen(value)), aux_loss)
+
+
+def own_values(tensor: Any) -> Tensor:
+    """This rank's part of a tensor, without a graph."""
+    if type(tensor) is not Tensor and hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    values: Tensor = tensor.detach() if tensor.requires_grad else tensor
+    return values
+
+
+class _Before(Detachable):
+    def __init__(self, calls: RouterCalls) -> None:
+        self.calls = calls
+
+    def __call__(self, module: Any, args: tuple[Any, ...]) -> None:
+        if not is_compiling():
+            self.calls.routed(args)
+
+
+class _After(Detachable):
+    def __init__(self, calls: RouterCalls) -> None:
+        self.calls = calls
+
+    def __call__(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
+        if not is_compiling():
+            self.calls.routed(output)
