@@ -31,6 +31,7 @@ from typing import Any
 from benchmarks.hosts.faults import KINDS
 from benchmarks.hosts.job import NUM_HOSTS, Episode, Job, judge, run_job
 from benchmarks.hosts.report import report
+from benchmarks.page_part import write_part
 from benchmarks.real_faults import repeat
 
 MARK = "<!-- host_faults replaces what follows -->"
@@ -155,12 +156,7 @@ def main() -> None:
     text = report(jobs)
     print(text)
     if options.write:
-        page = options.write.read_text(encoding="utf-8")
-        if MARK not in page:
-            sys.exit(f"{options.write} has no line {MARK}")
-        head, _, rest = page.partition(MARK)
-        _, end, tail = rest.partition("<!-- end -->")
-        options.write.write_text(f"{head}{MARK}\n\n{text}\n{end}{tail}", encoding="utf-8")
+        write_part(options.write, MARK, "<!-- end -->", text)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from benchmarks.machine_report import table_of
 from benchmarks.machine_rivals import named, prepared, windows
 from benchmarks.machine_rivals.minder import Minder, cut
 from benchmarks.machine_rivals.simple import mahalanobis, median_mad, three_sigma
+from benchmarks.page_part import write_part
 from diagnosis.detectors.faulty_machine.watch import MachineWatch
 from sample_traces.generate.machines.job import MachineJob, draw_job, draw_kind
 from sample_traces.generate.machines.worlds import DOSES
@@ -79,17 +80,7 @@ def main() -> None:
     table = table_of(outcomes, figures)
     print(table)
     if args.write:
-        write_between_marks(args.write, table)
-
-
-def write_between_marks(page: Path, table: str) -> None:
-    """Put the tables between the page's marks."""
-    before, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    if not mark or END not in rest:
-        raise SystemExit(f"{page} has no lines {BEGIN!r} and {END!r}")
-    page.write_text(
-        f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8"
-    )
+        write_part(args.write, BEGIN, END, table)
 
 
 def _arguments() -> argparse.Namespace:

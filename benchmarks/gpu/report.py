@@ -9,26 +9,17 @@ from benchmarks.gpu.figures import Figure
 from benchmarks.gpu.machine import Machine
 from benchmarks.gpu.parts import PARTS
 from benchmarks.gpu.runs import Result
+from benchmarks.page_part import write_part
 
-BEGIN, END = "<!-- results: generated -->\n", "<!-- end of results -->"
-PARTS_BEGIN, PARTS_END = "<!-- parts: generated -->\n", "<!-- end of parts -->"
+BEGIN, END = "<!-- results: generated -->", "<!-- end of results -->"
+PARTS_BEGIN, PARTS_END = "<!-- parts: generated -->", "<!-- end of parts -->"
 
 
 def write(page: Path, machines: list[tuple[Machine, list[Result]]]) -> None:
-    """Rewrite a page; raises ValueError if it has no marks for the tables."""
-    text = page.read_text("utf-8")
-    text = _between(text, BEGIN, END, tables(machines), page)
-    if PARTS_BEGIN in text:
-        text = _between(text, PARTS_BEGIN, PARTS_END, parts(), page)
-    page.write_text(text, encoding="utf-8")
-
-
-def _between(text: str, begin: str, end: str, new: str, page: Path) -> str:
-    before, has_begin, rest = text.partition(begin)
-    _, has_end, after = rest.partition(end)
-    if not has_begin or not has_end:
-        raise ValueError(f"{page} has no lines {begin.strip()} and {end}")
-    return before + begin + new + end + after
+    """Rewrite a page; ends the program where it has no lines for the tables."""
+    write_part(page, BEGIN, END, tables(machines))
+    if PARTS_BEGIN in page.read_text("utf-8"):
+        write_part(page, PARTS_BEGIN, PARTS_END, parts())
 
 
 def parts() -> str:
@@ -38,14 +29,14 @@ def parts() -> str:
         source = (Path(__file__).parent / "parts" / f"{part.module}.py").read_text("utf-8")
         title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
         lines.append(f"### {title.rstrip('.')}\n\n{text.strip()}\n")
-    return "\n" + "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def tables(machines: list[tuple[Machine, list[Result]]]) -> str:
     """Markdown: for each machine how each part ended, then its figures."""
     if not machines:
-        return "\nNo part has been run on a GPU yet.\n\n"
-    return "\n" + "\n".join(_of_machine(*machine) for machine in machines) + "\n"
+        return "No part has been run on a GPU yet."
+    return "\n".join(_of_machine(*machine) for machine in machines)
 
 
 def _of_machine(machine: Machine, results: list[Result]) -> str:

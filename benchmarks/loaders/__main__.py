@@ -31,6 +31,7 @@ from typing import Any
 from benchmarks.accuracy.intervals import wilson
 from benchmarks.hosts.job import asked
 from benchmarks.loaders.faults import KINDS, SLOW_SOURCES, SOURCES, Fault
+from benchmarks.page_part import write_part
 from benchmarks.real_faults import repeat
 from ingest.errors import UserError
 
@@ -203,12 +204,7 @@ def main() -> None:
     text = report(read(options.report or options.results))
     print(text)
     if options.write is not None:
-        page = options.write.read_text(encoding="utf-8")
-        if MARK not in page:
-            sys.exit(f"{options.write} has no line {MARK}")
-        head, _, rest = page.partition(MARK)
-        _, end, tail = rest.partition("<!-- end -->")
-        options.write.write_text(f"{head}{MARK}\n\n{text}\n\n{end}{tail}", encoding="utf-8")
+        write_part(options.write, MARK, "<!-- end -->", text)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.page_part import write_part
 from benchmarks.stuck.cases import CASES, CULPRITS
 from benchmarks.stuck.outcome import Outcome
 from benchmarks.stuck.report import HEAD, report, row
@@ -100,8 +101,7 @@ def main() -> None:
     text = report([Outcome.from_line(line) for line in arguments.report.read_text().splitlines()])
     if arguments.write is None:
         return print(text)
-    kept, _, _ = arguments.write.read_text().partition(MARK)
-    arguments.write.write_text(f"{kept}{MARK}\n\n{text}")
+    write_part(arguments.write, MARK, "<!-- end -->", text)
 
 
 if __name__ == "__main__":

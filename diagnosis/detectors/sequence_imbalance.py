@@ -33,15 +33,17 @@ import numpy as np
 import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
+from diagnosis.loading.gain import with_gain
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
+from diagnosis.statistics.pipeline_time import pipeline_time
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 
 NAME = "sequence_imbalance"
 KINDS = ("sequence_imbalance",)
-QUESTIONS = ("microbatch_work", "rank_phases", "rank_places")
+QUESTIONS = ("microbatch_work", "rank_phases", "rank_places", "batch_lengths")
 
 MIN_CORRELATION = 0.9
 """Of forward and backward of a micro-batch: the published rule."""
@@ -102,7 +104,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     findings = []
     for episode in episodes(shared_S, MIN_SPREAD):
         finding = _finding(times, batches, relative, episode, attempt)
-        findings += [finding] if finding is not None else []
+        findings += [with_gain(finding, tables)] if finding is not None else []
     checked = (
         f"No {'other ' if findings else ''}uneven micro-batches (forward and backward growing "
         f"together) that cost {100 * MIN_COST:.0f} % of a step."
@@ -303,38 +305,6 @@ def _even(work_MRS: Floats) -> Floats:
     num_M, num_R, num_S = work_MRS.shape
     mean_S = _nan(np.nanmean, work_MRS.reshape(num_M * num_R, num_S), 0)
     return np.broadcast_to(mean_S[None], (num_M, 1, num_S))
-
-
-def pipeline_time(forward_MRS: Floats, backward_MRS: Floats, num_stages: int) -> Floats:
-    """How long 1F1B takes over equal stages, without transfers: (R, S), in the unit of
-    the work of each micro-batch on one stage.
-    """
-    work = {True: forward_MRS, False: backward_MRS}
-    ahead = [_one_f_one_b(num_stages - p - 1, len(forward_MRS)) for p in range(num_stages)]
-    free_PRS = np.zeros((num_stages, *forward_MRS.shape[1:]))
-    ended: dict[tuple[bool, int, int], Floats] = {}
-    while any(ahead):
-        for stage, left in enumerate(ahead):
-            while left:
-                is_forward, m = left[0]
-                giver = stage - 1 if is_forward else stage + 1
-                ready_RS = ended.get((is_forward, giver, m))
-                if ready_RS is None and 0 <= giver < num_stages:
-                    break
-                begin_RS = np.maximum(free_PRS[stage], 0.0 if ready_RS is None else ready_RS)
-                ended[is_forward, stage, m] = free_PRS[stage] = begin_RS + work[is_forward][m]
-                left.pop(0)
-    longest_RS: Floats = free_PRS.max(axis=0)
-    return longest_RS
-
-
-def _one_f_one_b(warm_up: int, num: int) -> list[tuple[bool, int]]:
-    """Order of (is forward, micro-batch) on a stage."""
-    warm_up = min(warm_up, num)
-    order = [(True, m) for m in range(warm_up)]
-    for m in range(num):
-        order += [(True, m + warm_up)] * (m + warm_up < num) + [(False, m)]
-    return order
 
 
 def _wall_per_work(batches: _Batches, times: PhaseTimes) -> float:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
-from diagnosis.detectors.sequence_imbalance import detect, pipeline_time
+from diagnosis.detectors.sequence_imbalance import detect
 from diagnosis.findings import Finding, Verdict
+from diagnosis.statistics.pipeline_time import pipeline_time
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -116,7 +117,9 @@ def judged(forward_RSB: np.ndarray, backward_RSB: np.ndarray) -> Verdict:
             "comm_ms": longest[s] - total[r, s] + 15.0,
         },
     )
-    return detect({**tables, "microbatch_work": work}, attempt=0)
+    no_lengths = {name: [] for name in ("step", "rank", "microbatch", "lengths")}
+    given = {"microbatch_work": work, "batch_lengths": pa.table(no_lengths)}
+    return detect({**tables, **given}, attempt=0)
 
 
 def noisy(random: np.random.Generator, mean_ms: float, spread: float = 0.01) -> np.ndarray:
