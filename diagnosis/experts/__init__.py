@@ -1,0 +1,1 @@
+"""Mixtures of experts: how evenly routers load them, and whether micro-batches keep ranks busy."""
