@@ -44,9 +44,13 @@ def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> Non
         in_words.wait_for(state="attached")
     number = tab.page.evaluate(CONTROLS)
     assert number > 8
-    for _ in range(number + 5):
-        tab.page.keyboard.press("Tab")
-    assert tab.page.evaluate(MISSED) == []
+    for _ in range(3):  # on a busy machine, more controls may appear meanwhile
+        for _ in range(number + 5):
+            tab.page.keyboard.press("Tab")
+        missed = tab.page.evaluate(MISSED)
+        if not missed:
+            break
+    assert missed == []
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from tests.app.server.served import ask
 from tests.runs_builder import two_rank_run
+from tests.waiting import wait_until
 
 SECRET = "correct-horse-battery"
 BEARER = {"Authorization": f"Bearer {SECRET}"}
@@ -57,7 +58,7 @@ class Flooded:
 
 @contextmanager
 def flooded(runs: Path, num_files: int, *arguments: str) -> Iterator[Flooded]:
-    """Serve one small run with a token."""
+    """Serve one small run, that is indexed, with a token."""
     two_rank_run(runs / "job")
     given = ["serve", str(runs), "--port", "0", "--token", SECRET, *arguments]
     process = subprocess.Popen(
@@ -69,7 +70,9 @@ def flooded(runs: Path, num_files: int, *arguments: str) -> Iterator[Flooded]:
     try:
         assert process.stdout is not None
         url = urlsplit(process.stdout.readline().strip())
-        yield Flooded(f"127.0.0.1:{url.port}", process)
+        server = Flooded(f"127.0.0.1:{url.port}", process)
+        wait_until(lambda: server.ask("/api/run/job/layout", **BEARER) == 200)  # it is indexed
+        yield server
     finally:
         process.terminate()
         process.wait(WAIT_S)

@@ -69,13 +69,17 @@ def fetches(traced: Any, number: int) -> list[dict[str, Any]]:
     return rows
 
 
-def files() -> set[str]:
-    return {path.name for path in Path("/dev/shm").glob("trace_hooks-*.fetches")}
+@pytest.fixture(autouse=True)
+def shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the rings are: in a folder that no other test uses."""
+    monkeypatch.setattr(loader_workers, "_SHARED_MEMORY", tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_say_how_long_each_fetch_took_and_what_it_did(context: str) -> None:
-    before = files()
+def test_workers_say_how_long_each_fetch_took_and_what_it_did(
+    context: str, shared_memory: Path
+) -> None:
     with tracing("data") as traced:
         loader = DataLoader(Slept(), 2, num_workers=2, multiprocessing_context=context)
         batches = [batch.tolist() for batch in loader]
@@ -98,7 +102,7 @@ def test_workers_say_how_long_each_fetch_took_and_what_it_did(context: str) -> N
         assert row["cpu_ns"] >= BURN_S * 1e9 * decodes
         assert 0 < time.perf_counter_ns() - row["ts_ns"] < 120e9
         assert row["read_bytes"] >= 0
-    assert files() <= before
+    assert list(shared_memory.iterdir()) == []
 
 
 def test_workers_of_an_iterable_dataset() -> None:
@@ -168,21 +172,22 @@ def test_an_error_of_the_dataset_passes() -> None:
         assert traced.rows("loader_fetches") == []
 
 
-def test_without_room_for_a_ring_the_loader_works_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_a_ring_the_loader_works_as_ever(
+    monkeypatch: pytest.MonkeyPatch, shared_memory: Path
+) -> None:
     def full(*_: object) -> None:
         raise OSError("No space left on device")
 
-    before = files()
     with tracing("data") as traced:
         monkeypatch.setattr(loader_workers.FetchRing, "create", full)
         loader = DataLoader(Slept(), 4, num_workers=1)
         assert len(list(loader)) == 2
         traced.source("data").poll()
         assert traced.rows("loader_fetches") == []
-    assert files() <= before
+    assert list(shared_memory.iterdir()) == []
 
 
-def test_a_loader_that_takes_no_other_function_works_as_ever() -> None:
+def test_a_loader_that_takes_no_other_function_works_as_ever(shared_memory: Path) -> None:
     class Fixed(DataLoader[torch.Tensor]):
         @property
         def worker_init_fn(self) -> None:
@@ -193,7 +198,6 @@ def test_a_loader_that_takes_no_other_function_works_as_ever() -> None:
             if value is not None:
                 raise AttributeError("it is fixed")
 
-    before = files()
     with tracing("data") as traced:
         assert len(list(Fixed(Slept(), 4, num_workers=1))) == 2
         assert [span.name for span in traced.spans("data_wait")] == [
@@ -201,7 +205,7 @@ def test_a_loader_that_takes_no_other_function_works_as_ever() -> None:
             "Slept",
             "Slept",
         ]
-    assert files() <= before
+    assert list(shared_memory.iterdir()) == []
 
 
 def test_how_many_batches_were_ready() -> None:
