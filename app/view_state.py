@@ -40,6 +40,7 @@ PAGES = (
     Page("ranks", "Ranks", "r"),
     Page("machines", "Machines", "h"),
     Page("data", "Data", "d"),
+    Page("experts", "Experts", "x"),
     Page("query", "Query", "q"),
     Page("what-if", "What-if", "w"),
     Page("model", "Model", "m"),
@@ -88,6 +89,8 @@ class View:
     """planted faults of generated runs are shown"""
     replay: int | None = None
     """step that the what-if page replays"""
+    expert: tuple[int, int] | None = None
+    """selected expert: its layer, and its number in the layer"""
     metric: str | None = None
     finding: str | None = None
     q: str | None = None
@@ -262,6 +265,11 @@ def _parts(text: str, number: int) -> list[str]:
     return parts
 
 
+def _expert(text: str) -> tuple[int, int]:
+    layer, number = _parts(text, 2)
+    return _natural(layer), _natural(number)
+
+
 def _times(text: str) -> tuple[int, ...]:
     times = tuple(dict.fromkeys(map(_whole, text.split(","))))
     if len(times) > _MOST_MARKS:
@@ -304,6 +312,10 @@ def _format_pair(pair: tuple[int, int] | None) -> str:
     return "" if pair is None else f"{pair[0]}..{pair[1]}"
 
 
+def _format_expert(expert: tuple[int, int] | None) -> str:
+    return "" if expert is None else f"{expert[0]},{expert[1]}"
+
+
 def _format_span(span: tuple[int, int, int, int] | None) -> str:
     return "" if span is None else f"{span[0]},{span[1]},{span[2]}..{span[3]}"
 
@@ -324,6 +336,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "pins": (_ranks, format_ranks),
     "truth": (_flag, lambda flag: "1" if flag else ""),
     "replay": (_natural, _plain),
+    "expert": (_expert, _format_expert),
     "metric": (_name, _plain),
     "finding": (_name, _plain),
     "q": (_name, _plain),

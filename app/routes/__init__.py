@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.routes import (
     data,
+    experts,
     findings,
     health,
     layout,
@@ -45,6 +46,7 @@ ROUTES = (
     stuck,
     machines,
     data,
+    experts,
     logs,
     selftest,
     perturb,

@@ -125,6 +125,11 @@ USES: dict[str, Use] = {
     ),
     "has batches": _fresh("whether there is a tab, on every page", "pages/data.py"),
     "data loading": _fresh("some queries per attempt and steps, for a page", "routes/data.py"),
+    "has experts": _fresh("whether there is a tab, on every page", "pages/experts.py"),
+    "experts": _min_age(
+        "adds up the loads of all ranks, layers and experts in some hundred steps",
+        "routes/experts.py",
+    ),
     "stuck": _fresh("some queries per attempt, for a page", "analysis/stuck_page.py"),
     "first lines": _fresh("a query per failure, for a page", "analysis/stuck_page.py"),
     "self-test": _fresh("some queries per attempt, for a page", "routes/selftest.py"),

@@ -16,6 +16,7 @@
  * @property {number[]} pins lanes kept on top
  * @property {boolean} truth planted faults of generated runs are shown
  * @property {?number} replay step that the what-if page replays
+ * @property {?[number, number]} expert selected expert: its layer, and its number in the layer
  * @property {?string} metric
  * @property {?string} finding
  * @property {?string} q
@@ -33,7 +34,7 @@ const LONGEST = 4000;
 export function emptyView() {
   return {
     run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, t: null,
-    span: null, area: null, marks: [], pins: [], truth: false, replay: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
+    span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
   };
 }
 
@@ -87,6 +88,13 @@ function parseArea(text) {
   return rest.length || !window || first === undefined || last === undefined ? undefined : [...window, first, last];
 }
 
+/** `LAYER,EXPERT` */
+function parseExpert(text) {
+  const [layerText, numberText, ...rest] = text.split(',');
+  const [layer, number] = [natural(layerText), natural(numberText ?? '')];
+  return rest.length || layer === undefined || number === undefined ? undefined : [layer, number];
+}
+
 function parseTimes(text) {
   const times = [...new Set(text.split(',').map(whole))];
   return times.length > MOST_MARKS || times.includes(undefined) ? undefined : times;
@@ -94,6 +102,7 @@ function parseTimes(text) {
 
 const formatSpan = (span) => (span === null ? '' : `${span[0]},${span[1]},${span[2]}..${span[3]}`);
 const formatArea = (area) => (area === null ? '' : `${area[0]}..${area[1]},${area[2]},${area[3]}`);
+const formatExpert = (expert) => (expert === null ? '' : expert.join(','));
 const flag = (text) => (text === '1' ? true : text === '0' ? false : undefined);
 
 const ARGUMENTS = { q: 'args', m: 'model' };
@@ -109,6 +118,7 @@ const FIELDS = {
   pins: [parseRanks, formatRanks],
   truth: [flag, (value) => (value ? '1' : '')],
   replay: [natural, plain],
+  expert: [parseExpert, formatExpert],
   metric: [name, plain],
   finding: [name, plain],
   q: [name, plain],

@@ -49,6 +49,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         "ranks": "no finished step yet",
         "machines": "no sample of a machine yet",
         "data": "no batch was recorded yet",
+        "experts": "no load of experts was recorded yet",
         "query": "no rows",
         "what-if": "no step is finished",
         "model": "this job records no statistics",

@@ -1,0 +1,1 @@
+"""What the page Experts shows: loads of experts, their balance over ranks, times, ping-pong."""

@@ -1,0 +1,166 @@
+"""Loads of experts: a map of layers x experts, and how uneven each step was.
+
+S steps, L layers, E experts of the widest layer. A load is tokens / mean tokens of the layer's
+experts: 1 is even.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from app.views.ranks import scales
+from diagnosis.experts.fair_router import max_violation_noise, p01_least_load
+from diagnosis.experts.load import LayerLoad, layers_of, max_violation, ratio
+from ingest.run import Run
+from ingest.stopping import Stop
+
+FULL = 2.0
+"""log2 of the load with the strongest colour: 4 times the mean, or a quarter."""
+
+_LOW = 2.0**-FULL
+
+Floats = npt.NDArray[np.float64]
+Steps = tuple[int, int]
+"""first and last, both included"""
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What was recorded. `dropped`: choices left out, by layer, -1 unknown; `stride`: every how
+    manieth rank was read, 1 all of them.
+    """
+
+    layers: list[LayerLoad]
+    dropped: dict[int, int]
+    stride: int
+
+
+def loads_of(
+    run: Run, attempt: int, steps: Steps, layer: int | None = None, stop: Stop | None = None
+) -> Loads:
+    """Of the steps, of one layer or all; layers in which no token was routed are left out."""
+    within = {"attempt": attempt, "step_min": steps[0], "step_max": steps[1]}
+    found = run.ask("expert_load", **within, layer=layer, stop=stop)
+    known = [one for one in layers_of(found) if one.choices_S.any()]
+    return Loads(known, _dropped(found), max(pc.max(found["stride"]).as_py() or 1, 1))
+
+
+def _dropped(found: pa.Table) -> dict[int, int]:
+    by_layer = found.group_by("layer").aggregate([("dropped", "min"), ("dropped", "sum")])
+    return {
+        row["layer"]: -1 if row["dropped_min"] < 0 else row["dropped_sum"]
+        for row in by_layer.to_pylist()
+    }
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer with experts. `tokens`: choices that were made; `dropped`: choices left out, -1
+    unknown; `max_violation`: greatest load - 1; `fair`: what a fair router's stays below.
+    """
+
+    layer: int
+    name: str
+    experts: int
+    tokens: int
+    dropped: int
+    max_violation: float
+    fair: float
+
+
+@dataclass(frozen=True)
+class LoadMap:
+    """Layers x experts over some steps; NaN and code 0 where a layer has fewer experts. `code_LE`:
+    bytes of assets/lib/canvas/colour.mjs.
+    """
+
+    layers: list[Layer]
+    tokens_LE: Floats
+    load_LE: Floats
+    code_LE: npt.NDArray[np.uint8]
+
+
+def load_map(loads: Loads) -> LoadMap:
+    """The sum over the steps; a load within what a fair router shows has no colour."""
+    shape = len(loads.layers), max((one.experts for one in loads.layers), default=0)
+    tokens_LE = np.zeros(shape)
+    load_LE, noise_LE = np.full(shape, math.nan), np.zeros(shape)
+    layers = []
+    for row, one in enumerate(loads.layers):
+        tokens_E = one.tokens_SE.sum(axis=0)
+        load_E = ratio(tokens_E[None])[0]
+        tokens_LE[row, : one.experts], load_LE[row, : one.experts] = tokens_E, load_E
+        fair = float(fair_violation(one.experts, one.choices_S.sum()))
+        low = p01_least_load(one.experts, one.top_k, one.choices_S.sum() / one.top_k)
+        noise_LE[row] = np.where(load_LE[row] > 1, math.log2(1 + fair), -math.log2(max(low, _LOW)))
+        layers.append(
+            Layer(
+                layer=one.layer,
+                name=one.name,
+                experts=one.experts,
+                tokens=int(tokens_E.sum()),
+                dropped=loads.dropped.get(one.layer, -1),
+                max_violation=float(load_E.max() - 1),
+                fair=fair,
+            )
+        )
+    with np.errstate(divide="ignore"):
+        away_LE = np.clip(np.log2(load_LE), -FULL, FULL).astype(np.float32)
+    code_LE = scales.codes(away_LE, noise_LE.astype(np.float32), FULL)
+    return LoadMap(layers, tokens_LE, load_LE, code_LE)
+
+
+def fair_violation(experts: int, choices: npt.ArrayLike) -> Floats:
+    """Greatest load - 1 that a fair router stays below, by choices; 0 where nothing was chosen."""
+    return np.nan_to_num(max_violation_noise(experts, choices), posinf=0.0)
+
+
+@dataclass(frozen=True)
+class OverSteps:
+    """MaxVio by step: of the worst layer, of the median layer, of a fair router in the worst."""
+
+    steps_S: npt.NDArray[np.int64]
+    worst_S: Floats
+    worst_layer_S: npt.NDArray[np.int64]
+    middle_S: Floats
+    fair_S: Floats
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """For one binary answer."""
+        return {
+            "step": self.steps_S.astype(np.float64),
+            "worst": self.worst_S.astype(np.float32),
+            "worst_layer": self.worst_layer_S.astype(np.int32),
+            "middle": self.middle_S.astype(np.float32),
+            "fair": self.fair_S.astype(np.float32),
+        }
+
+
+def over_steps(layers: Sequence[LayerLoad]) -> OverSteps:
+    """Steps in which no token was routed are left out."""
+    known = [one.step_S[one.choices_S > 0] for one in layers]
+    steps_S = np.unique(np.concatenate(known)) if known else np.zeros(0, dtype=np.int64)
+    if not len(steps_S):
+        return OverSteps(steps_S, np.zeros(0), steps_S, np.zeros(0), np.zeros(0))
+    violation_LS, fair_LS = np.full((2, len(layers), len(steps_S)), math.nan)
+    for row, (one, kept) in enumerate(zip(layers, known, strict=True)):
+        at = np.searchsorted(steps_S, kept)
+        routed_S = one.choices_S > 0
+        violation_LS[row, at] = max_violation(one.tokens_SE)[routed_S]
+        fair_LS[row, at] = fair_violation(one.experts, one.choices_S[routed_S])
+    worst = np.nanargmax(violation_LS, axis=0), np.arange(len(steps_S))
+    return OverSteps(
+        steps_S,
+        violation_LS[worst],
+        np.array([one.layer for one in layers])[worst[0]],
+        np.nanmedian(violation_LS, axis=0),
+        fair_LS[worst],
+    )
