@@ -9,6 +9,9 @@ from typing import Any
 AT_ONE_STEP = ("hang", "hold-gil", "nan", "kill")
 """Faults written KIND=RANK@STEP; they happen once."""
 
+OF_AN_EXPERT = ("hot-expert", "dead-expert")
+"""Faults written KIND=EXPERT, of the job train_moe."""
+
 _OPTIONS = {
     "slow-rank": ("x", "from", "to"),
     "slow-loader": ("ms", "from", "to"),
@@ -22,6 +25,9 @@ _OPTIONS = {
     "slow-save": ("ms", "every", "from", "to"),
     "slow-link": ("peer", "mb", "from", "to"),
     "slow-network": ("mb", "from", "to"),
+    "hot-expert": ("from", "to"),
+    "dead-expert": ("from", "to"),
+    "slow-expert-rank": ("x", "from", "to"),
     "hang": ("s",),
     "hold-gil": ("s",),
     "nan": (),
@@ -43,6 +49,9 @@ FINDING_KINDS = {
     "slow-save": "slow_checkpoint",
     "slow-link": "slow_link",
     "slow-network": "comm_regression",
+    "hot-expert": "hot_expert",
+    "dead-expert": "dead_expert",
+    "slow-expert-rank": "slow_worker",
     "hang": "hung_rank",
     "hold-gil": "hung_rank",
     "nan": "nonfinite",
@@ -50,7 +59,15 @@ FINDING_KINDS = {
 }
 """What a diagnosis should call each fault."""
 
-_NEEDS_RANK = ("slow-rank", "late-rank", "burner", "page-faults", "slow-link", *AT_ONE_STEP)
+_NEEDS_RANK = (
+    "slow-rank",
+    "late-rank",
+    "burner",
+    "page-faults",
+    "slow-link",
+    "slow-expert-rank",
+    *AT_ONE_STEP,
+)
 _NEEDS_NO_RANK = ("slow-job", "slow-network")
 _WHOLE = ("from", "to", "objects", "every", "peer")
 
@@ -68,7 +85,7 @@ class Fault:
     first_step: int = 0
     last_step: int | None = None
     x: float = 1.6
-    """slow-rank: all it computes takes x times as long"""
+    """slow-rank: all it computes takes x times as long; slow-expert-rank: its experts"""
     ms: float = 10.0
     """late-rank: before each all-reduce of a block; late-step: before the last one of a step;
     slow-loader: per step; spikes, slow-save: each time"""
@@ -84,6 +101,8 @@ class Fault:
     """page-faults: MiB touched for the first time; slow-link, slow-network: per collective"""
     peer: int | None = None
     """slow-link: the other end"""
+    expert: int | None = None
+    """hot-expert, dead-expert: in all layers"""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -92,6 +111,8 @@ class Fault:
             raise ValueError(f"fault {self.kind} needs a rank; write {_example(self.kind)}")
         if self.rank is not None and self.rank < 0:
             raise ValueError(f"fault {self.kind} names rank {self.rank}; ranks count from 0")
+        if self.expert is None and self.kind in OF_AN_EXPERT:
+            raise ValueError(f"fault {self.kind} needs an expert; write {_example(self.kind)}")
         if self.x < 1:
             raise ValueError(f"fault {self.kind} has x={self.x}; give a factor of at least 1")
         if self.rank is not None and self.kind in _NEEDS_NO_RANK:
@@ -147,19 +168,27 @@ class Fault:
             "slow-save": f"the storage of {who} takes {self.ms:g} ms longer per save",
             "slow-link": f"{self.mb:g} MiB more per collective between {who} and rank {self.peer}",
             "slow-network": f"{self.mb:g} MiB more per collective of the replicas",
+            "hot-expert": f"every token is sent to expert {self.expert}",
+            "dead-expert": f"no token is sent to expert {self.expert}",
+            "slow-expert-rank": f"the experts of {who} compute {self.x:g} times as long",
             "hang": f"{who} stops in a sleep",
             "hold-gil": f"{who} stops in a C call that holds the GIL",
             "nan": f"{who} has a NaN in a gradient",
             "kill": f"{who} is killed",
         }[self.kind]
 
+    @property
+    def target(self) -> dict[str, int]:
+        """The rank or expert that it names."""
+        named = {"rank": self.rank, "expert": self.expert}
+        return {name: number for name, number in named.items() if number is not None}
+
     def to_json(self) -> dict[str, Any]:
         """How the fault stands in run.json under truth: {"kind", "rank", "from", "to", doses}."""
         values = {"x": self.x, **self._values()}
         doses = {name: values[name] for name in _OPTIONS[self.kind] if name in values}
-        where = {} if self.rank is None else {"rank": self.rank}
         steps = {"from": self.first_step, "to": self.last_step}
-        return {"kind": FINDING_KINDS[self.kind], **where, **doses, **steps}
+        return {"kind": FINDING_KINDS[self.kind], **self.target, **doses, **steps}
 
     def _values(self) -> dict[str, Any]:
         return {
@@ -190,7 +219,8 @@ class Fault:
                 known = ", ".join(_OPTIONS[kind]) or "none"
                 raise ValueError(f"fault {kind} has no option {name!r}; it has: {known}")
             values[name] = _number(kind, name, value)
-        rank, first, last = None, int(values.get("from", 0)), values.get("to")
+        rank = expert = None
+        first, last = int(values.get("from", 0)), values.get("to")
         if kind in AT_ONE_STEP:
             before, at, after = target.partition("@")
             if not (before.isdecimal() and at and after.isdecimal()):
@@ -198,8 +228,9 @@ class Fault:
             rank, first, last = int(before), int(after), int(after)
         elif target:
             if not target.isdecimal():
-                raise ValueError(f"fault {text!r} names no rank; write {_example(kind)}")
-            rank = int(target)
+                what = "expert" if kind in OF_AN_EXPERT else "rank"
+                raise ValueError(f"fault {text!r} names no {what}; write {_example(kind)}")
+            rank, expert = (None, int(target)) if kind in OF_AN_EXPERT else (int(target), None)
         return cls(
             kind,
             rank,
@@ -213,6 +244,7 @@ class Fault:
             share=values.get("share", cls.share),
             mb=values.get("mb", cls.mb),
             peer=None if "peer" not in values else int(values["peer"]),
+            expert=expert,
         )
 
 

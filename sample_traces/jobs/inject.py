@@ -67,6 +67,12 @@ class Injector:
                 for block in stage.blocks.values():
                     self._delay(block.attention.out, fault)
                     self._delay(block.mlp.down, fault)
+            elif fault.kind == "slow-expert-rank":
+                for block in stage.blocks.values():
+                    self._slow_down(block.experts, fault)
+            elif fault.kind in LOGITS:
+                for block in stage.blocks.values():
+                    self._add_to_logit(block.router.gate, fault)
             elif fault.kind in _IN_FORWARD:
                 self._strike(next(iter(stage.blocks.values())), fault)
 
@@ -152,12 +158,28 @@ class Injector:
         def after_forward(_module: nn.Module, _args: Any, output: Any) -> None:
             if fault.active(self.step):
                 end()
+                output = output[0] if isinstance(output, tuple) else output
                 if output.requires_grad:
                     output.register_hook(lambda _gradient: begin())
 
         module.register_forward_pre_hook(before_forward)
         module.register_forward_hook(after_forward)
 
+    def _add_to_logit(self, gate: nn.Module, fault: Fault) -> None:
+        """Of one expert, for all tokens."""
+
+        def after_forward(_module: nn.Module, _args: Any, logits: torch.Tensor) -> Any:
+            if not fault.active(self.step):
+                return None
+            added = torch.zeros_like(logits[0])
+            added[fault.expert] = LOGITS[fault.kind]
+            return logits + added
+
+        gate.register_forward_hook(after_forward)
+
+
+LOGITS = {"hot-expert": 10.0, "dead-expert": -10.0}
+"""What each of these faults adds to the logit of its expert."""
 
 _IN_FORWARD = ("spikes", "page-faults")
 

@@ -44,12 +44,21 @@ def test_faults_of_no_particular_rank(kind: str) -> None:
         ("slow-link=2,mb=1", "needs two ranks; write slow-link=5,peer=7"),
         ("slow-link=2,peer=2", "needs two ranks; write slow-link=5,peer=7"),
         ("burner,share=2", "needs a rank; write burner=5"),
+        ("hot-expert", "needs an expert; write hot-expert=5"),
+        ("dead-expert=all", "names no expert; write dead-expert=5"),
+        ("slow-expert-rank,x=2", "needs a rank; write slow-expert-rank=5"),
     ],
 )
 def test_mistakes_name_the_value_and_the_remedy(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="fault") as error:
         Fault.parse(text)
     assert message in str(error.value)
+
+
+def test_a_fault_of_an_expert_names_it_in_the_truth() -> None:
+    fault = Fault.parse("hot-expert=3,from=20")
+    assert (fault.rank, fault.expert) == (None, 3)
+    assert fault.to_json() == {"kind": "hot_expert", "expert": 3, "from": 20, "to": None}
 
 
 def test_what_strikes_now_and_then_does_so_once_a_turn() -> None:
@@ -80,8 +89,8 @@ def test_every_fault_has_a_label() -> None:
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {"gc"}))
 def test_every_fault_says_what_it_does(kind: str) -> None:
-    of_all = kind in ("slow-job", "slow-network")
-    fault = Fault(kind, None if of_all else 2, peer=3)
+    of_all = kind in ("slow-job", "slow-network", "hot-expert", "dead-expert")
+    fault = Fault(kind, None if of_all else 2, peer=3, expert=4)
     assert (
         "every rank" if kind == "slow-job" else "replicas" if of_all else "rank 2"
     ) in fault.text

@@ -105,6 +105,23 @@ def test_micro_batches_add_up_and_the_auxiliary_loss_is_their_mean():
     assert first["aux_loss"] == pytest.approx(sum(seen) / 3, rel=1e-6)
 
 
+def test_the_forward_in_which_a_pipeline_finds_shapes_does_not_count():
+    model = seeded(TinyMoE)
+    with tracing("experts") as traced:
+        traced.watch(model)
+        register(traced, model)
+        traced.source("experts").step_begin()
+        loss_of(model, batch(5)).backward()  # outside of micro-batches
+        for number in range(2):
+            traced.rank_state.microbatch = number
+            loss_of(model, batch(number)).backward()
+        end_step(traced)
+        rows = traced.rows("expert_load")
+    for row, router in zip(rows, model.routers(), strict=True):
+        assert row["tokens"] == by_hand(torch.cat(router.seen[1:]))
+        assert row["batch_tokens"] == 2 * TOKENS
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_recomputed_forwards_count_once_and_losses_are_bitwise_equal(reentrant: bool) -> None:
     plain = train(seeded(lambda: TinyMoE(reentrant)), 3)

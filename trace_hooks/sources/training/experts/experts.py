@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -38,7 +37,7 @@ from trace_hooks.sources.training.experts.loads import (
     Call,
     Counted,
     StepLoads,
-    by_router,
+    by_key,
     count,
     stacked,
 )
@@ -59,7 +58,6 @@ class Experts(Source):
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
         self._calls: list[Call] = []
-        self._losses: list[tuple[RouterCalls, Tensor]] = []
         self._kept_bytes = 0
         self._counted: list[Counted] = []
         self._routers: dict[int, RouterCalls] = {}  # by id of the module
@@ -133,17 +131,20 @@ class Experts(Source):
         """Count what is not counted, and begin to copy the counts to the host."""
         step, ts_ns = self.rank_state.step, now()
         self._count()
-        counted, losses = self._take()
+        counted = self._take()
         if not counted:
             return
         if len(self._waiting) >= MAX_COPIES:
             self.recorder.dropped += 1
             return
         loads = StepLoads(step, ts_ns, counted)
-        routers = {call.router for one in counted for call in one.calls}
+        made = [call for one in counted for call in one.calls]
+        routers = {call.router for call in made}
         biases = [(calls, bias) for calls in routers if (bias := calls.router.bias()) is not None]
         loads.biases = stacked([(calls, own_values(bias)) for calls, bias in biases])
-        loads.losses = stacked(losses)
+        loads.losses = stacked(
+            [(id(call), call.aux_loss) for call in made if call.aux_loss is not None]
+        )
         self._waiting.append(loads)
 
     def poll(self) -> None:
@@ -166,10 +167,17 @@ class Experts(Source):
         elif chosen.is_meta:
             return
         router = calls.router
-        call = Call(calls, router.num_experts, router.top_k, chosen, chosen._version, stream)
+        call = Call(
+            calls,
+            self.rank_state.microbatch,
+            router.num_experts,
+            router.top_k,
+            chosen,
+            chosen._version,
+            stream,
+            aux_loss,
+        )
         self._calls.append(call)
-        if aux_loss is not None:
-            self._losses.append((calls, aux_loss))
         self._kept_bytes += chosen.nbytes
         if self._kept_bytes > MAX_KEPT_BYTES:
             self._count()
@@ -180,16 +188,16 @@ class Experts(Source):
         self.recorder.dropped += len(calls) - len(unchanged)
         self._counted += count(unchanged)
 
-    def _take(self) -> tuple[list[Counted], list[tuple[RouterCalls, Tensor]]]:
+    def _take(self) -> list[Counted]:
         """What is counted; from now on there is nothing."""
-        taken = self._counted, self._losses
-        self._calls, self._losses, self._counted, self._kept_bytes = [], [], [], 0
+        taken, self._counted = self._counted, []
+        self._calls, self._kept_bytes = [], 0
         for calls in self._routers.values():
             calls.has_begun = False
         return taken
 
     def _publish(self, loads: StepLoads) -> None:
-        biases, losses = by_router(loads.biases), by_router(loads.losses)
+        biases = by_key(loads.biases)
         for calls, load in loads.loads().items():
             self.recorder.add_row(
                 "expert_load",
@@ -204,8 +212,8 @@ class Experts(Source):
                 dropped=load.dropped,
                 first_expert=calls.router.first_expert,
                 local_experts=calls.router.local_experts,
-                bias=biases[calls][0].tolist() if calls in biases else None,
-                aux_loss=float(np.mean(losses[calls])) if calls in losses else None,
+                bias=biases[calls].tolist() if calls in biases else None,
+                aux_loss=sum(load.losses) / len(load.losses) if load.losses else None,
             )
 
     def _follow(self, calls: RouterCalls) -> None:

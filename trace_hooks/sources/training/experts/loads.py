@@ -24,11 +24,13 @@ class Call(NamedTuple):
     """What a router chose for the tokens of one forward."""
 
     router: Any
+    microbatch: int
     num_experts: int
     top_k: int
     chosen: Tensor  # see routers.Router
     version: int  # of the tensor then; another one later: the job has overwritten it
     stream: Any  # of the device, None on the host
+    aux_loss: Tensor | None
 
 
 class HostCopy:
@@ -70,6 +72,7 @@ class Load:
     batch_tokens: int = 0
     choices: int = 0  # made, with those that were dropped; -1 unknown
     top_k: int = UNKNOWN
+    losses: list[float] = field(default_factory=list)  # auxiliary, of each call
 
     def add(self, counted: Counted, counts: npt.NDArray[np.int64]) -> None:
         """Add a call."""
@@ -88,9 +91,9 @@ class Load:
 
 
 class Stacked(NamedTuple):
-    """Equal tensors of several routers: `values[i]` is of `routers[i]`."""
+    """Tensors of one shape: `values[i]` is of `keys[i]`."""
 
-    routers: tuple[Any, ...]
+    keys: tuple[Any, ...]
     values: HostCopy
 
 
@@ -102,7 +105,9 @@ class StepLoads:
     ts_ns: int
     counted: list[Counted]
     biases: list[Stacked] = field(default_factory=list)
+    """By router."""
     losses: list[Stacked] = field(default_factory=list)
+    """By call."""
 
     def copies(self) -> Iterable[HostCopy]:
         """All copies."""
@@ -110,12 +115,23 @@ class StepLoads:
         yield from (stack.values for stack in self.biases + self.losses)
 
     def loads(self) -> dict[Any, Load]:
-        """Loads by router; only when all copies are ready."""
+        """Loads by router; only when all copies are ready.
+
+        Where a router was called in micro-batches of a pipeline, its calls outside of them do not
+        count: torch's pipelining finds the shapes of a stage by a forward on made-up numbers.
+        """
+        calls = [call for counted in self.counted for call in counted.calls]
+        in_pipeline = {call.router for call in calls if call.microbatch >= 0}
+        losses = by_key(self.losses)
         found: dict[Any, Load] = {}
         for counted in self.counted:
             for call, counts in zip(counted.calls, counted.counts.numpy(), strict=True):
+                if call.router in in_pipeline and call.microbatch < 0:
+                    continue
                 load = found.setdefault(call.router, Load(np.zeros(call.num_experts, np.int64)))
                 load.add(counted, counts)
+                if id(call) in losses:
+                    load.losses.append(float(losses[id(call)]))
         return found
 
 
@@ -165,26 +181,26 @@ def count_indices(indices_GM: Tensor, num_experts: int) -> Tensor:
 
 
 def stacked(tensors: Iterable[tuple[Any, Tensor]]) -> list[Stacked]:
-    """Begin to copy one tensor for each (router, tensor)."""
+    """Begin to copy one tensor for each (key, tensor)."""
     alike: dict[Any, list[tuple[Any, Tensor]]] = defaultdict(list)
-    for router, tensor in tensors:
-        alike[tensor.device, tensor.shape].append((router, tensor))
+    for key, tensor in tensors:
+        alike[tensor.device, tensor.shape].append((key, tensor))
     return [
         Stacked(
-            tuple(router for router, _ in group),
+            tuple(key for key, _ in group),
             HostCopy(torch.stack([tensor.to(torch.float32) for _, tensor in group])),
         )
         for group in alike.values()
     ]
 
 
-def by_router(stacks: Iterable[Stacked]) -> dict[Any, list[npt.NDArray[np.float32]]]:
-    """Values by router; only when all copies are ready."""
-    found: dict[Any, list[npt.NDArray[np.float32]]] = defaultdict(list)
-    for stack in stacks:
-        for router, values in zip(stack.routers, stack.values.numpy(), strict=True):
-            found[router].append(values)
-    return found
+def by_key(stacks: Iterable[Stacked]) -> dict[Any, npt.NDArray[np.float32]]:
+    """Values by key; only when all copies are ready."""
+    return {
+        key: values
+        for stack in stacks
+        for key, values in zip(stack.keys, stack.values.numpy(), strict=True)
+    }
 
 
 _EMPTY = torch.empty(0, device="cpu")
