@@ -1,6 +1,7 @@
 /** Entry of a shared file: theme, pages, timeline and heat map, drawn from the data that the file contains. */
 import { OfflineApp } from './lib/offline_app.mjs';
 import { mount as mountData } from './data/view.mjs';
+import { mount as mountExperts } from './experts/view.mjs';
 import { mountHeat } from './heat/offline_heat.mjs';
 import { mount as mountMachineChanges } from './machines/telling.mjs';
 import { mount as mountMachines } from './machines/view.mjs';
@@ -39,6 +40,7 @@ picture('shared-stuck', (element) => element.replaceChildren(
 picture('shared-machines', (element) => mountMachines(element, app));
 picture('shared-machine-changes', (element) => mountMachineChanges(element, app));
 picture('shared-data-loading', (element) => mountData(element, app));
+picture('shared-experts', (element) => mountExperts(element, app));
 picture('shared-selftest', (element) => mountSelftest(element, app));
 picture('shared-timeline', (element) => mountTimeline(element, app, { data: data.tile }));
 picture('shared-heat', (element) => mountHeat(element, app, data));

@@ -18,10 +18,11 @@ from starlette.routing import Route
 
 from app.analysis.page_scope import PageScope, page_scope
 from app.routes.context import RouteContext
-from app.routes.ranks import NO_STEPS, Parameters
+from app.routes.ranks import Parameters
 from app.runs.policies import min_age
 from app.view_state import View
 from app.views.experts.answers import expert_answer, loads_answer, steps_answer
+from app.views.experts.loads import NO_STEPS
 from app.views.experts.ranks import expert_ranks_of
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE

@@ -1,4 +1,4 @@
-"""Answers of the server that a shared file needs for the pages Machines and Selftest.
+"""Answers of the server that a shared file needs for the pages Machines, Data, Experts and Selftest.
 
 assets/lib/offline_app.mjs gives them to the same views that the live pages have. Keys are what
 these views ask for: a route of the run and its parameters, without attempt and steps. Bytes are
@@ -7,6 +7,7 @@ packed by app.web.arrays.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +16,9 @@ from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
 from app.views.data_loading import data_loading_of
+from app.views.experts.answers import expert_answer, loads_answer, steps_answer
+from app.views.experts.loads import NO_STEPS
+from app.views.experts.ranks import expert_ranks_of
 from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import HostMap, host_map, port_map
 from app.views.machines.series import host_series
@@ -36,7 +40,7 @@ _MOST_NAMES = 128
 def page_answers(hub: Hub, shown: ShownView, most_hosts: int, stop: Stop | None) -> Answers:
     """What the file has of these pages; raises UserError. `most_hosts`: of the map."""
     view = shown.view
-    key = ("shared pages", view.page, shown.attempt, view.steps, view.rank)
+    key = ("shared pages", view.page, shown.attempt, view.steps, view.rank, view.expert)
     found = hub.cache.get(
         shown.run_name, key, lambda run, stop: _pages(hub, shown, stop), stop=stop
     )
@@ -54,11 +58,29 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
     if shown.view.page == "data":
         loading = data_loading_of(shown.run, shown.attempt, shown.view.steps, stop)
         found["data"] = asdict(loading)
+    if shown.view.page == "experts":
+        found |= _experts(shown, stop)
     if not has_samples(hub, shown.run_name):
         return found
     if shown.view.page == "machines":
         return found | _machines(shown, stop)
     return found | {"machines/telling": telling_changes(shown.run, shown.attempt, stop)}
+
+
+def _experts(shown: ShownView, stop: Stop | None) -> Answers:
+    run, attempt, steps = shown.run, shown.attempt, shown.steps or NO_STEPS
+    answers: Answers = {
+        "experts": loads_answer(run, attempt, steps, "", stop),
+        "experts/steps": steps_answer(run, attempt, steps, stop),
+        "experts/ranks": asdict(expert_ranks_of(run, attempt, steps, stop)),
+    }
+    if shown.view.expert is not None:
+        layer, expert = shown.view.expert
+        with suppress(UserError):  # an expert that the model does not have
+            answers[f"experts/expert?layer={layer}&expert={expert}"] = expert_answer(
+                run, attempt, steps, layer, expert, stop
+            )
+    return answers
 
 
 def _machines(shown: ShownView, stop: Stop | None) -> Answers:

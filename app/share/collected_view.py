@@ -80,6 +80,7 @@ class CollectedView:
     tile: bytes | None
     shown_ranks: tuple[int, ...]
     rank: int | None
+    expert: tuple[int, int] | None
     steps: tuple[int, int] | None
     """of the timeline"""
     chosen_steps: tuple[int, int] | None
@@ -92,7 +93,7 @@ class CollectedView:
     fronts: tuple[Front, ...] = field(default=())
     """where each group of a finished run without steps stands"""
     answers: dict[str, Any] = field(default_factory=dict)
-    """of routes, for the pages Machines and Selftest; bytes are packed arrays"""
+    """of routes, for the pages Machines, Data, Experts and Selftest; bytes are packed arrays"""
     stuck: dict[str, Any] | None = None
     """of a job that is stuck or has failed, or where the view is the page Stuck"""
 
@@ -121,6 +122,7 @@ def collect(
         heat=heat,
         shown_ranks=tuple(lanes),
         rank=shown.timeline.rank,
+        expert=shown.view.expert,
         steps=shown.timeline.steps,
         chosen_steps=shown.view.steps,
         rows=tuple(reading.tried(lambda: _rank_rows(hub, shown, stop), ())[: detail.rows]),

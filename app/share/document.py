@@ -24,7 +24,17 @@ from diagnosis.statistics.units import steps_text
 ENTRY = "offline.mjs"
 STYLES = tuple(
     f"css/{name}.css"
-    for name in ("base", "ranks", "timeline", "stuck", "machines", "data", "selftest", "share")
+    for name in (
+        "base",
+        "ranks",
+        "timeline",
+        "stuck",
+        "machines",
+        "data",
+        "experts",
+        "selftest",
+        "share",
+    )
 )
 NONE = "\u2013"
 _MOST_POINTS = 80
@@ -92,6 +102,7 @@ def _pages(collected: CollectedView) -> list[Markup]:
         ("machines", "machines", "machines"),
         ("machines/telling", "machine-changes", "panel machine-changes"),
         ("data", "data-loading", "data-loading"),
+        ("experts", "experts", "experts"),
         ("selftest", "selftest", "selftest"),
     )
     return [
@@ -325,6 +336,7 @@ def _data(collected: CollectedView) -> str:
         "tile": text(collected.tile),
         "heat": text(collected.heat),
         "rank": collected.rank,
+        "expert": collected.expert,
         "steps": collected.steps,
         "ranks": list(collected.shown_ranks),
         "stuck": collected.stuck,

@@ -1,6 +1,7 @@
 /** Tables and sentences of the page Experts. */
 import { make } from '../lib/dom.mjs';
 import { stepsText } from '../lib/value_text.mjs';
+import { ASSUMPTION, pingPongContent, savingText } from './ping_pong.mjs';
 import { balanceText, furthest, holderText, layerText, milliseconds, percent, shownOf, times, whole } from './text.mjs';
 
 const MOST_FURTHEST = 8;
@@ -13,10 +14,10 @@ const table = (label, titles, rows) => make('div', { class: 'scroll', tabindex: 
     ? make('th', { scope: 'col', class: 'number' }, title[0]) : make('th', { scope: 'col' }, title))))),
   make('tbody', {}, rows)));
 
-export const rankButton = (rank, choose, key) => make('button',
+const rankButton = (rank, choose, key) => make('button',
   { type: 'button', 'data-rank': rank, 'data-key': `${key} ${rank}`, on: { click: () => choose(rank) } }, `rank ${rank}`);
 
-export function panel(title, about, ...content) {
+function panel(title, about, ...content) {
   return make('section', { class: 'panel', 'aria-label': title },
     make('header', {}, make('h2', {}, title), about ? make('span', { class: 'quiet' }, about) : []), ...content);
 }
@@ -55,18 +56,25 @@ export function balancePanel({ balance, layers }, choose) {
 }
 
 /** All-to-alls by rank. */
-export function timesPanel({ times: ranks, num_ranks: numRanks, read_steps: steps }, choose) {
+function timesPanel({ times: ranks, num_ranks: numRanks, read_steps: steps }, choose) {
   if (!ranks.length) {
     return panel('Dispatch and combine', '', make('p', { class: 'quiet' },
       'No all-to-all of a group of axis ep was recorded in these steps: the layout that the job states has no ep, or each rank holds all experts.'));
   }
   const rows = ranks.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank, choose, 'times')),
-    number(row.stage === null ? '' : String(row.stage)), number(String(row.ep)), number(milliseconds(row.all_to_all_p50_ms)),
+    number(row.stage === null ? '\u2013' : String(row.stage)), number(String(row.ep)), number(milliseconds(row.all_to_all_p50_ms)),
     number(milliseconds(row.all_to_all_p99_ms)), number(milliseconds(row.transfer_ms)), number(milliseconds(row.expert_ms)), number(whole(row.all_to_alls))));
   const about = [`all-to-alls of the groups of axis ep, waiting included; ${stepsText(steps)}`, 'slowest first', shownOf(ranks.length, numRanks, 'ranks')];
   return panel('Dispatch and combine', about.filter(Boolean).join('; '), table('Dispatch and combine',
     ['', ['stage'], ['ep'], ['median'], ['99 of 100'], ['transfer'], ['experts compute'], ['calls']], rows));
 }
+
+/** Where a step's time goes that better routing or more overlap would give back. */
+export const rankPanels = (found, choose) => [
+  panel('Without imbalance', '', make('p', { class: 'experts-why' }, savingText(found.saving)), found.saving ? make('p', { class: 'quiet experts-why' }, ASSUMPTION) : []),
+  timesPanel(found, choose),
+  panel('Ping-pong', 'overlap of attention and experts: while one micro-batch is with the experts, another is in attention', ...pingPongContent(found, table, number)),
+];
 
 export const nothing = () => make('section', { class: 'panel sentence' },
   make('p', {}, make('strong', {}, 'No load of experts was recorded yet. '),

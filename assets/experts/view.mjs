@@ -4,7 +4,7 @@ import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { showLegend } from './legend.mjs';
 import { LoadMap } from './load_map.mjs';
-import { balancePanel, furthestTable, nothing, timesPanel } from './panels.mjs';
+import { balancePanel, furthestTable, nothing, rankPanels } from './panels.mjs';
 import { StepChart } from './step_chart.mjs';
 import { aboutMap, expertLines, seriesAbout, stepLines } from './text.mjs';
 
@@ -99,10 +99,6 @@ export function mount(place, app) {
     section.hidden = chosen === null;
     if (section.hidden) return;
     const title = `Layer ${chosen[0]}, expert ${chosen[1]} over steps`;
-    if (!app.has(expertUrl(chosen))) {
-      section.hidden = true;
-      return;
-    }
     try {
       const { arrays } = await app.arrays(expertUrl(chosen), signal);
       if (signal.aborted) return;
@@ -138,7 +134,7 @@ export function mount(place, app) {
   async function loadRanks(signal) {
     try {
       const found = await app.json(app.api('experts/ranks', asked()), signal);
-      if (!signal.aborted) fill(ranks, [timesPanel(found, chooseRank)]);
+      if (!signal.aborted) fill(ranks, rankPanels(found, chooseRank));
       markChosen();
     } catch (error) {
       if (error.name === 'AbortError') return;

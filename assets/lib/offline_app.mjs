@@ -4,16 +4,16 @@ import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
   /**
-   * @param {{rank: ?number, ranks: number[], steps: ?[number, number], culprits: number[],
+   * @param {{rank: ?number, expert: ?[number, number], ranks: number[], steps: ?[number, number], culprits: number[],
    *   victims: number[], fault_steps: ?[number, ?number], answers: Object<string, *>}} data fault_steps: of
    *   the finding, the last one null while it goes on; answers: by api(), packed arrays as {base64}
    */
-  constructor({ rank, ranks, steps, culprits = [], victims = [], fault_steps: fault = null, answers = {} }) {
+  constructor({ rank, expert = null, ranks, steps, culprits = [], victims = [], fault_steps: fault = null, answers = {} }) {
     super();
     this.base = '';
     this.answers = answers;
     this.roles = { culprits, victims, steps: fault && [fault[0], fault[1] ?? Infinity] };
-    this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, ranks, steps };
+    this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, expert, ranks, steps };
   }
 
   /** Change the view state; there is no URL to write it to. */

@@ -30,6 +30,8 @@ _LOW = 2.0**-FULL
 Floats = npt.NDArray[np.float64]
 Steps = tuple[int, int]
 """first and last, both included"""
+NO_STEPS = (0, -1)
+"""Of a run without finished steps."""
 
 
 @dataclass(frozen=True)

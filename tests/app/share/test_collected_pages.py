@@ -1,4 +1,4 @@
-"""What a shared file has of the pages Machines, Data and Selftest."""
+"""What a shared file has of the pages Machines, Data, Experts and Selftest."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from app.share.shown_view import shown_view
 from app.view_state import View
 from tests.app.share.page_parser import Parsed, meta_of
 from tests.data_runs import data_run
+from tests.expert_runs import HOT_EXPERT, HOT_LAYER, expert_run
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
 
@@ -50,6 +51,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with_machines(runs / "job")
     selftest_run(runs / "measured", 3, 2, lambda test, ranks: 1.0)
     data_run(runs / "loaders")
+    expert_run(runs / "moe")
     RunBuilder(runs / "bare", 2).rank_files()
     with closing(Hub(runs)) as hub:
         yield hub
@@ -66,6 +68,21 @@ def test_the_page_data_is_in_its_file(hub: Hub) -> None:
     page = document(collect(hub, shown_view(hub, View("loaders", "data")), DETAILS[0]))
     parsed = Parsed(page)
     assert ("div", {"id": "shared-data-loading", "class": "data-loading"}) in parsed.tags
+
+
+def test_the_page_experts_is_in_its_file(hub: Hub) -> None:
+    chosen = View("moe", "experts", expert=(HOT_LAYER, HOT_EXPERT))
+    found = answers(hub, chosen)
+    one = f"experts/expert?layer={HOT_LAYER}&expert={HOT_EXPERT}"
+    assert set(found) == {"experts", "experts/steps", "experts/ranks", one}
+    assert len(meta_of(found["experts"])["layers"]) == 2
+    assert found["experts/ranks"]["num_ranks"] == 4
+    assert one not in answers(hub, chosen.to(expert=None))
+    assert len(answers(hub, chosen.to(expert=(HOT_LAYER, 99)))) == 3
+    assert "experts" not in answers(hub, View("moe", "ranks"))
+    parsed = Parsed(document(collect(hub, shown_view(hub, chosen), DETAILS[0])))
+    assert ("div", {"id": "shared-experts", "class": "experts"}) in parsed.tags
+    assert json.loads(parsed.scripts[0])["expert"] == [HOT_LAYER, HOT_EXPERT]
 
 
 def test_the_page_machines_is_in_its_file(hub: Hub) -> None:

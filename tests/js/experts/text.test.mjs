@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  aboutMap, cellLines, furthest, holderText, layerText, milliseconds, percent, seriesAbout, shownOf, stepLines, times, whole,
+} from '../../../assets/experts/text.mjs';
+
+const data = {
+  layers: [
+    { layer: 3, name: 'a', experts: 2, tokens: 4000, dropped: 12 },
+    { layer: 4, name: 'b', experts: 3, tokens: 6000, dropped: -1 },
+  ],
+  experts: 3,
+  code: Uint8Array.from([1, 90, 0, 200, 60, 61]),
+  load: Float32Array.from([1, 1, NaN, 0.2, 1.3, 1.5]),
+  tokens: Float64Array.from([2000, 2000, 0, 400, 2600, 3000]),
+  holder: Int32Array.from([0, 0, -1, 0, 1, -1]),
+  holders: Int32Array.from([1, 1, 0, 3, 1, 0]),
+};
+
+test('numbers as text', () => {
+  assert.deepEqual([1.416, 0.031, 0, NaN].map(times), ['1.42 x', '0.031 x', '0.00 x', 'not recorded']);
+  assert.deepEqual([0, 0.34, 0.021, 0.0004].map(percent), ['0 %', '34 %', '2.1 %', '0.04 %']);
+  assert.deepEqual([147573.2, 0, -1].map(whole), ['147,573', '0', 'unknown']);
+  assert.deepEqual([250, 80.34, 0.0312, null].map(milliseconds), ['250 ms', '80.3 ms', '0.031 ms', 'not recorded']);
+  assert.deepEqual([layerText({ layer: 3 }), layerText({ layer: 3 }, true), layerText({ layer: -1, name: 'gate' })], ['layer 3', '3', 'gate']);
+});
+
+test('what is said of an expert', () => {
+  assert.deepEqual(cellLines(data, { row: 1, expert: 0 }), [
+    'layer 4, expert 0: 0.20 x the mean', '400 tokens, 6.7 % of the layer\'s choices', 'on rank 0 and 2 more', 'dropped tokens of the layer: unknown',
+  ]);
+  assert.equal(cellLines(data, { row: 0, expert: 1 }).at(-1), 'dropped in the layer: 12 choices');
+  assert.equal(holderText(-1, 0), 'on which rank it lies was not recorded');
+});
+
+test('the strongest colours first, nothing that is within noise', () => {
+  assert.deepEqual(furthest(data, 2).map(({ row, expert }) => [row, expert]), [[1, 0], [0, 1]]);
+  assert.equal(furthest(data, 9).length, 4);
+});
+
+test('what map and lines show, and that not all ranks were read', () => {
+  assert.equal(aboutMap({ ...data, steps: [20, 39], stride: 1 }), '2 layers x 3 experts, steps 20 to 39');
+  assert.equal(aboutMap({ ...data, layers: data.layers.slice(1), steps: [5, 5], stride: 48 }), '1 layer x 3 experts, step 5, of one in 48 ranks');
+  assert.match(seriesAbout({ window: [0, 39], stride: 1 }), /steps 0 to 39$/);
+  assert.deepEqual(stepLines({ step: [7], worst: [2.6], worst_layer: [1], middle: [0.5], fair: [0.07] }, 0), [
+    'step 7', 'worst layer: MaxVio 2.60 (layer 1)', 'median layer: MaxVio 0.50', 'a fair router stays below 0.07',
+  ]);
+  assert.equal(shownOf(128, 12288, 'ranks'), 'the first 128 of 12,288 ranks');
+});
