@@ -1,4 +1,4 @@
-"""Answers of the server that a shared file needs for the pages Machines, Data, Experts and Selftest.
+"""Answers of the server that a shared file needs for Machines, Data, Experts and Selftest.
 
 assets/lib/offline_app.mjs gives them to the same views that the live pages have. Keys are what
 these views ask for: a route of the run and its parameters, without attempt and steps. Bytes are
