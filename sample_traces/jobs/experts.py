@@ -20,10 +20,6 @@ from torch.nn import functional
 from sample_traces.jobs.exchange import Exchange
 from sample_traces.jobs.model import Block, GPTSizes, Stage
 
-BALANCING = 1e-3
-"""What is added to an expert's score, or taken from it, after a step in which it had less than its
-share of the tokens, or more (arXiv 2408.15664)."""
-
 
 @dataclass(frozen=True)
 class ExpertSizes:
@@ -178,8 +174,9 @@ def shard_experts(stage: Stage, mesh: DeviceMesh) -> None:
         block.experts.set_force_sum_reduction_for_comms(True)  # gloo has no premultiplied sum
 
 
-def balance(stages: Sequence[Stage], replicas: dist.ProcessGroup) -> None:
-    """Raise the scores of experts that had few tokens since the last call, lower those of others.
+def balance(stages: Sequence[Stage], replicas: dist.ProcessGroup, rate: float) -> None:
+    """Raise the scores of experts that had few tokens since the last call by `rate`, lower those
+    of others (arXiv 2408.15664).
 
     `replicas`: the ranks that have the same stages.
     """
@@ -187,5 +184,5 @@ def balance(stages: Sequence[Stage], replicas: dist.ProcessGroup) -> None:
     loads_LE = torch.stack([router.load for router in routers])
     dist.all_reduce(loads_LE, group=replicas)
     for router, load_E in zip(routers, loads_LE, strict=True):
-        router.bias += BALANCING * (load_E.mean() - load_E).sign()
+        router.bias += rate * (load_E.mean() - load_E).sign()
         router.load.zero_()

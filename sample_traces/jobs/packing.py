@@ -14,7 +14,8 @@ from itertools import chain
 
 import torch
 
-DEALS = ("drawn", "balanced")
+DEALS = ("drawn", "balanced", "alternating")
+"""Alternating: each batch twice, as drawn in an even step and balanced in the next one."""
 
 FILL = 0.8
 """Share of a row that sequences take: what is full to the brim cannot be dealt again."""
@@ -109,8 +110,11 @@ class Packing:
     def of_step(self, step: int) -> list[list[int]]:
         """Lengths in each of its rows."""
         number, replicas = self.replica
-        packed = global_batch(self.lengths, self.seed, step, self.rows * replicas, self.width)
-        if self.deal == "balanced":
+        is_dealt, draw = self.deal == "balanced", step
+        if self.deal == "alternating":
+            draw, is_dealt = step // 2, step % 2 == 1
+        packed = global_batch(self.lengths, self.seed, draw, self.rows * replicas, self.width)
+        if is_dealt:
             packed = dealt(packed, self.width)
         return packed[number * self.rows : (number + 1) * self.rows]
 

@@ -211,7 +211,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--heads", type=int, default=GPTSizes.num_heads)
     add("--seq", type=int, default=GPTSizes.seq_len, help="tokens per sequence")
     add("--lengths", help="rows hold sequences of such lengths, as lognormal,200,0.8; packing.py")
-    add("--deal", choices=DEALS, default="drawn", help="balanced: deal sequences for even work")
+    add("--deal", choices=DEALS, default="drawn", help="how sequences come to their rows")
     add("--lr", type=float, default=1e-3)
     add("--seed", type=int, default=1)
     add("--workers", type=int, default=0, help="processes of the data loader")

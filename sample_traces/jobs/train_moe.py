@@ -44,6 +44,9 @@ from sample_traces.jobs.train_3d import (
     report,
 )
 
+BALANCING = 1e-3
+"""What a step adds to the scores of experts that had less than their share of the tokens."""
+
 UNFIT = ("late-rank", "slow-link", "slow-network")
 """Faults of parts that this job lacks."""
 
@@ -121,7 +124,8 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
                 scale_gradients(parameters, (MAX_GRAD_NORM / (norm + 1e-6)).clamp(max=1.0))
             optimizer.step()
             with tracer.span("balance experts", kind="optimizer"):
-                balance(stages, mesh["dp"].get_group())
+                # in the first step torch finds the shapes of stages by a forward on any numbers
+                balance(stages, mesh["dp"].get_group(), BALANCING if step else 0.0)
             values = {"loss": loss.item(), "grad_norm": norm.item()}
             flops = experts.step_flops(sizes, num_tokens * replicas)
             tracer.log(tokens=num_tokens, flops=flops, lr=options.lr, **values)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sample_traces.jobs.faults import FINDING_KINDS, KINDS, Fault
+from sample_traces.jobs.faults import FINDING_KINDS, KINDS, OF_AN_EXPERT, Fault
 
 
 def test_range_of_steps_and_dose() -> None:
@@ -89,8 +89,7 @@ def test_every_fault_has_a_label() -> None:
 
 @pytest.mark.parametrize("kind", sorted({*KINDS} - {"gc"}))
 def test_every_fault_says_what_it_does(kind: str) -> None:
-    of_all = kind in ("slow-job", "slow-network", "hot-expert", "dead-expert")
-    fault = Fault(kind, None if of_all else 2, peer=3, expert=4)
-    assert (
-        "every rank" if kind == "slow-job" else "replicas" if of_all else "rank 2"
-    ) in fault.text
+    of_all = {"slow-job": "every rank", "slow-network": "replicas"}
+    of_all |= dict.fromkeys(OF_AN_EXPERT, "expert 4")
+    fault = Fault(kind, None if kind in of_all else 2, peer=3, expert=4)
+    assert of_all.get(kind, "rank 2") in fault.text
