@@ -81,7 +81,8 @@ experts AS (
     WHERE kind IN ('forward', 'backward', 'wgrad')
         AND regexp_matches(part, 'mlp|feed_?forward|^ffn?$|moe([^a-z]|$)|^experts$', 'i')
         AND NOT regexp_matches(part, 'norm|dropout', 'i')
-        AND (r.names IS NULL OR len(list_filter(r.names, lambda n: starts_with(n, s.name) OR starts_with(s.name, n))) > 0)
+        AND (r.names IS NULL OR len(list_filter(r.names, lambda n: starts_with(n, s.name)
+            OR starts_with(s.name, n) OR s.name = regexp_replace(n, '[^.]*$', '') || s.part)) > 0)
 ),
 inside AS (
     SELECT e.rank, e.step, e.track, e.ts_ns, sum(least(c.ts_ns + c.dur_ns, e.ts_ns + e.dur_ns) - c.ts_ns) AS comm_ns

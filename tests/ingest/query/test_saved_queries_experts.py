@@ -178,3 +178,24 @@ def test_no_transfer_without_aligned_clocks(tmp_path: Path) -> None:
     first, _ = asked(run, "expert_times")
     assert (first["all_to_all_p50_ms"], first["transfer_ms"]) == (0.050, None)
     assert (first["attention_ms"], first["expert_ms"], first["micro_batches"]) == (None,) * 3
+
+
+@pytest.mark.parametrize(
+    ("router", "experts"),
+    [
+        ("blocks.0.router", "blocks.0.experts"),
+        ("blocks.0.moe.router", "blocks.0.moe"),
+        ("blocks.0.mlp.experts", "blocks.0.mlp"),
+        ("blocks.0.moe", "blocks.0.moe.experts"),
+    ],
+)
+def test_experts_beside_their_router_or_around_it(
+    tmp_path: Path, router: str, experts: str
+) -> None:
+    run = built(tmp_path, 1)
+    run.step(0, 0, 0, 1_000)
+    routed(run, 0, 0, 0, [4, 4], name=router)
+    run.span(0, 0, "forward", 100, 130, depth=1, name=experts)
+    run.span(0, 0, "forward", 200, 290, depth=1, name="blocks.1.mlp")  # a dense layer
+    (row,) = asked(run, "expert_times")
+    assert (row["expert_ms"], row["layers"]) == (0.030, 1)
