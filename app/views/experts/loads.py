@@ -25,6 +25,10 @@ from ingest.stopping import Stop
 FULL = 2.0
 """log2 of the load with the strongest colour: 4 times the mean, or a quarter."""
 
+MOST_RANKS, LEAST_RANKS = 256, 16
+MOST_ROWS = 65_536
+"""Of the table: more take longer to add up than a page should."""
+
 _LOW = 2.0**-FULL
 
 Floats = npt.NDArray[np.float64]
@@ -48,11 +52,35 @@ class Loads:
 def loads_of(
     run: Run, attempt: int, steps: Steps, layer: int | None = None, stop: Stop | None = None
 ) -> Loads:
-    """Of the steps, of one layer or all; layers in which no token was routed are left out."""
-    within = {"attempt": attempt, "step_min": steps[0], "step_max": steps[1]}
-    found = run.ask("expert_load", **within, layer=layer, stop=stop)
+    """Of the steps, of one layer or all; layers in which no token was routed are left out. Of many
+    steps of large jobs only some ranks are read.
+    """
+    found = run.ask(
+        "expert_load",
+        attempt=attempt,
+        step_min=steps[0],
+        step_max=steps[1],
+        layer=layer,
+        most_ranks=_most_ranks(run, attempt, steps),
+        stop=stop,
+    )
     known = [one for one in layers_of(found) if one.choices_S.any()]
     return Loads(known, _dropped(found), max(pc.max(found["stride"]).as_py() or 1, 1))
+
+
+def _most_ranks(run: Run, attempt: int, steps: Steps) -> int:
+    """How many ranks have about MOST_ROWS rows in these steps."""
+    (within,) = run.index_rows(
+        "SELECT sum(num_rows * (least(step_max, $last) - greatest(step_min, $first) + 1)"
+        " / (step_max - step_min + 1)) AS num FROM files WHERE table_name = 'expert_load'"
+        " AND attempt = $attempt AND step_min <= $last AND step_max >= $first",
+        attempt=attempt,
+        first=steps[0],
+        last=steps[1],
+    )
+    ranks = len([info for info in run.ranks if info["attempt"] == attempt])
+    share = MOST_ROWS / max(within["num"] or 0, 1)
+    return min(max(int(ranks * share), LEAST_RANKS), MOST_RANKS)
 
 
 def _dropped(found: pa.Table) -> dict[int, int]:

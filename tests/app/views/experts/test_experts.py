@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.views.experts import answers
+from app.views.experts import answers, loads
 from app.views.experts.answers import steps_answer
 from app.views.experts.holders import balance_of, holders_of, slices_of
 from app.views.experts.loads import fair_violation, load_map, loads_of, over_steps
@@ -69,9 +69,9 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
     made.rank_files()
     made.publish()
     with open_run(made.folder) as opened:
-        loads = loads_of(opened, 0, (0, 9))
-        slices = slices_of(opened, 0, loads.layers)
-    found = load_map(loads)
+        recorded = loads_of(opened, 0, (0, 9))
+        slices = slices_of(opened, 0, recorded.layers)
+    found = load_map(recorded)
     assert [(one.layer, one.experts, one.dropped) for one in found.layers] == [
         (0, 2, 7),
         (2, 3, -1),
@@ -79,8 +79,8 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
     np.testing.assert_allclose(found.load_LE, [[1.8, 0.2, math.nan], [0, 1.5, 1.5]])
     assert found.code_LE[0, 2] == 0
     assert found.code_LE[1, 0] == 254  # an expert without tokens has the strongest colour
-    assert (holders_of(loads.layers, slices).rank_LE == -1).all()
-    assert balance_of(loads.layers, slices) == []
+    assert (holders_of(recorded.layers, slices).rank_LE == -1).all()
+    assert balance_of(recorded.layers, slices) == []
 
 
 def test_imbalance_by_step(run: Run) -> None:
@@ -155,3 +155,13 @@ def test_a_run_without_experts(tmp_path: Path) -> None:
         assert load_map(loads_of(opened, 0, (0, 9))).load_LE.shape == (0, 0)
         found = expert_ranks_of(opened, 0, (0, 9))
     assert (found.times, found.ping_pong, found.saving, found.read_steps) == ((), (), None, None)
+
+
+def test_of_many_steps_fewer_ranks_are_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loads_of(run, 0, (0, STEPS - 1)).stride == 1
+    monkeypatch.setattr(loads, "LEAST_RANKS", 1)
+    monkeypatch.setattr(loads, "MOST_ROWS", RANKS * STEPS * LAYERS // 2)
+    few = loads_of(run, 0, (0, STEPS - 1))
+    assert few.stride == 2
+    assert few.layers[0].choices_S[0] == RANKS * TOKENS * TOP_K / 2
+    assert loads_of(run, 0, (0, STEPS // 2 - 1)).stride == 1
