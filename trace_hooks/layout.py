@@ -12,7 +12,11 @@ AXES = ("pp", "dp_replicate", "dp", "dp_shard", "cp", "tp")
 """Axes whose sizes multiply to the world size. dp = dp_replicate x dp_shard, never all three."""
 
 EXPERT_AXES = ("ep", "etp")
-"""A second factorisation of the same ranks: kept separately, never multiplied in."""
+"""A second factorisation of the same ranks: kept separately, never multiplied in.
+
+The ranks of a pipeline stage, in order, are edp x ep x etp: etp varies fastest, and the ranks along
+edp hold the same experts. So Megatron-core and torchtitan arrange them.
+"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class ParallelLayout:
         return rank in self._position
 
     def coords(self, rank: int) -> dict[str, int]:
-        """Index of `rank` on every axis of the layout, plus dp where it is split.
+        """Index of `rank` on every axis of the layout, of experts too, plus dp where it is split.
 
         Raises ValueError for a rank outside the layout.
         """
@@ -91,10 +95,18 @@ class ParallelLayout:
         if "dp" not in ordered and ("dp_shard" in ordered or "dp_replicate" in ordered):
             shard = ordered.get("dp_shard", 0)
             ordered["dp"] = ordered.get("dp_replicate", 0) * self.size("dp_shard") + shard
-        return ordered
+        place = self._expert_places.get(rank)
+        return (
+            ordered if place is None else ordered | {name: place[name] for name, _ in self.experts}
+        )
 
     def groups(self, axis: str) -> list[tuple[int, ...]]:
-        """Global ranks of every group along `axis`; each group in order of the axis."""
+        """Global ranks of every group along `axis`; each group in order of the axis.
+
+        `axis` may be ep, etp or edp, too.
+        """
+        if axis in ("edp", *EXPERT_AXES):
+            return self._expert_groups(axis)
         split = axis == "dp" and "dp" not in dict(self.axes)
         along = ("dp_replicate", "dp_shard") if split else (axis,)
         members_by_key: dict[tuple[int, ...], list[tuple[int, int]]] = {}
@@ -107,10 +119,46 @@ class ParallelLayout:
             for _, members in sorted(members_by_key.items())
         ]
 
-    def axis_of(self, ranks: Iterable[int]) -> str:
-        """Axis along which exactly these ranks form a group: tp, cp, dp, pp, world or unknown.
+    @cached_property
+    def _expert_places(self) -> dict[int, dict[str, int]]:
+        """Index of each rank on pp, edp, ep and etp; empty where they do not divide a stage."""
+        ep, etp = self.size("ep"), self.size("etp")
+        stage_size = self.world_size // self.size("pp")
+        if ep * etp == 1 or stage_size % (ep * etp):
+            return {}
+        index_in: dict[int, int] = {}  # of the next rank of a stage
+        places = {}
+        faster = math.prod(size for _, size in self.axes[self._pp_at + 1 :])
+        for rank, position in self._position.items():
+            stage = position // faster % self.size("pp")
+            index = index_in.get(stage, 0)
+            index_in[stage] = index + 1
+            rest, etp_index = divmod(index, etp)
+            edp_index, ep_index = divmod(rest, ep)
+            places[rank] = {"pp": stage, "edp": edp_index, "ep": ep_index, "etp": etp_index}
+        return places
 
-        The world is `world` unless one axis spans it alone. A single rank is `unknown`.
+    @property
+    def _pp_at(self) -> int:
+        names = [name for name, _ in self.axes]
+        return names.index("pp") if "pp" in names else -1
+
+    def _expert_groups(self, axis: str) -> list[tuple[int, ...]]:
+        members_by_key: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for rank, place in self._expert_places.items():
+            key = tuple(index for name, index in place.items() if name != axis)
+            members_by_key.setdefault(key, []).append((place[axis], rank))
+        return [
+            tuple(rank for _, rank in sorted(members))
+            for _, members in sorted(members_by_key.items())
+        ]
+
+    def axis_of(self, ranks: Iterable[int]) -> str:
+        """Axis along which exactly these ranks form a group: tp, cp, dp, pp, ep, etp, world or
+        unknown; of an axis of experts only where no other axis has that group.
+
+        Ranks that hold the same experts are replicas (dp). The world is `world` unless one axis
+        spans it alone. A single rank is `unknown`.
         """
         wanted = tuple(sorted(ranks))
         if len(wanted) < 2:
@@ -119,7 +167,10 @@ class ParallelLayout:
 
     @cached_property
     def _axis_by_ranks(self) -> dict[tuple[int, ...], str]:
-        table = {tuple(sorted(self._position)): "world"}
+        table: dict[tuple[int, ...], str] = {}
+        for axis, name in (("edp", "dp"), ("etp", "etp"), ("ep", "ep")):
+            table |= {tuple(sorted(group)): name for group in self.groups(axis) if len(group) > 1}
+        table[tuple(sorted(self._position))] = "world"
         for axis in ("dp_replicate", "dp_shard", "dp", "pp", "cp", "tp"):
             if self.size(axis) > 1:
                 short = "dp" if axis.startswith("dp") else axis
@@ -170,11 +221,25 @@ class ParallelLayout:
 
     @classmethod
     def from_device_mesh(cls, mesh: Any) -> ParallelLayout:
-        """Layout of a torch DeviceMesh, by its own rank tensor and dimension names."""
+        """Layout of a torch DeviceMesh, by its own rank tensor and dimension names.
+
+        Its last dimension may be ep: then dp, before it, counts the copies of each expert.
+        """
         names = mesh.mesh_dim_names
         if not names:
             raise ValueError("the DeviceMesh has no mesh_dim_names; name its dimensions")
         ranks = tuple(int(rank) for rank in mesh.mesh.flatten().tolist())
         axes = tuple((str(n), int(s)) for n, s in zip(names, mesh.mesh.shape, strict=True))
         plain = ranks == tuple(range(len(ranks)))
-        return cls(axes, (), None if plain else ranks)
+        return cls(*folded(axes), None if plain else ranks)
+
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+def folded(axes: Sizes) -> tuple[Sizes, Sizes]:
+    """(axes, those of experts) of a mesh whose last axis may be ep: it is a part of dp."""
+    if len(axes) < 2 or axes[-1][0] != "ep" or not axes[-2][0].startswith("dp"):
+        return axes, ()
+    *others, (dp, size), ep = axes
+    return (*others, (dp, size * ep[1])), (ep,)

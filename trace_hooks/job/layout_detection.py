@@ -9,9 +9,11 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from trace_hooks.layout import ParallelLayout
+from trace_hooks.layout import EXPERT_AXES, ParallelLayout, folded
 
 AXIS_OF_NAME = {
     "pp": "pp",
@@ -40,6 +42,11 @@ AXIS_OF_NAME = {
     "ep": "ep",
     "expert": "ep",
     "expert_model_parallel_group": "ep",
+    "etp": "etp",
+    "expert_tensor_parallel_group": "etp",
+    "edp": "dp",
+    "efsdp": "dp",
+    "expert_data_parallel_group": "dp",
 }
 """Parallel axis by the names that DeviceMesh users and Megatron's groups carry (lower case)."""
 
@@ -82,14 +89,24 @@ def _from_meshes() -> ParallelLayout | None:
     mesh_type = getattr(module, "DeviceMesh", None)
     if mesh_type is None:
         return None
-    layouts = [
-        layout
-        for candidate in gc.get_referrers(mesh_type)  # holds no other object: tensors stay free
-        if type(candidate) is mesh_type and (layout := _layout_of_mesh(candidate)) is not None
-    ]
+    # its referrers hold no other object: tensors stay free
+    meshes = [thing for thing in gc.get_referrers(mesh_type) if type(thing) is mesh_type]
+    layouts = [layout for mesh in meshes if (layout := _layout_of_mesh(mesh)) is not None]
     world = _world_size()
     whole = [layout for layout in layouts if world is None or layout.world_size == world]
-    return max(whole, key=lambda layout: len(layout.axes), default=None)
+    found = max(whole, key=lambda layout: len(layout.axes), default=None)
+    return None if found is None else replace(found, experts=_expert_sizes(meshes))
+
+
+def _expert_sizes(meshes: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+    """Sizes of the axes of experts, which have a mesh of their own: (pp, edp, ep, etp)."""
+    sizes: dict[str, int] = {}
+    for mesh in meshes:
+        for name, size in zip(mesh.mesh_dim_names or (), mesh.mesh.shape, strict=False):
+            axis = axis_of_name(str(name))
+            if axis in EXPERT_AXES and size > 1:
+                sizes[axis] = int(size)
+    return tuple((axis, sizes[axis]) for axis in EXPERT_AXES if axis in sizes)
 
 
 def _layout_of_mesh(mesh: Any) -> ParallelLayout | None:
@@ -102,8 +119,8 @@ def _layout_of_mesh(mesh: Any) -> ParallelLayout | None:
     plain = ranks == tuple(range(len(ranks)))
     axes = tuple((str(name), size) for name, size in zip(names, shape, strict=True))
     try:
-        return ParallelLayout(axes, (), None if plain else ranks)
-    except ValueError:  # an ep mesh, or dp together with dp_shard
+        return ParallelLayout(*folded(axes), None if plain else ranks)
+    except ValueError:  # a mesh of experts, or dp together with dp_shard
         return None
 
 
@@ -134,6 +151,8 @@ def _from_megatron() -> ParallelLayout | None:
         key=lambda axis: (strides.get(axis, sys.maxsize), default.index(axis)),
     )
     experts = {"ep": int(state.get_expert_model_parallel_world_size())}
+    if hasattr(state, "get_expert_tensor_parallel_world_size"):
+        experts["etp"] = int(state.get_expert_tensor_parallel_world_size())
     return ParallelLayout.from_sizes(
         list(reversed(ordered)),
         **{axis: sizes[axis] for axis in ordered},

@@ -58,7 +58,7 @@ RUN_TABLES: tuple[Table, ...] = (
         integer("group_id", "hash of the ranks in order, and of how many such groups came before"),
         text("name", "name the framework gave it"),
         text("desc", "its description, such as mesh_tp"),
-        text("axis", "tp, pp, dp, cp, ep, world, mixed or unknown"),
+        text("axis", "tp, pp, dp, cp, ep, etp, world, mixed or unknown"),
         Column("ranks", pa.list_(pa.int32()), "global ranks in group order"),
     ),
     table(

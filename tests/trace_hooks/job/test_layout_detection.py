@@ -43,6 +43,21 @@ def test_the_mesh_with_most_dimensions_wins() -> None:
     assert len(kept) == 2
 
 
+def test_the_mesh_of_experts_adds_their_sizes() -> None:
+    dense = DeviceMesh(grid(2, 4), "pp", "fsdp")
+    sparse = DeviceMesh(grid(2, 2, 2), "pp", "efsdp", "ep")
+    layout = detect_layout()
+    assert layout == ParallelLayout((("pp", 2), ("dp", 4)), (("ep", 2),))
+    assert dense.mesh.shape != sparse.mesh.shape
+
+
+def test_experts_may_be_the_last_axis_of_the_mesh() -> None:
+    mesh = DeviceMesh(grid(2, 2, 2), "pp", "dp", "ep")
+    layout = detect_layout()
+    assert layout == ParallelLayout((("pp", 2), ("dp", 4)), (("ep", 2),))
+    assert layout.groups("ep")[1] == tuple(mesh.mesh[0, 1])
+
+
 def test_ranks_in_another_order_are_kept() -> None:
     kept = DeviceMesh(grid(2, 4).T, "dp", "tp")
     layout = detect_layout()
