@@ -75,11 +75,12 @@ def global_batch(lengths: Lengths, seed: int, step: int, rows: int, width: int) 
     return packed
 
 
-def dealt(packed: list[list[int]], width: int) -> list[list[int]]:
+def dealt(packed: list[list[int]], width: int, replicas: int) -> list[list[int]]:
     """The same sequences in as many rows: the longest first, each to the row with the least sum of
-    squares that has room.
+    squares that has room. Replicas, whose rows follow each other, get rows of about the same sum at
+    the same time, and who has the largest one is next the smallest.
 
-    As drawn where they do not fit that way.
+    As drawn where the sequences do not fit that way.
     """
     rows: list[list[int]] = [[] for _ in packed]
     squares, tokens = [0] * len(rows), [0] * len(rows)
@@ -91,7 +92,13 @@ def dealt(packed: list[list[int]], width: int) -> list[list[int]]:
         rows[row].append(length)
         squares[row] += length**2
         tokens[row] += length
-    return rows
+    order = sorted(range(len(rows)), key=squares.__getitem__, reverse=True)
+    placed: list[list[list[int]]] = [[] for _ in range(replicas)]
+    for first in range(0, len(order), replicas):
+        together = order[first : first + replicas]
+        for replica, row in enumerate(together if first // replicas % 2 == 0 else together[::-1]):
+            placed[replica].append(rows[row])
+    return list(chain.from_iterable(placed))
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class Packing:
             draw, is_dealt = step // 2, step % 2 == 1
         packed = global_batch(self.lengths, self.seed, draw, self.rows * replicas, self.width)
         if is_dealt:
-            packed = dealt(packed, self.width)
+            packed = dealt(packed, self.width, replicas)
         return packed[number * self.rows : (number + 1) * self.rows]
 
 

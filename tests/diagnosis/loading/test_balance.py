@@ -16,7 +16,7 @@ LONG, SHORT = 1_000, 100
 def answers(
     lengths_by_place: dict[tuple[int, int], list[int]], steps: int = 6, pp: int = 1
 ) -> dict[str, pa.Table]:
-    """Of a job on the CPU whose micro-batches take 1 ms + 0.01 ms a token + 1e-5 ms a squared token,
+    """Of a job on the CPU whose micro-batches take 1 ms + .01 ms a token + 1e-5 ms a squared token,
     a third of it forward; `lengths_by_place` by rank and micro-batch, a bit longer in each step.
     """
     lengths, work = [], []
