@@ -39,6 +39,8 @@ JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
 PERTURBED, UNPERTURBED = "perturbed", "alike"
 PROMPTED = "prompted"
+EXPERTS = "experts"
+HOT_EXPERT = 5
 LEARNT = 900
 """Steps after which the small model can continue a sequence of numbers."""
 TOKEN = "a-secret-of-the-pictures"
@@ -64,6 +66,7 @@ PICTURES = {
     "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
+    "experts": (View(EXPERTS, "experts", expert=(2, HOT_EXPERT)).url(), (1400, 2070)),
     "stuck": (View("sleep", "stuck").url(), (1400, 1180)),
     "stuck-circle": (View("order", "stuck").url(), (390, 844)),
     "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
@@ -118,6 +121,19 @@ def watched_run(scratch: Path, runs: Path) -> None:
     subprocess.run(
         _job(scratch, runs, 200), cwd=DOCS.parent, env=os.environ | recording, check=True
     )
+
+
+def experts_run(scratch: Path, runs: Path) -> None:
+    """Run the real job with experts, PP 2 x EP 2; one expert is hot from a step on."""
+    job = "--nproc 4 --pp 2 --dp 1 --ep 2 --layers 6 --experts 16 --steps 60 --device cpu"
+    command = [sys.executable, "-m", "sample_traces.jobs.train_moe", *job.split()]
+    command += ["--fault", f"hot-expert={HOT_EXPERT},from=20", "--runs", str(runs)]
+    recording = {
+        "TRACE_HOOKS_RUN": EXPERTS,
+        "TRACE_HOOKS_RING_DIR": str(scratch / "rings"),
+        "OMP_NUM_THREADS": "1",
+    }
+    subprocess.run(command, cwd=DOCS.parent, env=os.environ | recording, check=True)
 
 
 def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
@@ -256,6 +272,8 @@ def main(names: Sequence[str]) -> None:
             straggler_run(scratch, runs)
         if wanted & {"model-health", "model-inspect"}:
             watched_run(scratch, runs)
+        if "experts" in wanted:
+            experts_run(scratch, runs)
         server = Server(runs, "--job-token", TOKEN).start()
         running.callback(server.stop)
         if "model-perturb" in wanted:

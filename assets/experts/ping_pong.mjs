@@ -20,8 +20,9 @@ export function conditions(row) {
   ];
 }
 
-function enough({ micro_batches: m, least }) {
+function enough({ micro_batches: m, least, on_same_ranks: isShared }) {
   if (least === null) return `With m = ${m} micro-batches all-to-alls take longer than computing, which no number of micro-batches hides`;
+  if (m === 1 && isShared && least > 1) return `Micro-batches do not take turns (m = 1), so that nothing hides the all-to-alls; with at least ${least} the ranks always compute`;
   const has = `There ${m === 1 ? 'is m = 1 micro-batch' : `are m = ${m} micro-batches`} at a time`;
   return m >= least ? `${has}, and ${least} would do` : `${has}; at least ${least} keep the slowest part busy`;
 }

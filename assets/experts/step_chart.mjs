@@ -49,7 +49,7 @@ export class StepChart extends CanvasView {
     const { plot, x, y, first, last, top } = this.chart;
     context.textBaseline = 'middle';
     context.textAlign = 'right';
-    for (const value of roundTicks(0, top, 4)) {
+    for (const value of roundTicks(0, top, 5)) {
       context.fillStyle = theme.line;
       context.fillRect(plot.x, Math.round(y(value)), plot.w, 1);
       context.fillStyle = theme.quiet;
