@@ -32,18 +32,21 @@ from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources import load_source
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.training.experts.routers import own_router
 from trace_hooks.sources.training.worker_fetches import Worker
 
 COUNT = 500
 TURNS = 8
 BLOCKS = 50
+ROUTER_LAYERS, MICROBATCHES = 6, 4
+STEP_NS = 1e8
 ROWS = 16_000
 
 
 def event_costs() -> dict[str, float]:
     """Cost of each kind of event by name; the name says the unit."""
     found = recorder_costs() | module_costs() | loader_costs() | worker_costs()
-    found |= collector_costs()
+    found |= collector_costs() | router_costs()
     with tempfile.TemporaryDirectory() as folder:
         store = f"file://{folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
@@ -194,6 +197,48 @@ def worker_costs() -> dict[str, float]:
 def collector_costs() -> dict[str, float]:
     """A collection of the youngest generation."""
     return {"gc: short collection, ns": difference(lambda: gc.collect(0), 100, "gc")}
+
+
+class Router(nn.Module):
+    """A router that has chosen already."""
+
+    def __init__(self, num_experts: int, tokens: int) -> None:
+        super().__init__()
+        self.chosen = torch.randint(0, num_experts, (tokens, 2))
+
+    def forward(self) -> torch.Tensor:
+        """Integers (N, 2)."""
+        return self.chosen
+
+
+def router_costs() -> dict[str, float]:
+    """Calls of routers, and what the end of a step adds: 6 layers of 4 micro-batches of 64 tokens,
+    few, because on a device it is not the host that counts them.
+    """
+    routers = [Router(8, 64) for _ in range(ROUTER_LAYERS)]
+    bare_ns = cpu_ns(lambda: routers[0](), COUNT)
+    ends = []
+    with installed("experts") as (recorder, (source,)):
+        for router in routers:
+            source.add(own_router(router, 8, None, None, None, None, None))
+        source.step_begin()
+        call_ns = cpu_ns(lambda: routers[0](), COUNT, source.step_begin) - bare_ns
+        for _ in range(TURNS * REPEATS):
+            source.step_begin()
+            for _ in range(MICROBATCHES):
+                for router in routers:
+                    router()
+            ends.append(loop_ns(source.step_end, 1))
+            source.poll()
+            recorder.rows.clear()
+    calls = ROUTER_LAYERS * MICROBATCHES
+    return {
+        "experts: a router's call, ns": call_ns,
+        f"experts: end of a step of {calls} calls, ns": min(ends),
+        f"experts: {calls} calls in a step of 100 ms, %": 100
+        * (calls * call_ns + min(ends))
+        / STEP_NS,
+    }
 
 
 def collective_costs() -> dict[str, float]:

@@ -17,6 +17,7 @@ from tests.trace_hooks.sources.training.experts_models import (
     trained,
 )
 from tests.trace_hooks.tiny_models import batch, idle_forwards, loss_of, seeded, tracing, train
+from trace_hooks.sources.training.experts import router_calls
 
 TOKENS = 10  # of a batch
 
@@ -153,9 +154,7 @@ def test_forwards_that_train_nothing_and_those_outside_of_steps_are_not_counted(
 
 
 def test_many_choices_are_counted_before_the_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from trace_hooks.sources.training.experts import experts
-
-    monkeypatch.setattr(experts, "MAX_KEPT_BYTES", 100)
+    monkeypatch.setattr(router_calls, "MAX_KEPT", 30)
     model = seeded(TinyMoE)
     with tracing("experts") as traced:
         traced.watch(model)

@@ -6,7 +6,7 @@ no gradients (use_reentrant=True). Misses: routers inside compiled regions (a ma
 graphs, choices that the job overwrites later in the step, the experts of Hugging Face's own expert
 parallelism, auxiliary losses other than those that `tracer.router` was told of. The bias is the one
 at the end of the step, which the next one adds. Costs: one hook a call, which keeps the choices
-(MAX_KEPT_BYTES at most) until the step ends; then a few operations on their device count those of
+(MAX_KEPT values at most) until the step ends; then a few operations on their device count those of
 all layers, and one copy, which nothing waits for, brings the counts to the host. The drain thread
 does the rest. See benchmarks/event_costs.py.
 """
@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from trace_hooks.recording.clock import now
@@ -31,12 +30,11 @@ from trace_hooks.sources.tensors.tensor_samples import (
     MAX_COPIES,
     MAX_ROWS_WAITING,
     POLL_S,
-    is_captured,
 )
 from trace_hooks.sources.training.experts.loads import (
-    Call,
     Counted,
     StepLoads,
+    Which,
     by_key,
     count,
     stacked,
@@ -44,9 +42,6 @@ from trace_hooks.sources.training.experts.loads import (
 from trace_hooks.sources.training.experts.router_calls import RouterCalls, own_values
 from trace_hooks.sources.training.experts.routers import Router, find_routers
 from trace_hooks.sources.training.module_parts import Part, is_compiled
-
-MAX_KEPT_BYTES = 1 << 23
-"""Choices kept until the step ends; more of them are counted at once."""
 
 
 class Experts(Source):
@@ -57,9 +52,10 @@ class Experts(Source):
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
-        self._calls: list[Call] = []
-        self._kept_bytes = 0
+        self.kept: list[tuple[Any, ...]] = []
+        self.num_kept = 0
         self._counted: list[Counted] = []
+        self._losses: list[tuple[Which, Tensor]] = []
         self._routers: dict[int, RouterCalls] = {}  # by id of the module
         self._models: dict[int, nn.Module] = {}
         self._places = GlobalPlaces(context)
@@ -121,7 +117,7 @@ class Experts(Source):
 
     def step_begin(self) -> None:
         """Forget what was chosen outside of steps; hook models that were found since."""
-        self._take()
+        self._forget()
         roots = self.context.models.roots
         if len(roots) > len(self._models):
             for model, stage in list(roots.values()):
@@ -129,23 +125,17 @@ class Experts(Source):
 
     def step_end(self) -> None:
         """Count what is not counted, and begin to copy the counts to the host."""
-        step, ts_ns = self.rank_state.step, now()
-        self._count()
-        counted = self._take()
-        if not counted:
-            return
-        if len(self._waiting) >= MAX_COPIES:
+        self.count()
+        if self._counted and len(self._waiting) >= MAX_COPIES:
             self.recorder.dropped += 1
-            return
-        loads = StepLoads(step, ts_ns, counted)
-        made = [call for one in counted for call in one.calls]
-        routers = {call.router for call in made}
-        biases = [(calls, bias) for calls in routers if (bias := calls.router.bias()) is not None]
-        loads.biases = stacked([(calls, own_values(bias)) for calls, bias in biases])
-        loads.losses = stacked(
-            [(id(call), call.aux_loss) for call in made if call.aux_loss is not None]
-        )
-        self._waiting.append(loads)
+        elif self._counted:
+            routers = {router for one in self._counted for router, _ in one.calls}
+            read = ((calls, calls.router.bias()) for calls in routers)
+            biases = [(calls, own_values(bias)) for calls, bias in read if bias is not None]
+            loads = StepLoads(self.rank_state.step, now(), self._counted)
+            loads.biases, loads.losses = stacked(biases), stacked(self._losses)
+            self._waiting.append(loads)
+        self._forget()
 
     def poll(self) -> None:
         """Make rows of what has arrived (drain thread)."""
@@ -157,44 +147,19 @@ class Experts(Source):
             else:
                 self._publish(loads)
 
-    def keep(self, calls: RouterCalls, chosen: Tensor, aux_loss: Tensor | None) -> None:
-        """Keep a router's choices until they are counted."""
-        stream = None
-        if chosen.is_cuda:
-            if is_captured(chosen):
-                return
-            stream = torch.cuda.current_stream(chosen.device)
-        elif chosen.is_meta:
-            return
-        router = calls.router
-        call = Call(
-            calls,
-            self.rank_state.microbatch,
-            router.num_experts,
-            router.top_k,
-            chosen,
-            chosen._version,
-            stream,
-            aux_loss,
-        )
-        self._calls.append(call)
-        self._kept_bytes += chosen.nbytes
-        if self._kept_bytes > MAX_KEPT_BYTES:
-            self._count()
-
-    def _count(self) -> None:
-        calls, self._calls, self._kept_bytes = self._calls, [], 0
-        unchanged = [call for call in calls if call.chosen._version == call.version]
-        self.recorder.dropped += len(calls) - len(unchanged)
+    def count(self) -> None:
+        """Count the choices that are kept, but for those that the job has overwritten."""
+        kept, self.kept, self.num_kept = self.kept, [], 0
+        unchanged = [call for call in kept if call[2]._version == call[3]]
+        self.recorder.dropped += len(kept) - len(unchanged)
         self._counted += count(unchanged)
+        self._losses += [(call[:2], call[5]) for call in unchanged if call[5] is not None]
 
-    def _take(self) -> list[Counted]:
-        """What is counted; from now on there is nothing."""
-        taken, self._counted = self._counted, []
-        self._calls, self._kept_bytes = [], 0
+    def _forget(self) -> None:
+        self.kept, self.num_kept = [], 0
+        self._counted, self._losses = [], []
         for calls in self._routers.values():
             calls.has_begun = False
-        return taken
 
     def _publish(self, loads: StepLoads) -> None:
         biases = by_key(loads.biases)

@@ -21,16 +21,18 @@ from trace_hooks.schema import UNKNOWN
 
 
 class Call(NamedTuple):
-    """What a router chose for the tokens of one forward."""
+    """What a router chose for the tokens of one forward, as it is kept: a plain tuple of these."""
 
-    router: Any
+    router: Any  # RouterCalls
     microbatch: int
-    num_experts: int
-    top_k: int
     chosen: Tensor  # see routers.Router
     version: int  # of the tensor then; another one later: the job has overwritten it
     stream: Any  # of the device, None on the host
     aux_loss: Tensor | None
+
+
+Which = tuple[Any, int]
+"""A call: its router and its micro-batch."""
 
 
 class HostCopy:
@@ -58,7 +60,7 @@ class HostCopy:
 class Counted(NamedTuple):
     """Calls whose choices are counted."""
 
-    calls: tuple[Call, ...]  # without their tensors
+    calls: list[Which]
     num_tokens: int  # of each call; -1 unknown
     top_k: int  # choices of a token; -1 unknown
     counts: HostCopy  # (G, E)
@@ -121,52 +123,61 @@ class StepLoads:
         count: torch's pipelining finds the shapes of a stage by a forward on made-up numbers.
         """
         calls = [call for counted in self.counted for call in counted.calls]
-        in_pipeline = {call.router for call in calls if call.microbatch >= 0}
-        losses = by_key(self.losses)
+        in_pipeline = {router for router, microbatch in calls if microbatch >= 0}
+
+        def is_made_up(router: Any, microbatch: int) -> bool:
+            return microbatch < 0 and router in in_pipeline
+
         found: dict[Any, Load] = {}
         for counted in self.counted:
             for call, counts in zip(counted.calls, counted.counts.numpy(), strict=True):
-                if call.router in in_pipeline and call.microbatch < 0:
-                    continue
-                load = found.setdefault(call.router, Load(np.zeros(call.num_experts, np.int64)))
-                load.add(counted, counts)
-                if id(call) in losses:
-                    load.losses.append(float(losses[id(call)]))
+                if not is_made_up(*call):
+                    load = found.setdefault(call[0], Load(np.zeros(len(counts), np.int64)))
+                    load.add(counted, counts)
+        for stack in self.losses:
+            for call, loss in zip(stack.keys, stack.values.numpy(), strict=True):
+                if not is_made_up(*call):
+                    found[call[0]].losses.append(float(loss))
         return found
 
 
-def count(calls: Iterable[Call]) -> list[Counted]:
+def count(calls: Iterable[tuple[Any, ...]]) -> list[Counted]:
     """Count the choices, of equal shapes by the same few operations, and begin to copy them."""
-    alike: dict[Any, list[Call]] = defaultdict(list)
+    alike: dict[Any, list[tuple[Any, ...]]] = {}
     for call in calls:
-        chosen = call.chosen
-        key = (call.stream, chosen.device, chosen.dtype, chosen.shape, call.num_experts, call.top_k)
-        alike[key].append(call)
+        calls_of, _, chosen, _, stream, _ = call
+        key = (calls_of.kind, stream, chosen.dtype, chosen.shape)
+        group = alike.get(key)
+        if group is None:
+            alike[key] = [call]
+        else:
+            group.append(call)
     counted = []
     for group in alike.values():
-        with torch.no_grad(), torch.cuda.stream(group[0].stream):  # does nothing where it is None
+        with torch.no_grad(), torch.cuda.stream(group[0][4]):  # does nothing where it is None
             counted.append(_counted(group))
     return counted
 
 
-def _counted(group: list[Call]) -> Counted:
-    first = group[0]
-    num_experts, top_k, shape = first.num_experts, first.top_k, first.chosen.shape
-    num_tokens = first.chosen.numel() // max(1, shape[-1])
-    if first.chosen.dim() == 1 and not first.chosen.is_floating_point():
-        counts = torch.stack([call.chosen for call in group]).to(torch.int64)
+def _counted(group: list[tuple[Any, ...]]) -> Counted:
+    num_experts, top_k = group[0][0].kind
+    choices = [call[2] for call in group]
+    if hasattr(choices[0], "to_local"):
+        choices = [chosen.to_local() for chosen in choices]
+    first = choices[0]
+    num_tokens = first.numel() // max(1, first.shape[-1])
+    if first.dim() == 1 and not first.is_floating_point():
+        counts = torch.stack(choices).to(torch.int64)
         num_tokens = UNKNOWN
-    elif first.chosen.dtype == torch.bool:
-        maps = torch.cat([call.chosen for call in group])
-        counts = maps.view(len(group), num_tokens, num_experts).sum(1)
+    elif first.dtype == torch.bool:
+        counts = torch.cat(choices).view(len(group), num_tokens, num_experts).sum(1)
     else:
-        values = torch.cat([call.chosen for call in group])
+        values = torch.cat(choices)
         if values.is_floating_point():
             values = values.topk(top_k, dim=-1).indices
         top_k = values.shape[-1]
         counts = count_indices(values.reshape(len(group), -1), num_experts)
-    shortened = tuple(call._replace(chosen=_EMPTY) for call in group)
-    return Counted(shortened, num_tokens, top_k, HostCopy(counts))
+    return Counted([call[:2] for call in group], num_tokens, top_k, HostCopy(counts))
 
 
 def count_indices(indices_GM: Tensor, num_experts: int) -> Tensor:
@@ -201,6 +212,3 @@ def by_key(stacks: Iterable[Stacked]) -> dict[Any, npt.NDArray[np.float32]]:
         for stack in stacks
         for key, values in zip(stack.keys, stack.values.numpy(), strict=True)
     }
-
-
-_EMPTY = torch.empty(0, device="cpu")

@@ -11,9 +11,13 @@ from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER
+from trace_hooks.sources.tensors.tensor_samples import is_captured
 from trace_hooks.sources.training.backward import graph_task
 from trace_hooks.sources.training.experts.routers import Router
 from trace_hooks.sources.training.modules import Detachable
+
+MAX_KEPT = 1 << 20
+"""Most values of choices that are kept until a step ends; more of them are counted at once."""
 
 is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
@@ -23,12 +27,16 @@ class Keeper(Protocol):
     """What follows routers."""
 
     rank_state: RankState
+    kept: list[tuple[Any, ...]]
+    """See loads.Call."""
+    num_kept: int
+    """Values of the choices among them."""
 
     def locate(self, calls: RouterCalls) -> None:
         """Find path, stage and layer of a router that is called for the first time."""
 
-    def keep(self, calls: RouterCalls, chosen: Tensor, aux_loss: Tensor | None) -> None:
-        """Keep what a router chose in one forward."""
+    def count(self) -> None:
+        """Count what is kept."""
 
 
 class RouterCalls:
@@ -37,6 +45,8 @@ class RouterCalls:
     def __init__(self, keeper: Keeper, router: Router, path: str, stage: int | None) -> None:
         self.keeper = keeper
         self.router = router
+        self.module = router.module
+        self.kind = router.num_experts, router.top_k
         self.path = path
         self.stage = stage
         self.chunk = UNKNOWN
@@ -56,29 +66,40 @@ class RouterCalls:
     @guarded("experts.routed")
     def routed(self, value: Any) -> None:
         """The router returned `value`, or was called with it."""
-        keeper = self.keeper
-        state = keeper.rank_state
-        if state.prompting_thread:
-            return
         if graph_task() >= 0:  # recomputed
             if self.has_begun:
                 return
-        elif not is_grad_enabled() or not self.router.module.training:
+        elif not is_grad_enabled() or not self.module.training:
             return
         else:
             self.has_begun = True
+        keeper, router = self.keeper, self.router
+        state = keeper.rank_state
+        if state.prompting_thread:
+            return
+        chosen = router.chosen(value)
+        stream = aux_loss = None
+        if chosen.is_cuda:
+            if is_captured(chosen):
+                return
+            stream = torch.cuda.current_stream(chosen.device)
+        if chosen.requires_grad:
+            chosen = chosen.detach()
+        if router.aux_loss is not None:
+            aux_loss = own_values(router.aux_loss(value))
         if not self.is_located:
             self.is_located = True
             keeper.locate(self)
         self.chunk = state.chunk if self.stage is None else self.stage
-        router = self.router
-        aux_loss = None if router.aux_loss is None else own_values(router.aux_loss(value))
-        keeper.keep(self, own_values(router.chosen(value)), aux_loss)
+        keeper.kept.append((self, state.microbatch, chosen, chosen._version, stream, aux_loss))
+        keeper.num_kept += chosen.numel()
+        if keeper.num_kept > MAX_KEPT:
+            keeper.count()
 
 
 def own_values(tensor: Any) -> Tensor:
     """This rank's part of a tensor, without a graph."""
-    if type(tensor) is not Tensor and hasattr(tensor, "to_local"):
+    if hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
     values: Tensor = tensor.detach() if tensor.requires_grad else tensor
     return values
