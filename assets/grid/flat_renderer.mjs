@@ -38,7 +38,7 @@ export class FlatRenderer {
       context.fillStyle = flag & FLAGS.culprit ? theme.fault : this.colours[this.codes[i]];
       context.fillRect(x - side / 2, y - side / 2, side, side);
       const frame = flag & FLAGS.selected ? theme.link : flag & FLAGS.victim ? theme.text
-        : flag & FLAGS.tp ? theme.tp : flag & FLAGS.pp ? theme.pp : flag & FLAGS.dp ? theme.dp : null;
+        : flag & FLAGS.tp ? theme.tp : flag & FLAGS.pp ? theme.pp : flag & FLAGS.ep ? theme.ep : flag & FLAGS.dp ? theme.dp : null;
       if (frame) {
         context.strokeStyle = frame;
         context.lineWidth = Math.max(1, side / 8);

@@ -104,9 +104,9 @@ export function tickSpacing(count, pixels, least) {
   return every;
 }
 
-/** Lines through the selected rank: TP solid, PP dashed, DP dotted. */
+/** Lines through the selected rank: TP solid, PP dashed, DP dotted, EP in dashes and dots. */
 function drawGroups(ctx, placed, { camera, theme, selected, places }) {
-  const styles = { tp: [], pp: [7, 4], dp: [2, 4] };
+  const styles = { tp: [], pp: [7, 4], dp: [2, 4], ep: [7, 3, 2, 3] };
   for (const [axis, dash] of Object.entries(styles)) {
     const members = groupMembers(places, selected, axis);
     if (members.length < 2) continue;
@@ -125,9 +125,10 @@ function drawGroups(ctx, placed, { camera, theme, selected, places }) {
   ctx.setLineDash([]);
 }
 
-/** Indices of the ranks that differ from the selected one in `axis` only, in order of the axis. */
+/** Indices of the ranks that differ from the selected one in `axis` only, in order of the axis; of ep: its group's. */
 export function groupMembers(places, selected, axis) {
-  const others = ['pp', 'dp', 'cp', 'tp'].filter((name) => name !== axis);
+  if (axis === 'ep' && !places.ep) return [];
+  const others = axis === 'ep' ? ['ep_group'] : ['pp', 'dp', 'cp', 'tp'].filter((name) => name !== axis);
   const members = [];
   for (let i = 0; i < places.rank.length; i++) {
     if (others.every((name) => places[name][i] === places[name][selected])) members.push(i);

@@ -139,14 +139,14 @@ export function neighbour(places, index, i, axis, by) {
   return index.get(keyOf(places, i, { [axis]: places[axis][i] + by })) ?? i;
 }
 
-export const FLAGS = { tp: 1, pp: 2, dp: 4, victim: 8, culprit: 16, selected: 32 };
+export const FLAGS = { tp: 1, pp: 2, dp: 4, victim: 8, culprit: 16, selected: 32, ep: 64 };
 
 /**
  * One byte per rank: groups of the selected one, culprits and victims. `flags` is written in place.
  * @param {?number} selected index @param {Set<number>} culprits ranks @param {Set<number>} victims
  */
 export function markRanks(flags, places, selected, culprits, victims) {
-  const { rank, pp, dp, cp, tp } = places;
+  const { rank, pp, dp, cp, tp, ep_group: epGroup } = places;
   const s = selected ?? -1;
   for (let i = 0; i < rank.length; i++) {
     let flag = 0;
@@ -155,6 +155,7 @@ export function markRanks(flags, places, selected, culprits, victims) {
       if (samePp && sameDp && sameCp) flag |= FLAGS.tp;
       if (sameDp && sameTp && sameCp) flag |= FLAGS.pp;
       if (samePp && sameTp && sameCp) flag |= FLAGS.dp;
+      if (epGroup && epGroup[i] === epGroup[s]) flag |= FLAGS.ep;
     }
     if (culprits.has(rank[i])) flag |= FLAGS.culprit;
     else if (victims.has(rank[i])) flag |= FLAGS.victim;

@@ -14,6 +14,7 @@ export function rankSentences(i, { places, layout, values, roles, standings = ne
   const rank = places.rank[i];
   const where = ['pp', 'dp', 'cp', 'tp']
     .filter((axis) => places[axis][i] !== UNKNOWN && layout.axes[axis])
+    .concat(Object.keys(layout.experts ?? {}).filter((axis) => places[axis][i] !== UNKNOWN))
     .map((axis) => `${axis} ${places[axis][i]}`).join(', ');
   const host = layout.hosts[places.host[i]];
   const peers = values.peers[i];

@@ -208,7 +208,8 @@ class GridView {
 
   #showKey() {
     const { axes } = this.layout;
-    const groups = ['tp', 'pp', 'dp'].filter((name) => axes[name] > 1)
+    const sizes = { ...axes, ...this.layout.experts };
+    const groups = ['tp', 'pp', 'dp', 'ep'].filter((name) => sizes[name] > 1)
       .map((name) => [name, `${name.toUpperCase()} group`]);
     const marks = [[this.roles.culprits, 'culprit', 'culprit'], [this.roles.victims, 'victim', this.roles.culprits.size ? 'waits for it' : 'waits']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
@@ -216,7 +217,7 @@ class GridView {
     const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];
     this.keyLine.replaceChildren(...shown.map(([name, text]) => {
       const sign = make('i', { class: name });
-      if (['tp', 'pp', 'dp'].includes(name)) sign.style.borderTopColor = `var(--${name})`;
+      if (['tp', 'pp', 'dp', 'ep'].includes(name)) sign.style.borderTopColor = `var(--${name})`;
       return make('span', {}, [sign, text]);
     }));
   }

@@ -26,7 +26,7 @@ void main() {
 const FRAGMENT = `#version 300 es
 precision mediump float;
 in vec2 uv; flat in vec4 colour; flat in uint marks; flat in float light;
-uniform vec3 panel, line, text, link, fault, tp, pp, dp;
+uniform vec3 panel, line, text, link, fault, tp, pp, dp, ep;
 out vec4 shown;
 void main() {
   vec2 d = min(uv, 1.0 - uv);
@@ -37,13 +37,15 @@ void main() {
   }
   if ((marks & ${FLAGS.culprit}u) != 0u) c = fault;
   c *= light;
-  // groups of the selected rank: TP a solid frame, PP a dashed one, DP corners; a victim's frame inside
-  bool framed = (marks & ${FLAGS.tp | FLAGS.pp | FLAGS.dp}u) != 0u;
+  // groups of the selected rank: TP a solid frame, PP a dashed one, DP corners,
+  // EP what is between them; a victim's frame inside
+  bool framed = (marks & ${FLAGS.tp | FLAGS.pp | FLAGS.dp | FLAGS.ep}u) != 0u;
   float inner = framed ? 0.14 : 0.0;
   if ((marks & ${FLAGS.victim}u) != 0u && edge >= inner && edge < inner + 0.1) c = text;
   if ((marks & ${FLAGS.tp}u) != 0u && edge < 0.13) c = tp;
   if ((marks & ${FLAGS.pp}u) != 0u && edge < 0.13 && fract(along * 3.5 + 0.25) < 0.6) c = pp;
   if ((marks & ${FLAGS.dp}u) != 0u && edge < 0.13 && max(d.x, d.y) < 0.3) c = dp;
+  if ((marks & ${FLAGS.ep}u) != 0u && edge < 0.13 && max(d.x, d.y) > 0.34) c = ep;
   if ((marks & ${FLAGS.selected}u) != 0u && edge < 0.17) c = edge < 0.12 ? link : panel;
   shown = vec4(c, 1.0);
 }`;
@@ -105,7 +107,7 @@ class Renderer {
   setTheme(table, theme) {
     const { gl } = this;
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 256, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(table));
-    for (const name of ['panel', 'line', 'text', 'link', 'fault', 'tp', 'pp', 'dp']) {
+    for (const name of ['panel', 'line', 'text', 'link', 'fault', 'tp', 'pp', 'dp', 'ep']) {
       const c = theme[name];
       gl.uniform3f(this.uniforms[name], ...[1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16) / 255));
     }

@@ -15,6 +15,7 @@ from app.views.ranks.metric_matrix import LAST_STEPS, Cells
 from app.views.ranks.peers import spread_within_step
 from app.views.ranks.rank_places import Places
 from app.views.ranks.scales import Bytes, Floats, Ints
+from trace_hooks.layout import EXPERT_AXES
 
 UNKNOWN = 65_535
 
@@ -108,14 +109,19 @@ def layout_arrays(places: Places) -> dict[str, np.ndarray]:
     """Ranks and coordinates (65535: unknown) for the browser."""
     coords = {
         axis: np.where(index_R < 0, UNKNOWN, index_R).astype(np.uint16)
-        for axis, index_R in places.coords.items()
+        for axis, index_R in (places.coords | places.experts).items()
     }
     return {"rank": places.rank_R.astype(np.uint32), "host": _host_numbers(places), **coords}
 
 
 def layout_meta(places: Places) -> dict[str, Any]:
-    """Sizes of the axes in use, names of the hosts, and the reason if there is no layout."""
+    """Sizes of the axes in use, those of experts apart; names of the hosts; the reason if there is
+    no layout.
+    """
     sizes = {axis: int(index_R.max(initial=-1)) + 1 for axis, index_R in places.coords.items()}
+    experts = {
+        axis: int(places.experts[axis].max()) + 1 for axis in EXPERT_AXES if axis in places.experts
+    }
     reason = None
     if not places.has_layout:
         reason = (
@@ -123,6 +129,7 @@ def layout_meta(places: Places) -> dict[str, Any]:
         )
     return {
         "axes": {axis: size for axis, size in sizes.items() if size > (axis == "cp")},
+        "experts": experts,
         "hosts": sorted(set(places.hosts)),
         "reason": reason,
         "judged_steps": LAST_STEPS,

@@ -5,13 +5,14 @@ Shape suffix: R rank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from app.views.ranks.scales import Ints
 from ingest.run import Run
 from ingest.stopping import Stop
+from trace_hooks.layout import EXPERT_AXES, ParallelLayout
 
 AXES = ("pp", "dp", "cp", "tp")
 
@@ -24,6 +25,10 @@ class Places:
     hosts: list[str]
     coords: dict[str, Ints]
     """pp, dp, cp, tp: index on the axis"""
+    experts: dict[str, Ints] = field(default_factory=dict)
+    """ep, etp: index on the axis; ep_group, etp_group: number of the group along it. Only those in
+    use.
+    """
 
     @property
     def has_layout(self) -> bool:
@@ -39,4 +44,17 @@ def places(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Pl
         for axis in AXES
     }
     rank_R = np.asarray(table.column("rank").to_numpy()).astype(np.int64)
-    return Places(rank_R, table.column("host").to_pylist(), coords)
+    hosts = table.column("host").to_pylist()
+    return Places(rank_R, hosts, coords, _experts(run.layout(attempt), rank_R))
+
+
+def _experts(layout: ParallelLayout | None, rank_R: Ints) -> dict[str, Ints]:
+    found: dict[str, Ints] = {}
+    for axis in EXPERT_AXES:
+        if layout is None or layout.size(axis) == 1:
+            continue
+        groups = layout.groups(axis)
+        seats = {rank: (n, at) for n, group in enumerate(groups) for at, rank in enumerate(group)}
+        seats_R = [seats.get(int(rank), (-1, -1)) for rank in rank_R]
+        found[f"{axis}_group"], found[axis] = np.array(seats_R, np.int64).reshape(-1, 2).T
+    return found

@@ -2,7 +2,7 @@
 
 const NAMES = {
   page: '--page', panel: '--panel', raised: '--raised', line: '--line', text: '--text', quiet: '--quiet',
-  faint: '--faint', link: '--link', fault: '--fault', tp: '--tp', pp: '--pp', dp: '--dp',
+  faint: '--faint', link: '--link', fault: '--fault', tp: '--tp', pp: '--pp', dp: '--dp', ep: '--ep',
   noise: '--ramp-noise', more: '--ramp-more', less: '--ramp-less',
 };
 

@@ -125,6 +125,20 @@ test('the groups of the selected rank are marked in three ways; culprit and vict
   assert.deepEqual(groupMembers(places, 5, 'pp'), [1, 5]);
 });
 
+test('the group of experts of the selected rank is marked within its replicas', () => {
+  const { places, meta } = layoutOf(2, 4, 1);
+  assert.deepEqual(groupMembers(places, 1, 'ep'), []);
+  places.ep = Uint16Array.from([0, 1, 0, 1, 0, 1, 0, 1]);
+  places.ep_group = Uint16Array.from([0, 0, 1, 1, 2, 2, 3, 3]);
+  const flags = markRanks(new Uint8Array(8), places, 3, new Set(), new Set());
+  assert.deepEqual([...flags].slice(0, 4), [FLAGS.dp, FLAGS.dp, FLAGS.dp | FLAGS.ep, FLAGS.selected]);
+  assert.deepEqual(groupMembers(places, 3, 'ep'), [2, 3]);
+  const values = { legend: { metric: {} }, steps: null, code: [], peers: [] };
+  const layout = { ...meta, experts: { ep: 2 }, hosts: [] };
+  const [, where] = rankSentences(3, { places, layout, values, roles: { culprits: new Set(), victims: new Set() } });
+  assert.match(where, /dp 3.*ep 1/);
+});
+
 test('axes stand on sides that are seen, from wherever one looks', () => {
   const { places, meta } = layoutOf(2, 4, 3);
   const placed = place(places, meta);

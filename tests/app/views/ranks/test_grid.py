@@ -9,8 +9,12 @@ import pytest
 
 from app.views.ranks.grid import UNKNOWN, grid, layout_arrays, layout_meta
 from app.views.ranks.metric_matrix import Places
+from app.views.ranks.rank_places import places
 from app.views.ranks.scales import IN_NOISE, METRICS, NO_DATA
+from ingest.run import open_run
 from tests.app.ranks_helpers import cells_of, places_of
+from tests.runs_builder import RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 
 def test_a_rank_has_the_median_of_its_slowdown_so_that_one_slow_step_colours_nothing():
@@ -50,6 +54,20 @@ def test_places_have_sizes_of_the_axes_and_unknown_ones_a_mark():
     assert meta["reason"] is None
     assert set(arrays["cp"]) == {UNKNOWN}
     assert list(arrays["host"]) == [0] * 8 + [1] * 8
+
+
+def test_groups_of_experts_are_marked_beside_the_axes(tmp_path):
+    builder = RunBuilder(tmp_path, 8, ParallelLayout.from_sizes(pp=2, dp=4, ep=2))
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = places(run)
+    arrays, meta = layout_arrays(found), layout_meta(found)
+    assert meta["axes"] == {"pp": 2, "dp": 4}
+    assert meta["experts"] == {"ep": 2}
+    assert list(arrays["ep"]) == [0, 1] * 4
+    assert list(arrays["ep_group"]) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert layout_meta(places_of(4))["experts"] == {}
 
 
 def test_without_a_layout_the_reason_is_given():
