@@ -1,4 +1,6 @@
-"""A run whose data loaders have workers, one of them slow, with a mixture and a leak."""
+"""A run whose data loaders have workers, one of them slow, with a mixture and a leak, and whose
+sequences are long on one rank.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ STEP_US = 100_000
 
 
 def data_run(folder: Path) -> Path:
-    """Two ranks of two workers: worker 1 of rank 1 takes 20 times as long, and grows."""
+    """Two ranks of two workers: worker 1 of rank 1 takes 20 times as long, and grows. Rank 0 has
+    long sequences.
+    """
     run = RunBuilder(folder, 2)
     for rank in range(2):
         for step in range(STEPS):
@@ -20,6 +24,7 @@ def data_run(folder: Path) -> Path:
             run.step(rank, step, begin_us, begin_us + STEP_US)
             run.span(rank, step, "data_wait", begin_us, begin_us + 1_000 + 3_000 * rank)
             _rows(run, rank, step)
+            _sequences(run, rank, step)
     run.rank_files()
     run.publish()
     return folder
@@ -41,3 +46,17 @@ def _rows(run: RunBuilder, rank: int, step: int) -> None:
         if rank == 1:
             pss = (100 + 30 * step) * MB if is_slow else -1
             run.add("loader_memory", rank, step, **own, pss_bytes=pss, rss_bytes=200 * MB)
+
+
+def _sequences(run: RunBuilder, rank: int, step: int) -> None:
+    """Two micro-batches: 1 ms, and 10 us a token; longer by a token in each step."""
+    begin_us = step * STEP_US + 10_000
+    for microbatch in range(2):
+        lengths = [(1_000 if rank == 0 else 100) + step, 100]
+        run.add("batch_lengths", rank, step, ts_ns=T0 + begin_us * 1_000, microbatch=microbatch,
+                lengths=lengths)  # fmt: skip
+        for kind, share in (("forward", 1 / 3), ("backward", 2 / 3)):
+            end_us = begin_us + share * (1_000 + 10 * sum(lengths))
+            run.span(rank, step, kind, begin_us, end_us, microbatch=microbatch,
+                     cpu_ns=round((end_us - begin_us) * 1_000))  # fmt: skip
+            begin_us = end_us

@@ -1,13 +1,18 @@
-"""What the page Data shows: who waits for batches, what workers do, the mixture, their memory."""
+"""What the page Data shows: who waits for batches, what workers do, the mixture, their memory, and
+how evenly sequences are dealt.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from statistics import median
 from typing import Any
 
+from diagnosis.loading.balance import balance_of
+from diagnosis.loading.gain import sentence
 from diagnosis.loading.workers import QUESTION, why_slow
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -22,7 +27,7 @@ class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker.
     `num_*`: how many there are, of which these are the first. `why`: a sentence on the loader of
-    the rank that waits longest; None unknown.
+    the rank that waits longest; None unknown. `dealing`: None where the job states no lengths.
     """
 
     waits: Rows
@@ -32,6 +37,27 @@ class DataLoading:
     memory: Rows
     num_memory: int
     why: str | None
+    dealing: Dealing | None
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """How evenly the sequences of steps were dealt. `microbatches`, `replicas`: the longest of a
+    step to the mean. `saves`: share of the time that dealing them again would save, where replicas
+    wait for each other at the end of a step, after each micro-batch, or in a pipeline (None: there
+    is none). `rows`: replicas of `step`, the longest first: `rank`, `drawn_ms`, `dealt_ms`,
+    `measured_ms` (None unknown). `error`: of the model of costs.
+    """
+
+    microbatches: float
+    replicas: float
+    saves: dict[str, float | None]
+    error: float
+    num_steps: int
+    step: int
+    rows: Rows
+    num_rows: int
+    sentence: str
 
 
 def data_loading_of(
@@ -57,6 +83,45 @@ def data_loading_of(
         memory=tuple(growing[:MOST_ROWS]),
         num_memory=len(growing),
         why=None if why is None else why.sentence,
+        dealing=_dealing(run, within, stop),
+    )
+
+
+def _dealing(run: Run, within: dict[str, Any], stop: Stop | None) -> Dealing | None:
+    lengths = run.ask("batch_lengths", **within, stop=stop)
+    if not lengths.num_rows:
+        return None
+    attempt = {"attempt": within["attempt"]}
+    tables = {
+        "batch_lengths": lengths,
+        "microbatch_work": run.ask("microbatch_work", **within, stop=stop),
+        "rank_places": run.ask("rank_places", **attempt, stop=stop),
+    }
+    balance = balance_of(tables)
+    if balance is None:
+        return None
+    shown = balance.steps[-1]
+    columns = {
+        "rank": balance.rank_R,
+        "drawn_ms": shown.drawn_RM.sum(axis=1),
+        "dealt_ms": shown.dealt_RM.sum(axis=1),
+        "measured_ms": shown.measured_RM.sum(axis=1),
+    }
+    by_rank = zip(*(values.tolist() for values in columns.values()), strict=True)
+    rows = [
+        {name: None if isnan(value) else value for name, value in zip(columns, row, strict=True)}
+        for row in sorted(by_rank, key=lambda row: -row[1])
+    ]
+    return Dealing(
+        balance.of_microbatches,
+        balance.of_replicas,
+        {name: balance.gain(name) for name in ("at_step", "at_microbatch", "in_pipeline")},
+        balance.model.error,
+        len(balance.steps),
+        shown.step,
+        tuple(rows[:MOST_ROWS]),
+        len(rows),
+        sentence(balance),
     )
 
 

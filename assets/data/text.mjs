@@ -25,3 +25,13 @@ export const standsOut = ({ slower, sample_ms: ms }) => slower >= SLOWER && ms >
 
 /** 'the first 128 of 4,096', or nothing where all are there. */
 export const shownOf = (shown, all, what) => (shown < all ? `the first ${shown} of ${all.toLocaleString('en')} ${what}` : '');
+
+const WAITS = {
+  at_step: 'at the end of a step', at_microbatch: 'after each micro-batch', in_pipeline: 'in a pipeline (1F1B)',
+};
+
+/** What dealing sequences again saves, by where replicas wait for each other. */
+export function saved(shares) {
+  const known = Object.entries(shares).filter(([, share]) => share !== null);
+  return `Saved where replicas wait for each other ${known.map(([where, share]) => `${WAITS[where]}: ${percent(Math.max(share, 0))}`).join('; ')}.`;
+}

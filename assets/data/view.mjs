@@ -1,7 +1,7 @@
 /** Who waits for batches, what the workers of data loaders do, the mixture of sources, and memory. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { doing, megabytes, milliseconds, percent, shownOf, standsOut } from './text.mjs';
+import { doing, megabytes, milliseconds, percent, saved, shownOf, standsOut } from './text.mjs';
 
 const NEWS_MS = 2000;
 const LEAST_FULL = 0.1;
@@ -58,11 +58,13 @@ export function mount(element, app) {
   };
 }
 
-function parts({ waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why }, rankButton) {
-  if (!waits.length && !workers.length && !sources.length) return [nothing()];
+function parts(all, rankButton) {
+  const { waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why, dealing } = all;
+  if (!waits.length && !workers.length && !sources.length && !dealing) return [nothing()];
   const found = [waitPanel(waits, why, rankButton)];
   found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
   found.push(sources.length ? sourcePanel(sources) : noSources());
+  if (dealing) found.push(dealingPanel(dealing, rankButton));
   if (memory.length) found.push(memoryPanel(memory, numMemory, rankButton));
   return found;
 }
@@ -120,6 +122,18 @@ function sourcePanel(sources) {
     bar(ratio / most, planned === null ? null : planned / most)));
   return panel('Mixture', 'share of the samples; the line in the bar is the plan',
     table(['source', ['drawn'], ['planned'], ['samples'], ''], rows));
+}
+
+function dealingPanel(dealing, rankButton) {
+  const most = Math.max(...dealing.rows.flatMap((row) => [row.drawn_ms, row.dealt_ms]), 1e-9);
+  const rows = dealing.rows.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
+    number(milliseconds(row.drawn_ms)), number(row.measured_ms === null ? 'unknown' : milliseconds(row.measured_ms)),
+    number(milliseconds(row.dealt_ms)), bar(row.drawn_ms / most, row.dealt_ms / most)));
+  const ratios = `The longest micro-batch of a step takes ${dealing.microbatches.toFixed(1)} times the mean one, the longest replica ${dealing.replicas.toFixed(2)} times (median of ${dealing.num_steps} steps).`;
+  const about = [`step ${dealing.step}, slowest first; the line in the bar is the same batch dealt again`,
+    shownOf(dealing.rows.length, dealing.num_rows, 'replicas')].filter(Boolean).join('; ');
+  return panel('Dealing of sequences', about, make('p', { class: 'data-why' }, `${ratios} ${dealing.sentence} ${saved(dealing.saves)}`),
+    table(['replica of', ['as drawn'], ['measured'], ['dealt again'], ''], rows));
 }
 
 function memoryPanel(memory, numMemory, rankButton) {

@@ -34,7 +34,8 @@ def where_replicas_wait(balance: Balance) -> str:
 def sentence(balance: Balance) -> str:
     """What dealing again would give, and how good the model is that says so."""
     gain = balance.gain(where_replicas_wait(balance)) or 0.0
-    model = f"a + b N + c sum(l^2), fitted with a median error of {100 * balance.model.error:.1f} %"
+    error = f"{100 * balance.model.error:.1f} %"
+    model = f"by a cost for each micro-batch, token and squared length, median error {error}"
     if gain < NO_GAIN:
         return f"Dealing the sequences of each step again would save less than 1 % ({model})."
     return (

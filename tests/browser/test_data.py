@@ -30,13 +30,16 @@ def test_a_slow_worker_a_mixture_and_memory(
     tab.open(View(loaders, "data").url())
     tab.page.wait_for_selector(PANEL.format("Workers"))
     tab.settle()
-    why = tab.page.locator(".data-why").inner_text()
+    why = tab.page.locator("section[aria-label='Waiting for data'] .data-why").inner_text()
     assert why.startswith("Of the rank that waits longest: Worker 1 takes 40.0 ms")
     first = tab.page.locator(PANEL.format("Workers"))
     assert "20.0 x" in first.inner_text()
     assert first.locator("td.is-slow").inner_text() == "40.0 ms"
     code = tab.page.locator(PANEL.format("Mixture"))
     assert code.locator("td.is-slow").inner_text() == "25 %"
+    dealing = tab.page.locator("section[aria-label='Dealing of sequences']")
+    assert "would take 37 % less time to compute" in dealing.locator(".data-why").inner_text()
+    assert dealing.locator("tbody button").all_inner_texts() == ["rank 0", "rank 1"]
     assert "+150 MB" in tab.page.locator(PANEL.format("Memory of workers")).inner_text()
     first.locator("button").click()
     tab.wait_for("location.search.includes('rank=1')")

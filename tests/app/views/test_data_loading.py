@@ -39,11 +39,30 @@ def test_who_waits_and_why(folder: Path) -> None:
     ]
 
 
+def test_sequences_that_are_long_on_one_rank(folder: Path) -> None:
+    with open_run(folder) as run:
+        found = data_loading_of(run, None).dealing
+    assert found is not None
+    assert (found.num_steps, found.step, found.num_rows) == (8, 7, 2)
+    long, short = (2 * (1 + 0.01 * (length + 7 + 100)) for length in (1_000, 100))
+    assert [(row["rank"], round(row["drawn_ms"], 1)) for row in found.rows] == [
+        (0, round(long, 1)),
+        (1, round(short, 1)),
+    ]
+    assert all(row["measured_ms"] == pytest.approx(row["drawn_ms"], 1e-3) for row in found.rows)
+    even = (long + short) / 2
+    assert [row["dealt_ms"] for row in found.rows] == pytest.approx([even, even], rel=0.01)
+    assert found.saves["at_step"] == pytest.approx(1 - even / long, abs=0.01)
+    assert found.saves["in_pipeline"] is None
+    assert "would take 37 % less time" in found.sentence
+
+
 def test_of_some_steps(folder: Path) -> None:
     with open_run(folder) as run:
         found = data_loading_of(run, 0, (0, 1))
     assert {row["fetches"] for row in found.workers} == {2}
     assert found.why is None  # too few fetches to say
+    assert found.dealing is None  # too few steps to model
 
 
 def test_of_a_run_without_loaders(tmp_path: Path) -> None:
@@ -53,3 +72,4 @@ def test_of_a_run_without_loaders(tmp_path: Path) -> None:
     with open_run(bare.folder) as run:
         found = data_loading_of(run, None)
     assert (found.waits, found.workers, found.sources, found.memory) == ((), (), (), ())
+    assert found.dealing is None
