@@ -15,7 +15,7 @@ export function conditions(row) {
     : `the longer side (${milliseconds(Math.max(row.attention_ms, row.expert_ms))})`;
   return [
     { isMet: row.are_equal, name: 'Equal sides', text: sides },
-    { isMet: row.is_transfer_hidden, name: 'Short transfers', text: `Dispatch or combine takes Tc ${tc}, ${row.is_transfer_hidden ? 'less than' : 'as long as'} ${slowest}` },
+    { isMet: row.is_transfer_hidden, name: 'Short transfers', text: `Dispatch or combine takes Tc ${tc}, ${row.is_transfer_hidden ? 'less than' : 'not less than'} ${slowest}` },
     { isMet: row.are_enough, name: 'Enough micro-batches', text: enough(row) },
   ];
 }

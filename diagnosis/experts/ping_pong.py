@@ -79,8 +79,10 @@ class PingPong:
 
     @property
     def is_transfer_hidden(self) -> bool:
-        """Second condition: a transfer is shorter than the longer side."""
-        return self.transfer < max(self.attention, self.experts)
+        """Second condition: a transfer is shorter than the longer side, or all of computing where
+        both run on the same ranks.
+        """
+        return self.transfer < self.slowest
 
     @property
     def are_enough(self) -> bool:

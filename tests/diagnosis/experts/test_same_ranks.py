@@ -60,3 +60,11 @@ def test_the_least_number_of_micro_batches() -> None:
     assert SameRanks(1.0, 1.0, 1.2, 2, 10).least_micro_batches == 3
     assert SameRanks(1.0, 1.0, 2.2, 2, 10).least_micro_batches == MOST_MICRO_BATCHES + 1
     assert isinstance(SameRanks(1.0, 1.0, 1.2, 2, 10).with_micro_batches(3), SameRanks)
+
+
+@pytest.mark.parametrize(("transfer", "is_hidden"), [(1.5, True), (2.0, False), (3.0, False)])
+def test_transfers_are_hidden_by_attention_and_experts_together(
+    transfer: float, is_hidden: bool
+) -> None:
+    assert SameRanks(1.0, 1.0, transfer, 8, 4).is_transfer_hidden == is_hidden
+    assert not PingPong(1.0, 1.0, transfer, 8, 4).is_transfer_hidden

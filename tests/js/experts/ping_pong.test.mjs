@@ -19,7 +19,7 @@ test('each condition with what was measured, and whether it is met', () => {
 test('attention and experts on the same ranks have no sides', () => {
   const [sides, transfers, batches] = conditions({ ...shared, least: null, is_transfer_hidden: false });
   assert.match(sides.text, /run on the same ranks/);
-  assert.match(transfers.text, /as long as computing a micro-batch \(Ta \+ Te 1\.7 ms\)/);
+  assert.match(transfers.text, /not less than computing a micro-batch \(Ta \+ Te 1\.7 ms\)/);
   assert.match(batches.text, /which no number of micro-batches hides$/);
   assert.match(conditions({ ...shared, micro_batches: 1, least: 2 })[2].text, /do not take turns \(m = 1\).*at least 2 the ranks/);
   assert.match(conditions({ ...shared, micro_batches: 4, are_enough: true })[2].text, /^There are m = 4 micro-batches at a time, and 3 would do$/);
