@@ -4,6 +4,7 @@
 - Nearly all ranks of one host that are slow together for one reason are one finding on that host;
   where they are nearly all of the job, or a quarter of one whose hosts are unknown, no rank is at
   fault by itself.
+- Ranks whose experts are given too many tokens compute longer for that.
 - Links of ranks that are kept from their cores or stopped are slow for that.
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A whole job that is slower is no finding where others explain its steps.
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from diagnosis.experts.echoes import of_full_experts
 from diagnosis.findings import Cost, Diagnosis, Finding, Place, Verdict
 from diagnosis.statistics.shared_location import FEWEST_OF_HOST
 from diagnosis.statistics.step_levels import FEWEST_STEPS
@@ -74,6 +76,7 @@ def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> 
     """With one finding for each cause. `hosts`: of every rank."""
     of_host = partial(_of_one_host, hosts=hosts, still=still)
     changes: list[Change] = [
+        of_full_experts,
         _of_one_place,
         of_host,
         _of_one_place,

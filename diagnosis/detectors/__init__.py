@@ -41,6 +41,11 @@ REGISTERED = (
     "stopped_process",
     "faulty_machine",
     "sequence_imbalance",
+    "router_collapse",
+    "hot_expert",
+    "expert_imbalance",
+    "dead_expert",
+    "ping_pong_starved",
     "allocator_stalls",
     "jit_spikes",
     "slow_checkpoint",
@@ -70,7 +75,6 @@ Not here: against_baseline, which compares two runs and is called for them alone
 
 RESERVED_KINDS = (
     "launch_bound",
-    "expert_imbalance",
     "host_memory_pressure",
     "memory_leak",
 )
