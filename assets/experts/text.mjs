@@ -34,8 +34,12 @@ export function cellLines(data, { row, expert }) {
     holderText(data.holder[at], data.holders[at]),
   ];
   lines.push(about.dropped < 0 ? 'dropped tokens of the layer: unknown' : `dropped in the layer: ${whole(about.dropped)} choices`);
+  if (Number.isFinite(data.bias?.[at])) lines.push(`bias ${signed(data.bias[at])} in the newest of the steps`);
+  if (about.aux_loss !== null && about.aux_loss !== undefined) lines.push(`auxiliary loss of the layer ${Number(about.aux_loss.toPrecision(3))}`);
   return lines;
 }
+
+const signed = (value) => `${value > 0 ? '+' : ''}${Number(value.toPrecision(3))}`;
 
 /** Where an expert lies. */
 export function holderText(rank, count) {

@@ -40,6 +40,7 @@ def loads_answer(
         "code": found.code_LE.reshape(-1),
         "load": found.load_LE.reshape(-1).astype(np.float32),
         "tokens": found.tokens_LE.reshape(-1),
+        "bias": found.bias_LE.reshape(-1).astype(np.float32),
         "holder": holders.rank_LE.reshape(-1),
         "holders": holders.count_LE.reshape(-1),
     }

@@ -40,12 +40,15 @@ NO_STEPS = (0, -1)
 
 @dataclass(frozen=True)
 class Loads:
-    """What was recorded. `dropped`: choices left out, by layer, -1 unknown; `stride`: every how
-    manieth rank was read, 1 all of them.
+    """What was recorded. By layer: `dropped`: choices left out, -1 unknown; `aux_loss`: mean over
+    the steps, None unknown; `bias`: that of the newest step, by expert, empty where there is none.
+    `stride`: every how manieth rank was read, 1 all of them.
     """
 
     layers: list[LayerLoad]
     dropped: dict[int, int]
+    aux_loss: dict[int, float | None]
+    bias: dict[int, list[float]]
     stride: int
 
 
@@ -65,7 +68,30 @@ def loads_of(
         stop=stop,
     )
     known = [one for one in layers_of(found) if one.choices_S.any()]
-    return Loads(known, _dropped(found), max(pc.max(found["stride"]).as_py() or 1, 1))
+    summed = found.group_by("layer").aggregate(
+        [("dropped", "min"), ("dropped", "sum"), ("aux_loss", "mean")]
+    )
+    rows = {row["layer"]: row for row in summed.to_pylist()}
+    return Loads(
+        layers=known,
+        dropped={
+            layer: -1 if row["dropped_min"] < 0 else row["dropped_sum"]
+            for layer, row in rows.items()
+        },
+        aux_loss={layer: row["aux_loss_mean"] for layer, row in rows.items()},
+        bias={
+            row["layer"]: row["bias"] or []
+            for row in found.select(["layer", "bias"]).slice(_newest(found)).to_pylist()
+        },
+        stride=max(pc.max(found["stride"]).as_py() or 1, 1),
+    )
+
+
+def _newest(found: pa.Table) -> int:
+    """First row of the newest step: rows are in order of steps."""
+    if not found.num_rows:
+        return 0
+    return int(pc.index(found["step"], found["step"][-1]).as_py())
 
 
 def _most_ranks(run: Run, attempt: int, steps: Steps) -> int:
@@ -83,18 +109,11 @@ def _most_ranks(run: Run, attempt: int, steps: Steps) -> int:
     return min(max(int(ranks * share), LEAST_RANKS), MOST_RANKS)
 
 
-def _dropped(found: pa.Table) -> dict[int, int]:
-    by_layer = found.group_by("layer").aggregate([("dropped", "min"), ("dropped", "sum")])
-    return {
-        row["layer"]: -1 if row["dropped_min"] < 0 else row["dropped_sum"]
-        for row in by_layer.to_pylist()
-    }
-
-
 @dataclass(frozen=True)
 class Layer:
     """A layer with experts. `tokens`: choices that were made; `dropped`: choices left out, -1
-    unknown; `max_violation`: greatest load - 1; `fair`: what a fair router's stays below.
+    unknown; `max_violation`: greatest load - 1; `fair`: what a fair router's stays below;
+    `aux_loss`: None unknown.
     """
 
     layer: int
@@ -104,30 +123,34 @@ class Layer:
     dropped: int
     max_violation: float
     fair: float
+    aux_loss: float | None
 
 
 @dataclass(frozen=True)
 class LoadMap:
     """Layers x experts over some steps; NaN and code 0 where a layer has fewer experts. `code_LE`:
-    bytes of assets/lib/canvas/colour.mjs.
+    bytes of assets/lib/canvas/colour.mjs. `bias_LE`: added to the scores, NaN none.
     """
 
     layers: list[Layer]
     tokens_LE: Floats
     load_LE: Floats
     code_LE: npt.NDArray[np.uint8]
+    bias_LE: Floats
 
 
 def load_map(loads: Loads) -> LoadMap:
     """The sum over the steps; a load within what a fair router shows has no colour."""
     shape = len(loads.layers), max((one.experts for one in loads.layers), default=0)
     tokens_LE = np.zeros(shape)
-    load_LE, noise_LE = np.full(shape, math.nan), np.zeros(shape)
+    load_LE, bias_LE, noise_LE = np.full(shape, math.nan), np.full(shape, math.nan), np.zeros(shape)
     layers = []
     for row, one in enumerate(loads.layers):
         tokens_E = one.tokens_SE.sum(axis=0)
         load_E = ratio(tokens_E[None])[0]
         tokens_LE[row, : one.experts], load_LE[row, : one.experts] = tokens_E, load_E
+        bias = loads.bias.get(one.layer, [])[: one.experts]
+        bias_LE[row, : len(bias)] = bias
         fair = float(fair_violation(one.experts, one.choices_S.sum()))
         low = p01_least_load(one.experts, one.top_k, one.choices_S.sum() / one.top_k)
         noise_LE[row] = np.where(load_LE[row] > 1, math.log2(1 + fair), -math.log2(max(low, _LOW)))
@@ -140,12 +163,18 @@ def load_map(loads: Loads) -> LoadMap:
                 dropped=loads.dropped.get(one.layer, -1),
                 max_violation=float(load_E.max() - 1),
                 fair=fair,
+                aux_loss=_plain(loads.aux_loss.get(one.layer)),
             )
         )
     with np.errstate(divide="ignore"):
         away_LE = np.clip(np.log2(load_LE), -FULL, FULL).astype(np.float32)
     code_LE = scales.codes(away_LE, noise_LE.astype(np.float32), FULL)
-    return LoadMap(layers, tokens_LE, load_LE, code_LE)
+    return LoadMap(layers, tokens_LE, load_LE, code_LE, bias_LE)
+
+
+def _plain(value: float | None) -> float | None:
+    """For JSON, which has no NaN."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def fair_violation(experts: int, choices: npt.ArrayLike) -> Floats:

@@ -30,6 +30,10 @@ test('what is said of an expert', () => {
     'layer 4, expert 0: 0.20 x the mean', '400 tokens, 6.7 % of the layer\'s choices', 'on rank 0 and 2 more', 'dropped tokens of the layer: unknown',
   ]);
   assert.equal(cellLines(data, { row: 0, expert: 1 }).at(-1), 'dropped in the layer: 12 choices');
+  const balanced = { ...data, bias: Float32Array.from([0.0125, -0.5, 0, 0, 0, 0]) };
+  balanced.layers = data.layers.map((layer) => ({ ...layer, aux_loss: 0.01234 }));
+  assert.deepEqual(cellLines(balanced, { row: 0, expert: 0 }).slice(-2), ['bias +0.0125 in the newest of the steps', 'auxiliary loss of the layer 0.0123']);
+  assert.equal(cellLines(balanced, { row: 0, expert: 1 }).at(-2), 'bias -0.5 in the newest of the steps');
   assert.equal(holderText(-1, 0), 'on which rank it lies was not recorded');
 });
 

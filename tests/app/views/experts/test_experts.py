@@ -64,8 +64,9 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
            "local_experts": -1}  # fmt: skip
     tokens = {0: [900, 100], 2: [0, 500, 500], 5: [0, 0, 0]}
     for layer, counts in tokens.items():
+        more = {} if layer else {"bias": [0.25, -0.25], "aux_loss": 0.5}
         made.add("expert_load", 0, 0, layer=layer, tokens=counts, batch_tokens=sum(counts),
-                 dropped=-1 if layer else 7, **own)  # fmt: skip
+                 dropped=-1 if layer else 7, **own, **more)  # fmt: skip
     made.rank_files()
     made.publish()
     with open_run(made.folder) as opened:
@@ -79,6 +80,8 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
     np.testing.assert_allclose(found.load_LE, [[1.8, 0.2, math.nan], [0, 1.5, 1.5]])
     assert found.code_LE[0, 2] == 0
     assert found.code_LE[1, 0] == 254  # an expert without tokens has the strongest colour
+    assert [one.aux_loss for one in found.layers] == [0.5, None]
+    np.testing.assert_allclose(found.bias_LE, [[0.25, -0.25, math.nan], [math.nan] * 3])
     assert (holders_of(recorded.layers, slices).rank_LE == -1).all()
     assert balance_of(recorded.layers, slices) == []
 
