@@ -56,7 +56,8 @@ class ParallelLayout:
             )
 
     def __str__(self) -> str:
-        return " x ".join(f"{name} {size}" for name, size in self.axes)
+        experts = "".join(f", {name} {size}" for name, size in self.experts)
+        return " x ".join(f"{name} {size}" for name, size in self.axes) + experts
 
     @property
     def world_size(self) -> int:

@@ -23,7 +23,7 @@ def test_the_first_axis_is_the_slowest() -> None:
 
 def test_megatrons_order_names_the_fastest_axis_first() -> None:
     layout = ParallelLayout.from_megatron_order(tp=2, pp=4, ep=2)
-    assert str(layout) == "pp 4 x tp 2"
+    assert str(layout) == "pp 4 x tp 2, ep 2"
     assert (layout.size("ep"), layout.size("cp"), layout.world_size) == (2, 1, 8)
 
 
