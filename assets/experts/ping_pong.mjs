@@ -39,7 +39,7 @@ export function idleText(row) {
 export function savingText(saving) {
   if (!saving) return 'Unknown: it takes the time of the experts (spans of the MoE modules) and the ranks on which they lie.';
   const share = saving.step_ms ? `, ${percent(saving.ms / saving.step_ms)} of its ${milliseconds(saving.step_ms)}` : '';
-  return `With equally many tokens on every EP rank a step would be about ${milliseconds(saving.ms)} shorter${share}.`;
+  return `With equally many tokens on every EP rank a step would be about ${milliseconds(saving.ms)} shorter${share}. Measured: the rank that computes experts longest takes ${milliseconds(saving.longer_ms)} of a step longer than the mean of its stage.`;
 }
 
 export const ASSUMPTION = 'Assumed: experts take time in proportion to their tokens, the layers of a stage take equally '

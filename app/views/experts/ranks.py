@@ -50,11 +50,12 @@ class PingPongRow:
 @dataclass(frozen=True)
 class Saving:
     """What a step would save if all EP ranks had equally many tokens: of `step_ms`; None unknown.
-    `expert_ms`: time of the experts in a step, of the stage where it is longest.
+    `longer_ms`: by how much the rank that computes experts longest was seen to take longer than
+    the mean of its stage.
     """
 
     ms: float
-    expert_ms: float
+    longer_ms: float
     step_ms: float | None
 
 
@@ -128,13 +129,14 @@ def _saving(
     ratios = defaultdict[int | None, list[float]](list)
     for one in balance:
         ratios[stage_of.get(one.most.rank)].append(one.ratio)
-    even, uneven = [], []
+    even, uneven, longer = [], [], []
     for stage, of_layers in ratios.items():
         times = [row["expert_step_ms"] for row in rows if row["stage"] == stage]
         known = [one for one in times if one is not None]
         if known:
             mean = float(np.mean(known))
             even.append(mean)
+            longer.append(max(known) - mean)
             uneven.append(mean + saved_by_balance(np.array(of_layers), mean))
     if not even:
         return None
@@ -142,6 +144,6 @@ def _saving(
     step_ms = float(np.median(lengths)) if lengths else math.nan
     return Saving(
         ms=max(uneven) - max(even),
-        expert_ms=max(uneven),
+        longer_ms=max(longer),
         step_ms=None if math.isnan(step_ms) else step_ms,
     )

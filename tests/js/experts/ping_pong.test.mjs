@@ -31,7 +31,8 @@ test('how much is idle', () => {
 });
 
 test('what balance would save', () => {
-  assert.equal(savingText({ ms: 2.3, expert_ms: 14, step_ms: 46 }), 'With equally many tokens on every EP rank a step would be about 2.3 ms shorter, 5.0 % of its 46.0 ms.');
-  assert.equal(savingText({ ms: 2.3, expert_ms: 14, step_ms: null }), 'With equally many tokens on every EP rank a step would be about 2.3 ms shorter.');
+  const measured = 'Measured: the rank that computes experts longest takes 1.9 ms of a step longer than the mean of its stage.';
+  assert.equal(savingText({ ms: 2.3, longer_ms: 1.9, step_ms: 46 }), `With equally many tokens on every EP rank a step would be about 2.3 ms shorter, 5.0 % of its 46.0 ms. ${measured}`);
+  assert.equal(savingText({ ms: 2.3, longer_ms: 1.9, step_ms: null }), `With equally many tokens on every EP rank a step would be about 2.3 ms shorter. ${measured}`);
   assert.match(savingText(null), /^Unknown/);
 });

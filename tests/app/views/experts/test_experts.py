@@ -147,6 +147,7 @@ def test_what_balance_would_save(run: Run) -> None:
     micro_batches = 2
     assert uneven.ms == pytest.approx(micro_batches * EXPERTS_US / 1e3 * (2 * share - 1), rel=0.05)
     assert even.ms < uneven.ms / 5
+    assert uneven.longer_ms == pytest.approx(uneven.ms, rel=0.05)
 
 
 def test_a_run_without_experts(tmp_path: Path) -> None:
