@@ -63,7 +63,7 @@ def _chips(run: Run, name: str, view: View) -> list[Component]:
         ]  # page_controls.mjs chooses the one in view: Dash's Select has no value
         chips.append(html.Select(options, id="attempt-chooser", **{"aria-label": "attempt"}))
     if layout is not None:
-        sizes = " ".join(f"{axis} {size}" for axis, size in layout.axes)
+        sizes = " ".join(f"{axis} {size}" for axis, size in (*layout.axes, *layout.experts))
         title = "sizes of the parallel axes, slowest varying first"
         chips.append(html.Span(sizes, className="chip layout", title=title))
     state = "ended" if run.state == "finished" else run.state  # it may also have failed

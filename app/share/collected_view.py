@@ -114,7 +114,7 @@ def collect(
         run=shown.run_name,
         attempt=attempt,
         state=run.state,
-        layout=" x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else "",
+        layout=str(layout) if layout else "",
         made_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         finding=shown.finding,
         headline=shown.headline,

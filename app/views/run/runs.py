@@ -109,7 +109,7 @@ def card_of(run: Run) -> Card:
     """Card of an opened run; raises UserError."""
     rows = run.ask("run_card").to_pylist()
     layout = run.layout(rows[0]["attempt"]) if rows else None
-    sizes = " x ".join(f"{axis} {size}" for axis, size in layout.axes) if layout else ""
+    sizes = str(layout) if layout else ""
     return Card(
         run.folder.name,
         run.info["source"] == "hooks",
