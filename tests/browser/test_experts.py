@@ -49,7 +49,10 @@ def test_a_hot_expert_and_what_it_costs(
     saving = tab.page.locator(PANEL.format("Without imbalance")).inner_text()
     assert "a step would be about" in saving
     assert tab.page.locator(".experts-lamps .is-met").count() == 2
-    assert "with at least 2 the ranks always compute" in tab.page.locator(".experts-lamps .is-not-met").inner_text()
+    assert (
+        "with at least 2 the ranks always compute"
+        in tab.page.locator(".experts-lamps .is-not-met").inner_text()
+    )
     tab.assert_sound()
 
 
@@ -91,6 +94,17 @@ def test_a_link_to_an_expert_that_is_not_there(tabs: OpenTab, server: Server, mo
     tab.open(View(moe, "experts", expert=(HOT_LAYER, EXPERTS)).url())
     tab.page.get_by_text(f"layer {HOT_LAYER} has no expert {EXPERTS}").wait_for()
     tab.page.wait_for_selector(PANEL.format("Ping-pong"))
+
+
+def test_a_finding_shows_its_expert(tabs: OpenTab, server: Server, moe: str) -> None:
+    tab = tabs(server.url, "dark")
+    tab.open(View(moe, "overview").url())
+    tab.page.get_by_role("link", name="Show me").first.click()
+    tab.page.wait_for_url(f"**/experts?*expert={HOT_LAYER},{HOT_EXPERT}*")
+    section = tab.page.locator(PANEL.format(f"Layer {HOT_LAYER}, expert {HOT_EXPERT} over steps"))
+    section.locator("canvas").wait_for()
+    tab.page.wait_for_selector(PANEL.format("Ping-pong"))
+    tab.settle()
 
 
 def test_steps_chosen_on_the_strip_change_the_map(tabs: OpenTab, server: Server, moe: str) -> None:
