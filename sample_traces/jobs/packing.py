@@ -101,6 +101,21 @@ def dealt(packed: list[list[int]], width: int, replicas: int) -> list[list[int]]
     return list(chain.from_iterable(placed))
 
 
+def with_longest(packed: list[list[int]], replica: int, rows: int) -> list[list[int]]:
+    """The same rows, of which this replica has those with the largest sums of squares."""
+    order = sorted(packed, key=lambda row: sum(length**2 for length in row), reverse=True)
+    others = order[rows:]
+    return [*others[: replica * rows], *order[:rows], *others[replica * rows :]]
+
+
+def longest_to(text: str) -> tuple[int, int]:
+    """Replica and first step of `REPLICA@STEP`; raises ValueError, one sentence."""
+    replica, _, step = text.partition("@")
+    if not (replica.isdecimal() and step.isdecimal()):
+        raise ValueError(f"the longest rows go to {text!r}; write REPLICA@STEP, such as 2@20")
+    return int(replica), int(step)
+
+
 @dataclass(frozen=True)
 class Packing:
     """The rows of one replica. `replica`: its number, and how many there are; `rows`: its rows in
@@ -113,6 +128,8 @@ class Packing:
     replica: tuple[int, int]
     rows: int
     width: int
+    longest_to: tuple[int, int] | None = None
+    """A replica that gets the longest rows, and from which step on."""
 
     def of_step(self, step: int) -> list[list[int]]:
         """Lengths in each of its rows."""
@@ -123,6 +140,8 @@ class Packing:
         packed = global_batch(self.lengths, self.seed, draw, self.rows * replicas, self.width)
         if is_dealt:
             packed = dealt(packed, self.width, replicas)
+        if self.longest_to is not None and step >= self.longest_to[1]:
+            packed = with_longest(packed, self.longest_to[0], self.rows)
         return packed[number * self.rows : (number + 1) * self.rows]
 
 

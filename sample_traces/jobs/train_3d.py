@@ -30,7 +30,7 @@ from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector
 from sample_traces.jobs.launch import init_process_group, launch
 from sample_traces.jobs.model import GPTSizes, Sequences, batches, build_stage, token_loss
-from sample_traces.jobs.packing import DEALS, Lengths, Packing, by_microbatch, padded
+from sample_traces.jobs.packing import DEALS, Lengths, Packing, by_microbatch, longest_to, padded
 from sample_traces.jobs.parallel import (
     build_schedule,
     reduce_norm_and_loss,
@@ -180,7 +180,15 @@ def make_packing(options: argparse.Namespace, mesh: DeviceMesh) -> Packing | Non
         return None
     replica = mesh.get_local_rank("dp"), mesh["dp"].size()
     rows = options.microbatches * options.batch
-    return Packing(options.lengths, options.deal, options.seed, replica, rows, options.seq)
+    return Packing(
+        options.lengths,
+        options.deal,
+        options.seed,
+        replica,
+        rows,
+        options.seq,
+        options.longest_to,
+    )
 
 
 def report(step: int, values: dict[str, float], losses: Path | None) -> None:
@@ -212,6 +220,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--seq", type=int, default=GPTSizes.seq_len, help="tokens per sequence")
     add("--lengths", help="rows hold sequences of such lengths, as lognormal,200,0.8; packing.py")
     add("--deal", choices=DEALS, default="drawn", help="how sequences come to their rows")
+    add("--longest-to", metavar="REPLICA@STEP", help="who gets the longest rows from a step on")
     add("--lr", type=float, default=1e-3)
     add("--seed", type=int, default=1)
     add("--workers", type=int, default=0, help="processes of the data loader")
@@ -225,6 +234,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     try:
         options.fault = [Fault.parse(text) for text in options.fault if text]
+        options.longest_to = longest_to(options.longest_to) if options.longest_to else None
         options.lengths = Lengths.parse(options.lengths) if options.lengths else None
         model_sizes(options)
     except ValueError as error:

@@ -14,6 +14,8 @@ Those of a whole host, whose work is like that of ranks on other hosts, are name
 Ranks accused are no peers of others and make no noise, so that two slow ranks of one stage
 do not hide each other.
 
+A rank whose sequences are longer, as the job states them, is not slow: its finding is about these.
+
 Known false positives: a rank that has more work for good (a longer last layer on one tp rank) looks
 like a slow one. Known blind spots: a whole stage that is slow, or a host of whole stages or
 replicas; a rank without 3 peers that is slow from the first step on (few_replicas.py compares some
@@ -32,6 +34,9 @@ import pyarrow as pa
 from diagnosis.detectors.slow_worker.evidence import Suspect
 from diagnosis.detectors.slow_worker.text import begun_text, finding_of
 from diagnosis.findings import NotEnoughData, Verdict
+from diagnosis.loading import balance
+from diagnosis.loading.longer import KIND as LONGER
+from diagnosis.loading.longer import with_longer_sequences
 from diagnosis.statistics.episodes import (
     FEWEST_BURSTS,
     MIN_VOTES,
@@ -71,8 +76,8 @@ from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text
 
 NAME = "slow_worker"
-KINDS = ("slow_worker",)
-QUESTIONS = ("rank_phases", "rank_places", "rank_work", "waits_by_group")
+KINDS = ("slow_worker", LONGER)
+QUESTIONS = ("rank_phases", "rank_work", "waits_by_group", *balance.QUESTIONS)
 
 MIN_EXCESS = 0.03
 """Smallest slowdown - 1 that is named: below S = 1.03 attribution means nothing (what-if study)."""
@@ -119,6 +124,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     )
     set_aside += _begun(judged, by_row)
     who = f"{'other ' if findings else ''}{'single ' if set_aside else ''}rank"
+    findings = with_longer_sequences(findings, tables)
     return Verdict(NAME, findings, _checked(judged, comparable_R, who), missing, set_aside)
 
 

@@ -15,6 +15,7 @@ from sample_traces.jobs.packing import (
     by_microbatch,
     dealt,
     global_batch,
+    longest_to,
     padded,
 )
 
@@ -37,7 +38,7 @@ def test_no_row_is_empty_or_holds_too_much_and_dealing_keeps_every_sequence(text
 
 def uneven(rows: list[list[int]]) -> int:
     """Largest sum of squares of a row."""
-    return max(sum(length**2 for length in row) for row in rows)
+    return max(map(square, rows))
 
 
 def test_replicas_get_about_the_same() -> None:
@@ -69,6 +70,29 @@ def test_alternating_steps_hold_the_same_sequences() -> None:
 def test_lengths_that_cannot_be_used_get_a_sentence(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Lengths.parse(text)
+
+
+def test_one_replica_gets_the_longest_rows() -> None:
+    lengths, to = Lengths.parse("uniform,10,900"), longest_to("1@4")
+    assert to == (1, 4)
+    before, after = (
+        [Packing(lengths, "drawn", 1, (n, 3), 4, WIDTH, to).of_step(step) for n in range(3)]
+        for step in (3, 4)
+    )
+    drawn = global_batch(lengths, 1, 4, 12, WIDTH)
+    assert list(chain.from_iterable(before)) == global_batch(lengths, 1, 3, 12, WIDTH)
+    assert sorted(chain.from_iterable(after)) == sorted(drawn)
+    assert min(map(square, after[1])) >= max(map(square, after[0] + after[2]))
+
+
+def square(row: list[int]) -> int:
+    return sum(length**2 for length in row)
+
+
+@pytest.mark.parametrize("text", ["1", "a@2", "1@", "1@-2"])
+def test_who_gets_them_must_be_said(text: str) -> None:
+    with pytest.raises(ValueError, match="write REPLICA@STEP"):
+        longest_to(text)
 
 
 def test_micro_batches_and_what_the_model_is_given() -> None:

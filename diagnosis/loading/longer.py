@@ -1,0 +1,70 @@
+"""Slow ranks that only have longer sequences than their peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from diagnosis.findings import Evidence, Finding
+from diagnosis.loading.balance import QUESTIONS, Balance, balance_of
+from diagnosis.statistics.units import steps_text
+
+KIND = "sequence_imbalance"
+
+MOST = 0.5
+"""Sequences are the cause that let expect this share of what a rank takes longer."""
+
+
+def with_longer_sequences(
+    findings: tuple[Finding, ...], tables: Mapping[str, pa.Table]
+) -> tuple[Finding, ...]:
+    """Findings about slow ranks; those that sequences explain become findings about sequences.
+
+    `tables`: answers to balance.QUESTIONS, if these were asked.
+    """
+    if not findings or not set(QUESTIONS) <= set(tables):
+        return findings
+    balance = balance_of(tables)
+    if balance is None:
+        return findings
+    places = tables["rank_places"].select(["rank", "dp"]).to_pylist()
+    replica_of = {place["rank"]: place["dp"] for place in places if place["dp"] is not None}
+    return tuple(_explained(finding, balance, replica_of) for finding in findings)
+
+
+def _explained(finding: Finding, balance: Balance, replica_of: Mapping[int, int]) -> Finding:
+    if len(finding.culprits) != 1 or finding.slowdown is None or finding.slowdown <= 1:
+        return finding
+    rank = finding.culprits[0].rank
+    replica_R = np.array([replica_of.get(first, -1 - first) for first in balance.rank_R.tolist()])
+    own_R = replica_R == replica_of.get(rank, -1 - rank)
+    steps = [step for step in balance.steps if finding.first_step <= step.step <= finding.last_step]
+    if not steps or own_R.sum() != 1 or own_R.size < 2:
+        return finding
+    expected_RS = np.stack([step.drawn_RM.sum(axis=1) for step in steps], axis=1)
+    ratio = float(np.median(expected_RS[own_R][0] / np.median(expected_RS[~own_R], axis=0)))
+    if (ratio - 1) / (finding.slowdown - 1) < MOST:
+        return finding
+    seen = Evidence(
+        f"The lengths of its sequences let expect {ratio:.2f}x its peers' compute in "
+        f"{steps_text(steps[0].step, steps[-1].step)}: a cost for each micro-batch, token and "
+        f"squared length, fitted with a median error of {100 * balance.model.error:.1f} %.",
+        round(ratio, 4),
+        "x",
+        "batch_lengths",
+        (("attempt", finding.attempt), ("step_min", steps[0].step), ("step_max", steps[-1].step)),
+    )
+    title = f"Rank {rank} has longer sequences than its peers"
+    return replace(
+        finding,
+        kind=KIND,
+        title=title,
+        cause=f"{title}, which let expect {ratio:.2f}x their compute.",
+        evidence=(*finding.evidence, seen),
+        alternatives=(),
+        next_step="Deal the sequences of each step to all replicas by their cost (tokens and "
+        "squared lengths), the longest first.",
+    )
