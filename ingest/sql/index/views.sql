@@ -1,27 +1,29 @@
 -- What every SQL text can use next to the tables, rows_of and spans_of (ingest/query/connection.py), and
 -- newest_steps.
 
--- rows of files of tables by layer, with layers of the whole model: a pipeline stage that counts its
--- own from 0 again has them numbered on from the stages before it
-CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
-    WITH recorded AS (
-        SELECT s.*, coalesce(nullif(chunk, -1), r.pp, 0) AS stage
+-- by how much the layers of each pipeline stage are numbered on from those of the stages before it,
+-- where a stage counts its own from 0 again
+CREATE MACRO layers_before(files, wanted, step_from, step_to) AS TABLE
+    WITH stages AS (
+        SELECT coalesce(nullif(chunk, -1), r.pp, 0) AS stage, min(layer) AS first, max(layer) AS last,
+            count(DISTINCT layer) AS num_layers
         FROM rows_of(files) s LEFT JOIN ranks r USING (attempt, rank)
-        WHERE attempt = wanted AND step BETWEEN step_from AND step_to
-    ),
-    stages AS (
-        SELECT stage, min(layer) AS first, max(layer) AS last, count(DISTINCT layer) AS num_layers
-        FROM recorded WHERE layer >= 0 GROUP BY stage
-    ),
-    numbered AS (
-        SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before
-            ELSE 0 END AS layers_before
-        FROM stages
-        WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        WHERE attempt = wanted AND step BETWEEN step_from AND step_to AND layer >= 0 GROUP BY stage
     )
-    SELECT recorded.* REPLACE (
-        if(layer < 0, layer, layer + coalesce(layers_before, 0))::INTEGER AS layer)
-    FROM recorded LEFT JOIN numbered USING (stage);
+    SELECT stage, CASE WHEN first <= max(last) OVER before THEN sum(num_layers) OVER before
+        ELSE 0 END AS num_before
+    FROM stages
+    WINDOW before AS (ORDER BY stage ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING);
+
+-- rows of files of tables by layer, with layers of the whole model
+CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
+    SELECT s.* REPLACE (
+            if(layer < 0, layer, layer + coalesce(num_before, 0))::INTEGER AS layer),
+        coalesce(nullif(chunk, -1), r.pp, 0) AS stage
+    FROM rows_of(files) s LEFT JOIN ranks r USING (attempt, rank)
+        LEFT JOIN layers_before(files, wanted, step_from, step_to) b
+            ON b.stage = coalesce(nullif(s.chunk, -1), r.pp, 0)
+    WHERE attempt = wanted AND step BETWEEN step_from AND step_to;
 
 -- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
 CREATE MACRO chosen_steps(wanted) AS TABLE
