@@ -6,8 +6,9 @@ F width inside an expert, E experts of a layer, e of them on this rank, R receiv
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -99,15 +100,26 @@ class Experts(nn.Module):
         )
 
 
+InFlight = list[tuple[Tensor, Tensor, Exchange]]
+"""Of each group: hidden states before the experts (B, T, D), weights (N, K), and its tokens."""
+
+
 class ExpertBlock(nn.Module):
     """One transformer layer with experts.
 
     `groups`: parts of a micro-batch that take turns (ping-pong): tokens of one are on their way
-    while attention or experts work on another.
+    while attention or experts work on another, also from one layer to the next. `is_last`: of its
+    stage, whose output is whole again.
     """
 
     def __init__(
-        self, block: Block, router: Router, experts: Experts, ep: dist.ProcessGroup, groups: int
+        self,
+        block: Block,
+        router: Router,
+        experts: Experts,
+        ep: dist.ProcessGroup,
+        groups: int,
+        is_last: bool,
     ) -> None:
         super().__init__()
         self.attention_norm, self.attention = block.attention_norm, block.attention
@@ -116,25 +128,27 @@ class ExpertBlock(nn.Module):
         self.experts = experts
         self.ep = ep
         self.groups = groups
+        self.is_whole = is_last or groups == 1
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        mixed = []
-        for part_BTD in x_BTD.chunk(self.groups):
+    def forward(self, x: Tensor | InFlight) -> Tensor | InFlight:
+        """(B, T, D) or groups in flight -> (B, T, D), or groups in flight."""
+        parts = x.chunk(self.groups) if isinstance(x, Tensor) else arriving(x)
+        in_flight: InFlight = []
+        for part_BTD in parts:
             part_BTD = part_BTD + self.attention(self.attention_norm(part_BTD))
             x_ND = self.mlp_norm(part_BTD).flatten(0, 1)
             weights_NK, indices_NK = self.router(x_ND)
-            num_experts = self.router.gate.out_features
-            exchange = Exchange(x_ND, indices_NK, num_experts, self.ep)
-            mixed.append((part_BTD, weights_NK, exchange))
-        for _, _, exchange in mixed:
+            exchange = Exchange(x_ND, indices_NK, self.router.gate.out_features, self.ep)
+            in_flight.append((part_BTD, weights_NK, exchange))
+        for _, _, exchange in in_flight:
             exchange.combine(self.experts(*exchange.dispatched()))
-        return torch.cat(
-            [
-                part_BTD + exchange.combined(weights_NK).view_as(part_BTD)
-                for part_BTD, weights_NK, exchange in mixed
-            ]
-        )
+        return torch.cat(list(arriving(in_flight))) if self.is_whole else in_flight
+
+
+def arriving(in_flight: InFlight) -> Iterator[Tensor]:
+    """Hidden states of each group (B, T, D), awaited when it is their turn."""
+    for part_BTD, weights_NK, exchange in in_flight:
+        yield part_BTD + exchange.combined(weights_NK).view_as(part_BTD)
 
 
 def with_experts(
@@ -145,6 +159,7 @@ def with_experts(
     Every parameter depends on the seed, its name and its expert, not on the rank.
     """
     local = experts.local(mesh.get_local_rank("ep"))
+    last = list(stage.blocks)[-1]
     for layer, block in list(stage.blocks.items()):
         own = Experts(sizes, local)
         router = Router(sizes, experts)
@@ -152,13 +167,22 @@ def with_experts(
             for expert, weight in zip(local, parameter, strict=True):
                 _draw(weight, f"{seed} blocks.{layer}.{name}.{expert}")
         _draw(router.gate.weight, f"{seed} blocks.{layer}.gate")
-        stage.blocks[layer] = ExpertBlock(block, router, own, mesh["ep"].get_group(), groups)
+        is_last = layer == last
+        ep = mesh["ep"].get_group()
+        stage.blocks[layer] = ExpertBlock(block, router, own, ep, groups, is_last)
 
 
 def _draw(weight: Tensor, key: str) -> None:
     random = torch.Generator().manual_seed(zlib.crc32(key.encode()))
     with torch.no_grad():
         weight.normal_(std=0.02, generator=random)
+
+
+def take_longer(stage: Stage, attention_ms: float, experts_ms: float) -> None:
+    """Have each forward of attention and of the experts wait so long, as for a device."""
+    for block in stage.blocks.values():
+        for module, ms in ((block.attention, attention_ms), (block.experts, experts_ms)):
+            module.register_forward_hook(lambda *_, ms=ms: time.sleep(ms / 1_000))
 
 
 def shard_experts(stage: Stage, mesh: DeviceMesh) -> None:

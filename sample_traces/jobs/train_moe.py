@@ -24,7 +24,13 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 import trace_hooks as th
-from sample_traces.jobs.experts import ExpertSizes, balance, shard_experts, with_experts
+from sample_traces.jobs.experts import (
+    ExpertSizes,
+    balance,
+    shard_experts,
+    take_longer,
+    with_experts,
+)
 from sample_traces.jobs.faults import Fault
 from sample_traces.jobs.inject import Injector
 from sample_traces.jobs.launch import init_process_group, launch
@@ -91,6 +97,7 @@ def train(options: argparse.Namespace, listener: socket.socket | None = None) ->
     for index, stage in zip(indices, stages, strict=True):
         with_experts(stage, sizes, experts, expert_mesh, options.seed, options.groups)
         stage.to(device)
+        take_longer(stage, *options.wait_ms)
         injector.install(stage)
         shard_experts(stage, expert_mesh)
         spread(stage, mesh, sequence_parallel=False)
@@ -152,6 +159,14 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     add("--experts", type=int, default=ExpertSizes.num_experts, help="per layer")
     add("--top-k", type=int, default=ExpertSizes.top_k, help="experts of each token")
     add("--groups", type=int, default=1, help="parts of a micro-batch that take turns (ping-pong)")
+    add(
+        "--wait-ms",
+        type=float,
+        nargs=2,
+        default=(0.0, 0.0),
+        metavar=("ATTENTION", "EXPERTS"),
+        help="each forward of attention and of experts waits so long, as for a device",
+    )
     add("--schedule", choices=NAMES, default="1f1b")
     add("--steps", type=int, default=20)
     add("--microbatches", type=int, default=4, help="per step")
