@@ -92,7 +92,7 @@ def _full(load: LayerLoad, holders: Holders) -> tuple[list[Uneven], list[Uneven]
     ]
     found, settled = full_slices(load, slices)
     explained = [one for part in collapses(load) for one in part] + hot_without_collapse(load)[0]
-    return apart_from(found, explained), settled
+    return apart_from(found, explained), apart_from(settled, explained)
 
 
 def _judged(

@@ -12,8 +12,9 @@ ECHOES = ("slow_worker", "sequence_imbalance", "slow_op")
 _EARLIER = 3
 """So many steps before the experts a slow rank may have begun; its onset is not exact."""
 
-_MOST = 2.0
-"""A rank that costs more than so many times what its experts do has another cause, too."""
+_MOST = 3.0
+"""A rank that costs more than so many times what its experts do has another cause, too. In an EP
+group of two it is ahead of its peer by twice what balance would save."""
 
 
 def of_full_experts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:

@@ -64,7 +64,7 @@ def finding(kind: str, ranks: list[int], first: int, ms: float | None) -> Findin
     ("slow", "is_echo"),
     [
         (("slow_worker", [3], 40, 5.0), True),
-        (("slow_worker", [3, 1], 38, 9.0), True),
+        (("slow_worker", [3, 1], 38, 15.0), True),
         (("slow_worker", [3], 40, 25.0), False),  # costs more than its experts do
         (("slow_worker", [3], 20, 5.0), False),  # was slow before
         (("slow_worker", [2], 40, 5.0), False),
