@@ -17,7 +17,9 @@ from tests.trace_hooks.sources.training.experts_models import (
     trained,
 )
 from tests.trace_hooks.tiny_models import batch, idle_forwards, loss_of, seeded, tracing, train
+from trace_hooks.recording import guard
 from trace_hooks.sources.training.experts import router_calls
+from trace_hooks.sources.training.experts.routers import own_router
 
 TOKENS = 10  # of a batch
 
@@ -153,6 +155,31 @@ def test_forwards_that_train_nothing_and_those_outside_of_steps_are_not_counted(
     assert [row["batch_tokens"] for row in rows] == [TOKENS, TOKENS]
 
 
+WRONG = {
+    "nothing": lambda _scores, _indices: None,
+    "a map of other experts": lambda _scores, indices: one_hot(None, indices)[:, 1:],
+    "scores without top_k": lambda scores, _indices: scores,
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_router_that_cannot_be_read_stops_neither_the_job_nor_another_router(kind: str) -> None:
+    form = WRONG[kind]
+    plain = train(seeded(lambda: TinyMoE(form=form)), 2)
+    model = seeded(lambda: TinyMoE(form=form))
+    first, second = model.routers()
+    with tracing("experts", errors=True) as traced:
+        traced.watch(model)
+        for router, at in ((first, 2), (second, 1)):
+            described = dict.fromkeys(("top_k", "local", "bias", "aux_loss"))
+            own = own_router(router, NUM_EXPERTS, chosen=at, **described)
+            traced.source("experts").add(own)
+        assert trained(traced, model, 2) == plain
+        assert guard.account.errors == {"experts.routed": 1}
+        rows = traced.rows("expert_load")
+    assert [row["tokens"] for row in rows] == [by_hand(indices) for indices in second.seen]
+
+
 def test_many_choices_are_counted_before_the_step_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(router_calls, "MAX_KEPT", 30)
     model = seeded(TinyMoE)
@@ -219,8 +246,6 @@ def test_a_compiled_model_runs_and_a_mark_says_what_is_missed():
     ],
 )
 def test_a_wrong_description_is_refused_with_a_sentence(how: dict, message: str) -> None:
-    from trace_hooks.sources.training.experts.routers import own_router
-
     described = {"module": TinyMoE().layers[0].moe.router, "num_experts": NUM_EXPERTS}
     described |= dict.fromkeys(("chosen", "top_k", "local", "bias", "aux_loss"))
     with pytest.raises((TypeError, ValueError), match=message):

@@ -32,6 +32,7 @@ from trace_hooks.sources.tensors.tensor_samples import (
     POLL_S,
 )
 from trace_hooks.sources.training.experts.loads import (
+    Call,
     Counted,
     StepLoads,
     Which,
@@ -52,7 +53,7 @@ class Experts(Source):
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
-        self.kept: list[tuple[Any, ...]] = []
+        self.kept: list[Call] = []
         self.num_kept = 0
         self._counted: list[Counted] = []
         self._losses: list[tuple[Which, Tensor]] = []

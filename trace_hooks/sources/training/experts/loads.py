@@ -19,17 +19,11 @@ from torch import Tensor
 from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
 from trace_hooks.schema import UNKNOWN
 
-
-class Call(NamedTuple):
-    """What a router chose for the tokens of one forward, as it is kept: a plain tuple of these."""
-
-    router: Any  # RouterCalls
-    microbatch: int
-    chosen: Tensor  # see routers.Router
-    version: int  # of the tensor then; another one later: the job has overwritten it
-    stream: Any  # of the device, None on the host
-    aux_loss: Tensor | None
-
+Call = tuple[Any, int, Tensor, int, Any, Tensor | None]
+"""What a router chose for the tokens of one forward: its RouterCalls, the micro-batch, the choices
+(see routers.Router), the version of that tensor (another one later: the job has overwritten it),
+the stream of the device (None on the host), the auxiliary loss. A named tuple takes longer to make.
+"""
 
 Which = tuple[Any, int]
 """A call: its router and its micro-batch."""
@@ -141,9 +135,9 @@ class StepLoads:
         return found
 
 
-def count(calls: Iterable[tuple[Any, ...]]) -> list[Counted]:
+def count(calls: Iterable[Call]) -> list[Counted]:
     """Count the choices, of equal shapes by the same few operations, and begin to copy them."""
-    alike: dict[Any, list[tuple[Any, ...]]] = {}
+    alike: dict[Any, list[Call]] = {}
     for call in calls:
         calls_of, _, chosen, _, stream, _ = call
         key = (calls_of.kind, stream, chosen.dtype, chosen.shape)
@@ -159,7 +153,7 @@ def count(calls: Iterable[tuple[Any, ...]]) -> list[Counted]:
     return counted
 
 
-def _counted(group: list[tuple[Any, ...]]) -> Counted:
+def _counted(group: list[Call]) -> Counted:
     num_experts, top_k = group[0][0].kind
     choices = [call[2] for call in group]
     if hasattr(choices[0], "to_local"):

@@ -13,6 +13,7 @@ from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER
 from trace_hooks.sources.tensors.tensor_samples import is_captured
 from trace_hooks.sources.training.backward import graph_task
+from trace_hooks.sources.training.experts.loads import Call
 from trace_hooks.sources.training.experts.routers import Router
 from trace_hooks.sources.training.modules import Detachable
 
@@ -27,8 +28,7 @@ class Keeper(Protocol):
     """What follows routers."""
 
     rank_state: RankState
-    kept: list[tuple[Any, ...]]
-    """See loads.Call."""
+    kept: list[Call]
     num_kept: int
     """Values of the choices among them."""
 
@@ -53,6 +53,7 @@ class RouterCalls:
         self.layer = NO_LAYER
         self.is_located = False
         self.has_begun = False  # in this step, with gradients
+        self.is_unreadable = False
         self.handle: Any = None
 
     def hook(self) -> None:
@@ -63,7 +64,7 @@ class RouterCalls:
         else:
             self.handle = module.register_forward_hook(_After(self), prepend=True)
 
-    @guarded("experts.routed")
+    @guarded("experts.routed", stays_on=True)
     def routed(self, value: Any) -> None:
         """The router returned `value`, or was called with it."""
         if graph_task() >= 0:  # recomputed
@@ -75,8 +76,9 @@ class RouterCalls:
             self.has_begun = True
         keeper, router = self.keeper, self.router
         state = keeper.rank_state
-        if state.prompting_thread:
+        if state.prompting_thread or self.is_unreadable:
             return
+        self.is_unreadable = True  # where one of the next lines raises; other routers go on
         chosen = router.chosen(value)
         stream = aux_loss = None
         if chosen.is_cuda:
@@ -88,13 +90,25 @@ class RouterCalls:
         if router.aux_loss is not None:
             aux_loss = own_values(router.aux_loss(value))
         if not self.is_located:
+            check(router, chosen)
             self.is_located = True
             keeper.locate(self)
+        self.is_unreadable = False
         self.chunk = state.chunk if self.stage is None else self.stage
         keeper.kept.append((self, state.microbatch, chosen, chosen._version, stream, aux_loss))
         keeper.num_kept += chosen.numel()
         if keeper.num_kept > MAX_KEPT:
             keeper.count()
+
+
+def check(router: Router, chosen: Tensor) -> None:
+    """Raise ValueError where choices are none of what `Router.chosen` returns."""
+    is_float, is_map = chosen.is_floating_point(), chosen.dtype == torch.bool
+    num_experts, shape = router.num_experts, tuple(chosen.shape)
+    if (is_float or is_map or chosen.dim() == 1) and shape[-1:] != (num_experts,):
+        raise ValueError(f"a router of {num_experts} experts returns choices of shape {shape}")
+    if is_float and not 1 <= router.top_k <= num_experts:
+        raise ValueError(f"a router returns scores; say with top_k how many of {num_experts} count")
 
 
 def own_values(tensor: Any) -> Tensor:
