@@ -2,7 +2,8 @@
 
 Nothing is imported: modules are known by the names of their classes, children and arguments.
 Megatron-core: TopKRouter. torchtitan: TokenChoiceTopKRouter. Hugging Face transformers 5: the
-`experts` of a block, which get the choices; 4: a linear `gate`, whose greatest logits are chosen.
+`experts` of a block, which get the choices; 4: a linear `gate`, whose greatest logits are chosen,
+or that of DeepSeek, which returns the choices.
 """
 
 from __future__ import annotations
@@ -181,12 +182,17 @@ def _transformers(block: nn.Module) -> Router | None:
         top_k = int(getattr(gate, "top_k", UNKNOWN))
         local = _local(experts, num_experts)
         return Router(experts, num_experts, itemgetter(1), top_k, True, *local, bias)
-    top_k = getattr(block, "top_k", UNKNOWN)
-    if not isinstance(experts, nn.ModuleList) or type(gate) is not nn.Linear or top_k < 1:
+    if not isinstance(experts, nn.ModuleList):
         return None
-    num_experts = gate.out_features
+    if type(gate) is nn.Linear and (top_k := getattr(block, "top_k", 0)) > 0:
+        local = _local(experts, gate.out_features)
+        return Router(gate, gate.out_features, lambda logits: logits, top_k, False, *local)
+    num_experts, top_k = getattr(gate, "n_routed_experts", 0), getattr(gate, "top_k", UNKNOWN)
+    if not num_experts:
+        return None
     local = _local(experts, num_experts)
-    return Router(gate, num_experts, lambda logits: logits, top_k, False, *local)
+    bias = _attribute(gate, "e_score_correction_bias")
+    return Router(gate, num_experts, _first_choice, top_k, False, *local, bias)
 
 
 def _arguments(module: nn.Module) -> tuple[str, ...]:
