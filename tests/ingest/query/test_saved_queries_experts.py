@@ -125,6 +125,23 @@ def test_of_many_ranks_some_of_every_stage_are_read(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_of_many_rows_the_newest_steps_of_some_ranks_are_read(tmp_path: Path) -> None:
+    run = built(tmp_path, 4, ParallelLayout.from_sizes(dp=4))
+    for step in range(200):
+        for rank in range(4):
+            for layer in range(2):
+                routed(run, rank, step, layer, [1 << rank, step])
+    rows = asked(run, "expert_load", most_rows=600)
+    assert [row["step"] for row in rows] == [step for step in range(50, 200) for _ in range(2)]
+    assert {(row["tokens"][0], row["ranks"], row["stride"]) for row in rows} == {(0b0101, 2, 2)}
+    one = asked(run, "expert_load", most_rows=600, layer=1)
+    assert [row["step"] for row in one] == list(range(50, 200))
+    assert {(row["tokens"][0], row["stride"]) for row in one} == {(0b1111, 1)}
+    every = asked(run, "expert_load", most_rows=1_600)
+    assert len(every) == 400
+    assert {row["stride"] for row in every} == {1}
+
+
 def test_times_of_attention_experts_and_all_to_alls(hot) -> None:
     before = hot.ask("expert_times", step_max=HOT_FROM - 1).to_pylist()
     assert [row["rank"] for row in before] == list(range(RANKS))
