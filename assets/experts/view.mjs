@@ -15,12 +15,16 @@ export function mount(place, app) {
   const stop = new AbortController();
   const canvases = {};
   let data = null;
+  let isAskedFor = false;  // the user chose an expert: its lines are brought into sight
   place.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading the loads of the experts.'));
   const sections = Object.fromEntries(['map', 'expert', 'steps'].map((key) => [key, make('section', { class: 'panel', hidden: true })]));
   const [balance, ranks] = [make('div'), make('div', { class: 'experts-ranks' })];
 
   const asked = () => ({ attempt: app.view.attempt, steps: app.view.steps?.join('..') ?? null, finding: app.view.finding });
-  const choose = (layer, expert) => app.set({ expert: [layer, expert] });
+  const choose = (layer, expert) => {
+    isAskedFor = true;
+    app.set({ expert: [layer, expert] });
+  };
   const chooseRank = (rank) => app.set({ rank });
   const openStep = (step) => app.open({ page: 'timeline', steps: [step, step] });
   const expertUrl = ([layer, expert]) => app.api('experts/expert', { ...asked(), layer, expert });
@@ -117,9 +121,15 @@ export function mount(place, app) {
         band: { low: arrays.fair.map((one) => Math.max(1 - one, 0)), high: arrays.fair.map((one) => 1 + one) },
         describe: (at) => expertLines(arrays, at),
       });
+      bringIntoSight(section);
     } catch (error) {
       failed('expert', title, error);
     }
+  }
+
+  function bringIntoSight(section) {
+    if (isAskedFor) requestAnimationFrame(() => section.scrollIntoView({ block: 'nearest' }));  // once its canvas has its height
+    isAskedFor = false;
   }
 
   /** One part of the page: its failure leaves the others. */

@@ -74,8 +74,10 @@ def test_an_expert_is_chosen_with_keys_and_closed_again(
     section.wait_for(state="hidden")
 
 
-def test_a_click_on_the_map_opens_that_expert(tabs: OpenTab, server: Server, moe: str) -> None:
-    tab = opened(tabs, server, View(moe, "experts"))
+def test_a_click_on_the_map_brings_that_expert_into_sight(
+    tabs: OpenTab, server: Server, moe: str
+) -> None:
+    tab = opened(tabs, server, View(moe, "experts"), PHONE)
     box = tab.page.locator(MAP).bounding_box()
     assert box is not None
     left, right, below = 52, 10, 32  # axes
@@ -84,6 +86,9 @@ def test_a_click_on_the_map_opens_that_expert(tabs: OpenTab, server: Server, moe
         box["x"] + left + (HOT_EXPERT + 0.5) * wide, box["y"] + box["height"] - below - 4
     )
     tab.wait_for(f"location.search.includes('expert={HOT_LAYER},{HOT_EXPERT}')")
+    tab.wait_for("document.querySelectorAll('.experts-chart canvas').length === 2")
+    box = "document.querySelector('.experts-chart canvas').getBoundingClientRect()"
+    tab.wait_for(f"{box}.top >= 0 && {box}.bottom <= innerHeight")
     pressed = tab.page.locator(".experts-furthest button[aria-pressed=true]")
     assert pressed.inner_text() == f"layer {HOT_LAYER}, expert {HOT_EXPERT}"
 
