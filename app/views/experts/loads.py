@@ -25,10 +25,11 @@ from ingest.stopping import Stop
 FULL = 2.0
 """log2 of the load with the strongest colour: 4 times the mean, or a quarter."""
 
-MOST_RANKS, LEAST_RANKS = 256, 16
+MOST_RANKS, LEAST_RANKS = 256, 4
 MOST_ROWS = 65_536
 """Of the table: more take longer to add up than a page should."""
 
+_ALL_ROWS = 2**40
 _LOW = 2.0**-FULL
 
 Floats = npt.NDArray[np.float64]
@@ -65,6 +66,7 @@ def loads_of(
         step_max=steps[1],
         layer=layer,
         most_ranks=_most_ranks(run, attempt, steps),
+        most_rows=_ALL_ROWS,  # fewer ranks rather than fewer steps: the page names its steps
         stop=stop,
     )
     known = [one for one in layers_of(found) if one.choices_S.any()]

@@ -167,5 +167,6 @@ def test_of_many_steps_fewer_ranks_are_read(run: Run, monkeypatch: pytest.Monkey
     monkeypatch.setattr(loads, "MOST_ROWS", RANKS * STEPS * LAYERS // 2)
     few = loads_of(run, 0, (0, STEPS - 1))
     assert few.stride == 2
+    assert len(few.layers[0].step_S) == STEPS
     assert few.layers[0].choices_S[0] == RANKS * TOKENS * TOP_K / 2
     assert loads_of(run, 0, (0, STEPS // 2 - 1)).stride == 1
