@@ -25,6 +25,8 @@ def data_run(folder: Path) -> Path:
             run.span(rank, step, "data_wait", begin_us, begin_us + 1_000 + 3_000 * rank)
             _rows(run, rank, step)
             _sequences(run, rank, step)
+            run.add("loader_standby", rank, step, ts_ns=T0 + step, lag_samples=4 + 50 * step * rank,
+                    snapshot_age_s=2.0)  # fmt: skip
     run.rank_files()
     run.publish()
     return folder

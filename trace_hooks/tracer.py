@@ -149,6 +149,19 @@ class Tracer:
                 switch_off=False,
             )
 
+    def standby(self, *, lag_samples: int = -1, snapshot_age_s: float | None = None) -> None:
+        """State how far this rank's standby data loader is behind the one it would replace.
+
+        `lag_samples`: samples that it would read again or leave out; `snapshot_age_s`: age of the
+        newest snapshot of the loader's state.
+        """
+        if self._active():
+            guard.attempt(
+                "tracer.standby",
+                lambda: self._standby(lag_samples, snapshot_age_s),
+                switch_off=False,
+            )
+
     def router(
         self,
         module: Any,
@@ -204,6 +217,13 @@ class Tracer:
             from trace_hooks.sources.training.experts.routers import own_router  # torch
 
             source.add(own_router(module, num_experts, *how))
+
+    def _standby(self, lag_samples: int, snapshot_age_s: float | None) -> None:
+        age_s = None if snapshot_age_s is None else float(snapshot_age_s)
+        if self._sources.named("data") is not None:
+            self.recorder.add_row(
+                "loader_standby", ts_ns=now(), lag_samples=int(lag_samples), snapshot_age_s=age_s
+            )
 
     def begin(self) -> None:
         """Install the sources, start the drain thread and meet the host's watchdog."""

@@ -18,6 +18,7 @@ OF_KIND = {
     "data_loader": "data_wait",
     "source_starved": "data_wait",
     "loader_memory": "data_wait",
+    "loader_standby": "data_wait",
     "launch_skew": "wait_caused",
     "host_contention": "wait_caused",
     "stopped_process": "wait_caused",

@@ -25,7 +25,7 @@ Rows = tuple[dict[str, Any], ...]
 @dataclass(frozen=True)
 class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
-    `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker.
+    `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker; `standby`: by rank.
     `num_*`: how many there are, of which these are the first. `why`: a sentence on the loader of
     the rank that waits longest; None unknown. `dealing`: None where the job states no lengths.
     """
@@ -36,6 +36,8 @@ class DataLoading:
     sources: Rows
     memory: Rows
     num_memory: int
+    standby: Rows
+    num_standby: int
     why: str | None
     dealing: Dealing | None
 
@@ -74,6 +76,8 @@ def data_loading_of(
     workers = _slowest(work.to_pylist())
     memory = run.ask("loader_memory", **wanted, stop=stop).to_pylist()
     growing = sorted(_one_each(memory), key=_growth, reverse=True)
+    standby = run.ask("loader_standby", **within, stop=stop).to_pylist()
+    standby.sort(key=lambda row: (-(row["end_samples"] or 0), -(row["end_age_s"] or 0)))
     why = why_slow({QUESTION: work}, waits[0]["rank"]) if waits else None
     return DataLoading(
         waits=tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"]),
@@ -82,6 +86,8 @@ def data_loading_of(
         sources=tuple(run.ask("source_mix", **within, stop=stop).to_pylist()),
         memory=tuple(growing[:MOST_ROWS]),
         num_memory=len(growing),
+        standby=tuple(standby[:MOST_ROWS]),
+        num_standby=len(standby),
         why=None if why is None else why.sentence,
         dealing=_dealing(run, within, stop),
     )

@@ -60,12 +60,14 @@ export function mount(element, app) {
 
 function parts(all, rankButton) {
   const { waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why, dealing } = all;
+  const { standby, num_standby: numStandby } = all;
   if (!waits.length && !workers.length && !sources.length && !dealing) return [nothing()];
   const found = [waitPanel(waits, why, rankButton)];
   found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
   found.push(sources.length ? sourcePanel(sources) : noSources());
   if (dealing) found.push(dealingPanel(dealing, rankButton));
   if (memory.length) found.push(memoryPanel(memory, numMemory, rankButton));
+  if (standby.length) found.push(standbyPanel(standby, numStandby, rankButton));
   return found;
 }
 
@@ -144,6 +146,17 @@ function memoryPanel(memory, numMemory, rankButton) {
   const about = ['what grew most first', shownOf(memory.length, numMemory, 'workers')].filter(Boolean).join('; ');
   return panel('Memory of workers', about,
     table(['', ['worker'], ['first third'], ['last third'], ['grew by'], ['within'], 'counted'], rows));
+}
+
+const given = (value, unit) => (value === null ? 'not stated' : `${Math.round(value).toLocaleString('en')} ${unit}`);
+
+function standbyPanel(standby, numStandby, rankButton) {
+  const rows = standby.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
+    number(given(row.begin_samples, 'samples')), number(given(row.end_samples, 'samples')),
+    number(given(row.newest_samples, 'samples')), number(given(row.newest_age_s, 's')), number(String(row.reports))));
+  const about = ['farthest behind first', shownOf(standby.length, numStandby, 'ranks')].filter(Boolean).join('; ');
+  return panel('Standby loaders', about,
+    table(['', ['behind: first third'], ['last third'], ['now'], ['age of the snapshot'], ['reports']], rows));
 }
 
 const sentence = (...content) => make('p', { class: 'panel sentence' }, ...content);

@@ -34,6 +34,7 @@ REGISTERED = (
     "data_loader",
     "source_mix",
     "loader_memory",
+    "loader_standby",
     "gc_pauses",
     "gc_pauses_of_cells",
     "launch_skew",

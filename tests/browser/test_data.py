@@ -40,6 +40,8 @@ def test_a_slow_worker_a_mixture_and_memory(
     dealing = tab.page.locator("section[aria-label='Dealing of sequences']")
     assert "would take 37 % less time to compute" in dealing.locator(".data-why").inner_text()
     assert dealing.locator("tbody button").all_inner_texts() == ["rank 0", "rank 1"]
+    standby = tab.page.locator(PANEL.format("Standby loaders")).inner_text()
+    assert "354 samples" in standby
     assert "+150 MB" in tab.page.locator(PANEL.format("Memory of workers")).inner_text()
     first.locator("button").click()
     tab.wait_for("location.search.includes('rank=1')")

@@ -39,6 +39,7 @@ SELDOM = frozenset(
         "batch_sources",
         "loader_fetches",
         "loader_memory",
+        "loader_standby",
         "clocks",
         "tensor_stats",
         "attention_stats",

@@ -279,4 +279,11 @@ RUN_TABLES: tuple[Table, ...] = (
         integer("pss_bytes", "resident, shared pages divided by their users; -1 unknown"),
         integer("rss_bytes", "resident"),
     ),
+    table(
+        "loader_standby",
+        "how far a standby loader is behind the one it would replace, as the job states it",
+        TS,
+        integer("lag_samples", "samples that it is behind; -1 not stated"),
+        optional_float("snapshot_age_s", "age of the loader's newest snapshot; NULL not stated"),
+    ),
 )

@@ -39,6 +39,14 @@ def test_who_waits_and_why(folder: Path) -> None:
     ]
 
 
+def test_standby_loaders(folder: Path) -> None:
+    with open_run(folder) as run:
+        found = data_loading_of(run, None)
+    assert found.num_standby == 2
+    behind = [(row["rank"], row["begin_samples"], row["newest_samples"]) for row in found.standby]
+    assert behind == [(1, 54, 354), (0, 4, 4)]
+
+
 def test_sequences_that_are_long_on_one_rank(folder: Path) -> None:
     with open_run(folder) as run:
         found = data_loading_of(run, None).dealing

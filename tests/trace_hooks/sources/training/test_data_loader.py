@@ -150,14 +150,19 @@ def test_a_job_describes_its_batch(tmp_path):
         with tracer.step():
             tracer.batch(lengths=[len(row) for row in batch], source={"web": 2})
             tracer.batch(lengths="x")  # training goes on
+            tracer.standby(lag_samples=7, snapshot_age_s=2)
+            tracer.standby(lag_samples="many")  # training goes on
     tracer.stop()
-    (table,) = [
-        pq.read_table(path)
-        for path in tmp_path.glob("*/segments/*.parquet")
-        if path.name.startswith("data_batches")
-    ]
-    assert table.column("sum_sq_len").to_pylist() == [18, 18]
-    assert table.column("step").to_pylist() == [0, 1]
+
+    def column(table: str, name: str) -> list[object]:
+        (path,) = tmp_path.glob(f"*/segments/{table}-*.parquet")
+        return pq.read_table(path).column(name).to_pylist()
+
+    assert column("data_batches", "sum_sq_len") == [18, 18]
+    assert column("data_batches", "step") == [0, 1]
+    assert column("batch_lengths", "lengths") == [[3, 3], [3, 3]]
+    assert column("loader_standby", "lag_samples") == [7, 7]
+    assert column("loader_standby", "snapshot_age_s") == [2.0, 2.0]
 
 
 @pytest.mark.parametrize(
