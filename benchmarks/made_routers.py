@@ -15,8 +15,9 @@ import pyarrow as pa
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-HEALTHY = ("fair", "uneven", "settling", "varying")
-"""All experts alike; some a little preferred; uneven at first; steps of different sizes."""
+HEALTHY = ("fair", "uneven", "settling", "varying", "topical")
+"""All experts alike; some a little preferred; uneven at first; steps of different sizes; others
+preferred in each step, for what its tokens are about."""
 FAULTS = ("hot", "dead", "collapsed", "full")
 """One expert; one expert; the router uses few; the experts of one EP rank."""
 EP = 4
@@ -79,8 +80,13 @@ def _shares(router: Router, layer: int, step: int) -> Floats:
     spread = {"uneven": 0.12, "settling": 0.08 + np.exp(-step / router.settle_steps)}.get(
         router.kind, 0.0
     )
-    preferred_E = np.random.default_rng(100 + layer).normal(0, 1, router.experts)
-    share_E = np.exp(spread * preferred_E)
+    if router.kind == "topical":
+        return _preferring(0.3, 1_000 * (layer + 1) + step, router.experts)
+    return _preferring(spread, 100 + layer, router.experts)
+
+
+def _preferring(spread: float, seed: int, experts: int) -> Floats:
+    share_E = np.exp(spread * np.random.default_rng(seed).normal(0, 1, experts))
     return share_E / share_E.sum()
 
 

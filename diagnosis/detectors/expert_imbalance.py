@@ -1,9 +1,10 @@
 """expert_imbalance: one EP rank is given more tokens than the others, and they wait for it.
 
 The tokens of the experts on one EP rank are above 1.2 times the mean of the EP ranks, and the noise
-that fair routers show, in 20 steps in a row. It is a finding only where the ranks that hold these
-experts were seen to compute them longer, by half of what the tokens let expect or more, and where
-that costs 1 % of a step. Layers with a hot expert or a collapsed router are left to these.
+that fair routers show, in 20 steps in a row. It is a finding only while it goes on, where the ranks
+that hold these experts were seen to compute them longer, by half of what the tokens let expect or
+more, and where that costs 1 % of a step. Layers with a hot expert or a collapsed router are left to
+these.
 
 Source: no thresholds are published: ours. Assumes: experts of each rank are consecutive numbers.
 Known false positives: slow ranks that also have more tokens. Blind spots: layers whose surplus is
@@ -110,12 +111,14 @@ def _judged(
     seen = [relative[rank] for rank in ranks if rank in relative]
     if not seen:
         return f"{what}; how long ranks compute experts was not recorded."
+    first, last, ongoing = extent_of(group)
+    if not ongoing:  # times are those of the newest steps
+        return f"{what}, {when_text(first, last, ongoing)}; what it cost was not measured."
     all_layers = {load.layer for load in layers_of(tables["expert_load"])}
     expected = sum(one.level - 1 for one in group) / len(all_layers)
-    ongoing = extent_of(group)[2]
-    if ongoing and float(np.median(seen)) - 1 < LONGER * expected:
+    if float(np.median(seen)) - 1 < LONGER * expected:
         return f"{what}, but compute these no longer."
-    cost = cost_of_holders(times, ranks) if ongoing else None
+    cost = cost_of_holders(times, ranks)
     if cost is None or cost.share < LEAST_COST:
         return f"{what}; steps take hardly longer for it."
     return _finding(group, ranks, what, tables, attempt)

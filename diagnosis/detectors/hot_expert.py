@@ -47,11 +47,11 @@ QUESTIONS = ("expert_load", "expert_places", "expert_times")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
-    """Verdict on the steps in `tables`; None where no router was recorded."""
-    layers = layers_of(tables["expert_load"])
+    """Verdict on the steps in `tables`; None where no router was recorded that has a choice."""
+    layers = [load for load in layers_of(tables["expert_load"]) if hot_level(load) > 0]
     if not layers:
         return None
-    judged = [load for load in layers if load.step_S.size >= CONSECUTIVE and hot_level(load) > 0]
+    judged = [load for load in layers if load.step_S.size >= CONSECUTIVE]
     if not judged:
         reason = f"Loads of experts were recorded in fewer than {CONSECUTIVE} steps."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))

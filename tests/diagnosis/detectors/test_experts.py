@@ -71,11 +71,16 @@ def test_a_hot_expert_is_named_with_the_ranks_that_hold_it_and_what_they_cost() 
     assert finding.evidence[0].number == pytest.approx(3.0, abs=0.1)
 
 
+def with_calm_end(load: pa.Table, router: Router) -> pa.Table:
+    """Sixty steps, followed by sixty without a fault."""
+    calm = tables_of(replace(router, num_steps=60, onset=60), 2)["expert_load"]
+    later = calm.set_column(0, "step", pa.array([n + 60 for n in calm["step"].to_pylist()]))
+    return pa.concat_tables([load, later])
+
+
 def test_what_is_over_is_past() -> None:
     tables = tables_of(replace(HOT, num_steps=60), 1)
-    calm = tables_of(replace(HOT, num_steps=60, onset=60), 2)["expert_load"]
-    later = calm.set_column(0, "step", pa.array([n + 60 for n in calm["step"].to_pylist()]))
-    tables["expert_load"] = pa.concat_tables([tables["expert_load"], later])
+    tables["expert_load"] = with_calm_end(tables["expert_load"], HOT)
     (finding,) = findings(tables)
     assert (finding.severity, finding.first_step, finding.last_step) == ("past", 30, 59)
     assert "from step 30 to 59, not since then" in finding.text
@@ -144,6 +149,17 @@ def test_full_ep_ranks_that_compute_no_longer_are_no_finding() -> None:
     assert "but compute these no longer." in verdict.set_aside[0]
     tables["expert_times"] = times.slice(0, 0)
     assert "was not recorded" in verdicts(tables)["full"].set_aside[0]
+
+
+def test_a_full_ep_rank_of_the_past_was_not_timed() -> None:
+    tables = tables_of(replace(FULL, num_steps=60), 1)
+    tables["expert_load"] = with_calm_end(tables["expert_load"], FULL)
+    verdict = verdicts(tables)["full"]
+    assert verdict.findings == ()
+    assert (
+        "from step 30 to 59, not since then; what it cost was not measured."
+        in (verdict.set_aside[0])
+    )
 
 
 def test_a_full_ep_rank_is_named_with_its_cost() -> None:
