@@ -25,9 +25,10 @@ Rows = tuple[dict[str, Any], ...]
 @dataclass(frozen=True)
 class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
-    `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker; `standby`: by rank.
-    `num_*`: how many there are, of which these are the first. `why`: a sentence on the loader of
-    the rank that waits longest; None unknown. `dealing`: None where the job states no lengths.
+    `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
+    `standby`: by rank. `num_*`: how many there are, of which these are the first. `why`: a sentence
+    on the loader of the rank that waits longest; None unknown. `dealing`: None where the job states
+    no lengths.
     """
 
     waits: Rows
