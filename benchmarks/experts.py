@@ -166,7 +166,7 @@ def _print_job() -> bool:
         f"of attention, {measured.times.experts:.1f} ms of experts, {measured.times.transfer:.1f} "
         "ms of a transfer."
     )
-    return abs(predicted / took - 1) <= 0.05
+    return bool(abs(predicted / took - 1) <= 0.05)
 
 
 if __name__ == "__main__":
