@@ -3,7 +3,8 @@
 One rank: it is blocked on data longer than its peers, and over these steps comes late by at least
 half of that (diagnosis/statistics/phase_times.py); later operations are normal, only shifted. The
 whole job: the median rank is blocked for a fifth of the step, or for longer since some step than
-before it. Blocked time is EXPOSED fetch wait, not fetch time, which hides behind compute.
+before it; or ranks are in turn, and steps have become longer by it. Blocked time is EXPOSED fetch
+wait, not fetch time, which hides behind compute.
 
 Where workers were seen, the finding says which worker or source is slow and what it spends the time
 with (diagnosis/loading/workers.py).
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.loading.explained import explained
-from diagnosis.loading.workers import QUESTION, with_one_slow_worker
+from diagnosis.loading.workers import QUESTION, slow_everywhere, with_one_slow_worker
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
@@ -70,8 +71,15 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
     of_ranks = _of_ranks(times, lates, attempt)
     of_ranks += _of_workers(times, of_ranks, tables, attempt)
-    of_ranks = [explained(one, tables) for one in of_ranks]
-    of_job = [explained(one, tables) for one in _of_job(times, data_RS, attempt)]
+    of_job = _of_job(times, data_RS, attempt)
+    is_everywhere = slow_everywhere(tables) is not None
+    named = of_job if is_everywhere else [*of_ranks, *of_job]
+    of_job += _in_turn(times, data_RS, named, 1.0 if is_everywhere else _MOST_OF_ONE, attempt)
+    if is_everywhere:
+        of_ranks = [
+            one for one in of_ranks if not any(_share_steps(one, other) for other in of_job)
+        ]
+    of_ranks, of_job = ([explained(one, tables) for one in some] for some in (of_ranks, of_job))
     checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
         ""
         if of_job
@@ -164,6 +172,48 @@ def _makes_steps_longer(times: PhaseTimes, episode: Episode, risen: list[Episode
     if last - first + 1 >= FEWEST_STEPS:
         return takes_longer(window_S, first, last)
     return longer_by(window_S, first, last) >= MAIN_SHARE * episode.excess
+
+
+def _in_turn(
+    times: PhaseTimes, data_RS: Floats, named: list[Finding], most: float, attempt: int
+) -> list[Finding]:
+    """Episodes in which ranks are blocked in turn, and steps are longer for it: all loaders deliver
+    too little, and those of the ranks that wait for the blocked one catch up meanwhile. None that
+    share steps with those `named`, or of which one rank has a greater share than `most`.
+    """
+    share_RS = data_RS / times.window_S
+    if len(share_RS) < _FEWEST_IN_TURN or not np.isfinite(share_RS).any(axis=0).all():
+        return []
+    longest_S = np.nanmax(share_RS, axis=0)
+    smooth_S = np.convolve(longest_S, np.ones(_TOGETHER) / _TOGETHER, mode="same")
+    found = []
+    for episode in episodes(smooth_S, STARVED):
+        span = slice(episode.first, episode.last + 1)
+        lost = float(longest_S[span].mean())
+        by_rank_R = np.bincount(np.nanargmax(share_RS[:, span], axis=0), longest_S[span])
+        takes = float(times.window_S[span].mean())
+        before_S = times.window_S[WARM_UP_STEPS : max(episode.first, WARM_UP_STEPS)]
+        longer = takes / float(before_S.mean()) - 1 if before_S.size >= MIN_VOTES else 0.0
+        is_one = by_rank_R.max() > most * by_rank_R.sum()
+        if not is_one and lost >= 2 * STARVED and longer >= lost / 2:
+            worst = int(by_rank_R.argmax())
+            words = replace(_words("The job waits for its data"), confidence="medium")
+            mean_ms = float(np.nanmax(data_RS[:, span], axis=0).mean())
+            share = mean_ms / middle(times.window_S[span])
+            found.append(finding_of(times, Lost((), episode, share, worst), attempt, words))
+    return [one for one in found if not any(_share_steps(one, other) for other in named)]
+
+
+_FEWEST_IN_TURN = 3
+_TOGETHER = 8
+"""Steps that are looked at together: not each of them has a rank that waits."""
+
+_MOST_OF_ONE = 0.6
+"""Of the waiting, on one rank: it would be that rank's loader."""
+
+
+def _share_steps(one: Finding, other: Finding) -> bool:
+    return one.first_step <= other.last_step and other.first_step <= one.last_step
 
 
 def _words(title: str) -> Words:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, Verdict
 from diagnosis.loading.explained import explained
-from diagnosis.loading.workers import QUESTION
+from diagnosis.loading.workers import QUESTION, slow_everywhere
 from diagnosis.statistics.episodes import LEAST_DENSE, Episode, sporadic
 from diagnosis.statistics.late_ranks import candidates_of_one, is_calm, late_by
 from diagnosis.statistics.peers import NOISE_MADS
@@ -92,6 +92,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     for late in steady:
         free_S[late.span] = False
     found = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
+    if slow_everywhere(tables) is not None:  # data_loader says it of the whole job
+        found = [finding for finding in found if finding.kind != "data_loader"]
     findings = [explained(finding, tables) for finding in found]
     checked = "No one or two ranks explain by coming late now and then why steps became longer."
     return Verdict(NAME, tuple(findings), None if findings else checked)

@@ -10,7 +10,7 @@ a worker that waits for a core looks like one that waits for storage.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -26,6 +26,10 @@ MOST_COMPUTING = 0.6
 """Who computes for this share of the time computes; who does for less waits most of it."""
 
 MOST_TRANSFORM = 0.5
+
+MOST_TIME = 0.5
+"""A source keeps nobody waiting that takes less than this share of the workers' time."""
+
 FEWEST_FETCHES = 4
 MOST_RANKS = 256
 
@@ -40,6 +44,7 @@ class Why:
     ratio: float  # to those it is compared with; 1: with nobody
     next_step: str
     than: str = ""
+    source: str = ""  # the one that stands out
 
     @property
     def sentence(self) -> str:
@@ -80,6 +85,24 @@ def why_slow(tables: Mapping[str, pa.Table], rank: int | None) -> Why | None:
     if not own:
         return None
     return (_worker(own) if rank is not None else None) or _source(own, others) or _all(own)
+
+
+def slow_everywhere(tables: Mapping[str, pa.Table]) -> Why | None:
+    """A source of the mixture that takes most of the workers' time, on all ranks alike: whichever
+    rank waits then has only drawn more of it. None where there is none, or no worker was seen.
+    """
+    table = _enough(tables)
+    rows = [] if table is None else _rows(_of_some_ranks(table))
+    why = _source(rows, ()) if rows else None
+    if why is None:
+        return None
+    by_rank: dict[int, list[_Work]] = {}
+    for row in rows:
+        if row.source == why.source:
+            by_rank.setdefault(row.rank, []).append(row)
+    per_sample = [_per_sample(own) for own in by_rank.values()]
+    is_alike = len(per_sample) > 1 and max(per_sample) < SLOWER * median(per_sample)
+    return why if is_alike else None
 
 
 def with_one_slow_worker(tables: Mapping[str, pa.Table], ranks: Collection[int]) -> dict[int, int]:
@@ -170,9 +193,14 @@ def _source(own: Sequence[_Work], others: Sequence[_Work]) -> Why | None:
     worst = max(ratios, key=ratios.__getitem__)
     rest = max((ratio for source, ratio in ratios.items() if source != worst), default=0.0)
     is_alone = len(ratios) == 1 or rest < SLOWER
-    if ratios[worst] < SLOWER or not is_alone:
+    took = {
+        source: _per_sample(r) * sum(one.samples for one in r) for source, r in by_source.items()
+    }
+    is_most = took[worst] >= MOST_TIME * sum(took.values())
+    if ratios[worst] < SLOWER or not is_alone or not is_most:
         return None
-    return _why(by_source[worst], f"Source {worst}", ratios[worst], than)
+    why = _why(by_source[worst], f"Source {worst}", ratios[worst], than)
+    return replace(why, source=worst)
 
 
 def _sources(rows: Sequence[_Work]) -> list[str]:

@@ -52,6 +52,30 @@ def test_a_slow_loader_of_the_whole_job_names_no_rank(ms: float) -> None:
     assert (finding.culprits, finding.first_step, finding.ongoing) == ((), FROM, True)
 
 
+def in_turn(ms: float, lengthens: bool) -> Phases:
+    """In each step another rank is blocked, every fourth step none."""
+
+    def phases(who: int, step: int) -> dict[str, float]:
+        if step < FROM or step % 4 == 0:
+            return {}
+        longer = {"step_ms": 200 + ms, "covered_ms": 195 + ms} if lengthens else {}
+        if who == (step * 7) % 16:
+            return {**longer, "data_ms": 2 + ms, **({} if lengthens else {"comm_ms": 40 - ms})}
+        return {**longer, "comm_ms": 40 + ms} if lengthens else {}
+
+    return phases
+
+
+def test_ranks_that_are_blocked_in_turn_name_no_rank() -> None:
+    (finding,) = judged(in_turn(120.0, lengthens=True)).findings
+    assert (finding.kind, finding.culprits, finding.ongoing) == ("data_loader", (), True)
+    assert abs(finding.first_step - FROM) <= 4
+
+
+def test_ranks_that_are_blocked_in_turn_while_they_would_wait_anyway() -> None:
+    assert judged(in_turn(39.0, lengthens=False)).findings == ()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_healthy_job_waits_for_no_data(seed: int) -> None:
     verdict = judged(lambda rank, step: {"data_ms": 1.0 + (rank * 7 + step) % 3}, seed)
