@@ -3,7 +3,7 @@
 -- reads: spans, collectives, expert_load
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: most_rank_steps int = 20000 ranks x steps that are read at most
+-- param: most_rank_steps int = 8000 ranks x steps that are read at most
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: stage  pipeline stage; NULL unknown
@@ -65,25 +65,34 @@ routers AS (
     FROM rows_of($expert_load)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest) GROUP BY rank
 ),
-read_spans AS (
-    SELECT rank, step, track, ts_ns, greatest(dur_ns, 0) AS dur_ns, kind, name, microbatch, chunk, recompute,
-        regexp_extract(name, '[^.]*$') AS part
-    FROM spans_of($spans)
+named AS (
+    SELECT DISTINCT name, regexp_extract(name, '[^.]*$') AS part FROM spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest)
-        AND (kind IN ('forward', 'backward', 'wgrad') OR ends_with(kind, '_comm')) AND rank IN (
-            SELECT rank FROM all_to_alls UNION SELECT rank FROM routers)
+        AND kind IN ('forward', 'backward', 'wgrad')
+),
+router_names AS (SELECT DISTINCT unnest(names) AS router FROM routers),
+beside AS (
+    SELECT DISTINCT name FROM named JOIN router_names ON starts_with(router, name) OR starts_with(name, router)
+        OR name = regexp_replace(router, '[^.]*$', '') || part
+),
+parts AS (
+    SELECT name, regexp_matches(part, 'attn|attention|^mha$', 'i') AS is_attention,
+        regexp_matches(part, 'mlp|feed_?forward|^ffn?$|moe([^a-z]|$)|^experts$', 'i')
+            AND (NOT EXISTS (FROM routers) OR name IN (FROM beside)) AS is_experts
+    FROM named WHERE NOT regexp_matches(part, 'norm|dropout', 'i')
+),
+read_spans AS (
+    SELECT rank, step, track, ts_ns, greatest(dur_ns, 0) AS dur_ns, kind, name, recompute, is_attention, is_experts
+    FROM spans_of($spans) LEFT JOIN parts USING (name)
+    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest)
+        AND (ends_with(kind, '_comm') OR kind IN ('forward', 'backward', 'wgrad') AND (is_attention OR is_experts))
+        AND rank IN (SELECT rank FROM all_to_alls UNION SELECT rank FROM routers)
 ),
 attention AS (
-    SELECT * FROM read_spans WHERE kind = 'forward' AND NOT recompute
-        AND regexp_matches(part, 'attn|attention|^mha$', 'i') AND NOT regexp_matches(part, 'norm|dropout', 'i')
+    SELECT * FROM read_spans WHERE kind = 'forward' AND NOT recompute AND is_attention
 ),
 experts AS (
-    SELECT s.* FROM read_spans s LEFT JOIN routers r USING (rank)
-    WHERE kind IN ('forward', 'backward', 'wgrad')
-        AND regexp_matches(part, 'mlp|feed_?forward|^ffn?$|moe([^a-z]|$)|^experts$', 'i')
-        AND NOT regexp_matches(part, 'norm|dropout', 'i')
-        AND (r.names IS NULL OR len(list_filter(r.names, lambda n: starts_with(n, s.name)
-            OR starts_with(s.name, n) OR s.name = regexp_replace(n, '[^.]*$', '') || s.part)) > 0)
+    SELECT * FROM read_spans WHERE is_experts AND NOT ends_with(kind, '_comm')
 ),
 inside AS (
     SELECT e.rank, e.step, e.track, e.ts_ns, sum(least(c.ts_ns + c.dur_ns, e.ts_ns + e.dur_ns) - c.ts_ns) AS comm_ns

@@ -72,7 +72,7 @@ def test_nothing_to_say_where_micro_batches_do_not_take_turns() -> None:
 
 
 def test_too_few_steps() -> None:
-    verdict = judged(*APART, transfer_ms=0.4, micro_batches=2, first_step=8)
+    verdict = judged(*APART, transfer_ms=0.4, micro_batches=2, first_step=9)
     assert verdict is not None
     assert verdict.not_enough
     assert not verdict.findings
