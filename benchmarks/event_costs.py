@@ -32,7 +32,7 @@ from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources import load_source
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.context import SourceContext
-from trace_hooks.sources.training.experts.routers import own_router
+from trace_hooks.sources.experts.routers import own_router
 from trace_hooks.sources.training.worker_fetches import Worker
 
 COUNT = 500

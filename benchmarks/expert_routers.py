@@ -5,7 +5,7 @@
 Prints one line a framework, with its version: whether the loads are equal, or why it cannot run
 here. Each runs where its package is installed; none is a dependency. Every router trains for three
 steps of two micro-batches; the count by hand goes through the choices one at a time. Without CUDA,
-Megatron's linear gate, which needs it, is replaced by a plain one; the rest of its layer is its own.
+Megatron's linear gate, which needs it, is replaced by a plain one; the rest is Megatron's own.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ SOURCES = {
     "perturbing": "perturbation.perturbation:Perturbing",
     "statistics": "tensors.statistics:Statistics",
     "attention_statistics": "tensors.attention_statistics:AttentionStatistics",
-    "experts": "training.experts.experts:Experts",
+    "experts": "experts.experts:Experts",
     "inspection": "inspection.inspection:Inspection",
     "kernel_capture": "profiling.kernel_capture:KernelCapture",
     "prompting": "prompting.prompting:Prompting",

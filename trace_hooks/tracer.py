@@ -214,7 +214,7 @@ class Tracer:
     def _router(self, module: Any, num_experts: int, *how: Any) -> None:
         source = self._sources.named("experts")
         if source is not None:
-            from trace_hooks.sources.training.experts.routers import own_router  # torch
+            from trace_hooks.sources.experts.routers import own_router  # torch
 
             source.add(own_router(module, num_experts, *how))
 

@@ -78,7 +78,8 @@ def test_every_rank_has_the_load_of_its_layer_in_every_step(train_moe: Run) -> N
 def test_tokens_travel_in_all_to_alls_of_the_axis_ep(train_moe: Run) -> None:
     with open_run(train_moe(2, 1, 2)[0]) as run:
         rows = run.sql(
-            "SELECT collectives.step, rank, count(*) AS n FROM collectives JOIN groups USING (rank, group_id)"
+            "SELECT collectives.step, rank, count(*) AS n"
+            " FROM collectives JOIN groups USING (rank, group_id)"
             " WHERE axis = 'ep' AND op = 'all_to_all' AND collectives.step > 0 GROUP BY ALL"
         ).to_pylist()
     assert len(rows) == 4 * (STEPS - 1)

@@ -23,15 +23,7 @@ from torch import Tensor, nn
 from trace_hooks.recording.clock import now
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
-from trace_hooks.sources.tensors.global_indices import GlobalPlaces
-from trace_hooks.sources.tensors.tensor_names import plain_path
-from trace_hooks.sources.tensors.tensor_samples import (
-    LAST_COPY_S,
-    MAX_COPIES,
-    MAX_ROWS_WAITING,
-    POLL_S,
-)
-from trace_hooks.sources.training.experts.loads import (
+from trace_hooks.sources.experts.loads import (
     Call,
     Counted,
     StepLoads,
@@ -40,8 +32,16 @@ from trace_hooks.sources.training.experts.loads import (
     count,
     stacked,
 )
-from trace_hooks.sources.training.experts.router_calls import RouterCalls, own_values
-from trace_hooks.sources.training.experts.routers import Router, find_routers
+from trace_hooks.sources.experts.router_calls import RouterCalls, own_values
+from trace_hooks.sources.experts.routers import Router, find_routers
+from trace_hooks.sources.tensors.global_indices import GlobalPlaces
+from trace_hooks.sources.tensors.tensor_names import plain_path
+from trace_hooks.sources.tensors.tensor_samples import (
+    LAST_COPY_S,
+    MAX_COPIES,
+    MAX_ROWS_WAITING,
+    POLL_S,
+)
 from trace_hooks.sources.training.module_parts import Part, is_compiled
 
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from tests.trace_hooks.sources.training.experts_models import (
+from tests.trace_hooks.sources.experts.tiny_moe import (
     NUM_EXPERTS,
     TOP_K,
     TinyMoE,
@@ -18,8 +18,8 @@ from tests.trace_hooks.sources.training.experts_models import (
 )
 from tests.trace_hooks.tiny_models import batch, idle_forwards, loss_of, seeded, tracing, train
 from trace_hooks.recording import guard
-from trace_hooks.sources.training.experts import router_calls
-from trace_hooks.sources.training.experts.routers import own_router
+from trace_hooks.sources.experts import router_calls
+from trace_hooks.sources.experts.routers import own_router
 
 TOKENS = 10  # of a batch
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.experts.loads import Call
+from trace_hooks.sources.experts.routers import Router
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER
 from trace_hooks.sources.tensors.tensor_samples import is_captured
 from trace_hooks.sources.training.backward import graph_task
-from trace_hooks.sources.training.experts.loads import Call
-from trace_hooks.sources.training.experts.routers import Router
 from trace_hooks.sources.training.modules import Detachable
 
 MAX_KEPT = 1 << 20

@@ -82,7 +82,7 @@ class TinyMoE(nn.Module):
 
 def register(traced: Tracing, model: TinyMoE, **how: object) -> None:
     """As `tracer.router` does it for each of the routers."""
-    from trace_hooks.sources.training.experts.routers import own_router
+    from trace_hooks.sources.experts.routers import own_router
 
     described = {"chosen": None, "top_k": None, "local": None, "bias": None, "aux_loss": None}
     for router in model.routers():
