@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
+from app.analysis.finding_links import finding_view
+from app.view_state import View, parse_url
 from diagnosis.experts.echoes import of_full_experts
 from diagnosis.findings import Cost, Evidence, Finding, Place
 from ingest.run import open_run
@@ -28,6 +30,9 @@ def test_a_hot_expert_is_one_finding_and_its_ranks_are_not_slow(tmp_path: Path) 
     assert sorted(slow) == [
         f"Rank {rank} is slow: expert 5 of layer 1 is given too many tokens." for rank in (1, 3)
     ]
+    shown = finding_view(finding, View("run"))
+    assert (shown.page, shown.expert) == ("experts", (HOT_LAYER, HOT_EXPERT))
+    assert parse_url(*shown.url().split("?")) == (shown, [])
     assert {row["layer"] for row in again} == {HOT_LAYER}
     ratios = sorted(row["tokens"][HOT_EXPERT] * 8 / sum(row["tokens"]) for row in again)
     middle = (ratios[len(ratios) // 2] + ratios[(len(ratios) - 1) // 2]) / 2
