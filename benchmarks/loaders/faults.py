@@ -33,6 +33,10 @@ KINDS = {
                 "{source} comes too seldom", ("instead of",)),
     "leak": Kind("all workers of a rank keep what they read", "loader_memory", True,
                  "of rank {rank} take", ("more each minute",), 700),
+    "long": Kind("a rank's sequences are eight times as long", "sequence_imbalance", True,
+                 "Rank {rank} has longer sequences", ("which let expect",)),
+    "standby": Kind("a rank's standby loader falls behind", "loader_standby", True,
+                    "of rank {rank} falls behind", ("does not read as fast",)),
 }  # fmt: skip
 
 SOURCES = {"web": 0.6, "code": 0.3, "books": 0.1}

@@ -3,8 +3,9 @@
 torchrun --nproc-per-node 4 benchmarks/loaders/job.py FAULT_AS_JSON WORKERS fork|spawn
 
 Each rank draws its samples from a mixture of three sources. A sample is read from a file and goes
-through a marked transform; a batch has sequences of different lengths. What an accelerator would
-compute is slept, for the time that the tokens of a usual batch take.
+through a marked transform; a batch has sequences of different lengths, which attend to themselves.
+Most of what an accelerator would compute is slept. Each rank states how far a standby loader is
+behind, as if it had one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset
 
 import trace_hooks as th
 from benchmarks.loaders.faults import KINDS, SOURCES, Fault
+from sample_traces.jobs.model import mixed_values
 
 BATCH, SAMPLES = 8, 1 << 20
 COMPUTE_S = 0.12
@@ -33,6 +35,11 @@ DOSE = 1.6
 """A slow worker needs so many times as long for a batch as all workers together have."""
 
 LEAK_BYTES = 300_000
+LONGER = 8
+LAG_A_STEP = 6
+"""Samples that a standby loader loses each step."""
+
+WIDTH, VOCABULARY = 32, 97
 
 
 class Source(Dataset[tuple[torch.Tensor, str]]):
@@ -54,8 +61,10 @@ class Source(Dataset[tuple[torch.Tensor, str]]):
         self._read(step)
         with th.transform("tokenize"):
             self._wait("transform", step)
-            length = random.Random(index).randint(64, 192)
-            tokens = torch.full((length,), index % 97)
+            length = random.Random(index).randint(64, 192) * (
+                LONGER if self._is_on("long", step) else 1
+            )
+            tokens = torch.full((length,), index % VOCABULARY)
         return tokens, self.source
 
     def _read(self, step: int) -> None:
@@ -98,9 +107,29 @@ class Drawn:
         return self._steps
 
 
+class Attention(torch.nn.Module):
+    """Sequences of a row that see only themselves; their `lengths` are set before each forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: list[int] = []
+
+    def forward(self, x_BTD: torch.Tensor) -> torch.Tensor:
+        """(1, T, 3 WIDTH) -> (1, T, WIDTH)."""
+        query, key, value = x_BTD[:, None].chunk(3, dim=-1)
+        return mixed_values(query, key, value, [self.lengths])[:, 0]
+
+
+def standby_lag(fault: Fault, rank: int, step: int) -> int:
+    """Samples that the standby loader of a rank is behind."""
+    is_behind = fault.kind == "standby" and rank == fault.rank and step >= fault.first_step
+    lost = LAG_A_STEP * (step - fault.first_step) if is_behind else 0
+    return random.Random(f"{rank} {step}").randint(2, 14) + lost
+
+
 def collated(samples: list[tuple[torch.Tensor, str]]) -> dict[str, Any]:
-    """Padded tokens, lengths and sources."""
-    tokens = torch.nn.utils.rnn.pad_sequence([one for one, _ in samples], batch_first=True)
+    """Tokens one sequence after the other (1, T), lengths and sources."""
+    tokens = torch.cat([one for one, _ in samples])[None]
     lengths = [len(one) for one, _ in samples]
     return {"input_ids": tokens, "lengths": lengths, "sources": [source for _, source in samples]}
 
@@ -121,7 +150,10 @@ def main() -> None:
 
 def train(fault: Fault, rank: int, steps: int, num_workers: int, context: str, path: Path) -> None:
     """All steps."""
-    model = torch.nn.Sequential(torch.nn.Embedding(97, 32), torch.nn.Linear(32, 97))
+    attention = Attention()
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(VOCABULARY, 3 * WIDTH), attention, torch.nn.Linear(WIDTH, VOCABULARY)
+    )
     tracer = th.start(model=model, layout={"dp": dist.get_world_size()})
     replica = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(replica.parameters(), lr=0.1)
@@ -133,9 +165,11 @@ def train(fault: Fault, rank: int, steps: int, num_workers: int, context: str, p
         num_workers=num_workers,
         multiprocessing_context=context,
     )
-    for batch in loader:
+    for step, batch in enumerate(loader):
         with tracer.step():
             tracer.batch(lengths=batch["lengths"], source=batch["sources"], planned=SOURCES)
+            tracer.standby(lag_samples=standby_lag(fault, rank, step))
+            attention.lengths = batch["lengths"]
             logits = replica(batch["input_ids"])
             time.sleep(COMPUTE_S)
             loss = torch.nn.functional.cross_entropy(

@@ -19,6 +19,9 @@ from typing import Any
 
 from trace_hooks.recording.fetch_ring import FetchRing
 
+_UNHARMED = suppress(Exception)
+"""Around what only records: a worker's batches matter more. The samples themselves raise as ever."""
+
 
 class WorkerStart:
     """worker_init_fn of a loader; `rings`: files of its workers, in order of their ids."""
@@ -90,7 +93,7 @@ class Worker:
                 batch = original(fetcher, index)
             finally:
                 self._is_fetching = False
-            with suppress(Exception):  # a worker's batches matter more than its record
+            with _UNHARMED:
                 self._add(spent, before)
                 spent.samples = len(index) if isinstance(index, (list, tuple)) else 1
                 self._write(begun_ns, type(fetcher.dataset).__name__)
@@ -120,7 +123,7 @@ class Worker:
         return __getitem__
 
     def _source_of(self, dataset: Any, index: int) -> str:
-        with suppress(Exception):  # the sample itself may raise what is wrong with it
+        with _UNHARMED:  # the sample itself may raise what is wrong with it
             names = self._names.get(id(dataset))
             if names is None:
                 names = self._names[id(dataset)] = source_names(dataset.datasets)
