@@ -20,7 +20,7 @@ from typing import Any
 from trace_hooks.recording.fetch_ring import FetchRing
 
 _UNHARMED = suppress(Exception)
-"""Around what only records: a worker's batches matter more. The samples themselves raise as ever."""
+"""Around what only records: batches matter more. The samples themselves raise as ever."""
 
 
 class WorkerStart:
