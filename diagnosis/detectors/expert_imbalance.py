@@ -19,7 +19,6 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.detectors.hot_expert import hot_without_collapse
 from diagnosis.experts.findings import (
     MOST_EVIDENCE,
     experts_view,
@@ -38,6 +37,7 @@ from diagnosis.experts.stretches import (
     apart_from,
     collapses,
     full_slices,
+    hot_experts,
 )
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Place, Verdict
 from diagnosis.statistics.evidence_links import question_params
@@ -92,7 +92,7 @@ def _full(load: LayerLoad, holders: Holders) -> tuple[list[Uneven], list[Uneven]
         if row["first_expert"] + row["local_experts"] <= load.experts
     ]
     found, settled = full_slices(load, slices)
-    explained = [one for part in collapses(load) for one in part] + hot_without_collapse(load)[0]
+    explained = [one for part in collapses(load) for one in part] + hot_experts(load)[0]
     return apart_from(found, explained), apart_from(settled, explained)
 
 

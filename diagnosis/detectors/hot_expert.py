@@ -29,12 +29,10 @@ from diagnosis.experts.findings import (
     together,
 )
 from diagnosis.experts.holders import Holders, cost_of_holders, named_holders
-from diagnosis.experts.load import LayerLoad, layers_of
+from diagnosis.experts.load import layers_of
 from diagnosis.experts.stretches import (
     CONSECUTIVE,
     Uneven,
-    apart_from,
-    collapses,
     hot_experts,
     hot_level,
 )
@@ -58,7 +56,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     found: list[Uneven] = []
     settled: list[Uneven] = []
     for load in judged:
-        hot, settling = hot_without_collapse(load)
+        hot, settling = hot_experts(load)
         found += hot
         settled += settling
     findings = tuple(_finding(group, tables, attempt) for group in together(found, CONSECUTIVE))
@@ -69,12 +67,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     )
     aside = (settled_text(settled),) if settled else ()
     return Verdict(NAME, findings, checked, set_aside=aside)
-
-
-def hot_without_collapse(load: LayerLoad) -> tuple[list[Uneven], list[Uneven]]:
-    """hot_experts, without those of steps in which the layer's router had collapsed."""
-    found, settled = hot_experts(load)
-    return apart_from(found, [one for part in collapses(load) for one in part]), settled
 
 
 def _finding(group: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) -> Finding:

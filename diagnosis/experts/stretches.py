@@ -88,7 +88,9 @@ def hot_level(load: LayerLoad) -> float:
 
 
 def hot_experts(load: LayerLoad) -> tuple[list[Uneven], list[Uneven]]:
-    """Experts that were hot for CONSECUTIVE steps; and those that were while routers settled."""
+    """Experts that were hot for CONSECUTIVE steps, without those of a collapsed router; and those
+    that were while routers settled.
+    """
     if load.greatest_ratio <= 1:
         return [], []
     violation_SE = ratio(load.tokens_SE) - 1
@@ -102,7 +104,7 @@ def hot_experts(load: LayerLoad) -> tuple[list[Uneven], list[Uneven]]:
             level = float(np.nanmedian(value_S[stretch.first : stretch.last + 1]))
             uneven = Uneven(load, expert, stretch, level)
             (settled if settles(load, value_S, stretch) else found).append(uneven)
-    return found, settled
+    return apart_from(found, [one for part in collapses(load) for one in part]), settled
 
 
 def collapsed_level(load: LayerLoad) -> float:
