@@ -21,11 +21,11 @@ from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
 from app.view_state import View
-from app.views.experts.answers import expert_answer, loads_answer, steps_answer
+from app.views.experts.answers import Answer, expert_answer, loads_answer, steps_answer
 from app.views.experts.loads import NO_STEPS
 from app.views.experts.ranks import expert_ranks_of
 from app.web.answers import answer
-from app.web.arrays import MEDIA_TYPE
+from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -53,33 +53,33 @@ def routes(context: RouteContext) -> list[Route]:
             params.run, ("experts", given, *key), compute, policy=min_age(_REST_S), stop=stop
         )
 
-    def loads(params: Parameters, stop: Stop) -> bytes:
+    def loads(params: Parameters, stop: Stop) -> Answer:
         shown = scope(params, stop)
         steps = shown.steps or NO_STEPS
 
-        def make(run: Run, attempt: int, stop: Stop) -> bytes:
+        def make(run: Run, attempt: int, stop: Stop) -> Answer:
             return loads_answer(run, attempt, steps, shown.why, stop)
 
-        return bytes(cached(params, ("loads", steps, shown.why), make, stop))
+        return Answer(*cached(params, ("loads", steps, shown.why), make, stop))
 
-    def over_steps(params: Parameters, stop: Stop) -> bytes:
+    def over_steps(params: Parameters, stop: Stop) -> Answer:
         steps = scope(params, stop).steps or NO_STEPS
 
-        def make(run: Run, attempt: int, stop: Stop) -> bytes:
+        def make(run: Run, attempt: int, stop: Stop) -> Answer:
             return steps_answer(run, attempt, steps, stop)
 
-        return bytes(cached(params, ("steps", steps), make, stop))
+        return Answer(*cached(params, ("steps", steps), make, stop))
 
-    def one_expert(params: Parameters, stop: Stop) -> bytes:
+    def one_expert(params: Parameters, stop: Stop) -> Answer:
         steps = scope(params, stop).steps or NO_STEPS
         layer, expert = params.whole("layer"), params.whole("expert")
         if layer is None or expert is None:
             raise UserError("give a layer and an expert, such as layer=3&expert=17")
 
-        def make(run: Run, attempt: int, stop: Stop) -> bytes:
+        def make(run: Run, attempt: int, stop: Stop) -> Answer:
             return expert_answer(run, attempt, steps, layer, expert, stop)
 
-        return bytes(cached(params, ("one", steps, layer, expert), make, stop))
+        return Answer(*cached(params, ("one", steps, layer, expert), make, stop))
 
     def ranks(params: Parameters, stop: Stop) -> dict[str, Any]:
         steps = scope(params, stop).steps or NO_STEPS
@@ -89,8 +89,8 @@ def routes(context: RouteContext) -> list[Route]:
 
         return dict(cached(params, ("ranks", steps), make, stop))
 
-    def binary(content: bytes) -> Response:
-        return Response(content, media_type=MEDIA_TYPE)
+    def binary(found: Answer) -> Response:
+        return Response(pack_arrays(*found), media_type=MEDIA_TYPE)
 
     def route(path: str, compute: Callable[[Parameters, Stop], Any], respond: Any) -> Route:
         async def handle(request: Request) -> Response:

@@ -70,16 +70,15 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
 def _experts(shown: ShownView, stop: Stop | None) -> Answers:
     run, attempt, steps = shown.run, shown.attempt, shown.steps or NO_STEPS
     answers: Answers = {
-        "experts": loads_answer(run, attempt, steps, "", stop),
-        "experts/steps": steps_answer(run, attempt, steps, stop),
+        "experts": pack_arrays(*loads_answer(run, attempt, steps, "", stop)),
+        "experts/steps": pack_arrays(*steps_answer(run, attempt, steps, stop)),
         "experts/ranks": asdict(expert_ranks_of(run, attempt, steps, stop)),
     }
     if shown.view.expert is not None:
         layer, expert = shown.view.expert
         with suppress(UserError):  # an expert that the model does not have
-            answers[f"experts/expert?layer={layer}&expert={expert}"] = expert_answer(
-                run, attempt, steps, layer, expert, stop
-            )
+            found = expert_answer(run, attempt, steps, layer, expert, stop)
+            answers[f"experts/expert?layer={layer}&expert={expert}"] = pack_arrays(*found)
     return answers
 
 

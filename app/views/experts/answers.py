@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from app.views.experts.holders import balance_of, holders_of, slices_of
 from app.views.experts.loads import Steps, fair_violation, load_map, loads_of, over_steps
-from app.web.arrays import pack_arrays
 from diagnosis.experts.load import ratio
 from ingest.errors import UserError
 from ingest.run import Run
@@ -20,9 +19,16 @@ MOST_STEPS = 400
 """Of the lines over steps."""
 
 
+class Answer(NamedTuple):
+    """What app.web.arrays.pack_arrays takes."""
+
+    arrays: dict[str, npt.NDArray[Any]]
+    meta: dict[str, Any]
+
+
 def loads_answer(
     run: Run, attempt: int, steps: Steps, why: str = "", stop: Stop | None = None
-) -> bytes:
+) -> Answer:
     """Map and balance of the steps, both included."""
     loads = loads_of(run, attempt, steps, stop=stop)
     found = load_map(loads)
@@ -44,20 +50,20 @@ def loads_answer(
         "holder": holders.rank_LE.reshape(-1),
         "holders": holders.count_LE.reshape(-1),
     }
-    return pack_arrays(arrays, meta)
+    return Answer(arrays, meta)
 
 
-def steps_answer(run: Run, attempt: int, steps: Steps, stop: Stop | None = None) -> bytes:
+def steps_answer(run: Run, attempt: int, steps: Steps, stop: Stop | None = None) -> Answer:
     """MaxVio of these steps and those around them."""
     window = _window(run, attempt, steps)
     loads = loads_of(run, attempt, window, stop=stop)
     meta = {"window": list(window), "stride": loads.stride}
-    return pack_arrays(over_steps(loads.layers).arrays(), meta)
+    return Answer(over_steps(loads.layers).arrays(), meta)
 
 
 def expert_answer(
     run: Run, attempt: int, steps: Steps, layer: int, expert: int, stop: Stop | None = None
-) -> bytes:
+) -> Answer:
     """Load of one expert in the same steps; raises UserError."""
     found = loads_of(run, attempt, _window(run, attempt, steps), layer, stop).layers
     if not found:
@@ -73,7 +79,7 @@ def expert_answer(
         "tokens": one.tokens_SE[:, expert],
         "fair": fair_violation(one.experts, one.choices_S).astype(np.float32),
     }
-    return pack_arrays(arrays, {"layer": layer, "expert": expert})
+    return Answer(arrays, {"layer": layer, "expert": expert})
 
 
 def _window(run: Run, attempt: int, steps: Steps) -> Steps:

@@ -15,7 +15,6 @@ from app.views.experts.loads import fair_violation, load_map, loads_of, over_ste
 from app.views.experts.ranks import expert_ranks_of
 from diagnosis.experts.fair_router import p99_max_violation
 from ingest.run import Run, open_run
-from tests.app.ranks_helpers import unpacked
 from tests.expert_runs import (
     ATTENTION_US,
     EXPERTS,
@@ -105,7 +104,7 @@ def test_nothing_was_chosen() -> None:
 def test_lines_have_a_limited_number_of_steps(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST_STEPS", 10)
     for steps, window in (((35, 39), [30, 39]), ((2, 3), [2, 11]), ((3, 22), [13, 22])):
-        arrays, meta = unpacked(steps_answer(run, 0, steps))
+        arrays, meta = steps_answer(run, 0, steps)
         assert meta["window"] == window
         assert arrays["step"].tolist() == list(range(window[0], window[1] + 1))
 
