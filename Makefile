@@ -23,7 +23,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-first-cause bench-host-faults bench-loaders bench-machines bench-real-faults bench-stuck samples requirements sbom clean
+.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-real-faults bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -128,6 +128,11 @@ bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --minutes $(MINUTES) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
+
+# sequences dealt evenly: predicted beside measured; half an hour, goes on where it ended
+bench-dealing: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.dealing --results benchmarks/results/dealing.jsonl --steps 26
+	$(BIN)/python -m benchmarks.dealing --report benchmarks/results/dealing.jsonl --write docs/data-loading.md
 
 # data loaders with faults in real jobs, two hours; goes on where it ended
 bench-loaders: $(VENV)/.ready
