@@ -87,6 +87,23 @@ def why_slow(tables: Mapping[str, pa.Table], rank: int | None) -> Why | None:
     return (_worker(own) if rank is not None else None) or _source(own, others) or _all(own)
 
 
+def fetch_ms(tables: Mapping[str, pa.Table], rank: int | None) -> float | None:
+    """Mean time of a fetch of a batch by the workers of a rank, or of all ranks (None), ms; None
+    where no worker was seen.
+    """
+    table = _enough(tables)
+    if table is None:
+        return None
+    of = _of_some_ranks(table) if rank is None else table.filter(pc.equal(table["rank"], rank))
+    took: dict[tuple[int, int], float] = {}
+    calls: dict[tuple[int, int], int] = {}
+    for row in _rows(of):  # a call has rows for each of its sources
+        worker = row.rank, row.worker
+        took[worker] = took.get(worker, 0.0) + row.fetch_ms * row.fetches
+        calls[worker] = max(calls.get(worker, 0), row.fetches)
+    return sum(took.values()) / sum(calls.values()) if calls else None
+
+
 def slow_everywhere(tables: Mapping[str, pa.Table]) -> Why | None:
     """A source of the mixture that takes most of the workers' time, on all ranks alike: whichever
     rank waits then has only drawn more of it. None where there is none, or no worker was seen.

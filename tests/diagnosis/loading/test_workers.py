@@ -7,7 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from diagnosis.loading.workers import QUESTION, Why, why_slow, with_one_slow_worker
+from diagnosis.findings import Cost, Evidence, Finding, Place
+from diagnosis.loading.explained import explained
+from diagnosis.loading.workers import (
+    QUESTION,
+    Why,
+    fetch_ms,
+    slow_everywhere,
+    why_slow,
+    with_one_slow_worker,
+)
 from tests.diagnosis.answer_schema import answer_schema
 
 _SCHEMA = answer_schema(
@@ -114,3 +123,54 @@ def test_without_workers_nothing_is_said() -> None:
     assert why(USUAL) is None
     assert why([work(3, 0, 5.0, fetches=2)]) is None
     assert why_slow({}, 3) is None
+
+
+def waits(ms: float) -> Finding:
+    return Finding(
+        kind="data_loader",
+        attempt=0,
+        severity="urgent",
+        confidence="high",
+        title="Rank 3 waits for its data",
+        text="It waits.",
+        culprits=(Place(3),),
+        first_step=0,
+        last_step=40,
+        ongoing=True,
+        cost=Cost(ms, 4 * ms, 40, 4),
+        evidence=(Evidence("It waits.", ms, "ms", "data_wait"),),
+        alternatives=("Storage.", "Other processes."),
+        next_step="Look at the loader.",
+    )
+
+
+@pytest.mark.parametrize(("ms", "is_explained"), [(40.0, True), (80.0, False)])
+def test_fetches_that_are_much_shorter_than_the_wait_do_not_explain_it(
+    ms: float, is_explained: bool
+) -> None:
+    rows = [*USUAL, *(work(3, worker, 4.0) for worker in (0, 1))]
+    tables = {QUESTION: pa.Table.from_pylist(rows, _SCHEMA)}
+    assert fetch_ms(tables, 3) == pytest.approx(32.0)
+    found = explained(waits(ms), tables)
+    assert ("Source Text takes 4.0 ms" in found.cause) == is_explained
+    assert ("takes its workers 32.0 ms, much less than the wait" in found.cause) != is_explained
+
+
+def mixture(rank: int, slow_ms: float) -> list[dict[str, Any]]:
+    return [
+        work(rank, 0, 1.0, source="Text", samples=200),
+        work(rank, 0, slow_ms, source="Code", samples=100),
+    ]
+
+
+def everywhere(*rows: dict[str, Any]) -> Why | None:
+    return slow_everywhere({QUESTION: pa.Table.from_pylist(list(rows), _SCHEMA)})
+
+
+def test_a_source_that_is_slow_on_all_ranks() -> None:
+    found = everywhere(*mixture(0, 20.0), *mixture(1, 22.0), *mixture(2, 19.0))
+    assert found is not None
+    assert found.source == "Code"
+    on_one = everywhere(*mixture(0, 20.0), *mixture(1, 20.0), *mixture(2, 80.0))
+    short = everywhere(*mixture(0, 1.6), *mixture(1, 1.6))  # takes less than half of the time
+    assert (on_one, short, everywhere(*USUAL)) == (None, None, None)
