@@ -1,7 +1,8 @@
 """Estimate how long a job would take without its stragglers, and list what its findings cost.
 
 Replays the recorded operations with some of them made ideal (arXiv 2505.05713); docs/whatif.md
-explains the numbers and the assumptions. What a finding costs comes from the diagnosis.
+explains the numbers and the assumptions. What a finding costs comes from the diagnosis. With
+--schedule, predicts how long the pipeline would take under other schedules instead.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from app.analysis.diagnosis import diagnose_run
@@ -19,9 +22,12 @@ from app.views.whatif.answer import worst_first
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
+from diagnosis.whatif.schedules.measured import measured
+from diagnosis.whatif.schedules.predict import NAMES, Prediction, predict
 from ingest.errors import printable
 
 EXIT_NOT_ENOUGH = 4
+ALL = "all"
 
 KEYS = (
     "S",
@@ -46,6 +52,13 @@ _WORKERS_SHOWN = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope whatif`."""
     add_run_arguments(parser)
+    parser.add_argument(
+        "--schedule",
+        nargs="+",
+        choices=(*NAMES, ALL),
+        metavar="NAME",
+        help=f"pipeline schedules to predict: {', '.join(NAMES)}, or {ALL}",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,8 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
             answer = whatif_of(opened)
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
+        try:
+            predicted = schedules(answer, arguments.schedule or ())
+        except NotAnswerable as error:
+            return _refuse(str(error), arguments.json)
         if arguments.json:
-            text = json.dumps(as_json(answer.metrics))
+            text = json.dumps(as_json(answer.metrics) | schedules_json(predicted))
+        elif predicted:
+            text = schedules_text(predicted)
         else:
             costs = costs_lines(diagnose_run(opened, answer.attempt))
             text = "\n".join([*map(printable, costs), "", HEADING, as_text(answer)])
@@ -70,6 +89,37 @@ def _refuse(reason: str, wants_json: bool) -> int:
     else:
         print(f"rankscope whatif: {printable(reason)}", file=sys.stderr)
     return EXIT_NOT_ENOUGH
+
+
+def schedules(answer: Answer, names: Sequence[str]) -> list[Prediction]:
+    """Predictions under the named schedules; raises NotAnswerable."""
+    if not names:
+        return []
+    times = measured(answer.prepared)
+    return [predict(times, name) for name in (NAMES if ALL in names else names)]
+
+
+def schedules_json(predicted: Sequence[Prediction]) -> dict[str, Any]:
+    """The key `schedules` of `--json`, by name; nothing where none was asked for."""
+    return {"schedules": {one.name: asdict(one) for one in predicted}} if predicted else {}
+
+
+def schedules_text(predicted: Sequence[Prediction]) -> str:
+    """A line for each schedule, the shortest span first, and what was assumed."""
+    known = [one for one in predicted if one.span_s is not None]
+    lines = [f"{'schedule':15} {'span':>11} {'10 % to 90 % of the steps':>27} {'bubble':>7}  held"]
+    for one in sorted(known, key=lambda one: (one.span_s or 0.0) * one.num_devices):
+        held = f"{max(one.in_flight):g} micro-batches on the fullest of {one.num_devices} devices"
+        between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
+        lines.append(f"{one.name:15} {one.span_s:9.4g} s {between:>27} {one.bubble:6.1%}  {held}")
+    lines += [f"{one.name:15} not possible: {one.reason}" for one in predicted if one.reason]
+    assumed = dict.fromkeys(text for one in known for text in one.assumptions)
+    for text in assumed:
+        of = [one.name for one in known if text in one.assumptions]
+        lines.append(
+            f"assumed    {text}" + ("" if len(of) == len(known) else f" ({', '.join(of)})")
+        )
+    return "\n".join(lines)
 
 
 def as_json(metrics: WhatIf) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
+from diagnosis.whatif.schedules.predict import NAMES
 from sample_traces import RECORDED
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.app.views.whatif.test_analysis import refused, whatif, written
@@ -51,6 +53,39 @@ def test_what_findings_cost_is_listed_apart_from_the_replay(
         f"           Rank 5 is slow: {cost}",
     ]
     assert replayed.startswith("All unevenness of the ranks together, by replay\nS  ")
+
+
+def test_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(MegatronJob(pp=4, dp=2, num_steps=4), tmp_path / "in")
+    assert main(["whatif", str(path), "--schedule", "all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["S"] > 0
+    schedules = found["schedules"]
+    assert list(schedules) == list(NAMES)
+    known = {name: one for name, one in schedules.items() if not one["reason"]}
+    assert {"1f1b", "gpipe", "zb-h1", "zbv", "fbd"} <= set(known)
+    for one in known.values():
+        assert one["low_s"] <= one["span_s"] * 1.001
+        assert 0 < one["bubble"] < 1
+        assert one["assumptions"]
+        assert one["memory_bytes"] is None
+    assert known["fbd"]["num_devices"] == 8
+    assert known["1f1b"]["in_flight"] == [4, 3, 2, 1]
+    assert known["zb-h1"]["span_s"] < known["1f1b"]["span_s"]
+
+
+def test_schedules_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(MegatronJob(pp=2, dp=1, num_steps=4), tmp_path / "in")
+    assert main(["whatif", str(path), "--schedule", "gpipe", "zbv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[0] for line in lines[1:3]} == {"gpipe", "zbv"}
+    assert any("50% of a backward" in line and line.endswith("(zbv)") for line in lines)
+
+
+def test_one_stage_has_no_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(MegatronJob(pp=1, dp=4, num_steps=3), tmp_path / "in")
+    assert main(["whatif", str(path), "--schedule", "all"]) == 4
+    assert "has one pipeline stage" in capsys.readouterr().err
 
 
 def test_no_such_path(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,112 @@
+"""Measured times of a pipeline's operations, as schedules need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.whatif.analysis import Prepared
+from diagnosis.whatif.operations import Floats, Ints, NotAnswerable, Operations
+from diagnosis.whatif.optypes import BACKWARD, BACKWARD_SEND, FORWARD, FORWARD_SEND
+
+MOST_CELLS, FEWEST_STEPS = 2_048, 3
+"""Steps of single replicas that are replayed at most, evenly spread, if that leaves so many steps
+of all replicas.
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One step of one replica. `forward_PVM`, `backward_PVM`: s, of each stage, chunk and
+    micro-batch.
+    """
+
+    forward_PVM: Floats
+    backward_PVM: Floats
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of a job's pipeline. `steps`: of each step all replicas.
+    `forward_transfer_P`, `backward_transfer_P`: medians of the transfers from each stage to its
+    neighbour, s; 0 where none was recorded.
+    """
+
+    steps: tuple[tuple[Cell, ...], ...]
+    forward_transfer_P: Floats
+    backward_transfer_P: Floats
+    has_transfers: bool
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Stages, chunks of a stage, micro-batches."""
+        p, v, m = self.steps[0][0].forward_PVM.shape
+        return p, v, m
+
+    def mean(self) -> Cell:
+        """The mean of all."""
+        cells = [cell for step in self.steps for cell in step]
+        forward = np.mean([cell.forward_PVM for cell in cells], axis=0)
+        backward = np.mean([cell.backward_PVM for cell in cells], axis=0)
+        return Cell(forward, backward)
+
+
+def measured(prepared: Prepared) -> Measured:
+    """Of the steps of a job; raises NotAnswerable where it has no pipeline."""
+    ops = prepared.ops
+    if ops.sizes.pp < 2:
+        raise NotAnswerable("the job has one pipeline stage: schedules do not differ for it")
+    at_PVM = {optype: _places(ops, optype) for optype in (FORWARD, BACKWARD)}
+    if at_PVM[FORWARD].shape != at_PVM[BACKWARD].shape:
+        raise NotAnswerable("forwards and backwards are not of the same micro-batches")
+    steps = [
+        tuple(
+            Cell(own_OD[at_PVM[FORWARD], replica], own_OD[at_PVM[BACKWARD], replica])
+            for replica in range(ops.sizes.dp)
+        )
+        for step in _some_steps(len(ops.step_S), ops.sizes.dp)
+        for own_OD in (prepared.own_OSD[:, step],)
+    ]
+    sends = [_transfers(prepared, optype) for optype in (FORWARD_SEND, BACKWARD_SEND)]
+    has_transfers = any(own is not None for own in sends)
+    forward_P, backward_P = (np.zeros(ops.sizes.pp) if own is None else own for own in sends)
+    return Measured(tuple(steps), forward_P, backward_P, has_transfers)
+
+
+def _some_steps(num: int, replicas: int) -> list[int]:
+    """Indices of the steps to replay."""
+    most = max(MOST_CELLS // replicas, FEWEST_STEPS)
+    return sorted({round(at) for at in np.linspace(0, num - 1, min(num, most)).tolist()})
+
+
+def _places(ops: Operations, optype: str) -> Ints:
+    """(P, V, M): indices of the operations of a type, micro-batches in order of their numbers."""
+    places = []
+    for stage in range(ops.sizes.pp):
+        own = ops.of_type(optype, stage)
+        by_chunk = [
+            sorted(
+                (op for op in own if max(int(ops.chunk_O[op]), 0) == chunk),
+                key=ops.seq_O.__getitem__,
+            )
+            for chunk in range(ops.num_chunks)
+        ]
+        places.append(by_chunk)
+    lengths = {len(chunk) for stage in places for chunk in stage}
+    if len(lengths) != 1 or not lengths - {0}:
+        raise NotAnswerable(f"stages or chunks differ in how many operations {optype} they have")
+    return np.array(places, np.int64)
+
+
+def _transfers(prepared: Prepared, optype: str) -> Floats | None:
+    """(P,): median own time of the sends of each stage, s; None where none is recorded."""
+    ops = prepared.ops
+    found = np.full(ops.sizes.pp, np.nan)
+    for stage in range(ops.sizes.pp):
+        own = ops.of_type(optype, stage)
+        if own:
+            found[stage] = max(float(np.median(prepared.own_OSD[own])), 0.0)
+    if np.isnan(found).all():
+        return None
+    return np.where(np.isnan(found), np.nanmedian(found), found)
