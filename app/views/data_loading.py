@@ -11,8 +11,12 @@ from math import isnan
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from diagnosis.loading.balance import balance_of
 from diagnosis.loading.gain import sentence
+from diagnosis.loading.redundant import QUESTION as REDUNDANT
+from diagnosis.loading.redundant import sentences
 from diagnosis.loading.workers import QUESTION, why_slow
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -27,8 +31,8 @@ class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
     `standby`: by rank. `num_*`: how many there are, of which these are the first. `why`: a sentence
-    on the loader of the rank that waits longest; None unknown. `dealing`: None where the job states
-    no lengths.
+    on the loader of the rank that waits longest; None unknown. `redundant`: sentences on batches
+    that several ranks read. `dealing`: None where the job states no lengths.
     """
 
     waits: Rows
@@ -40,6 +44,7 @@ class DataLoading:
     standby: Rows
     num_standby: int
     why: str | None
+    redundant: tuple[str, ...]
     dealing: Dealing | None
 
 
@@ -48,8 +53,8 @@ class Dealing:
     """How evenly the sequences of steps were dealt. `microbatches`, `replicas`: the longest of a
     step to the mean. `saves`: share of the time that dealing them again would save, where replicas
     wait for each other at the end of a step, after each micro-batch, or in a pipeline (None: there
-    is none). `rows`: replicas of `step`, the longest first: `rank`, `drawn_ms`, `dealt_ms`,
-    `measured_ms` (None unknown). `error`: of the model of costs.
+    is none). `rows`: replicas of `step`, the longest first: `rank`, `drawn_ms`, `dealt_ms`
+    and `measured_ms` (None: it cannot be dealt again, unknown). `error`: of the model of costs.
     """
 
     microbatches: float
@@ -90,6 +95,7 @@ def data_loading_of(
         standby=tuple(standby[:MOST_ROWS]),
         num_standby=len(standby),
         why=None if why is None else why.sentence,
+        redundant=sentences(run.ask(REDUNDANT, **within, stop=stop).to_pylist()),
         dealing=_dealing(run, within, stop),
     )
 
@@ -108,10 +114,11 @@ def _dealing(run: Run, within: dict[str, Any], stop: Stop | None) -> Dealing | N
     if balance is None:
         return None
     shown = balance.steps[-1]
+    drawn_RM = shown.drawn_RM
     columns = {
         "rank": balance.rank_R,
-        "drawn_ms": shown.drawn_RM.sum(axis=1),
-        "dealt_ms": shown.dealt_RM.sum(axis=1),
+        "drawn_ms": drawn_RM.sum(axis=1),
+        "dealt_ms": (drawn_RM * np.nan if shown.dealt_RM is None else shown.dealt_RM).sum(axis=1),
         "measured_ms": shown.measured_RM.sum(axis=1),
     }
     by_rank = zip(*(values.tolist() for values in columns.values()), strict=True)

@@ -33,5 +33,6 @@ const WAITS = {
 /** What dealing sequences again saves, by where replicas wait for each other. */
 export function saved(shares) {
   const known = Object.entries(shares).filter(([, share]) => share !== null);
+  if (!known.length) return '';
   return `Saved where replicas wait for each other ${known.map(([where, share]) => `${WAITS[where]}: ${percent(Math.max(share, 0))}`).join('; ')}.`;
 }

@@ -60,10 +60,11 @@ export function mount(element, app) {
 
 function parts(all, rankButton) {
   const { waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why, dealing } = all;
-  const { standby, num_standby: numStandby } = all;
+  const { standby, num_standby: numStandby, redundant } = all;
   if (!waits.length && !workers.length && !sources.length && !dealing) return [nothing()];
   const found = [waitPanel(waits, why, rankButton)];
   found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
+  found.push(...redundant.map((text) => sentence(text)));
   found.push(sources.length ? sourcePanel(sources) : noSources());
   if (dealing) found.push(dealingPanel(dealing, rankButton));
   if (memory.length) found.push(memoryPanel(memory, numMemory, rankButton));
@@ -127,10 +128,11 @@ function sourcePanel(sources) {
 }
 
 function dealingPanel(dealing, rankButton) {
-  const most = Math.max(...dealing.rows.flatMap((row) => [row.drawn_ms, row.dealt_ms]), 1e-9);
+  const most = Math.max(...dealing.rows.flatMap((row) => [row.drawn_ms, row.dealt_ms ?? 0]), 1e-9);
   const rows = dealing.rows.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
     number(milliseconds(row.drawn_ms)), number(row.measured_ms === null ? 'unknown' : milliseconds(row.measured_ms)),
-    number(milliseconds(row.dealt_ms)), bar(row.drawn_ms / most, row.dealt_ms / most)));
+    number(row.dealt_ms === null ? 'not possible' : milliseconds(row.dealt_ms)),
+    bar(row.drawn_ms / most, row.dealt_ms === null ? null : row.dealt_ms / most)));
   const ratios = `The longest micro-batch of a step takes ${dealing.microbatches.toFixed(1)} times the mean one, the longest replica ${dealing.replicas.toFixed(2)} times (median of ${dealing.num_steps} steps).`;
   const about = [`step ${dealing.step}, slowest first; the line in the bar is the same batch dealt again`,
     shownOf(dealing.rows.length, dealing.num_rows, 'replicas')].filter(Boolean).join('; ');
@@ -168,4 +170,4 @@ const nothing = () => make('section', { class: 'panel sentence' },
 
 const noWorkers = () => sentence('The data loaders have no workers: ranks fetch their batches themselves. What that takes is in the column of the waits.');
 
-const noSources = () => sentence('No batch says which sources it is from. If the job calls tracer.batch(source=, planned=), this panel compares the share of each source with its planned share.');
+const noSources = () => sentence('No batch says which sources it is from. Libraries that mix sources are read by themselves; of another mixture the job can state them with tracer.batch(source=, planned=). This panel then compares the share of each source with its planned share.');

@@ -1,7 +1,7 @@
 """loader_standby: a standby data loader falls behind, or its snapshots grow old.
 
 The last third of a rank's reports is compared with its first third, and with the first third of the
-other ranks'. Whoever takes over from it reads so many samples again, or leaves them out.
+median rank. Whoever takes over from it reads so many samples again, or leaves them out.
 
 Source: OVERLORD (arXiv 2504.09844), whose standby loaders follow by snapshots. Assumes: the job
 states the lag (tracer.standby). Known false positives: a standby that is meant to be started late.
@@ -44,8 +44,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not seen:
         reason = f"No rank stated {FEWEST} times how far its standby loader is behind."
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
-    behind = [row for row in seen if _grew(row, seen, "samples", LEAST_SAMPLES)]
-    old = [row for row in seen if row not in behind and _grew(row, seen, "age_s", LEAST_S)]
+    behind = _grown(seen, "samples", LEAST_SAMPLES)
+    old = [row for row in _grown(seen, "age_s", LEAST_S) if row not in behind]
     findings = [
         _finding(found, unit, attempt)
         for found, unit in ((behind, "samples"), (old, "age_s"))
@@ -55,14 +55,18 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     return Verdict(NAME, tuple(findings), checked)
 
 
-def _grew(row: Mapping[str, Any], all_rows: list[dict[str, Any]], unit: str, least: float) -> bool:
-    begin, end = row[f"begin_{unit}"], row[f"end_{unit}"]
-    if begin is None or end is None:
-        return False
-    others = [one[f"begin_{unit}"] for one in all_rows if one is not row]
-    known = [value for value in others if value is not None]
-    usual = max(begin, median(known)) if len(known) > 1 else begin
-    return bool(end - usual >= least and end >= TIMES * usual)
+def _grown(rows: list[dict[str, Any]], unit: str, least: float) -> list[dict[str, Any]]:
+    """Those whose last third is far beyond their own first third and that of the median rank."""
+    known = [row for row in rows if None not in (row[f"begin_{unit}"], row[f"end_{unit}"])]
+    if not known:
+        return []
+    usual = median(row[f"begin_{unit}"] for row in known)
+
+    def grew(row: Mapping[str, Any]) -> bool:
+        before, end = max(row[f"begin_{unit}"], usual), row[f"end_{unit}"]
+        return bool(end - before >= least and end >= TIMES * before)
+
+    return [row for row in known if grew(row)]
 
 
 def _finding(rows: list[dict[str, Any]], unit: str, attempt: int) -> Finding:
@@ -72,6 +76,7 @@ def _finding(rows: list[dict[str, Any]], unit: str, attempt: int) -> Finding:
     who += f" and {len(ranks) - MANY} more" if len(ranks) > MANY else ""
     begin, end = worst[f"begin_{unit}"], worst[f"end_{unit}"]
     newest = worst[f"newest_{unit}"]
+    is_over = newest is None or newest < end / 2
     if unit == "samples":
         title = f"The standby loader of {who} falls behind"
         now = f"{newest:,.0f} samples behind"
@@ -80,18 +85,20 @@ def _finding(rows: list[dict[str, Any]], unit: str, attempt: int) -> Finding:
         title = f"The standby loader of {who} has an old snapshot"
         now = f"{newest:.0f} s old"
         levels, does = f"from {begin:.0f} to {end:.0f} s", "snapshots are not taken any more"
+    text = f"is {now}: if it took over, that much would be read again or left out."
+    if is_over:
+        text = "has caught up since."
     return Finding(
         kind="loader_standby",
         attempt=attempt,
-        severity="warning",
+        severity="past" if is_over else "warning",
         confidence="medium",
         title=title,
-        text=f"That of rank {worst['rank']} is {now}: if it took over, that much would be read "
-        "again or left out.",
+        text=f"That of rank {worst['rank']} {text}",
         culprits=tuple(Place(rank) for rank in ranks),
         first_step=max(worst["first_step"], 0),
         last_step=max(worst["last_step"], 0),
-        ongoing=True,
+        ongoing=not is_over,
         evidence=(
             Evidence(
                 f"On rank {worst['rank']} it grew {levels} from the first third of "

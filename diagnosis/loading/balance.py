@@ -28,6 +28,7 @@ from trace_hooks.schema import UNKNOWN
 QUESTIONS = ("batch_lengths", "microbatch_work", "rank_places")
 
 FEWEST_STEPS = 3
+MOST_LOOKS = 64
 
 Lengths = tuple[int, ...]
 
@@ -45,16 +46,17 @@ class Takes:
 
 @dataclass(frozen=True)
 class DealtStep:
-    """A step as it was dealt, and dealt again. `drawn_RM`, `dealt_RM`: modelled ms.
-    `measured_RM`: ms, NaN where it was not measured.
+    """A step as it was dealt, and dealt again: None where its sequences do not fit that way, as
+    where rows are packed to the brim. `drawn_RM`, `dealt_RM`: modelled ms. `measured_RM`: ms, NaN
+    where it was not measured.
     """
 
     step: int
     drawn_RM: Floats
-    dealt_RM: Floats
+    dealt_RM: Floats | None
     measured_RM: Floats
     drawn: Takes
-    dealt: Takes
+    dealt: Takes | None
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,14 @@ class Balance:
         return float(np.median([_uneven(step.drawn_RM.sum(axis=1)) for step in self.steps]))
 
     def gain(self, where: str) -> float | None:
-        """Share of the steps' computing that dealing again saves; `where`: a field of Takes."""
-        drawn = [getattr(step.drawn, where) for step in self.steps]
-        if None in drawn:
+        """Share of the steps' computing that dealing again saves; `where`: a field of Takes. None
+        where too few steps can be dealt again, or it does not apply.
+        """
+        both = [(step.drawn, step.dealt) for step in self.steps if step.dealt is not None]
+        drawn = [getattr(one, where) for one, _ in both]
+        if len(both) < FEWEST_STEPS or None in drawn:
             return None
-        dealt = [getattr(step.dealt, where) for step in self.steps]
+        dealt = [getattr(one, where) for _, one in both]
         return 1 - float(sum(dealt)) / float(sum(drawn))
 
 
@@ -101,12 +106,13 @@ def balance_of(tables: Mapping[str, pa.Table]) -> Balance | None:
     found = []
     for number, lengths in steps.items():
         drawn_RM = _spread({key: model.of(own) for key, own in lengths.items()}, rank_R)
-        dealt_RM = _dealt(lengths, model, most, drawn_RM.shape)
-        if dealt_RM is None or np.isnan(drawn_RM).any():
+        if np.isnan(drawn_RM).any():
             continue
+        dealt_RM = _dealt(lengths, model, most, drawn_RM.shape)
         measured_RM = _spread({key: work.ms.get((number, *key), np.nan) for key in lengths}, rank_R)
-        takes = [_takes(ms_RM, stages, work.backward) for ms_RM in (drawn_RM, dealt_RM)]
-        found.append(DealtStep(number, drawn_RM, dealt_RM, measured_RM, *takes))
+        drawn = _takes(drawn_RM, stages, work.backward)
+        dealt = None if dealt_RM is None else _takes(dealt_RM, stages, work.backward)
+        found.append(DealtStep(number, drawn_RM, dealt_RM, measured_RM, drawn, dealt))
     return Balance(model, tuple(found), rank_R, stages) if len(found) >= FEWEST_STEPS else None
 
 
@@ -181,16 +187,16 @@ def deal(
     lengths: Sequence[int], costs: Sequence[float], num: int, most: int
 ) -> list[list[int]] | None:
     """Sequences in `num` micro-batches of at most `most` tokens: in their order, each to the one
-    that costs least so far and has room; None where one has no room anywhere.
+    that costs least so far and has room; None where none of the MOST_LOOKS cheapest has.
     """
     parts: list[list[int]] = [[] for _ in range(num)]
     tokens = [0] * num
     cheapest = [(0.0, part) for part in range(num)]
     for length, cost in zip(lengths, costs, strict=True):
         full = []
-        while cheapest and tokens[cheapest[0][1]] + length > most:
+        while cheapest and tokens[cheapest[0][1]] + length > most and len(full) < MOST_LOOKS:
             full.append(heapq.heappop(cheapest))
-        if not cheapest:
+        if not cheapest or len(full) == MOST_LOOKS:
             return None
         so_far, part = cheapest[0]
         heapq.heapreplace(cheapest, (so_far + cost, part))

@@ -18,7 +18,9 @@ def with_gain(finding: Finding, tables: Mapping[str, pa.Table]) -> Finding:
     balance = balance_of(tables)
     if balance is None:
         return finding
-    gain = balance.gain(where_replicas_wait(balance)) or 0.0
+    gain = balance.gain(where_replicas_wait(balance))
+    if gain is None:
+        return finding
     first = finding.evidence[0]
     seen = Evidence(
         sentence(balance), round(gain, 4), "share", "batch_lengths", first.params, first.view
@@ -33,7 +35,12 @@ def where_replicas_wait(balance: Balance) -> str:
 
 def sentence(balance: Balance) -> str:
     """What dealing again would give, and how good the model is that says so."""
-    gain = balance.gain(where_replicas_wait(balance)) or 0.0
+    gain = balance.gain(where_replicas_wait(balance))
+    if gain is None:
+        return (
+            "The sequences of a step do not fit into its micro-batches in another order: these are "
+            "packed to the brim."
+        )
     error = f"{100 * balance.model.error:.1f} %"
     model = f"by a cost for each micro-batch, token and squared length, median error {error}"
     if gain < NO_GAIN:

@@ -1,7 +1,8 @@
-"""Slow ranks that only have longer sequences than their peers."""
+"""Slow ranks that only have longer sequences than their peers, and those that are slow besides."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,8 +15,14 @@ from diagnosis.statistics.units import steps_text
 
 KIND = "sequence_imbalance"
 
-MOST = 0.5
-"""Sequences are the cause that let expect this share of what a rank takes longer."""
+REST = 0.06
+"""A rank is slow by itself that takes this much longer than its sequences let expect, beyond the
+error of the model,"""
+
+MOST = 0.8
+"""unless these explain this share of it, of the logarithm."""
+
+_WORTH_TELLING = 1.03
 
 
 def with_longer_sequences(
@@ -46,7 +53,7 @@ def _explained(finding: Finding, balance: Balance, replica_of: Mapping[int, int]
         return finding
     expected_RS = np.stack([step.drawn_RM.sum(axis=1) for step in steps], axis=1)
     ratio = float(np.median(expected_RS[own_R][0] / np.median(expected_RS[~own_R], axis=0)))
-    if (ratio - 1) / (finding.slowdown - 1) < MOST:
+    if ratio < _WORTH_TELLING:
         return finding
     seen = Evidence(
         f"The lengths of its sequences let expect {ratio:.2f}x its peers' compute in "
@@ -57,13 +64,17 @@ def _explained(finding: Finding, balance: Balance, replica_of: Mapping[int, int]
         "batch_lengths",
         (("attempt", finding.attempt), ("step_min", steps[0].step), ("step_max", steps[-1].step)),
     )
+    finding = replace(finding, evidence=(*finding.evidence, seen))
+    rest = finding.slowdown / ratio - 1
+    share = math.log(ratio) / math.log(finding.slowdown)
+    if rest > REST + balance.model.error and share < MOST:
+        return finding
     title = f"Rank {rank} has longer sequences than its peers"
     return replace(
         finding,
         kind=KIND,
         title=title,
         cause=f"{title}, which let expect {ratio:.2f}x their compute.",
-        evidence=(*finding.evidence, seen),
         alternatives=(),
         next_step="Deal the sequences of each step to all replicas by their cost (tokens and "
         "squared lengths), the longest first.",

@@ -52,6 +52,11 @@ def test_snapshots_that_are_no_longer_taken() -> None:
     assert "is 350 s old" in finding.text
 
 
+def test_one_that_has_caught_up() -> None:
+    finding = found(*STEADY, standby(3, 8, 420, newest_samples=5))
+    assert (finding.severity, finding.text) == ("past", "That of rank 3 has caught up since.")
+
+
 def test_all_fall_behind() -> None:
     finding = found(*[standby(rank, 8, 400 + rank) for rank in range(8)])
     assert len(finding.culprits) == 8

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from diagnosis.loading.balance import Balance, balance_of, deal
+from diagnosis.loading.gain import sentence
 
 LONG, SHORT = 1_000, 100
 
@@ -65,6 +66,8 @@ def test_replicas_with_long_sequences_share_them() -> None:
     assert first.drawn.at_step == pytest.approx(2 * long, rel=0.01)
     assert first.drawn.at_microbatch == pytest.approx(2 * long, rel=0.01)
     assert first.drawn.in_pipeline is None
+    assert first.dealt is not None
+    assert first.dealt_RM is not None
     assert np.sort(first.dealt_RM.sum(axis=1)) == pytest.approx(
         [first.dealt_RM.sum() / 2] * 2, rel=0.01
     )
@@ -130,3 +133,12 @@ def test_dealing_keeps_every_sequence_and_the_limit() -> None:
 
 def test_what_does_not_fit_is_not_dealt() -> None:
     assert deal([60, 60, 60], [3.0, 2.0, 1.0], 2, 100) is None
+
+
+def test_rows_that_are_packed_to_the_brim_are_modelled_and_not_dealt() -> None:
+    full = {(0, 0): [700, 300], (0, 1): [600, 400], (1, 0): [350, 650], (1, 1): [340, 330, 330]}
+    found = balanced(full)
+    assert [step.dealt for step in found.steps] == [None] * 6
+    assert found.gain("at_step") is None
+    assert found.of_replicas > 1.03
+    assert "packed to the brim" in sentence(found)

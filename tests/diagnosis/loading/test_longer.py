@@ -48,12 +48,17 @@ def test_long_sequences_are_the_cause() -> None:
     "finding",
     [
         slow(1, 5.5),  # its sequences are short
-        slow(2, 20.0),  # they explain less than half
         slow(2, 5.5, first_step=40, last_step=50),  # nothing is known of these steps
     ],
 )
 def test_a_slow_rank_stays_slow(finding: Finding) -> None:
     assert with_longer_sequences((finding,), answers(LONG_ON_ONE)) == (finding,)
+
+
+def test_a_rank_that_is_slow_besides_stays_slow_and_its_sequences_are_evidence() -> None:
+    (found,) = with_longer_sequences((slow(2, 30.0),), answers(LONG_ON_ONE))
+    assert found.kind == "slow_worker"
+    assert "The lengths of its sequences let expect" in found.evidence[-1].sentence
 
 
 def test_without_lengths_a_slow_rank_stays_slow() -> None:

@@ -31,4 +31,5 @@ test('how many of all are shown', () => {
 test('what dealing again saves', () => {
   assert.equal(saved({ at_step: 0.21, at_microbatch: -0.001, in_pipeline: null }),
     'Saved where replicas wait for each other at the end of a step: 21 %; after each micro-batch: 0 %.');
+  assert.equal(saved({ at_step: null, at_microbatch: null, in_pipeline: null }), '');
 });
