@@ -177,13 +177,13 @@ class Tracer:
 
         `chosen`: its choices, by a position, a key or an attribute of what `module` returns, or a
         function of that (default: its first tensor of integers or bools). They are one of:
-        integers (..., K), the experts of each token, negative where a choice was dropped; bool
-        (..., E), whether a token goes to an expert; integers (E), tokens by expert; floating point
-        (..., E), scores of which the `top_k` greatest are chosen. `top_k`: experts of a token,
-        where that does not show. `local`: experts on this rank, such as range(4, 8). `bias`: what
-        is added to the scores, (E), as the name of an attribute of `module` or a function.
-        `aux_loss`: its load-balancing loss, (), like `chosen`. Routers of Megatron-core, torchtitan
-        and Hugging Face transformers need no call.
+        integers (..., K), the experts of each token, negative where a choice was dropped, or (...)
+        with `top_k` 1; bool (..., E), whether a token goes to an expert; integers (E), tokens by
+        expert; floating point (..., E), scores of which the `top_k` greatest are chosen. `top_k`:
+        experts of a token, where that does not show. `local`: experts on this rank, such as
+        range(4, 8). `bias`: what is added to the scores, (E), as the name of an attribute of
+        `module` or a function. `aux_loss`: its load-balancing loss, (), like `chosen`. Routers of
+        Megatron-core, torchtitan and Hugging Face transformers need no call.
         """
         if self._active():
             how = (chosen, top_k, local, bias, aux_loss)

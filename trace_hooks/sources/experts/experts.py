@@ -1,11 +1,12 @@
 """Loads of experts: what the routers of each layer chose, one row a step.
 
 Sees: the routers that routers.py knows and those given to `tracer.router`, in forwards that record
-gradients. A recomputed forward (activation checkpointing) counts only where the first one recorded
-no gradients (use_reentrant=True). Misses: routers inside compiled regions (a mark says so) and CUDA
-graphs, choices that the job overwrites later in the step, the experts of Hugging Face's own expert
-parallelism, auxiliary losses other than those that `tracer.router` was told of. The bias is the one
-at the end of the step, which the next one adds. Costs: one hook a call, which keeps the choices
+gradients, while a step runs. A recomputed forward (activation checkpointing) counts only where the
+first one recorded no gradients (use_reentrant=True). Misses: routers inside compiled regions and
+CUDA graphs (a mark says so), choices that the job overwrites later in the step, the experts of
+Hugging Face's own expert parallelism, auxiliary losses other than those that `tracer.router` was
+told of. The bias is the one at the end of the step, which the next one adds; none is recorded where
+FSDP shards it. Costs: one hook a call, which keeps the choices
 (MAX_KEPT values at most) until the step ends; then a few operations on their device count those of
 all layers, and one copy, which nothing waits for, brings the counts to the host. The drain thread
 does the rest. See benchmarks/event_costs.py.
@@ -13,14 +14,13 @@ does the rest. See benchmarks/event_costs.py.
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from trace_hooks.recording.clock import now
+from trace_hooks.recording.guard import attempt
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.experts.loads import (
@@ -32,17 +32,22 @@ from trace_hooks.sources.experts.loads import (
     count,
     stacked,
 )
-from trace_hooks.sources.experts.router_calls import RouterCalls, own_values
+from trace_hooks.sources.experts.missed import COMPILED, NOWHERE, Missed, has_compiled
+from trace_hooks.sources.experts.router_calls import RouterCalls
 from trace_hooks.sources.experts.routers import Router, find_routers
 from trace_hooks.sources.tensors.global_indices import GlobalPlaces
 from trace_hooks.sources.tensors.tensor_names import plain_path
 from trace_hooks.sources.tensors.tensor_samples import (
-    LAST_COPY_S,
     MAX_COPIES,
-    MAX_ROWS_WAITING,
     POLL_S,
+    CopyQueue,
+    is_capturing,
 )
 from trace_hooks.sources.training.module_parts import Part, is_compiled
+from trace_hooks.sources.unseen import unseen
+
+MAX_CALLS = 1 << 14
+"""Most calls of routers that are counted in a step; further ones are dropped."""
 
 
 class Experts(Source):
@@ -53,14 +58,18 @@ class Experts(Source):
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
+        self.in_step = False
         self.kept: list[Call] = []
         self.num_kept = 0
         self._counted: list[Counted] = []
+        self._num_counted = 0  # calls
         self._losses: list[tuple[Which, Tensor]] = []
         self._routers: dict[int, RouterCalls] = {}  # by id of the module
+        self._numbers: dict[int, int] = {}  # the same, in the order in which they were found
+        self.missed = Missed(context.recorder)
         self._models: dict[int, nn.Module] = {}
         self._places = GlobalPlaces(context)
-        self._waiting: deque[StepLoads] = deque()
+        self._copies: CopyQueue[StepLoads] = CopyQueue(context.recorder)
 
     def install(self) -> None:
         """Hear of modules that are compiled."""
@@ -72,11 +81,7 @@ class Experts(Source):
         for calls in self._routers.values():
             calls.handle.remove()
         self.step_end()
-        until_s = time.monotonic() + LAST_COPY_S
-        self.poll()
-        while self._waiting and time.monotonic() < until_s:
-            time.sleep(0.01)
-            self.poll()
+        self._copies.wait_for_last(self.poll)
         self._routers.clear()
         self._models.clear()
 
@@ -105,7 +110,7 @@ class Experts(Source):
             self._follow(RouterCalls(self, router, path, stage))
 
     def locate(self, calls: RouterCalls) -> None:
-        """Find where in its model a router is, when it is first called."""
+        """Find where in its model a router is."""
         roots = dict(self.context.models.roots)
         models = [*roots.values(), *((model, None) for model in self._models.values())]
         for model, stage in models if not calls.path else ():
@@ -113,12 +118,15 @@ class Experts(Source):
                 if module is calls.router.module:
                     calls.path, calls.stage = path, stage
                     break
-        part = Part(calls.router.module, calls.path or type(calls.router.module).__name__)
-        calls.layer = self._places.layer(part, calls.stage)
+        if not calls.path:  # the number: unlike other routers of its class
+            calls.path = f"{calls.name} {self._numbers[id(calls.module)]}"
+            self.missed.add(NOWHERE, [calls.path])
+        calls.layer = self._places.layer(Part(calls.module, calls.path), calls.stage)
 
     def step_begin(self) -> None:
         """Forget what was chosen outside of steps; hook models that were found since."""
         self._forget()
+        self.in_step = True
         roots = self.context.models.roots
         if len(roots) > len(self._models):
             for model, stage in list(roots.values()):
@@ -126,39 +134,48 @@ class Experts(Source):
 
     def step_end(self) -> None:
         """Count what is not counted, and begin to copy the counts to the host."""
+        was_in_step, self.in_step = self.in_step, False
         self.count()
-        if self._counted and len(self._waiting) >= MAX_COPIES:
-            self.recorder.dropped += 1
-        elif self._counted:
-            routers = {router for one in self._counted for router, _ in one.calls}
-            read = ((calls, calls.router.bias()) for calls in routers)
-            biases = [(calls, own_values(bias)) for calls, bias in read if bias is not None]
-            loads = StepLoads(self.rank_state.step, now(), self._counted)
-            loads.biases, loads.losses = stacked(biases), stacked(self._losses)
-            self._waiting.append(loads)
+        self._send()
+        if was_in_step:
+            self._look_for_compiled()
+        self.missed.write()
         self._forget()
 
     def poll(self) -> None:
         """Make rows of what has arrived (drain thread)."""
-        while self._waiting and all(copy.is_ready() for copy in self._waiting[0].copies()):
-            loads = self._waiting.popleft()
-            is_lost = any(copy.is_lost for copy in loads.copies())
-            if is_lost or len(self.recorder.rows) > MAX_ROWS_WAITING:
-                self.recorder.dropped += 1
-            else:
-                self._publish(loads)
+        for loads in self._copies.arrived():
+            self._publish(loads)
 
+    @unseen
     def count(self) -> None:
-        """Count the choices that are kept, but for those that the job has overwritten."""
+        """Count the choices that are kept, but for those that the job has overwritten or freed."""
         kept, self.kept, self.num_kept = self.kept, [], 0
-        unchanged = [call for call in kept if call[2]._version == call[3]]
+        unchanged = []
+        if not is_capturing():
+            unchanged = [call for call in kept if _is_unchanged(call[2], call[3])]
+            unchanged = unchanged[: MAX_CALLS - self._num_counted]
         self.recorder.dropped += len(kept) - len(unchanged)
+        self._num_counted += len(unchanged)
         self._counted += count(unchanged)
         self._losses += [(call[:2], call[5]) for call in unchanged if call[5] is not None]
 
+    @unseen
+    def _send(self) -> None:
+        if not self._counted:
+            return
+        if len(self._copies) >= MAX_COPIES or is_capturing():
+            self.recorder.dropped += 1
+            return
+        routers = {router for one in self._counted for router, _ in one.calls}
+        read = [(calls, attempt("experts.bias", calls.bias, switch_off=False)) for calls in routers]
+        biases = stacked((calls, bias) for calls, bias in read if bias is not None)
+        losses = stacked(self._losses)
+        self._copies.add(StepLoads(self.rank_state.step, now(), self._counted, biases, losses))
+
     def _forget(self) -> None:
         self.kept, self.num_kept = [], 0
-        self._counted, self._losses = [], []
+        self._counted, self._num_counted, self._losses = [], 0, []
         for calls in self._routers.values():
             calls.has_begun = False
 
@@ -183,7 +200,9 @@ class Experts(Source):
             )
 
     def _follow(self, calls: RouterCalls) -> None:
-        self._routers[id(calls.router.module)] = calls
+        key = id(calls.module)
+        self._routers[key] = calls
+        self._numbers.setdefault(key, len(self._numbers))
         calls.hook()
 
     def _compiled(self, module: nn.Module) -> None:
@@ -192,8 +211,8 @@ class Experts(Source):
         missed = [calls for key, calls in self._routers.items() if key in inside]
         for calls in missed:
             calls.handle.remove()
-            del self._routers[id(calls.router.module)]
-        self._miss([calls.path for calls in missed])
+            del self._routers[id(calls.module)]
+        self._miss([calls.name for calls in missed])
 
     def _miss(self, paths: Sequence[str]) -> None:
         if paths:
@@ -201,3 +220,19 @@ class Experts(Source):
                 f"the experts of {len(paths)} compiled routers are not counted, such as {paths[0]}"
             )
             self.recorder.add_row("marks", ts_ns=now(), kind="note", text=text, args=None)
+
+    def _look_for_compiled(self) -> None:
+        """Code that torch.compile has made calls no hooks, and must not differ with them: all that
+        shows is that a router was not called.
+        """
+        step = self.rank_state.step
+        silent = [calls for calls in self._routers.values() if calls.last_step != step]
+        if silent and has_compiled():
+            for calls in silent:
+                self.locate(calls)
+            self.missed.add(COMPILED, [plain_path(calls.name) for calls in silent])
+
+
+def _is_unchanged(chosen: Tensor, version: int) -> bool:
+    is_there = not chosen.numel() or chosen.untyped_storage().nbytes() > 0
+    return chosen._version == version and is_there

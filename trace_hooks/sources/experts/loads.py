@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from trace_hooks.recording.cuda.pinned_memory import PinnedCopy
+from trace_hooks.recording.guard import attempt
 from trace_hooks.schema import UNKNOWN
 
 Call = tuple[Any, int, Tensor, int, Any, Tensor | None]
@@ -27,6 +29,9 @@ the stream of the device (None on the host), the auxiliary loss. A named tuple t
 
 Which = tuple[Any, int]
 """A call: its router and its micro-batch."""
+
+Kind = tuple[int, int, bool]
+"""Of a router: experts, choices of a token (-1 unknown), whether each choice is another token's."""
 
 
 class HostCopy:
@@ -105,8 +110,20 @@ class StepLoads:
     losses: list[Stacked] = field(default_factory=list)
     """By call."""
 
-    def copies(self) -> Iterable[HostCopy]:
-        """All copies."""
+    def is_ready(self) -> bool:
+        """Whether all of it has arrived, or never will."""
+        return all(copy.is_ready() for copy in self._copies())
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether some of it never will."""
+        return any(copy.is_lost for copy in self._copies())
+
+    def __len__(self) -> int:
+        """Rows at most: one for each router."""
+        return len({router for counted in self.counted for router, _ in counted.calls})
+
+    def _copies(self) -> Iterable[HostCopy]:
         yield from (counted.counts for counted in self.counted)
         yield from (stack.values for stack in self.biases + self.losses)
 
@@ -130,7 +147,7 @@ class StepLoads:
                     load.add(counted, counts)
         for stack in self.losses:
             for call, loss in zip(stack.keys, stack.values.numpy(), strict=True):
-                if not is_made_up(*call):
+                if not is_made_up(*call) and call[0] in found:
                     found[call[0]].losses.append(float(loss))
         return found
 
@@ -146,32 +163,35 @@ def count(calls: Iterable[Call]) -> list[Counted]:
             alike[key] = [call]
         else:
             group.append(call)
-    counted = []
-    for group in alike.values():
-        with torch.no_grad(), torch.cuda.stream(group[0][4]):  # does nothing where it is None
-            counted.append(_counted(group))
-    return counted
+    counted = (  # each by itself: choices that cannot be counted keep no others from it
+        attempt("experts.count", partial(_counted, group), switch_off=False)
+        for group in alike.values()
+    )
+    return [one for one in counted if one is not None]
 
 
 def _counted(group: list[Call]) -> Counted:
-    num_experts, top_k = group[0][0].kind
+    (num_experts, top_k, is_single), stream = group[0][0].kind, group[0][4]
     choices = [call[2] for call in group]
-    if hasattr(choices[0], "to_local"):
-        choices = [chosen.to_local() for chosen in choices]
     first = choices[0]
-    num_tokens = first.numel() // max(1, first.shape[-1])
-    if first.dim() == 1 and not first.is_floating_point():
-        counts = torch.stack(choices).to(torch.int64)
-        num_tokens = UNKNOWN
-    elif first.dtype == torch.bool:
-        counts = torch.cat(choices).view(len(group), num_tokens, num_experts).sum(1)
-    else:
-        values = torch.cat(choices)
-        if values.is_floating_point():
-            values = values.topk(top_k, dim=-1).indices
-        top_k = values.shape[-1]
-        counts = count_indices(values.reshape(len(group), -1), num_experts)
-    return Counted([call[:2] for call in group], num_tokens, top_k, HostCopy(counts))
+    with torch.cuda.stream(stream):  # does nothing where it is None
+        if is_single:
+            num_tokens, top_k = first.numel(), 1
+            counts = count_indices(torch.stack(choices).flatten(1), num_experts)
+        elif first.dim() == 1 and not first.is_floating_point():
+            num_tokens = UNKNOWN
+            counts = torch.stack(choices).to(torch.int64)
+        else:
+            num_tokens = first.numel() // max(1, first.shape[-1])
+            values = torch.stack(choices)
+            if first.dtype == torch.bool:
+                counts = values.view(len(group), num_tokens, num_experts).sum(1)
+            else:
+                if values.is_floating_point():
+                    values = values.topk(top_k, dim=-1).indices
+                top_k = values.shape[-1]
+                counts = count_indices(values.flatten(1), num_experts)
+        return Counted([call[:2] for call in group], num_tokens, top_k, HostCopy(counts))
 
 
 def count_indices(indices_GM: Tensor, num_experts: int) -> Tensor:
@@ -183,6 +203,15 @@ def count_indices(indices_GM: Tensor, num_experts: int) -> Tensor:
     counts = slots.new_zeros(len(slots), num_experts + 2)
     counts.scatter_add_(1, slots, slots.new_ones(()).expand_as(slots))
     return counts[:, 1:-1].contiguous()
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether the memory of a tensor is there: reading one that the job has freed ends the job."""
+    if not tensor.numel():
+        return True
+    ahead = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    end = (tensor.storage_offset() + ahead + 1) * tensor.itemsize
+    return tensor.untyped_storage().nbytes() >= end
 
 
 def stacked(tensors: Iterable[tuple[Any, Tensor]]) -> list[Stacked]:

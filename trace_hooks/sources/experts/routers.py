@@ -31,9 +31,9 @@ class Router:
     """A module that chooses, for N tokens, among the E experts of a layer.
 
     `chosen`: of what the module returns (with `at_input`, of its positional arguments), one of:
-    integers (..., K), the experts of each token, negative where a choice was dropped; bool
-    (..., E), whether a token goes to an expert; integers (E), tokens by expert; floating point
-    (..., E), scores of which the `top_k` greatest are chosen.
+    integers (..., K), the experts of each token, negative where a choice was dropped, or (...)
+    where `top_k` is 1; bool (..., E), whether a token goes to an expert; integers (E), tokens by
+    expert; floating point (..., E), scores of which the `top_k` greatest are chosen.
     """
 
     module: nn.Module

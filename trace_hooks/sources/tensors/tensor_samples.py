@@ -9,7 +9,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -132,6 +132,10 @@ class Copy:
         """Whether they never will, because the device has failed."""
         return self._pinned is not None and self._pinned.is_lost
 
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self.tensors)
+
     def values(self) -> Iterator[Arrived]:
         """Each sample with its values; only after is_ready."""
         host, offset = self._values.numpy(), 0
@@ -146,15 +150,56 @@ class Copy:
             yield Arrived(sample, values, peak, checksum)
 
 
-class Copies:
-    """Copies in progress or not yet taken by the drain thread; bounded, newer ones are dropped."""
+class OnItsWay(Protocol):
+    """What is being copied to the host; its length: how much is lost if it does not arrive."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it never will, because the device has failed."""
+
+    def is_ready(self) -> bool:
+        """Whether it has arrived, or never will."""
+
+    def __len__(self) -> int: ...
+
+
+C = TypeVar("C", bound=OnItsWay)
+
+
+class CopyQueue(Generic[C]):
+    """Copies in progress or not yet taken by the drain thread."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._waiting: deque[Copy] = deque()
+        self._waiting: deque[C] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def add(self, copy: C) -> None:
+        """One more is in progress."""
+        self._waiting.append(copy)
+
+    def arrived(self) -> Iterator[C]:
+        """Take the arrived copies in order; drop lost ones, and all while too many rows wait."""
+        while self._waiting and self._waiting[0].is_ready():
+            copy = self._waiting.popleft()
+            if copy.is_lost or len(self._recorder.rows) > MAX_ROWS_WAITING:
+                self._recorder.dropped += len(copy)
+            else:
+                yield copy
+
+    def wait_for_last(self, poll: Callable[[], object]) -> None:
+        """Poll until all have arrived, for LAST_COPY_S at most."""
+        until_s = time.monotonic() + LAST_COPY_S
+        while self._waiting and time.monotonic() < until_s:
+            poll()
+            if self._waiting:
+                time.sleep(0.01)
+
+
+class Copies(CopyQueue[Copy]):
+    """Copies of samples; bounded, newer ones are dropped."""
 
     def send(self, due: DueStep) -> None:
         """Begin to copy the samples, stream by stream, each after the work that made it."""
@@ -166,28 +211,11 @@ class Copies:
         for sample in tensors:
             by_stream[sample.stream].append(sample)
         for stream, on_stream in by_stream.items():
-            if len(self._waiting) < MAX_COPIES * len(by_stream):
+            if len(self) < MAX_COPIES * len(by_stream):
                 with torch.cuda.stream(stream):  # does nothing where it is None
-                    self._waiting.append(Copy(due.step, on_stream))
+                    self.add(Copy(due.step, on_stream))
             else:
                 self._recorder.dropped += len(on_stream)
-
-    def arrived(self) -> Iterator[Copy]:
-        """Take the arrived copies in order; drop lost ones, and all while too many rows wait."""
-        while self._waiting and self._waiting[0].is_ready():
-            copy = self._waiting.popleft()
-            if copy.is_lost or len(self._recorder.rows) > MAX_ROWS_WAITING:
-                self._recorder.dropped += len(copy.tensors)
-            else:
-                yield copy
-
-    def wait_for_last(self, poll: Callable[[], object]) -> None:
-        """Poll until all have arrived, for LAST_COPY_S at most."""
-        until_s = time.monotonic() + LAST_COPY_S
-        while self._waiting and time.monotonic() < until_s:
-            poll()
-            if self._waiting:
-                time.sleep(0.01)
 
 
 _EMPTY = torch.empty(0, device="cpu")
@@ -244,6 +272,11 @@ def own_part(tensor: Tensor | None) -> tuple[Tensor, str] | None:
 def is_captured(tensor: Any) -> bool:
     """Whether work on a tensor would become part of a CUDA graph, to be replayed with it."""
     return bool(getattr(tensor, "is_cuda", False)) and torch.cuda.is_current_stream_capturing()
+
+
+def is_capturing() -> bool:
+    """Whether work on the current stream would become part of a CUDA graph."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def stride_of(tensors: list[Tensor]) -> int:

@@ -54,18 +54,20 @@ class Block(nn.Module):
 
 
 class TinyMoE(nn.Module):
-    """`reentrant`: mode of activation checkpointing per block, None without."""
+    """`reentrant`: mode of activation checkpointing per block, None without; `how`: its options."""
 
     def __init__(
         self,
         reentrant: bool | None = None,
         form: Callable[[Tensor, Tensor], object] | None = None,
+        **how: object,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(17, WIDTH)
         self.layers = nn.ModuleList(Block(form) for _ in range(2))
         self.head = nn.Linear(WIDTH, 17)
         self.reentrant = reentrant
+        self.how = how
 
     def forward(self, tokens):
         x = self.embedding(tokens)
@@ -73,7 +75,7 @@ class TinyMoE(nn.Module):
             if self.reentrant is None:
                 x = layer(x)
             else:
-                x = checkpoint(layer, x, use_reentrant=self.reentrant)
+                x = checkpoint(layer, x, use_reentrant=self.reentrant, **self.how)
         return self.head(x)
 
     def routers(self) -> list[Router]:

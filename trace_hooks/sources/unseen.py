@@ -1,0 +1,42 @@
+"""Operations of the hooks on the job's tensors that leave no trace in the job."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch.utils._python_dispatch import _pop_mode, _push_mode
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_num_modes = torch._C._len_torch_dispatch_stack
+
+
+def unseen(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, run without gradients and out of sight of the job's dispatch modes.
+
+    Activation checkpointing runs a forward twice, and hooks work in only one of the two. Tensors
+    saved for a backward in one of them would be missing in the other, which ends the job; selective
+    checkpointing finds what it saved by counting operations, and would return wrong values.
+    """
+
+    @functools.wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with torch.no_grad():
+            if _num_modes():
+                return _without_modes(function, *args, **kwargs)
+            return function(*args, **kwargs)
+
+    return alone
+
+
+def _without_modes(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    modes = [_pop_mode() for _ in range(_num_modes())]
+    try:
+        return function(*args, **kwargs)
+    finally:
+        for mode in reversed(modes):
+            _push_mode(mode)
