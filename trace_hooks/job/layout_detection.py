@@ -84,7 +84,10 @@ def detect_layout() -> ParallelLayout | None:
 
 
 def _from_meshes() -> ParallelLayout | None:
-    """Layout of the root mesh with the most dimensions that covers the whole job."""
+    """Layout of the root mesh that says most about the whole job, whichever was made first.
+
+    Not that of experts, if it can be helped: there the axes of everything else are folded into dp.
+    """
     module = sys.modules.get("torch.distributed.device_mesh")
     mesh_type = getattr(module, "DeviceMesh", None)
     if mesh_type is None:
@@ -94,8 +97,15 @@ def _from_meshes() -> ParallelLayout | None:
     layouts = [layout for mesh in meshes if (layout := _layout_of_mesh(mesh)) is not None]
     world = _world_size()
     whole = [layout for layout in layouts if world is None or layout.world_size == world]
-    found = max(whole, key=lambda layout: len(layout.axes), default=None)
+    found = max(whole, key=_says, default=None)
     return None if found is None else replace(found, experts=_expert_sizes(meshes))
+
+
+def _says(layout: ParallelLayout) -> tuple[int, bool, int, int]:
+    """How much a layout says: axes that split the model, then that its mesh is none of experts."""
+    larger = [axis for axis, size in layout.axes if size > 1]
+    splitting = sum(axis in ("pp", "cp", "tp") for axis in larger)
+    return splitting, not layout.experts, len(larger), len(layout.axes)
 
 
 def _expert_sizes(meshes: Sequence[Any]) -> tuple[tuple[str, int], ...]:

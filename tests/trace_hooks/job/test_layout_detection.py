@@ -58,6 +58,36 @@ def test_experts_may_be_the_last_axis_of_the_mesh() -> None:
     assert layout.groups("ep")[1] == tuple(mesh.mesh[0, 1])
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["dense first", "sparse first"])
+@pytest.mark.parametrize(
+    ("dense", "sparse", "found"),
+    [
+        (
+            ((4, 2), "dp", "tp"),
+            ((1, 2, 4), "pp", "edp", "ep"),
+            ParallelLayout((("dp", 4), ("tp", 2)), (("ep", 4),)),
+        ),
+        (
+            ((8,), "dp_shard"),
+            ((2, 2, 2), "dp_replicate", "dp_shard", "ep"),
+            ParallelLayout((("dp_shard", 8),), (("ep", 2),)),
+        ),
+        (
+            ((8,), "dp"),
+            ((2, 2, 2), "pp", "dp", "ep"),
+            ParallelLayout((("pp", 2), ("dp", 4)), (("ep", 2),)),
+        ),
+    ],
+)
+def test_the_layout_is_that_of_the_dense_mesh_in_whichever_order_meshes_were_made(
+    dense: tuple, sparse: tuple, found: ParallelLayout, order: tuple[int, int]
+) -> None:
+    described = (dense, sparse)
+    kept = [DeviceMesh(grid(*described[n][0]), *described[n][1:]) for n in order]
+    assert detect_layout() == found
+    assert len(kept) == 2
+
+
 def test_ranks_in_another_order_are_kept() -> None:
     kept = DeviceMesh(grid(2, 4).T, "dp", "tp")
     layout = detect_layout()
