@@ -48,7 +48,7 @@ steady AS (
         CAST(NULL AS DOUBLE) AS noise, CAST('inf' AS DOUBLE) AS clarity
     FROM compared c JOIN kinds k USING (host, device, metric, rank)
     WHERE k.is_steady AND NOT (is_counter AND regexp_matches(metric,
-        '(bytes|joules|reads|writes|faults|switches|sent_segments|(busy|cpu|read|write)_seconds)_total$'))
+        '(bytes|joules|reads|writes|faults|switches|sent_segments|(busy|cpu|iowait|steal|read|write)_seconds)_total$'))
     GROUP BY c.host, c.device, c.metric, c.rank
 ),
 bins AS (  -- at most 240 of a series: a run of days has too many samples to compare each
