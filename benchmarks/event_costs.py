@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from timing import REPEATS, cpu_ns, loop_ns
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import ConcatDataset, DataLoader
 
 from trace_hooks.log_text.line_rows import LineRows
 from trace_hooks.recording.arrow_columns import collective_table, row_table, span_table
@@ -33,6 +34,8 @@ from trace_hooks.sources import load_source
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.experts.routers import own_router
+from trace_hooks.sources.mixtures.draws import Draws
+from trace_hooks.sources.mixtures.libraries import Libraries
 from trace_hooks.sources.training.worker_fetches import Worker
 
 COUNT = 500
@@ -166,21 +169,46 @@ def loader_costs() -> dict[str, float]:
     return {"data: next(), ns": difference(lambda: next(batches), 50, "data")}
 
 
+class Interleaved:
+    """A mixture of streams, as Hugging Face datasets has them, of which each sample costs next to
+    nothing.
+    """
+
+    def __init__(self, sources: list[range]) -> None:
+        self.ex_iterables = sources
+
+    def _get_indices_iterator(self) -> Iterator[int]:
+        yield from itertools.cycle(range(len(self.ex_iterables)))
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        for place in self._get_indices_iterator():
+            yield place, place
+
+    _iter_arrow = __iter__
+
+
 def worker_costs() -> dict[str, float]:
     """In a loader's worker, and what its rank takes to read of it."""
-    fetcher, mixture = SimpleNamespace(dataset=[]), SimpleNamespace(datasets=[[0], [1]])
-    mixture.cumulative_sizes = [1, 2]
+    fetcher = SimpleNamespace(dataset=[])
+    tables = ConcatDataset([[0], [1]])  # type: ignore[list-item]
+    samples = iter(Interleaved([range(1)] * 2))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a.fetches")
-        rank = FetchRing.create(path)
-        worker = Worker(FetchRing.open(path))
+        rank = FetchRing.create(Path(folder, "a.fetches"))
+        worker = Worker(FetchRing.open(Path(folder, "a.fetches")))
         fetch = worker.timed_fetch(lambda fetcher, index: None)
-        sample = worker.timed_sample(lambda dataset, index: None)
-        with_samples = worker.timed_fetch(
-            lambda fetcher, index: [sample(mixture, one) for one in index]
-        )
-        alone = cpu_ns(lambda: fetch(fetcher, [0] * 8), COUNT, rank.take)
-        mixed = cpu_ns(lambda: with_samples(fetcher, [0, 1] * 4), COUNT, rank.take)
+        of_tables = worker.timed_fetch(lambda fetcher, index: [tables[one] for one in index])
+        of_streams = worker.timed_fetch(lambda fetcher, index: [next(samples) for _ in index])
+
+        def cost(call: Callable[[Any, list[int]], object]) -> float:
+            return cpu_ns(lambda: call(fetcher, [0, 1] * 4), COUNT, rank.take)
+
+        alone, plain = cost(fetch), (cost(of_tables), cost(of_streams))
+        libraries = adapted()
+        Draws.current = worker
+        samples = iter(Interleaved([range(1)] * 2))
+        mixed = cost(of_tables), cost(of_streams)
+        Draws.current = None
+        libraries.restore()
 
         def read() -> float:
             for _ in range(COUNT):
@@ -189,9 +217,23 @@ def worker_costs() -> dict[str, float]:
 
         return {
             "loader's worker: a fetch, ns": alone,
-            "loader's worker: a sample of a mixture, ns": (mixed - alone) / 8,
+            "loader's worker: a sample of a mixture, ns": (mixed[0] - plain[0]) / 8,
+            "loader's worker: a sample of a mixture of streams, ns": (mixed[1] - plain[1]) / 8,
             "reading a worker's record, ns": min(read() for _ in range(REPEATS)),
         }
+
+
+def adapted() -> Libraries:
+    """Adapters of ConcatDataset and of streams."""
+    module = SimpleNamespace(
+        CyclingMultiSourcesExamplesIterable=Interleaved,
+        RandomlyCyclingMultiSourcesExamplesIterable=type("Randomly", (Interleaved,), {}),
+    )
+    sys.modules["datasets.iterable_dataset"] = module  # type: ignore[assignment]
+    found = Libraries()
+    found.adapt()
+    del sys.modules["datasets.iterable_dataset"]
+    return found
 
 
 def collector_costs() -> dict[str, float]:

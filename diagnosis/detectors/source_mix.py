@@ -1,13 +1,14 @@
 """source_starved: a source of the mixture comes less often than planned.
 
-The share of each source in what ranks have trained on is compared with the share that the job
-states as planned. Batches differ by chance, and some jobs draw whole batches from one source, so
-the error of the share is taken from how batches differ. A source that comes too often takes the
-place of others: those that come too seldom are named, and it is in the text.
+The share of each source in what ranks have trained on is compared with the share that the job, or
+the library that mixes them, plans. Batches differ by chance, and some jobs draw whole batches from
+one source, so the error of the share is taken from how batches differ. A source that comes too
+often takes the place of others: those that come too seldom are named, and it is in the text.
 
 Source: OVERLORD (2504.09844): sources that run dry or lag behind change the mixture without a word.
-Assumes: tracer.batch(source=, planned=) on the ranks that load. Blind spots: fewer than FEWEST
-samples; a plan that is wrong itself. Cost: a pass over batch_sources.
+Assumes: a library whose mixtures the hooks read, or tracer.batch(source=, planned=), on the ranks
+that load. Blind spots: fewer than FEWEST samples; a plan that is wrong itself. Cost: a pass over
+batch_sources.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _finding(starved: list[dict[str, Any]], planned: list[dict[str, Any]], attem
             Evidence(f"{_share(row)}.", 100 * row["ratio"], "%", "source_mix", params)
             for row in starved[:5]
         ),
-        alternatives=("The plan has changed since, and the job states the old one.",),
+        alternatives=("The plan has changed since.",),
         next_step=(
             "Look at the loader of this source: has it run out of data, does it skip samples, or "
             "is it so slow that the loader goes on without it?"

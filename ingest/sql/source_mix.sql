@@ -1,5 +1,5 @@
 -- How many samples of each source a job has trained on, all ranks together, and the share that it
--- planned; the job states both (tracer.batch).
+-- planned: as the job states it (tracer.batch), or the library that mixes the sources.
 -- reads: batch_sources
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -7,13 +7,13 @@
 -- column: source  its name
 -- column: samples  samples of it
 -- column: ratio  its share of all samples
--- column: planned  its share as planned, in the newest batch that states one; NULL never stated
+-- column: planned  its share as planned, in the newest batch that states one; NULL unknown
 -- column: spread  standard error of `ratio`, from how it differs between batches
 -- column: batches  batches that state their sources
 -- column: all_samples  samples of all sources
 -- column: first_step  first step with such a batch
 -- column: last_step  last step with one
--- empty: no batch states its sources
+-- empty: no job and no library states the sources of a batch
 WITH stated AS (
     SELECT rank, ts_ns, step, source, samples, planned FROM rows_of($batch_sources)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max

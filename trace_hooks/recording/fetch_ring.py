@@ -20,16 +20,17 @@ CAPACITY = 512
 _HEADER = struct.Struct("<8sqq")
 _MAGIC = b"RSFETCH1"
 _FIRST_AT = 64
-_RECORD = struct.Struct("<qqqqqqii32s32sq")
+_RECORD = struct.Struct("<qqqqqqiii4xd32s32sq")
 _SIZE = _FIRST_AT + CAPACITY * _RECORD.size
 
 
 class FetchRecord(NamedTuple):
     """One call of a worker's fetcher, or its part that fetched samples of one source. Times in ns,
-    `begin_ns` of the host's monotonic clock.
+    `begin_ns` of the host's monotonic clock. `wall_ns` -1: of the source only `samples` are known.
 
-    `read_bytes`: of read calls, cached or not; -1 unknown. `transform`: the longest of those that
-    the dataset marks with trace_hooks.transform, '' none.
+    `is_source`: of a mixture; its share as planned is `planned`, -1 unknown. `read_bytes`: of read
+    calls, cached or not; -1 unknown. `transform`: the longest of those that the dataset marks with
+    trace_hooks.transform, '' none.
     """
 
     number: int  # from 1, of this worker
@@ -40,6 +41,8 @@ class FetchRecord(NamedTuple):
     read_bytes: int
     fetch: int  # number of the call
     samples: int
+    is_source: bool
+    planned: float
     source: str
     transform: str
 
@@ -96,6 +99,8 @@ class FetchRing:
         samples: int,
         source: str,
         transform: str,
+        is_source: bool = False,
+        planned: float = -1.0,
     ) -> None:
         """Store one record (worker)."""
         self._number = number = self._number + 1
@@ -110,6 +115,8 @@ class FetchRing:
             read_bytes,
             fetch,
             samples,
+            is_source,
+            planned,
             _bytes(source),
             _bytes(transform),
             number,
@@ -123,9 +130,10 @@ class FetchRing:
         found = []
         for number in range(first, written + 1):
             fields = _RECORD.unpack_from(self._map, _place(number))
-            own, *rest, source, transform, again = fields
+            own, *rest, is_source, planned, source, transform, again = fields
             if own == again == number:
-                found.append(FetchRecord._make((own, *rest, _text(source), _text(transform))))
+                texts = _text(source), _text(transform)
+                found.append(FetchRecord._make((own, *rest, bool(is_source), planned, *texts)))
         self.lost += written - self._number - len(found)
         self._number = written
         return found

@@ -237,6 +237,12 @@ RUN_TABLES: tuple[Table, ...] = (
             "batches that workers had made beyond it; NULL without workers and before 1.5",
             nullable=True,
         ),
+        Column(
+            "ids_hash",
+            pa.int64(),
+            "the same on ranks with the same batch: of some of its ids; NULL unknown, before 1.6",
+            nullable=True,
+        ),
     ),
     table(
         "batch_lengths",
@@ -247,11 +253,11 @@ RUN_TABLES: tuple[Table, ...] = (
     ),
     table(
         "batch_sources",
-        "samples of one source in a batch, as the job states it",
+        "samples of one source in a batch, as the job or the library that mixes them states it",
         TS,
         text("source", "its name"),
         Column("samples", pa.int32(), "samples of it; 0 where it is planned and has none"),
-        optional_float("planned", "its share of the mixture as planned; NULL not stated"),
+        optional_float("planned", "its share of the mixture as planned; NULL unknown"),
     ),
     table(
         "loader_fetches",
@@ -261,7 +267,7 @@ RUN_TABLES: tuple[Table, ...] = (
         Column("worker", pa.int32(), "number of the worker, from 0"),
         integer("pid", "its process"),
         integer("fetch", "number of the fetch in its worker, from 1"),
-        text("source", "dataset; of a ConcatDataset each has rows of its own"),
+        text("source", "dataset; of a mixture of datasets each has rows of its own"),
         Column("samples", pa.int32(), "samples asked for"),
         integer("wall_ns", "wall time; of a whole fetch with collation, of a source without"),
         integer("cpu_ns", "CPU time of the worker's thread in it"),

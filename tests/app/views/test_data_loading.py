@@ -9,7 +9,8 @@ import pytest
 from app.views.data_loading import data_loading_of
 from ingest.run import open_run
 from tests.data_runs import data_run
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,22 @@ def test_sequences_that_are_long_on_one_rank(folder: Path) -> None:
     assert found.saves["at_step"] == pytest.approx(1 - even / long, abs=0.01)
     assert found.saves["in_pipeline"] is None
     assert "would take 37 % less time" in found.sentence
+
+
+def test_batches_that_ranks_of_a_group_read_twice(folder: Path, tmp_path: Path) -> None:
+    with open_run(folder) as run:
+        assert data_loading_of(run, None).redundant == ()
+    built = RunBuilder(tmp_path / "run", 2, ParallelLayout((("tp", 2),)))
+    built.rank_files()
+    for rank in range(2):
+        built.step(rank, 0, 0, 1_000)
+        built.add("data_batches", rank, 0, ts_ns=T0, source="web", ids_hash=7)
+    built.publish()
+    with open_run(built.folder) as run:
+        assert data_loading_of(run, None).redundant == (
+            "2 ranks of each tensor-parallel group read the same batches: 2.0 times the bytes; let "
+            "one read and broadcast.",
+        )
 
 
 def test_of_some_steps(folder: Path) -> None:

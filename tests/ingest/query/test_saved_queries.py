@@ -23,6 +23,7 @@ OF_OTHER_RUNS = (
     "loader_memory",
     "loader_standby",
     "source_mix",
+    "redundant_reads",
     "expert_load",
     "expert_places",
     "expert_times",

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from diagnosis.detectors import loader_memory, source_mix
+from diagnosis.loading.redundant import sentences
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 MS, MB, S = 1_000_000, 1_000_000, 1_000_000_000
 
@@ -80,6 +82,46 @@ def test_batches_of_one_source_each_have_a_larger_error(run: RunBuilder) -> None
                     planned=0.5)  # fmt: skip
     spreads = asked(run, "source_mix").column("spread").to_pylist()
     assert spreads == pytest.approx([0.05, 0.05])  # half a batch off in each of 100
+
+
+@pytest.mark.parametrize(
+    ("same_on", "factors", "words"),
+    [
+        ("tp", {"tp": 2.0, "dp": 1.0, "job": 2.0}, "2 ranks of each tensor-parallel group read"),
+        ("dp", {"tp": 1.0, "dp": 2.0, "job": 2.0}, "2 data-parallel replicas read the same"),
+        ("none", {"tp": 1.0, "dp": 1.0, "job": 1.0}, None),
+    ],
+)
+def test_batches_that_several_ranks_read(
+    tmp_path: Path, same_on: str, factors: dict[str, float], words: str | None
+) -> None:
+    layout = ParallelLayout((("pp", 1), ("dp", 2), ("tp", 2)))
+    run = RunBuilder(tmp_path / "run", 4, layout)
+    run.rank_files()
+    for rank in range(4):
+        tp, dp = rank % 2, rank // 2
+        for step in range(30):
+            kept = {"tp": (dp,), "dp": (tp,), "none": (tp, dp)}[same_on]
+            own = {"loader": 0, "worker": 0, "pid": 7, "source": "web", "samples": 8}
+            took = {"wall_ns": MS, "cpu_ns": MS, "transform": "", "transform_ns": 0}
+            run.add("data_batches", rank, step, ts_ns=T0, source="web", exposed_ns=MS, fetch_ns=-1,
+                    ids_hash=hash((step, *kept)))  # fmt: skip
+            run.add("loader_fetches", rank, step, **own, **took, ts_ns=T0, fetch=step,
+                    read_bytes=MB)  # fmt: skip
+    rows = asked(run, "redundant_reads").to_pylist()
+    assert {row["axis"]: row["factor"] for row in rows} == factors
+    assert [row["size"] for row in rows] == [2, 2, 4]
+    assert all(row["batches"] == 80 and row["read_mb"] == 120 for row in rows)
+    assert all(row["unique_mb"] == 120 / row["factor"] for row in rows)
+    found = sentences(rows)
+    assert len(found) == (words is not None)
+    if words is not None:
+        assert found[0].startswith(words)
+
+
+def test_without_ids_nothing_is_said_of_reads(run: RunBuilder) -> None:
+    run.add("data_batches", 0, 1, ts_ns=T0, source="web", exposed_ns=MS, fetch_ns=-1)
+    assert asked(run, "redundant_reads").num_rows == 0
 
 
 def test_memory_in_three_parts_of_the_time(run: RunBuilder) -> None:

@@ -45,7 +45,7 @@ def test_a_record_that_is_being_written_is_left_out(rings: tuple[FetchRing, Fetc
     rank, worker = rings
     for number in range(2):
         write(worker, number)
-    worker._map[64 + 128] ^= 2  # the first number of the record in slot 1
+    worker._map[64 + 144] ^= 2  # the first number of the record in slot 1
     assert [record.number for record in rank.take()] == [2]
     assert rank.lost == 1
 

@@ -5,7 +5,8 @@ StatefulDataLoader. Without workers it is the fetching itself (data_fetch); with
 wait for one (data_wait), the exposed part. Each batch is a row of data_batches, with the lengths
 and sources that the job states of it (tracer.batch); it belongs to the step that runs, or to the
 next one. Making the iterator, which starts the workers, is a data_wait. What workers fetch is
-recorded in them (loader_workers.py).
+recorded in them (loader_workers.py). Samples by source are those that the job states, else those
+that libraries drew until the end of the step, here or in workers (sources/mixtures/libraries.py).
 Misses: other loaders (DALI, tf.data, a plain generator). Costs: two clock readings and one look at
 the batch; see benchmarks/hook_overhead.py.
 """
@@ -14,12 +15,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
 from torch.utils.data import dataloader
 
 from trace_hooks.recording.clock import now, thread_cpu
@@ -28,15 +27,15 @@ from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.mixtures.draws import UNHARMED, Draws
+from trace_hooks.sources.mixtures.libraries import libraries
+from trace_hooks.sources.mixtures.weighted_sampler import mixture_of
 from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
+from trace_hooks.sources.training.batch_tokens import ids_hash, num_tokens
 from trace_hooks.sources.training.described_batch import Described
 from trace_hooks.sources.training.loader_workers import LoaderWorkers
 from trace_hooks.sources.training.worker_fetches import WorkerStart
-
-TOKEN_KEYS = ("input_ids", "tokens", "token_ids")
-"""Keys of a batch under which token ids are found."""
-
 
 MOST_BATCHES = 100
 """Batches that wait for the end of their step."""
@@ -64,7 +63,9 @@ class DataLoaders(Source):
         self._auto = AutoSteps.shared(context.steps)
         self._patches = Patches()
         self._pid = os.getpid()
-        self._workers = LoaderWorkers(context.recorder)
+        self._draws = Draws()
+        self._workers = LoaderWorkers(context.recorder, self._draws)
+        self._job_states_sources = False
         self._has_stateful = False
         self._batches: list[dict[str, Any]] = []  # the job may still describe the newest
 
@@ -75,16 +76,22 @@ class DataLoaders(Source):
         self._patches.replace(iterator, "__next__", self._recorded)
         self._patches.replace(dataloader.DataLoader, "__iter__", self._around_iter)
         self._look_for_stateful()
+        Draws.current = self._draws
+        libraries.adapt()
 
     def uninstall(self) -> None:
         """Restore what was wrapped, and record what workers have fetched until now."""
         self._patches.restore()
+        libraries.restore()
+        Draws.current = None
         self._add_batches()
         self._workers.close()
+        self._add_draws()
 
     def step_end(self) -> None:
         """The batches of the step are described by now."""
         self._add_batches()
+        self._add_draws()
 
     def describe(self, described: Described) -> None:
         """What the job states of its newest batch, or of one that no DataLoader made."""
@@ -98,10 +105,24 @@ class DataLoaders(Source):
                 self.recorder.add_row(
                     "batch_lengths", ts_ns=now(), microbatch=microbatch, lengths=some
                 )
-        for source, samples in described.samples.items():
-            planned = described.planned.get(source)
+        if described.samples:
+            self._job_states_sources = True
+            self._add_sources(described.samples, described.planned)
+
+    def _add_draws(self) -> None:
+        samples = self._draws.take()
+        if any(samples.values()) and not self._job_states_sources:
+            planned = dict(self._draws.planned)
+            self._add_sources({**dict.fromkeys(planned, 0), **samples}, planned)
+
+    def _add_sources(self, samples: Mapping[str, int], planned: Mapping[str, float]) -> None:
+        for source, number in samples.items():
             self.recorder.add_row(
-                "batch_sources", ts_ns=now(), source=source, samples=samples, planned=planned
+                "batch_sources",
+                ts_ns=now(),
+                source=source,
+                samples=number,
+                planned=planned.get(source),
             )
 
     def _add_batches(self) -> None:
@@ -117,11 +138,13 @@ class DataLoaders(Source):
             self._add_batches()
         step = self.rank_state.step if self.rank_state.phase == "step" else None
         unknown = dict.fromkeys(("fetch_ns", "exposed_ns", "tokens", "sum_sq_len"), UNKNOWN)
-        return {"ts_ns": at_ns, "step": step, "source": "", "ready": None, **unknown}
+        known = {"ts_ns": at_ns, "step": step, "source": "", "ready": None, "ids_hash": None}
+        return known | unknown
 
     def poll(self) -> None:
         """Read the rings of the workers."""
         self._look_for_stateful()
+        libraries.adapt()
         self._workers.poll()
 
     def _look_for_stateful(self) -> None:
@@ -147,6 +170,11 @@ class DataLoaders(Source):
     @guarded("data.iter_begins")
     def _iter_begins(self, loader: Any) -> _Made:
         name, mark = f"{type(loader.dataset).__name__} start", self.recorder.open()
+        libraries.adapt()
+        with UNHARMED:
+            mixture = mixture_of(loader)
+            if mixture is not None:
+                self._draws.plan(*mixture)
         return _Made(name, mark, loader, self._workers.prepare(loader))
 
     @guarded("data.iter_made")
@@ -178,6 +206,7 @@ class DataLoaders(Source):
             "exposed_ns": end_ns - begin_ns,
             "tokens": num_tokens(batch),
             "ready": num_ready(iterator) if in_workers else None,
+            "ids_hash": ids_hash(batch),
         }
         self._batches.append(batch_row)
 
@@ -190,20 +219,3 @@ def num_ready(iterator: Any) -> int | None:
         pinned = 0 if queue is iterator._worker_result_queue or queue is None else queue.qsize()
         return int(early + iterator._worker_result_queue.qsize() + pinned)
     return None
-
-
-def num_tokens(batch: Any) -> int:
-    """Token ids in a batch: those of a known key, or of a first integer matrix; -1 unclear."""
-    if isinstance(batch, (list, tuple)):  # abstract classes are slower to test
-        batch = batch[0] if batch else None
-    elif not isinstance(batch, Tensor):
-        if isinstance(batch, Mapping):
-            batch = next((batch[key] for key in TOKEN_KEYS if key in batch), None)
-        elif isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
-            batch = batch[0]
-    if isinstance(batch, Tensor) and batch.dim() >= 2 and batch.dtype in _INTEGERS:
-        return batch.numel()
-    return UNKNOWN
-
-
-_INTEGERS = (torch.int64, torch.int32)

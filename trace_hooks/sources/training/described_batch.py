@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.mixtures.draws import MOST_SOURCES
 
-MOST_SOURCES = 1_000
 LONGEST = 2**31 - 1
 
 

@@ -1,8 +1,9 @@
 """The workers of a rank's data loaders: their rings, and how much memory they take.
 
 While a loader starts its workers, its worker_init_fn is one that also opens a ring in each worker;
-right after, the user's own is back. The rank reads the rings on the drain thread. A ring's file is
-removed as soon as its worker has mapped it, so that a job that is killed leaves none behind.
+right after, the user's own is back. The rank reads the rings on the drain thread, and adds the
+workers' draws of each source to its own. A ring's file is removed as soon as its worker has mapped
+it, so that a job that is killed leaves none behind.
 
 Misses: workers that are no processes of torch's DataLoader. Costs: a worker takes some 9 us a
 fetch and 8 us a sample of a ConcatDataset (benchmarks/event_costs.py). To divide shared pages among
@@ -26,7 +27,8 @@ from typing import Any
 from trace_hooks.recording.fetch_ring import FetchRing
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.schema import UNKNOWN
-from trace_hooks.sources.training.worker_fetches import WorkerStart
+from trace_hooks.sources.mixtures.draws import Draws
+from trace_hooks.sources.training.worker_fetches import UNTIMED_NS, WorkerStart
 
 MEMORY_EVERY_S = 10.0
 """How often the workers' resident memory is read, and one worker's shared pages at most."""
@@ -56,10 +58,10 @@ class _Worker:
 
 
 class LoaderWorkers:
-    """Rings of all workers that this rank's loaders have started."""
+    """Rings of all workers that this rank's loaders have started; their draws go into `draws`."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, draws: Draws) -> None:
+        self._recorder, self._draws = recorder, draws
         self._workers: list[_Worker] = []
         self._lock = threading.Lock()  # between the drain thread and the end of training
         self._next_memory_s = self._next_walk_s = 0.0
@@ -118,6 +120,11 @@ class LoaderWorkers:
     def _add(self, one: _Worker) -> None:
         pid, lost = one.ring.pid, one.ring.lost
         for fetched in one.ring.take():
+            if fetched.is_source:
+                self._draws.plan_one(fetched.source, fetched.planned)
+                self._draws.add(fetched.source, fetched.samples)
+            if fetched.wall_ns == UNTIMED_NS:
+                continue
             self._recorder.add_row(
                 "loader_fetches",
                 ts_ns=fetched.begin_ns,

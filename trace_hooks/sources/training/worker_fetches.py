@@ -3,24 +3,26 @@
 `WorkerStart` takes the place of the loader's worker_init_fn while the workers start, and calls the
 user's own first. It can be pickled, for workers that are spawned. Nothing of it reaches the
 batches: the fetcher's own function is called with what it was given, and its result and errors
-pass. It times each sample of a ConcatDataset, so that each of its datasets has figures of its own.
+pass. The samples of mixtures count by source (sources/mixtures); where one call makes a sample, as
+of a ConcatDataset, each source has figures of its own.
 """
 
 from __future__ import annotations
 
-import bisect
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from trace_hooks.recording.fetch_ring import FetchRing
+from trace_hooks.sources.mixtures.draws import UNHARMED, Draws
+from trace_hooks.sources.mixtures.libraries import libraries
 
-_UNHARMED = suppress(Exception)
-"""Around what only records: batches matter more. The samples themselves raise as ever."""
+UNTIMED_NS = UNKNOWN_BYTES = -1
+UNKNOWN_SHARE = -1.0
 
 
 class WorkerStart:
@@ -47,30 +49,27 @@ class _Spent:
         self.transforms: dict[str, int] = {}  # ns by name
 
 
-class Worker:
-    """Times the fetches of this process."""
-
-    current: Worker | None = None
+class Worker(Draws):
+    """Times the fetches of this process, and counts their samples."""
 
     def __init__(self, ring: FetchRing) -> None:
+        super().__init__()
         self._ring = ring
         self._io = _opened("/proc/self/io")
         self._number = 0
-        self._is_fetching = self._is_in_source = False
+        self._is_fetching = False
         self._of_fetch = _Spent()
         self._by_source: dict[str, _Spent] = {}
-        self._names: dict[int, list[str]] = {}  # of the datasets of each ConcatDataset, by its id
         self._running = self._of_fetch  # takes the transforms
 
     def install(self) -> None:
         """Time every fetcher of torch that this process makes."""
-        from torch.utils.data import ConcatDataset
         from torch.utils.data._utils import fetch
 
         for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
             fetcher.fetch = self.timed_fetch(fetcher.fetch)
-        ConcatDataset.__getitem__ = self.timed_sample(ConcatDataset.__getitem__)
-        Worker.current = self
+        Draws.current = self
+        libraries.adapt()
 
     def add_transform(self, name: str, ns: int) -> None:
         """Time of a marked part of the fetch that runs."""
@@ -87,13 +86,14 @@ class Worker:
             self._is_fetching = True
             self._of_fetch = self._running = spent = _Spent()
             self._by_source = {}
+            libraries.adapt()  # those that the dataset imports itself
             begun_ns = time.perf_counter_ns()
             before = self._now()
             try:
                 batch = original(fetcher, index)
             finally:
                 self._is_fetching = False
-            with _UNHARMED:
+            with UNHARMED:
                 self._add(spent, before)
                 spent.samples = len(index) if isinstance(index, (list, tuple)) else 1
                 self._write(begun_ns, type(fetcher.dataset).__name__)
@@ -101,35 +101,20 @@ class Worker:
 
         return fetch
 
-    def timed_sample(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The `__getitem__` of ConcatDataset, of which each dataset is a source."""
+    def begin(self, source: str) -> tuple[_Spent, tuple[int, int, int]] | None:
+        """A sample, timed until `end`."""
+        if not self._is_fetching or not self.enter():
+            return None
+        self._running = spent = self._by_source.setdefault(source, _Spent())
+        return spent, self._now()
 
-        @functools.wraps(original)
-        def __getitem__(dataset: Any, index: int) -> Any:
-            if self._is_in_source or not self._is_fetching:  # one inside of another
-                return original(dataset, index)
-            name = self._source_of(dataset, index)
-            self._is_in_source = True
-            self._running = spent = self._by_source.setdefault(name, _Spent())
-            before = self._now()
-            try:
-                return original(dataset, index)
-            finally:
-                self._is_in_source = False
-                self._running = self._of_fetch
-                self._add(spent, before)
-                spent.samples += 1
-
-        return __getitem__
-
-    def _source_of(self, dataset: Any, index: int) -> str:
-        with _UNHARMED:  # the sample itself may raise what is wrong with it
-            names = self._names.get(id(dataset))
-            if names is None:
-                names = self._names[id(dataset)] = source_names(dataset.datasets)
-            index += len(dataset) if index < 0 else 0
-            return names[bisect.bisect_right(dataset.cumulative_sizes, index)]
-        return type(dataset).__name__
+    def end(self, begun: tuple[_Spent, tuple[int, int, int]]) -> None:
+        """The sample is made, or has raised."""
+        spent, before = begun
+        self.leave()
+        self._running = self._of_fetch
+        self._add(spent, before)
+        spent.samples += 1
 
     def _now(self) -> tuple[int, int, int]:
         """Wall and CPU ns, and bytes read so far (-1 unknown)."""
@@ -156,7 +141,13 @@ class Worker:
                 spent.samples,
                 source,
                 max(transforms, key=transforms.__getitem__, default=""),
+                bool(self._by_source),
+                self.planned.get(source, UNKNOWN_SHARE),
             )
+        for source, samples in self.take().items():
+            planned = self.planned.get(source, UNKNOWN_SHARE)
+            where = begun_ns, UNTIMED_NS, 0, 0, UNKNOWN_BYTES, self._number
+            self._ring.write(*where, samples, source, "", True, planned)
 
     def _read_bytes(self) -> int:
         """By read calls of this process so far; -1 unknown."""
@@ -165,20 +156,6 @@ class Worker:
         with suppress(OSError, ValueError, IndexError):
             return int(os.pread(self._io, 64, 0).split(b"\n", 1)[0].split()[1])  # rchar: N
         return -1
-
-
-def source_names(datasets: Sequence[Any]) -> list[str]:
-    """A name for each dataset: its attribute `source` or `name` where that is a text, else its
-    class; with a number where that would give two the same.
-    """
-    names = []
-    for dataset in datasets:
-        given = (getattr(dataset, "source", None), getattr(dataset, "name", None))
-        names.append(next((n for n in given if isinstance(n, str) and n), type(dataset).__name__))
-    return [
-        f"{name} {names[:place].count(name)}" if names.count(name) > 1 else name
-        for place, name in enumerate(names)
-    ]
 
 
 def _opened(path: str) -> int:
@@ -195,6 +172,6 @@ def transform(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        worker = Worker.current
-        if worker is not None:
-            worker.add_transform(name, time.perf_counter_ns() - begun_ns)
+        draws = Draws.current
+        if draws is not None:
+            draws.add_transform(name, time.perf_counter_ns() - begun_ns)

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import trace_hooks as th
 from tests.trace_hooks.tiny_models import tracing
-from trace_hooks.sources.training.data_loader import num_tokens
+from trace_hooks.sources.training.batch_tokens import ids_hash, num_tokens
 from trace_hooks.sources.training.described_batch import described
 
 
@@ -181,6 +181,29 @@ def test_a_job_describes_its_batch(tmp_path):
 )
 def test_tokens_are_counted_where_obvious(batch, tokens: int):
     assert num_tokens(batch) == tokens
+
+
+def test_equal_batches_have_the_same_hash_and_others_another():
+    ids = torch.arange(4_000).reshape(4, 1_000)
+    mask = torch.ones(4, 1_000, dtype=torch.int64)
+    known = ids_hash({"labels": ids + 1, "input_ids": ids})
+    assert known is not None
+    assert known == ids_hash([mask.float(), ids.clone()]) == ids_hash(ids)
+    assert ids_hash(ids + 1) != known
+    assert ids_hash(ids.flatten()) != known
+    assert ids_hash(ids[:, :-1]) is not None  # some of its first row
+    assert ids_hash(ids.T) is None
+    assert ids_hash({"loss_mask": mask}) is None  # the same in most batches
+    assert [ids_hash(batch) for batch in (torch.ones(2, 2), "text", None, [], {})] == [None] * 5
+
+
+def test_the_hash_of_a_batch_is_recorded():
+    with tracing("data") as traced:
+        list(DataLoader(TensorDataset(torch.arange(8)), batch_size=4))
+        list(DataLoader(Slow(), batch_size=2))
+        hashes = [row["ids_hash"] for row in batch_rows(traced)]
+    assert len(set(hashes)) == 4
+    assert hashes[0] == ids_hash(torch.arange(4))
 
 
 def test_uninstall_restores_both_methods():

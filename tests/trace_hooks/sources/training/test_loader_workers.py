@@ -15,9 +15,9 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset
 import trace_hooks as th
 from tests.trace_hooks.tiny_models import tracing
 from tests.waiting import wait_until
+from trace_hooks.sources.mixtures.labels import source_names
 from trace_hooks.sources.training import loader_workers
 from trace_hooks.sources.training.loader_workers import proportional_bytes, resident_bytes
-from trace_hooks.sources.training.worker_fetches import source_names
 
 pytestmark = pytest.mark.torch
 
