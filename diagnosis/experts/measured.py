@@ -37,7 +37,7 @@ class Measured:
 
 def passes_of(table: pa.Table) -> list[Measured]:
     """The passes in an answer of the question expert_times, by stage; those without times of
-    attention, experts and all-to-alls are left out.
+    attention, experts and all-to-alls, or with times of 0, are left out.
     """
     rows = table.to_pylist()
     both = [row for row in rows if _has(row, "attention_ms") and _has(row, "expert_ms")]
@@ -53,7 +53,8 @@ def passes_of(table: pa.Table) -> list[Measured]:
 
 def _measured(stage: int, rows: list[dict[str, Any]], form: type[PingPong]) -> Measured | None:
     names = ("attention_ms", "expert_ms", "micro_batches", "layers")
-    known = [value for name in names if (value := _median(rows, name))]
+    medians = [_median(rows, name) for name in names]
+    known = [value for value in medians if value is not None and value > 0]
     transfer = _median(rows, "transfer_ms")
     if transfer is None:  # the member that comes last waits for nobody
         waited = [row["all_to_all_p50_ms"] for row in rows if _has(row, "all_to_all_p50_ms")]

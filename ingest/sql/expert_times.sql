@@ -7,7 +7,7 @@
 -- param: attempt int = newest
 -- column: rank  global rank
 -- column: stage  pipeline stage; NULL unknown
--- column: ep  index of the rank in its group of axis ep; NULL none
+-- column: ep  EP rank: index of the rank in its EP group; NULL none
 -- column: group_id  this group; NULL none
 -- column: all_to_alls  all-to-alls of its ep groups; those that only exchange sizes do not count
 -- column: all_to_all_p50_ms  from entering one to its end, waiting included: median, ms; NULL none
@@ -33,9 +33,19 @@ newest AS (
     QUALIFY row_number() OVER (ORDER BY step DESC) <= least(20, greatest(2, $most_rank_steps // (
         SELECT greatest(count(*), 1) FROM ranks WHERE attempt = $attempt)))
 ),
+ep_places AS (SELECT rank, pp, ep FROM ranks WHERE attempt = $attempt AND ep IS NOT NULL),
+like_ep AS (  -- with ep = dp the groups along both have the same members, and axis may be dp
+    SELECT group_id
+    FROM (SELECT group_id, ranks, unnest(ranks) AS rank FROM group_members WHERE attempt = $attempt)
+        JOIN ep_places USING (rank)
+    WHERE NOT EXISTS (FROM group_members WHERE attempt = $attempt AND axis = 'ep')
+    GROUP BY group_id
+    HAVING count(*) > 1 AND count(*) = any_value(len(ranks)) AND count(DISTINCT coalesce(pp, 0)) = 1
+        AND count(DISTINCT ep) = count(*) AND count(*) = (SELECT max(ep) + 1 FROM ep_places)
+),
 ep_groups AS (
     SELECT group_id, unnest(ranks) AS rank, generate_subscripts(ranks, 1) - 1 AS ep, len(ranks) AS num_members
-    FROM group_members WHERE attempt = $attempt AND axis = 'ep'
+    FROM group_members WHERE attempt = $attempt AND (axis = 'ep' OR group_id IN (FROM like_ep))
 ),
 called AS (
     SELECT c.rank, c.step, c.group_id, c.seq, c.start_ns, c.end_ns, g.ep, g.num_members
@@ -61,7 +71,7 @@ all_to_alls AS (
     FROM called JOIN instances USING (group_id, seq) GROUP BY rank
 ),
 routers AS (
-    SELECT rank, array_agg(DISTINCT name) AS names, count(DISTINCT layer) AS num
+    SELECT rank, array_agg(DISTINCT name) AS names, count(DISTINCT (chunk, layer, name)) AS num
     FROM rows_of($expert_load)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest) GROUP BY rank
 ),
@@ -94,14 +104,25 @@ attention AS (
 experts AS (
     SELECT * FROM read_spans WHERE is_experts AND NOT ends_with(kind, '_comm')
 ),
-inside AS (
-    SELECT e.rank, e.step, e.track, e.ts_ns, sum(least(c.ts_ns + c.dur_ns, e.ts_ns + e.dur_ns) - c.ts_ns) AS comm_ns
+communicating AS (
+    SELECT e.rank, e.step, e.track, e.ts_ns, c.ts_ns AS begin_ns,
+        least(c.ts_ns + c.dur_ns, e.ts_ns + e.dur_ns) AS end_ns
     FROM (FROM read_spans WHERE ends_with(kind, '_comm')) c ASOF JOIN experts e
         ON c.rank = e.rank AND c.step = e.step AND c.track = e.track AND c.ts_ns >= e.ts_ns
-    WHERE c.ts_ns < e.ts_ns + e.dur_ns GROUP BY e.rank, e.step, e.track, e.ts_ns
+    WHERE c.ts_ns < e.ts_ns + e.dur_ns
+),
+beyond_others AS (  -- several at once, or one within another, take the time of their union
+    SELECT *, greatest(begin_ns, coalesce(max(end_ns) OVER (
+            PARTITION BY rank, step, track, ts_ns ORDER BY begin_ns, end_ns
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), begin_ns)) AS from_ns
+    FROM communicating
+),
+inside AS (
+    SELECT rank, step, track, ts_ns, sum(greatest(end_ns - from_ns, 0)) AS comm_ns
+    FROM beyond_others GROUP BY rank, step, track, ts_ns
 ),
 computing AS (
-    SELECT e.*, e.dur_ns - coalesce(i.comm_ns, 0) AS own_ns
+    SELECT e.*, greatest(e.dur_ns - coalesce(i.comm_ns, 0), 0) AS own_ns
     FROM experts e LEFT JOIN inside i USING (rank, step, track, ts_ns)
 ),
 computed AS (

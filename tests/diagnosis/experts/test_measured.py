@@ -54,3 +54,8 @@ def test_no_pass_without_its_times(missing: str) -> None:
     assert passes_of(times({missing: None})) == []
     assert passes_of(times({"transfer_ms": None, "all_to_all_p50_ms": None})) == []
     assert passes_of(times()) == []
+
+
+@pytest.mark.parametrize("name", ["attention_ms", "expert_ms"])
+def test_no_pass_where_communication_covers_all_of_a_part(name: str) -> None:
+    assert passes_of(times({name: 0.0})) == []
