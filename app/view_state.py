@@ -89,8 +89,9 @@ class View:
     """planted faults of generated runs are shown"""
     replay: int | None = None
     """step that the what-if page replays"""
-    expert: tuple[int, int] | None = None
-    """selected expert: its layer, and its number in the layer"""
+    expert: tuple[int, ...] | None = None
+    """selected expert: its layer (-1: without a number), its number in the layer, and the number of
+    the router where the layer has several"""
     metric: str | None = None
     finding: str | None = None
     q: str | None = None
@@ -265,9 +266,9 @@ def _parts(text: str, number: int) -> list[str]:
     return parts
 
 
-def _expert(text: str) -> tuple[int, int]:
-    layer, number = _parts(text, 2)
-    return _natural(layer), _natural(number)
+def _expert(text: str) -> tuple[int, ...]:
+    layer, *numbers = _parts(text, 3 if text.count(",") == 2 else 2)
+    return -1 if layer == "-1" else _natural(layer), *map(_natural, numbers)
 
 
 def _times(text: str) -> tuple[int, ...]:
@@ -312,8 +313,8 @@ def _format_pair(pair: tuple[int, int] | None) -> str:
     return "" if pair is None else f"{pair[0]}..{pair[1]}"
 
 
-def _format_expert(expert: tuple[int, int] | None) -> str:
-    return "" if expert is None else f"{expert[0]},{expert[1]}"
+def _format_expert(expert: tuple[int, ...] | None) -> str:
+    return "" if expert is None else ",".join(map(str, expert))
 
 
 def _format_span(span: tuple[int, int, int, int] | None) -> str:

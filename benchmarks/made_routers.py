@@ -137,19 +137,24 @@ def _loads(router: Router, loads_SLE: npt.NDArray[np.int64]) -> pa.Table:
         {
             "step": np.repeat(np.arange(num_steps), layers),
             "layer": np.tile(np.arange(layers, dtype=np.int32), num_steps),
-            "name": pa.array([f"layers.{n % layers}.mlp.router" for n in range(num)]),
+            "name": pa.array([_name(n % layers) for n in range(num)]),
             "top_k": top_k,
             "batch_tokens": loads_SLE.sum(axis=2).ravel() // router.top_k,
+            "dropped": np.zeros(num, np.int64),
             "tokens": pa.ListArray.from_arrays(offsets, loads_SLE.ravel()),
         }
     )
 
 
+def _name(layer: int) -> str:
+    return f"layers.{layer}.mlp.router"
+
+
 def _places(router: Router) -> pa.Table:
     size = router.experts // EP
     rows = [
-        {"layer": layer, "ep": ep, "first_expert": size * ep, "local_experts": size, "ranks": [ep],
-         "num_ranks": 1}
+        {"layer": layer, "name": _name(layer), "ep": ep, "first_expert": size * ep,
+         "local_experts": size, "ranks": [ep], "num_ranks": 1}
         for layer in range(router.layers)
         for ep in range(EP)
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from diagnosis.experts.echoes import of_full_experts
+from diagnosis.experts.echoes import Against, of_full_experts, unknown
 from diagnosis.findings import Cost, Diagnosis, Finding, Place, Verdict
 from diagnosis.statistics.shared_location import FEWEST_OF_HOST
 from diagnosis.statistics.step_levels import FEWEST_STEPS
@@ -72,11 +72,18 @@ def _seen_alive(stuck: Finding) -> set[int]:
     return {place.rank for place in stuck.culprits} | set(stuck.victims)
 
 
-def merged(diagnosis: Diagnosis, hosts: dict[int, str | None], still: Still) -> Diagnosis:
-    """With one finding for each cause. `hosts`: of every rank."""
+def merged(
+    diagnosis: Diagnosis,
+    hosts: dict[int, str | None],
+    still: Still,
+    against: Against = unknown,
+) -> Diagnosis:
+    """With one finding for each cause. `hosts`: of every rank; `against`: ranks with the same
+    experts.
+    """
     of_host = partial(_of_one_host, hosts=hosts, still=still)
     changes: list[Change] = [
-        of_full_experts,
+        partial(of_full_experts, against=against),
         _of_one_place,
         of_host,
         _of_one_place,

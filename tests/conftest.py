@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,14 @@ def pytest_collection() -> Generator[None, object, object]:
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Servers that tests start keep their sessions apart from those of this user."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _detectors_raise() -> None:
+    """A detector that fails is a failed test, not a sentence in a diagnosis."""
+    detectors = sys.modules.get("diagnosis.detectors")  # imported by the tests that need it
+    if detectors is not None:
+        detectors.catches_errors = False
 
 
 @pytest.fixture

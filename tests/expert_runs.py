@@ -23,8 +23,10 @@ ATTENTION_US, EXPERTS_US, TRANSFER_US = 2_000.0, 3_000.0, 800.0
 Loads = npt.NDArray[np.int64]
 
 
-def expert_run(folder: Path, is_hot: bool = True, num_steps: int = STEPS) -> Path:
-    """The run; without `is_hot` its routers are fair throughout."""
+def expert_run(
+    folder: Path, is_hot: bool = True, num_steps: int = STEPS, slow_rank: int = -1
+) -> Path:
+    """The run; without `is_hot` its routers are fair throughout. A slow rank has long backwards."""
     run = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS, ep=2))
     for group_id, ranks in EP_GROUPS.items():
         run.group(group_id, list(ranks), "ep")
@@ -33,7 +35,7 @@ def expert_run(folder: Path, is_hot: bool = True, num_steps: int = STEPS) -> Pat
     for step in range(num_steps):
         loads_RLE = np.stack([_loads(chance, step, is_hot) for _ in range(RANKS)])
         _load_rows(run, step, begin_us, loads_RLE)
-        begin_us, calls = _step(run, step, begin_us, calls, loads_RLE)
+        begin_us, calls = _step(run, step, begin_us, calls, loads_RLE, slow_rank)
     run.rank_files()
     run.publish()
     return folder
@@ -71,7 +73,12 @@ def _load_rows(run: RunBuilder, step: int, begin_us: float, loads_RLE: Loads) ->
 
 
 def _step(
-    run: RunBuilder, step: int, begin_us: float, calls: int, loads_RLE: Loads
+    run: RunBuilder,
+    step: int,
+    begin_us: float,
+    calls: int,
+    loads_RLE: Loads,
+    slow_rank: int,
 ) -> tuple[float, int]:
     """Forwards of all micro-batches, one backward; returns its end and the number of calls."""
     now = dict.fromkeys(range(RANKS), begin_us)
@@ -82,9 +89,11 @@ def _step(
                 load_E = loads_RLE[list(ranks), layer].sum(axis=0)
                 _layer(run, step, (microbatch, layer), (group_id, ranks, call), now, load_E)
             call += 2
-    end_us = max(now.values()) + 20_000
+    longer_us = 4_000 if slow_rank >= 0 and step >= HOT_FROM else 0
+    end_us = max(now.values()) + 20_000 + longer_us
     for rank in range(RANKS):
-        run.span(rank, step, "backward", now[rank], now[rank] + 18_000)
+        took_us = 18_000 + (longer_us if rank == slow_rank else 0)
+        run.span(rank, step, "backward", now[rank], now[rank] + took_us)
         run.step(rank, step, begin_us, end_us)
     return end_us, call
 

@@ -2,7 +2,7 @@
 
 GET api/run/{run}/experts[?attempt=N&steps=A..B&finding=F]   map of loads, balance of ranks, binary
 GET api/run/{run}/experts/steps[?...]                        MaxVio over steps, binary
-GET api/run/{run}/experts/expert?layer=L&expert=E[&...]      load of one expert over steps, binary
+GET api/run/{run}/experts/expert?layer=L&expert=E[&router=R&...]  load of one over steps, binary
 GET api/run/{run}/experts/ranks[?...]                        all-to-alls and ping-pong, JSON
 """
 
@@ -72,14 +72,16 @@ def routes(context: RouteContext) -> list[Route]:
 
     def one_expert(params: Parameters, stop: Stop) -> Answer:
         steps = scope(params, stop).steps or NO_STEPS
-        layer, expert = params.whole("layer"), params.whole("expert")
+        layer = -1 if params.text("layer") == "-1" else params.whole("layer")
+        expert = params.whole("expert")
         if layer is None or expert is None:
             raise UserError("give a layer and an expert, such as layer=3&expert=17")
+        where = (layer, expert, params.whole("router") or 0)
 
         def make(run: Run, attempt: int, stop: Stop) -> Answer:
-            return expert_answer(run, attempt, steps, layer, expert, stop)
+            return expert_answer(run, attempt, steps, where, stop)
 
-        return Answer(*cached(params, ("one", steps, layer, expert), make, stop))
+        return Answer(*cached(params, ("one", steps, where), make, stop))
 
     def ranks(params: Parameters, stop: Stop) -> dict[str, Any]:
         steps = scope(params, stop).steps or NO_STEPS

@@ -75,10 +75,11 @@ def _experts(shown: ShownView, stop: Stop | None) -> Answers:
         "experts/ranks": asdict(expert_ranks_of(run, attempt, steps, stop)),
     }
     if shown.view.expert is not None:
-        layer, expert = shown.view.expert
+        names = zip(("layer", "expert", "router"), shown.view.expert, strict=False)
+        asked = "&".join(f"{name}={number}" for name, number in names)
         with suppress(UserError):  # an expert that the model does not have
-            found = expert_answer(run, attempt, steps, layer, expert, stop)
-            answers[f"experts/expert?layer={layer}&expert={expert}"] = pack_arrays(*found)
+            found = expert_answer(run, attempt, steps, shown.view.expert, stop)
+            answers[f"experts/expert?{asked}"] = pack_arrays(*found)
     return answers
 
 

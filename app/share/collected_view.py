@@ -80,7 +80,7 @@ class CollectedView:
     tile: bytes | None
     shown_ranks: tuple[int, ...]
     rank: int | None
-    expert: tuple[int, int] | None
+    expert: tuple[int, ...] | None
     steps: tuple[int, int] | None
     """of the timeline"""
     chosen_steps: tuple[int, int] | None

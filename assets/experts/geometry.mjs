@@ -1,7 +1,7 @@
 /**
  * Where the cells of a map of layers x experts lie, and the lines of a chart over steps, in CSS pixels. Pure.
  *
- * @typedef {{layer: number, name: string, experts: number, top_k: number}} Layer
+ * @typedef {{layer: number, name: string, router: number, num_routers: number, experts: number}} Layer
  * @typedef {{layers: Layer[], experts: number, code: Uint8Array, load: Float32Array, tokens: Float64Array,
  *   holder: Int32Array}} MapData arrays: layers x experts, row by row; `experts`: of the widest layer
  * @typedef {{plot: {x: number, y: number, w: number, h: number}, wide: number, high: number, height: number}} Geometry

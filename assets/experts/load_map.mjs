@@ -2,12 +2,12 @@
 import { CanvasView } from '../lib/canvas/canvas_view.mjs';
 import { colourTable, cssColour } from '../lib/canvas/colour.mjs';
 import { cellAt, drawingOrder, expertTicks, geometryOf, movedCell, rowTicks } from './geometry.mjs';
-import { cellLines, layerText } from './text.mjs';
+import { cellLines, expertOf, layerText, rowOf } from './text.mjs';
 
 const LEAST_WIDE = 2;  // px of a cell that stands out
 
 export class LoadMap extends CanvasView {
-  /** @param {Element} element @param {{label: string, choose: (layer: number, expert: number) => void}} options */
+  /** @param {Element} element @param {{label: string, choose: (expert: number[]) => void}} options */
   constructor(element, { label, choose }) {
     super(element, { label, className: 'experts-map' });
     this.data = null;
@@ -23,7 +23,7 @@ export class LoadMap extends CanvasView {
     this.redraw();
   }
 
-  /** @param {?[number, number]} expert layer and number */
+  /** @param {?number[]} expert as the view names it */
   mark(expert) {
     this.chosen = expert;
     this.redraw();
@@ -66,7 +66,7 @@ export class LoadMap extends CanvasView {
   }
 
   #marks(context, theme) {
-    const row = this.chosen ? this.data.layers.findIndex(({ layer }) => layer === this.chosen[0]) : -1;
+    const row = this.chosen ? rowOf(this.data.layers, this.chosen) : -1;
     if (row >= 0 && this.chosen[1] < this.data.layers[row].experts) this.#frame(context, { row, expert: this.chosen[1] }, theme.link, 2);
     if (this.hovered) this.#frame(context, this.hovered, theme.text, 1);
   }
@@ -90,5 +90,5 @@ export class LoadMap extends CanvasView {
     return { x: plot.x + (expert + 0.5) * wide, y: plot.y + (row + 0.5) * high };
   }
 
-  choose({ row, expert }) { this.onChoose(this.data.layers[row].layer, expert); }
+  choose({ row, expert }) { this.onChoose(expertOf(this.data.layers[row], expert)); }
 }

@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { stepsText } from '../lib/value_text.mjs';
 import { ASSUMPTION, pingPongContent, savingText } from './ping_pong.mjs';
-import { balanceText, furthest, holderText, layerText, milliseconds, percent, shownOf, times, whole } from './text.mjs';
+import { balanceText, expertOf, furthest, holderText, layerText, milliseconds, percent, shownOf, times, whole } from './text.mjs';
 
 const MOST_FURTHEST = 8;
 const UNEVEN = 1.2;  // most tokens of an EP rank / mean: from here it costs time
@@ -33,9 +33,9 @@ export function furthestTable(data, choose) {
   const found = furthest(data, MOST_FURTHEST);
   if (!found.length) return make('p', { class: 'quiet' }, 'No expert gets more or fewer tokens than a router that chooses by chance would give it.');
   const rows = found.map(({ row, expert, at }) => {
-    const { layer } = data.layers[row];
-    const button = make('button', { type: 'button', 'data-expert': `${layer},${expert}`, 'data-key': `far ${layer} ${expert}`,
-      on: { click: () => choose(layer, expert) } }, `${layerText(data.layers[row])}, expert ${expert}`);
+    const chosen = expertOf(data.layers[row], expert);
+    const button = make('button', { type: 'button', 'data-expert': chosen.join(','), 'data-key': `far ${chosen.join(' ')}`,
+      on: { click: () => choose(chosen) } }, `${layerText(data.layers[row])}, expert ${expert}`);
     return make('tr', {}, make('td', {}, button), number(times(data.load[at])),
       number(`${whole(data.tokens[at])} tokens`), make('td', { class: 'quiet' }, holderText(data.holder[at], data.holders[at])));
   });
@@ -47,11 +47,11 @@ export function furthestTable(data, choose) {
 export function balancePanel({ balance, layers }, choose) {
   if (!balance.length) return panel('Balance of EP ranks', '', make('p', { class: 'quiet' }, balanceText(layers)));
   const most = Math.max(...balance.map(({ ratio }) => ratio - 1), UNEVEN - 1);
-  const rows = [...balance].sort((a, b) => b.ratio - a.ratio || a.layer - b.layer).map((one) => make('tr', {},
+  const rows = [...balance].sort((a, b) => b.ratio - a.ratio || a.layer - b.layer || a.router - b.router).map((one) => make('tr', {},
     make('th', { scope: 'row' }, layerText(one)), number(times(one.ratio), one.ratio >= UNEVEN ? 'is-slow' : ''),
-    make('td', {}, rankButton(one.most.rank, choose, `balance ${one.layer}`), one.most.num_ranks > 1 ? ` and ${one.most.num_ranks - 1} more` : ''),
+    make('td', {}, rankButton(one.most.rank, choose, `balance ${one.layer} ${one.name}`), one.most.num_ranks > 1 ? ` and ${one.most.num_ranks - 1} more` : ''),
     number(`${one.most.first} to ${one.most.last}`), number(percent(one.share)), number(percent(one.even)), bar((one.ratio - 1) / most)));
-  return panel('Balance of EP ranks', 'tokens of the rank with most / mean of the ranks, mean over the steps; the others wait for it',
+  return panel('Balance of EP ranks', 'tokens of the EP rank with most / mean of the EP ranks, mean over the steps; the others wait for it',
     table('Balance of EP ranks', ['', ['most / mean'], 'most tokens on', ['its experts'], ['its share'], ['even share'], ''], rows));
 }
 

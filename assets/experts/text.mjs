@@ -17,11 +17,18 @@ export function percent(ratio) {
 export const milliseconds = (value) => (value === null || value === undefined ? 'not recorded'
   : `${value >= 100 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toPrecision(2)} ms`);
 
-/** 'layer 3', or the module outside of the layers; `isShort`: for an axis. */
-export function layerText({ layer, name }, isShort = false) {
+/** 'layer 3', with the router's name where the layer has several, or that alone where it has no number; `isShort`: for an axis. */
+export function layerText({ layer, name, num_routers: count = 1 }, isShort = false) {
   if (layer < 0) return name || 'no layer';
-  return isShort ? String(layer) : `layer ${layer}`;
+  if (isShort) return String(layer);
+  return count > 1 ? `layer ${layer} (${name})` : `layer ${layer}`;
 }
+
+/** How the view names an expert of a layer: layer, number, and router where there are several. */
+export const expertOf = ({ layer, router, num_routers: count = 1 }, expert) => (count > 1 ? [layer, expert, router] : [layer, expert]);
+
+/** Row of the layer of an expert that the view names; -1 none. */
+export const rowOf = (layers, [layer, , router = 0]) => layers.findIndex((one) => one.layer === layer && (one.router ?? 0) === router);
 
 /** Lines of the tooltip of an expert. */
 export function cellLines(data, { row, expert }) {
@@ -30,7 +37,7 @@ export function cellLines(data, { row, expert }) {
   const tokens = data.tokens[at];
   const lines = [
     `${layerText(about)}, expert ${expert}: ${times(data.load[at])} the mean`,
-    `${whole(tokens)} tokens, ${percent(tokens / Math.max(about.tokens, 1))} of the layer's choices`,
+    `${whole(tokens)} tokens, ${percent(tokens / Math.max(about.choices, 1))} of the layer's choices`,
     holderText(data.holder[at], data.holders[at]),
   ];
   lines.push(about.dropped < 0 ? 'dropped tokens of the layer: unknown' : `dropped in the layer: ${whole(about.dropped)} choices`);

@@ -6,7 +6,7 @@ import { showLegend } from './legend.mjs';
 import { LoadMap } from './load_map.mjs';
 import { balancePanel, furthestTable, nothing, rankPanels } from './panels.mjs';
 import { StepChart } from './step_chart.mjs';
-import { aboutMap, expertLines, seriesAbout, stepLines } from './text.mjs';
+import { aboutMap, expertLines, layerText, rowOf, seriesAbout, stepLines } from './text.mjs';
 
 const NEWS_MS = 2000;
 
@@ -21,13 +21,13 @@ export function mount(place, app) {
   const [balance, ranks] = [make('div'), make('div', { class: 'experts-ranks' })];
 
   const asked = () => ({ attempt: app.view.attempt, steps: app.view.steps?.join('..') ?? null, finding: app.view.finding });
-  const choose = (layer, expert) => {
+  const choose = (expert) => {
     isAskedFor = true;
-    app.set({ expert: [layer, expert] });
+    app.set({ expert });
   };
   const chooseRank = (rank) => app.set({ rank });
   const openStep = (step) => app.open({ page: 'timeline', steps: [step, step] });
-  const expertUrl = ([layer, expert]) => app.api('experts/expert', { ...asked(), layer, expert });
+  const expertUrl = ([layer, expert, router = null]) => app.api('experts/expert', { ...asked(), layer, expert, router });
 
   async function load(signal) {
     try {
@@ -102,7 +102,9 @@ export function mount(place, app) {
     const chosen = app.view.expert;
     section.hidden = chosen === null;
     if (section.hidden) return;
-    const title = `Layer ${chosen[0]}, expert ${chosen[1]} over steps`;
+    const about = data.layers[rowOf(data.layers, chosen)] ?? { layer: chosen[0] };
+    const where = layerText(about);
+    const title = `${where[0].toUpperCase()}${where.slice(1)}, expert ${chosen[1]} over steps`;
     try {
       const { arrays } = await app.arrays(expertUrl(chosen), signal);
       if (signal.aborted) return;

@@ -4,7 +4,7 @@ import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
   /**
-   * @param {{rank: ?number, expert: ?[number, number], ranks: number[], steps: ?[number, number], culprits: number[],
+   * @param {{rank: ?number, expert: ?number[], ranks: number[], steps: ?[number, number], culprits: number[],
    *   victims: number[], fault_steps: ?[number, ?number], answers: Object<string, *>}} data fault_steps: of
    *   the finding, the last one null while it goes on; answers: by api(), packed arrays as {base64}
    */

@@ -16,7 +16,8 @@
  * @property {number[]} pins lanes kept on top
  * @property {boolean} truth planted faults of generated runs are shown
  * @property {?number} replay step that the what-if page replays
- * @property {?[number, number]} expert selected expert: its layer, and its number in the layer
+ * @property {?number[]} expert selected expert: its layer (-1: without a number), its number in the layer, and the
+ *   number of the router where the layer has several
  * @property {?string} metric
  * @property {?string} finding
  * @property {?string} q
@@ -88,11 +89,11 @@ function parseArea(text) {
   return rest.length || !window || first === undefined || last === undefined ? undefined : [...window, first, last];
 }
 
-/** `LAYER,EXPERT` */
+/** `LAYER,EXPERT` or `LAYER,EXPERT,ROUTER` */
 function parseExpert(text) {
-  const [layerText, numberText, ...rest] = text.split(',');
-  const [layer, number] = [natural(layerText), natural(numberText ?? '')];
-  return rest.length || layer === undefined || number === undefined ? undefined : [layer, number];
+  const [layerText, ...rest] = text.split(',');
+  const numbers = [layerText === '-1' ? -1 : natural(layerText), ...rest.map(natural)];
+  return numbers.includes(undefined) || numbers.length < 2 || numbers.length > 3 ? undefined : numbers;
 }
 
 function parseTimes(text) {

@@ -6,6 +6,7 @@ whose answers it reads, and `detect`, a pure function from those tables to a Ver
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,16 @@ import pyarrow as pa
 from diagnosis.costs import with_costs
 from diagnosis.detectors import against_baseline
 from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
-from diagnosis.findings import Diagnosis, Verdict
+from diagnosis.experts.echoes import Against, against_fellows, unknown
+from diagnosis.experts.holders import Holders
+from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from diagnosis.one_cause import listed, merged, unexplained, without_echoes
 from diagnosis.statistics.phase_times import phase_times, standing_still
 from diagnosis.statistics.replayed_costs import with_replayed_costs
 from diagnosis.statistics.straggler_cells import straggler_cells
+
+_LOG = logging.getLogger(__name__)
+_LONGEST_REASON = 200
 
 REGISTERED = (
     "first_error",
@@ -130,19 +136,44 @@ KINDS = tuple(
 """The closed list of what a finding can be."""
 
 
+catches_errors = True
+"""Whether the other verdicts are kept when a detector raises. Off in tests, which then fail."""
+
+
 def diagnose(
     tables: Mapping[str, pa.Table], attempt: int, chosen: Iterable[Detector] = DETECTORS
 ) -> Diagnosis:
-    """What the detectors (default: all) find in one attempt: each cause once, with its cost."""
-    verdicts = (detector.judge(tables, attempt) for detector in chosen)
+    """What the detectors (default: all) find in one attempt: each cause once, with its cost. What a
+    detector judges that raises an error could not be judged.
+    """
+    verdicts = (_judged(detector, tables, attempt) for detector in chosen)
     judged = Diagnosis(tuple(verdict for verdict in verdicts if verdict is not None))
     diagnosis = without_echoes(judged)
     if not diagnosis.findings or not {"rank_phases", "rank_places"} <= set(tables):
         return diagnosis
     times = phase_times(tables)
     hosts = dict(zip(times.ranks.rank_R.tolist(), times.ranks.host_R, strict=True))
-    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts, partial(standing_still, times))
+    against: Against = unknown
+    if "expert_places" in tables:
+        against = against_fellows(times, Holders(tables["expert_places"]))
+    still = partial(standing_still, times)
+    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts, still, against)
     cells = straggler_cells(tables, times.ranks)
     if cells is not None:
         diagnosis = with_replayed_costs(diagnosis, cells.prepared)
     return listed(with_costs(diagnosis, times.step_S, times.window_S))
+
+
+def _judged(detector: Detector, tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
+    try:
+        return detector.judge(tables, attempt)
+    except Exception as error:  # whatever it is, the other verdicts are worth having
+        if not catches_errors:
+            raise
+        _LOG.debug("the detector %s failed", detector.name, exc_info=error)
+        message = " ".join(str(error).split())[:_LONGEST_REASON]
+        reason = (
+            f"{detector.name} could not be judged, because rankscope has a fault: "
+            f"{type(error).__name__}: {message}."
+        )
+        return Verdict(detector.name, not_enough=(NotEnoughData(detector.name, reason),))

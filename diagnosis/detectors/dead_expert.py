@@ -1,9 +1,9 @@
 """dead_expert: an expert is given next to no tokens, for a hundred steps.
 
-Its tokens over 100 steps are below 5 % of the mean, and in none of these steps did it have half of
-the mean. All dead experts are one finding. Only layers in which a fair router would give every
-expert three times as much are judged. Layers whose router has collapsed are left to
-router_collapse.
+Its tokens over 100 steps are below 5 % of the mean. It is dead from the step on in which its load
+fell below that, until it has more again. All dead experts are one finding. Only layers in which a
+fair router would give every expert three times as much are judged. Layers whose router has
+collapsed are left to router_collapse.
 
 Source: no thresholds are published: ours. Known false positives: experts that are switched off on
 purpose. Blind spots: experts that get few tokens of one kind and are needed for these; runs of
@@ -19,12 +19,15 @@ import pyarrow as pa
 
 from diagnosis.experts.findings import (
     MOST_EVIDENCE,
-    experts_view,
+    expert_view,
     extent_of,
     in_layers,
     load_params,
     named_experts,
+    num_experts,
     severity_of,
+    spans_of,
+    when_of,
 )
 from diagnosis.experts.holders import Holders, named_holders
 from diagnosis.experts.load import LayerLoad, layers_of
@@ -38,7 +41,6 @@ from diagnosis.experts.stretches import (
     dead_experts,
 )
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.statistics.units import when_text
 
 NAME = "dead_expert"
 KINDS = ("dead_expert",)
@@ -74,13 +76,14 @@ def _dead(load: LayerLoad) -> list[Uneven]:
 def _finding(found: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) -> Finding:
     first, last, ongoing = extent_of(found)
     holders = Holders(tables["expert_places"])
-    ranks = {rank for one in found for rank in holders.ranks(one.layer, one.expert)}
+    ranks = {rank for one in found for rank in holders.ranks(one.load, one.expert)}
     who, is_one = named_experts(found), len({one.expert for one in found}) == 1
-    layers = {one.layer for one in found}
+    layers = {one.load.key: one.load for one in found}
     hold = "it lies" if is_one else "they lie"
     where = f" ({hold} on {named_holders(ranks)})" if ranks else ""
-    more = f" in {in_layers(layers)}" if len(layers) > 1 else ""
-    experts = sum(load.experts for load in {one.layer: one.load for one in found}.values())
+    more = f" in {in_layers(layers.values())}" if len(layers) > 1 else ""
+    experts = sum(load.experts for load in layers.values())
+    spans = spans_of(found)
     worst = min(found, key=lambda one: one.level)
     return Finding(
         kind="dead_expert",
@@ -89,7 +92,7 @@ def _finding(found: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) 
         confidence="high",
         title=f"{who} {'is' if is_one else 'are'} given no tokens",
         text=f"{who}{where} {'has' if is_one else 'have'}{more} {worst.level:.1%} of the mean load "
-        f"or little more, {when_text(first, last, ongoing)}.",
+        f"or little more, {when_of(found)}.",
         first_step=first,
         last_step=last,
         ongoing=ongoing,
@@ -101,17 +104,18 @@ def _finding(found: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) 
         next_step="Look at the router's weights and bias for these experts around that step, and "
         "whether their own weights still change (stalled_updates): without tokens there are no "
         "gradients that bring them back. A larger load-balancing loss or bias step does.",
-        cause=f"The router no longer chooses {len(found)} of {experts} experts.",
+        cause=f"The router no longer chooses {num_experts(found)} of {experts} experts.",
+        episodes=spans if len(spans) > 1 else (),
     )
 
 
 def _evidence(one: Uneven, attempt: int) -> Evidence:
     return Evidence(
-        f"Expert {one.expert} of layer {one.layer} had {one.level:.2%} of the mean load of "
+        f"Expert {one.expert} of {one.where} had {one.level:.2%} of the mean load of "
         f"{one.load.experts} experts in {one.stretch.last - one.stretch.first + 1} steps.",
         round(100 * one.level, 4),
         "%",
         "expert_load",
         load_params(one, attempt),
-        experts_view(attempt, one.first_step, one.last_step, one.layer, one.expert),
+        expert_view(one, attempt),
     )

@@ -8,19 +8,21 @@ these.
 
 Source: no thresholds are published: ours. Assumes: experts of each rank are consecutive numbers.
 Known false positives: slow ranks that also have more tokens. Blind spots: layers whose surplus is
-on different ranks, which cancel out in the sum over layers by which ranks are compared; at most 64
-ranks of each slice are looked at. Cost: one pass over the loads, and spans of the newest 20 steps.
+on different ranks, which cancel out in the sum over layers by which ranks are compared. Cost: one
+pass over the loads, and spans of the newest 20 steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from diagnosis.experts.findings import (
     MOST_EVIDENCE,
+    expert_view,
     experts_view,
     extent_of,
     in_layers,
@@ -28,6 +30,7 @@ from diagnosis.experts.findings import (
     settled_text,
     severity_of,
     together,
+    too_many_dropped,
 )
 from diagnosis.experts.holders import Holders, cost_of_holders, named_holders, relative_times
 from diagnosis.experts.load import LayerLoad, layers_of
@@ -36,7 +39,7 @@ from diagnosis.experts.stretches import (
     Uneven,
     apart_from,
     collapses,
-    full_slices,
+    full_ep_ranks,
     hot_experts,
 )
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Place, Verdict
@@ -57,7 +60,7 @@ LEAST_COST = 0.01
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the steps in `tables`; None where experts are not divided among ranks."""
     holders = Holders(tables["expert_places"])
-    layers = [load for load in layers_of(tables["expert_load"]) if holders.slices(load.layer)]
+    layers = [load for load in layers_of(tables["expert_load"]) if holders.ep_ranks(load)]
     if not layers:
         return None
     judged = [load for load in layers if load.step_S.size >= CONSECUTIVE]
@@ -78,20 +81,23 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
             findings.append(judgement)
         else:
             aside.append(judgement)
-    checked = (
-        f"No {'other ' if findings else ''}EP rank has so many more tokens in any of {len(judged)} "
-        "layers that the others wait for it."
-    )
-    return Verdict(NAME, tuple(findings), checked, set_aside=tuple(aside))
+    dropping, sound = too_many_dropped(NAME, judged, found)
+    checked = None
+    if sound:
+        checked = (
+            f"No {'other ' if findings else ''}EP rank has so many more tokens in any of "
+            f"{len(sound)} layers that the others wait for it."
+        )
+    return Verdict(NAME, tuple(findings), checked, dropping, tuple(aside))
 
 
 def _full(load: LayerLoad, holders: Holders) -> tuple[list[Uneven], list[Uneven]]:
-    slices = [
+    parts = [
         (row["first_expert"], row["local_experts"])
-        for row in holders.slices(load.layer)
+        for row in holders.ep_ranks(load)
         if row["first_expert"] + row["local_experts"] <= load.experts
     ]
-    found, settled = full_slices(load, slices)
+    found, settled = full_ep_ranks(load, parts)
     explained = [one for part in collapses(load) for one in part] + hot_experts(load)[0]
     return apart_from(found, explained), apart_from(settled, explained)
 
@@ -102,33 +108,51 @@ def _judged(
     """A finding, or why it is none."""
     times = tables["expert_times"]
     worst = max(group, key=lambda one: one.level)
-    ranks = sorted({rank for one in group for rank in holders.ranks(one.layer, one.expert)})
+    surplus = _surplus(group, holders)
+    ranks = sorted(surplus)
+    up_to = "up to " if len(group) > 1 else ""
     what = (
-        f"Experts of {named_holders(ranks)} have up to {worst.level:.1f} times the mean tokens of "
-        f"an EP rank in {in_layers(one.layer for one in group)}"
+        f"In the median step experts of {named_holders(ranks)} have {up_to}{worst.level:.1f} times "
+        f"the mean tokens of an EP rank in {in_layers(one.load for one in group)}"
     )
     relative = relative_times(times)
-    seen = [relative[rank] for rank in ranks if rank in relative]
-    if not seen:
+    timed = [rank for rank in ranks if rank in relative]
+    if not timed:
         return f"{what}; how long ranks compute experts was not recorded."
     first, last, ongoing = extent_of(group)
     if not ongoing:  # times are those of the newest steps
         return f"{what}, {when_text(first, last, ongoing)}; what it cost was not measured."
-    all_layers = {load.layer for load in layers_of(tables["expert_load"])}
-    expected = sum(one.level - 1 for one in group) / len(all_layers)
-    if float(np.median(seen)) - 1 < LONGER * expected:
+    longer, expected = (
+        float(np.median([of_rank[rank] for rank in timed])) for of_rank in (relative, surplus)
+    )
+    if longer - 1 < LONGER * expected:
         return f"{what}, but compute these no longer."
     cost = cost_of_holders(times, ranks)
     if cost is None or cost.share < LEAST_COST:
         return f"{what}; steps take hardly longer for it."
-    return _finding(group, ranks, what, tables, attempt)
+    finding = _finding(group, ranks, what, attempt)
+    return replace(
+        finding,
+        slowdown=round(longer, 3),
+        cost=cost,
+        evidence=(_time_evidence(times, timed, attempt), *finding.evidence),
+    )
 
 
-def _finding(
-    group: list[Uneven], ranks: list[int], what: str, tables: Mapping[str, pa.Table], attempt: int
-) -> Finding:
+def _surplus(group: list[Uneven], holders: Holders) -> dict[int, float]:
+    """By how much their tokens let ranks compute experts longer than the mean, of that mean: over
+    all layers of which they hold experts.
+    """
+    found: dict[int, float] = {}
+    for one in group:
+        for rank in holders.ranks(one.load, one.expert):
+            part = (one.level - 1) / holders.num_layers(rank)
+            found[rank] = found.get(rank, 0.0) + part
+    return found
+
+
+def _finding(group: list[Uneven], ranks: list[int], what: str, attempt: int) -> Finding:
     first, last, ongoing = extent_of(group)
-    times = tables["expert_times"]
     return Finding(
         kind="expert_imbalance",
         attempt=attempt,
@@ -140,14 +164,9 @@ def _finding(
         first_step=first,
         last_step=last,
         ongoing=ongoing,
-        slowdown=round(float(np.median([relative_times(times)[rank] for rank in ranks])), 3),
-        cost=cost_of_holders(times, ranks),
-        evidence=(
-            _time_evidence(times, ranks, attempt),
-            *(
-                _load_evidence(one, attempt)
-                for one in sorted(group, key=lambda one: -one.level)[:MOST_EVIDENCE]
-            ),
+        evidence=tuple(
+            _load_evidence(one, attempt)
+            for one in sorted(group, key=lambda one: -one.level)[:MOST_EVIDENCE]
         ),
         alternatives=(
             "A slower device under the same experts: compare the ranks' time per token.",
@@ -160,7 +179,7 @@ def _finding(
 
 def _time_evidence(times: pa.Table, ranks: list[int], attempt: int) -> Evidence:
     row = max(
-        (row for row in times.to_pylist() if row["rank"] in ranks and row["expert_step_ms"]),
+        (row for row in times.to_pylist() if row["rank"] in set(ranks)),
         key=lambda row: row["expert_step_ms"],
     )
     params = question_params(row["first_step"], row["last_step"], attempt)
@@ -172,17 +191,17 @@ def _time_evidence(times: pa.Table, ranks: list[int], attempt: int) -> Evidence:
         "ms",
         "expert_times",
         params,
-        experts_view(attempt, row["first_step"], row["last_step"], -1, -1),
+        experts_view(attempt, row["first_step"], row["last_step"]),
     )
 
 
 def _load_evidence(one: Uneven, attempt: int) -> Evidence:
     return Evidence(
-        f"In the median step the EP rank with expert {one.expert} of layer {one.layer} had "
+        f"In the median step the EP rank with expert {one.expert} of {one.where} had "
         f"{one.level:.2f} times the mean tokens of an EP rank.",
         round(one.level, 4),
         "x",
         "expert_load",
         load_params(one, attempt),
-        experts_view(attempt, one.first_step, one.last_step, one.layer, one.expert),
+        expert_view(one, attempt),
     )

@@ -8,7 +8,8 @@ compute experts than the others of their EP groups, which wait for them.
 Source: MaxVio is that of 2408.15664; no thresholds are published: ours. Assumes: every token counts
 once (TP peers that routed the same tokens are known by the layout). Known false positives: data of
 one topic for 20 steps. Blind spots: routers that are uneven since the first 20 steps and less so
-with each step, for up to 200 steps; experts that share a surplus. Cost: one pass over the loads.
+with each step, for up to 200 steps; experts that share a surplus; routers that leave out choices
+because experts are full, which is said. Cost: one pass over the loads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from diagnosis.experts.findings import (
     MOST_EVIDENCE,
-    experts_view,
+    expert_view,
     extent_of,
     in_layers,
     load_params,
@@ -27,6 +28,7 @@ from diagnosis.experts.findings import (
     settled_text,
     severity_of,
     together,
+    too_many_dropped,
 )
 from diagnosis.experts.holders import Holders, cost_of_holders, named_holders
 from diagnosis.experts.load import layers_of
@@ -60,39 +62,40 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         found += hot
         settled += settling
     findings = tuple(_finding(group, tables, attempt) for group in together(found, CONSECUTIVE))
+    full, sound = too_many_dropped(NAME, judged, found)
     other = "other " if findings else ""
-    checked = (
-        f"No {other}expert of {len(judged)} layers has far more tokens than the mean for "
-        f"{CONSECUTIVE} steps."
-    )
+    checked = None
+    if sound:
+        checked = (
+            f"No {other}expert of {len(sound)} layers has far more tokens than the mean for "
+            f"{CONSECUTIVE} steps."
+        )
     aside = (settled_text(settled),) if settled else ()
-    return Verdict(NAME, findings, checked, set_aside=aside)
+    return Verdict(NAME, findings, checked, full, aside)
 
 
 def _finding(group: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) -> Finding:
     first, last, ongoing = extent_of(group)
     worst = max(group, key=lambda one: one.level)
     holders = Holders(tables["expert_places"])
-    ranks = sorted({rank for one in group for rank in holders.ranks(one.layer, one.expert)})
+    ranks = sorted({rank for one in group for rank in holders.ranks(one.load, one.expert)})
     cost = cost_of_holders(tables["expert_times"], ranks) if ongoing and ranks else None
     who, is_one = named_experts(group), len({one.expert for one in group}) == 1
-    layers = {one.layer for one in group}
+    layers = {one.where: one.load for one in group}
     hold = "it lies" if is_one else "they lie"
     where = f" ({hold} on {named_holders(ranks)})" if ranks else ""
     takes = "takes" if is_one else "take"
-    more = f" in {in_layers(layers)}" if len(layers) > 1 else ""
-    share = (
-        worst.load.tokens_SE[worst.stretch.last, worst.expert]
-        / worst.load.choices_S[worst.stretch.last]
-    )
+    more = f" in {in_layers(layers.values())}" if len(layers) > 1 else ""
+    up_to = "up to " if len(group) > 1 else ""
+    share = (1 + worst.level) / worst.load.experts
     return Finding(
         kind="hot_expert",
         attempt=attempt,
         severity=severity_of(ongoing, is_urgent=True),
         confidence="high",
         title=f"{who} {'is' if is_one else 'are'} given too many tokens",
-        text=f"{who}{where} {takes}{more} up to {1 + worst.level:.1f} times the mean load, "
-        f"{when_text(first, last, ongoing)}.",
+        text=f"In the median step {who[0].lower()}{who[1:]}{where} {takes}{more} {up_to}"
+        f"{1 + worst.level:.1f} times the mean load, {when_text(first, last, ongoing)}.",
         culprits=tuple(map(Place, ranks)),
         first_step=first,
         last_step=last,
@@ -106,17 +109,18 @@ def _finding(group: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) 
         next_step="Look at the loss-free bias or the weight of the load-balancing loss of this "
         "layer, and at its router's weights around that step; with a capacity factor, at the "
         "tokens that are dropped.",
-        cause=f"The router sends {share:.0%} of its choices to 1 of {worst.load.experts} experts.",
+        cause=f"In the median step the router sends {share:.0%} of its choices to 1 of "
+        f"{worst.load.experts} experts.",
     )
 
 
 def _evidence(one: Uneven, attempt: int) -> Evidence:
     return Evidence(
-        f"In the median step expert {one.expert} of layer {one.layer} had {1 + one.level:.2f} "
+        f"In the median step expert {one.expert} of {one.where} had {1 + one.level:.2f} "
         f"times the mean load of {one.load.experts} experts.",
         round(1 + one.level, 4),
         "x",
         "expert_load",
         load_params(one, attempt),
-        experts_view(attempt, one.first_step, one.last_step, one.layer, one.expert),
+        expert_view(one, attempt),
     )

@@ -93,7 +93,11 @@ def _finding(starved: list[Measured], attempt: int) -> Finding:
             "less time."
         )
         cause = "A micro-batch comes back from the experts after the others were computed."
-        next_step = f"Cut the batch into {enough} micro-batches, or make the all-to-alls shorter."
+        next_step = (
+            f"Use {enough} micro-batches of this size (a larger batch), or make the all-to-alls "
+            f"shorter. Cutting this batch into {enough} helps only where smaller micro-batches "
+            "take less time in proportion."
+        )
     else:
         shorter, longer = ("experts", "attention")
         if times.attention < times.experts:
@@ -112,7 +116,7 @@ def _finding(starved: list[Measured], attempt: int) -> Finding:
         text=f"{_idle_text(worst)} in {steps}, with {times.micro_batches} micro-batches. {text}",
         first_step=worst.first_step,
         last_step=worst.last_step,
-        ongoing=True,
+        ongoing=True,  # measured in the newest steps alone
         evidence=(_evidence(worst, attempt),),
         alternatives=("Micro-batches of unequal size, which the formulas do not know.",),
         next_step=next_step,
@@ -145,5 +149,5 @@ def _evidence(measured: Measured, attempt: int) -> Evidence:
         "ms",
         "expert_times",
         question_params(first, last, attempt),
-        experts_view(attempt, first, last, -1, -1),
+        experts_view(attempt, first, last),
     )

@@ -6,7 +6,8 @@ least that is possible. All collapsed layers are one finding.
 
 Source: no thresholds are published: ours. Known false positives: models whose first layers route by
 hash or language on data of one kind. Blind spots: routers that are uneven since the first 20 steps
-and less so with each step, for up to 200 steps. Cost: one pass over the loads.
+and less so with each step, for up to 200 steps; routers that leave out choices because experts are
+full, which is said. Cost: one pass over the loads.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ import pyarrow as pa
 
 from diagnosis.experts.findings import (
     MOST_EVIDENCE,
-    experts_view,
+    expert_view,
     extent_of,
     in_layers,
     load_params,
     settled_text,
     severity_of,
+    spans_of,
+    too_many_dropped,
+    when_of,
 )
 from diagnosis.experts.load import layers_of
 from diagnosis.experts.stretches import CONSECUTIVE, Uneven, collapses
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
-from diagnosis.statistics.units import when_text
 
 NAME = "router_collapse"
 KINDS = ("router_collapse",)
@@ -54,17 +57,20 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         found += collapsed
         settled += settling
     aside = (settled_text(settled),) if settled else ()
-    if found:
-        return Verdict(NAME, (_finding(found, attempt),), set_aside=aside)
-    checked = f"Routers of {len(judged)} layers spread tokens over most of their experts."
-    return Verdict(NAME, checked=checked, set_aside=aside)
+    findings = (_finding(found, attempt),) if found else ()
+    full, sound = too_many_dropped(NAME, judged, found)
+    checked = None
+    if sound and not found:
+        checked = f"Routers of {len(sound)} layers spread tokens over most of their experts."
+    return Verdict(NAME, findings, checked, full, aside)
 
 
 def _finding(found: list[Uneven], attempt: int) -> Finding:
     first, last, ongoing = extent_of(found)
     worst = min(found, key=lambda one: one.level)
-    layers = in_layers(one.layer for one in found)
-    is_one = len({one.layer for one in found}) == 1
+    layers = in_layers(one.load for one in found)
+    is_one = len({one.load.key for one in found}) == 1
+    spans = spans_of(found)
     return Finding(
         kind="router_collapse",
         attempt=attempt,
@@ -72,8 +78,8 @@ def _finding(found: list[Uneven], attempt: int) -> Finding:
         confidence="high",
         title=f"The {'router' if is_one else 'routers'} of {layers} "
         f"{'has' if is_one else 'have'} collapsed",
-        text=f"In layer {worst.layer} {_busiest(worst)} of {worst.load.experts} experts take "
-        f"{MOST_TOKENS:.0%} of the tokens, {when_text(first, last, ongoing)}.",
+        text=f"In {worst.where} {_busiest(worst)} of {worst.load.experts} experts take "
+        f"{MOST_TOKENS:.0%} of the tokens, {when_of(found)}.",
         first_step=first,
         last_step=last,
         ongoing=ongoing,
@@ -86,6 +92,7 @@ def _finding(found: list[Uneven], attempt: int) -> Finding:
         "step), a loss on large router logits (z-loss), or routers in float32: once collapsed, the "
         "other experts get no gradients.",
         cause="The router prefers few experts, which are trained more and preferred more.",
+        episodes=spans if len(spans) > 1 else (),
     )
 
 
@@ -98,11 +105,11 @@ def _busiest(one: Uneven) -> int:
 
 def _evidence(one: Uneven, attempt: int) -> Evidence:
     return Evidence(
-        f"In the median step the entropy of the loads of layer {one.layer} is {one.level:.0%} of "
+        f"In the median step the entropy of the loads of {one.where} is {one.level:.0%} of "
         f"that of {one.load.experts} equal ones.",
         round(100 * one.level, 4),
         "%",
         "expert_load",
         load_params(one, attempt),
-        experts_view(attempt, one.first_step, one.last_step, one.layer, -1),
+        expert_view(one, attempt),
     )

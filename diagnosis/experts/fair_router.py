@@ -30,7 +30,7 @@ def p99_max_violation(experts: int, top_k: int, tokens: float) -> float:
 
 
 def max_violation_noise(parts: int, choices: npt.ArrayLike) -> Floats:
-    """The same for `parts` equal parts (experts, or slices of them), in the shape of `choices`.
+    """The same for `parts` equal parts (experts, or those of EP ranks), in the shape of `choices`.
 
     `choices`: tokens x experts for each token. Raises ValueError for fewer than one part.
     """

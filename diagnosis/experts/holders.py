@@ -1,13 +1,18 @@
-"""Which ranks hold an expert, and what it costs that some of them compute longer than others."""
+"""Which ranks hold an expert, and what it costs that some of them compute longer than others.
+
+The holders of an expert are the ranks with the same EP rank, one of each EP group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.experts.load import LayerLoad, RouterKey
 from diagnosis.findings import Cost, cost_of
 from diagnosis.statistics.units import named_ranks
 
@@ -18,23 +23,42 @@ class Holders:
     """Where the experts of each layer lie, by an answer of the question expert_places."""
 
     def __init__(self, places: pa.Table) -> None:
-        self._slices: dict[int, list[dict[str, Any]]] = {}
+        self._ep_ranks: dict[RouterKey, list[dict[str, Any]]] = {}
         for row in places.to_pylist():
-            self._slices.setdefault(row["layer"], []).append(row)
+            self._ep_ranks.setdefault((row["layer"], row["name"]), []).append(row)
 
-    def slices(self, layer: int) -> list[dict[str, Any]]:
-        """Rows of the layer, by their first expert; none where it is not known or not divided."""
-        rows = self._slices.get(layer, [])
+    def ep_ranks(self, load: LayerLoad) -> list[dict[str, Any]]:
+        """Rows of the layer, one for each EP rank; none where it is not known or not divided."""
+        rows = self._ep_ranks.get(load.key, [])
         return rows if len(rows) > 1 else []
 
-    def ranks(self, layer: int, expert: int) -> tuple[int, ...]:
-        """Ranks that hold the expert, while others do not; at most 64 are known."""
+    def ranks(self, load: LayerLoad, expert: int) -> tuple[int, ...]:
+        """Ranks that hold the expert of the layer, while others do not."""
         return tuple(
             rank
-            for row in self.slices(layer)
+            for row in self.ep_ranks(load)
             if row["first_expert"] <= expert < row["first_expert"] + row["local_experts"]
             for rank in row["ranks"]
         )
+
+    def num_layers(self, rank: int) -> int:
+        """Layers of which the rank holds experts."""
+        return len(self._held.get(rank, ()))
+
+    def fellows(self, rank: int) -> set[int]:
+        """The other ranks that hold the same experts, of every layer."""
+        held = self._held.get(rank, [])
+        return set.intersection(*(set(row["ranks"]) for row in held)) - {rank} if held else set()
+
+    @cached_property
+    def _held(self) -> dict[int, list[dict[str, Any]]]:
+        """Rows by rank."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for rows in self._ep_ranks.values():
+            for row in rows:
+                for rank in row["ranks"]:
+                    found.setdefault(rank, []).append(row)
+        return found
 
 
 def named_holders(ranks: Iterable[int]) -> str:
@@ -64,7 +88,7 @@ def cost_of_holders(times: pa.Table, ranks: Iterable[int]) -> Cost | None:
         own = [row["expert_step_ms"] for row in rows if row["rank"] in holders]
         if own and len(rows) > 1:
             longer.append(max(own) - float(np.mean([row["expert_step_ms"] for row in rows])))
-            step_ms += [row["step_ms"] for row in rows if row["step_ms"] is not None]
+            step_ms += [row["step_ms"] for row in rows]
     if not longer or not step_ms or np.median(longer) <= 0:
         return None
     steps = [row for row in times.to_pylist() if row["first_step"] is not None]
@@ -73,9 +97,9 @@ def cost_of_holders(times: pa.Table, ranks: Iterable[int]) -> Cost | None:
 
 
 def _together(times: pa.Table) -> list[list[dict[str, Any]]]:
-    """Rows with a time of experts, by EP group; without groups, by stage."""
+    """Rows with a time of experts and of their steps, by EP group; without groups, by stage."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in times.to_pylist():
-        if row["expert_step_ms"] is not None:
+        if row["expert_step_ms"] is not None and row["step_ms"] is not None:
             groups.setdefault((row["group_id"], row["stage"]), []).append(row)
     return [list(map(dict, rows)) for rows in groups.values()]

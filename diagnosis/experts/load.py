@@ -1,12 +1,16 @@
 """How evenly the tokens of a step are spread over experts, and over the ranks that hold them.
 
-Suffixes of shapes: S steps, E experts of a layer, P slices of them, one on each EP rank.
+The experts of a layer are divided among the ranks of an EP group: EP rank 0 has the first ones, and
+so on. Each EP group has a copy of them all. Suffixes of shapes: S steps, E experts of a layer,
+P EP ranks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,17 +19,39 @@ import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+RouterKey = tuple[int, str]
+"""Layer, and the router's name."""
 
 
 @dataclass(frozen=True)
 class LayerLoad:
-    """What routers of one layer chose, step by step, all ranks together."""
+    """What the router of one layer chose, step by step, all ranks together.
 
-    layer: int
+    Tokens are those that were not left out because an expert was full. `dropped_S`: how many
+    choices were; NaN unknown. Layers have `num_routers` routers, mostly 1: this is number `router`
+    of them, by name.
+    """
+
+    layer: int  # -1: the router has a name only
     name: str
     top_k: int  # experts for each token; at least 1
     step_S: Ints
     tokens_SE: Floats
+    dropped_S: Floats
+    router: int = 0
+    num_routers: int = 1
+
+    @property
+    def key(self) -> RouterKey:
+        """Which router it is."""
+        return self.layer, self.name
+
+    @property
+    def where(self) -> str:
+        """ "layer 3", or with the router's name where the layer has several, or no number."""
+        if self.layer < 0:
+            return self.name
+        return f"layer {self.layer}" + (f" ({self.name})" if self.num_routers > 1 else "")
 
     @property
     def experts(self) -> int:
@@ -38,35 +64,53 @@ class LayerLoad:
         return total(self.tokens_SE)
 
     @property
+    def dropped_share(self) -> float:
+        """Part of the choices that were left out because an expert was full, in the median step;
+        0 where that is unknown.
+        """
+        wanted_S = self.choices_S + self.dropped_S
+        known_S = wanted_S > 0
+        return (
+            float(np.median(self.dropped_S[known_S] / wanted_S[known_S])) if known_S.any() else 0.0
+        )
+
+    @property
     def greatest_ratio(self) -> float:
         """Greatest load / mean that is possible: every token goes to the same expert."""
         return self.experts / self.top_k
 
 
 def layers_of(table: pa.Table) -> list[LayerLoad]:
-    """The loads in an answer of the question expert_load, one for each layer, in their order.
+    """The loads in an answer of the question expert_load, one for each router, in order of layers
+    and names.
 
     Steps in which a layer has another number of experts than in its newest step are left out.
     """
-    layer_N = table["layer"].to_numpy()
+    rows_of: dict[RouterKey, list[int]] = {}
+    keys = zip(table["layer"].to_pylist(), table["name"].to_pylist(), strict=True)
+    for row, key in enumerate(keys):
+        rows_of.setdefault(key, []).append(row)
     step_N = table["step"].to_numpy().astype(np.int64)
     tokens = table["tokens"].combine_chunks()
     num_N = tokens.value_lengths().to_numpy(zero_copy_only=False)
+    dropped_N = table["dropped"].to_numpy().astype(np.float64)
+    num_routers = Counter(layer for layer, _ in rows_of)
+    numbers = defaultdict[int, Iterator[int]](count)
     found = []
-    for layer in np.unique(layer_N).tolist():
-        rows = np.flatnonzero(layer_N == layer)
+    for layer, name in sorted(rows_of):
+        rows, router = np.array(rows_of[layer, name]), next(numbers[layer])
         rows = rows[np.argsort(step_N[rows], kind="stable")]
         rows = rows[num_N[rows] == num_N[rows[-1]]]
         experts = int(num_N[rows[-1]])
         if experts < 1:
             continue
         values = tokens.take(pa.array(rows)).flatten().to_numpy(zero_copy_only=False)
-        last = (
-            table.slice(int(rows[-1]), 1).select(["name", "top_k", "batch_tokens"]).to_pylist()[0]
-        )
+        last = table.slice(int(rows[-1]), 1).select(["top_k", "batch_tokens"]).to_pylist()[0]
         tokens_SE = values.astype(np.float64).reshape(rows.size, experts)
         top_k = _top_k(last, float(tokens_SE[-1].sum()), experts)
-        found.append(LayerLoad(int(layer), last["name"], top_k, step_N[rows], tokens_SE))
+        dropped_S = np.where(dropped_N[rows] < 0, np.nan, dropped_N[rows])
+        of_layer = router, num_routers[layer]
+        found.append(LayerLoad(layer, name, top_k, step_N[rows], tokens_SE, dropped_S, *of_layer))
     return found
 
 
@@ -111,18 +155,18 @@ def load_entropy(tokens_SE: Floats) -> Floats:
     return entropy
 
 
-def slice_loads(tokens_SE: Floats, slices: Sequence[tuple[int, int]]) -> Floats:
-    """Tokens of the experts on each EP rank: (S, P). `slices`: first expert and number of experts.
+def ep_rank_loads(tokens_SE: Floats, parts: Sequence[tuple[int, int]]) -> Floats:
+    """Tokens of the experts on each EP rank: (S, P). `parts`: its first expert and how many it has.
 
-    Raises ValueError for a slice that the layer does not have.
+    Raises ValueError for experts that the layer does not have.
     """
     experts = tokens_SE.shape[1]
-    for first, num in slices:
+    for first, num in parts:
         if first < 0 or num < 1 or first + num > experts:
             raise ValueError(
                 f"experts {first} to {first + num - 1} are not among the {experts} of the layer"
             )
-    columns = [tokens_SE[:, first : first + num].sum(axis=1) for first, num in slices]
+    columns = [tokens_SE[:, first : first + num].sum(axis=1) for first, num in parts]
     return np.stack(columns, axis=1) if columns else np.empty((len(tokens_SE), 0))
 
 

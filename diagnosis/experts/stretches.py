@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.experts.fair_router import max_violation_noise, p01_least_load
-from diagnosis.experts.load import LayerLoad, load_entropy, ratio, slice_loads
+from diagnosis.experts.load import LayerLoad, ep_rank_loads, load_entropy, ratio
 from diagnosis.statistics.sampled_series import Stretch
 
 Floats = npt.NDArray[np.float64]
@@ -62,9 +62,9 @@ class Uneven:
     level: float
 
     @property
-    def layer(self) -> int:
-        """Layer of the whole model."""
-        return self.load.layer
+    def where(self) -> str:
+        """Its layer in words."""
+        return self.load.where
 
     @property
     def first_step(self) -> int:
@@ -134,46 +134,59 @@ def are_enough_tokens(load: LayerLoad) -> bool:
 
 
 def dead_experts(load: LayerLoad) -> list[Uneven]:
-    """Experts that were dead for DEAD_STEPS steps, each from the step on in which it was last seen
-    with half of the mean. `level`: load / mean of its steps.
+    """Experts that were dead for DEAD_STEPS steps, each since its load fell below DEAD; once for
+    each time. `level`: load / mean of its steps.
     """
-    num_steps = load.step_S.size
-    if num_steps < DEAD_STEPS or load.experts <= load.top_k or not are_enough_tokens(load):
+    if load.step_S.size < DEAD_STEPS or load.experts <= load.top_k or not are_enough_tokens(load):
         return []
     sums_SE = np.cumsum(np.vstack([np.zeros(load.experts), load.tokens_SE]), axis=0)
     window_WE = sums_SE[DEAD_STEPS:] - sums_SE[:-DEAD_STEPS]
     is_dead_WE = ratio(window_WE) < DEAD
-    is_alive_SE = ratio(load.tokens_SE) >= 0.5
+    load_SE = np.nan_to_num(ratio(load.tokens_SE))
     found = []
     for expert in np.flatnonzero(is_dead_WE.any(axis=0)).tolist():
-        ends = np.flatnonzero(is_dead_WE[:, expert]) + DEAD_STEPS - 1
-        alive = np.flatnonzero(is_alive_SE[:, expert])
-        before = alive[alive <= ends[0]]
-        first = max(int(before[-1]) + 1 if before.size else 0, 0)
-        after = alive[alive > ends[-1]]
-        last = int(after[0]) - 1 if after.size else num_steps - 1
-        if last - first + 1 < DEAD_STEPS:
-            continue
-        level = float(ratio(load.tokens_SE[first : last + 1].sum(axis=0)[None])[0, expert])
-        found.append(Uneven(load, expert, Stretch(first, last), level))
+        for windows in runs_of(is_dead_WE[:, expert], 1):
+            stretch = _below_dead(load_SE[:, expert], windows)
+            if stretch.last - stretch.first + 1 < DEAD_STEPS:
+                continue
+            tokens_E = load.tokens_SE[stretch.first : stretch.last + 1].sum(axis=0)
+            level = float(ratio(tokens_E[None])[0, expert])
+            found.append(Uneven(load, expert, stretch, level))
     return found
 
 
-def full_slices(
-    load: LayerLoad, slices: list[tuple[int, int]]
+def _below_dead(load_S: Floats, windows: Stretch) -> Stretch:
+    """The steps of dead windows, in a row, without those at both ends in which the expert still
+    had more than DEAD, or had it again: a window may have a few of these.
+    """
+    end = windows.last + DEAD_STEPS
+    first_window_S = load_S[windows.first : windows.first + DEAD_STEPS]
+    last_window_S = load_S[windows.last : end]
+    return Stretch(
+        windows.first + _num_above(first_window_S), end - 1 - _num_above(last_window_S[::-1])
+    )
+
+
+def _num_above(load_S: Floats) -> int:
+    """After how many steps loads change from above DEAD to below it, all in all."""
+    return int(np.argmax(np.concatenate(([0.0], np.cumsum(load_S - DEAD)))))
+
+
+def full_ep_ranks(
+    load: LayerLoad, parts: list[tuple[int, int]]
 ) -> tuple[list[Uneven], list[Uneven]]:
     """EP ranks that had FULL times the mean tokens for CONSECUTIVE steps; and those that only had
-    while routers settled. `slices`: first expert and number of experts of each EP rank.
+    while routers settled. `parts`: first expert and number of experts of each EP rank.
 
-    `expert`: the fullest of the slice; `level`: tokens / mean of the EP ranks.
+    `expert`: its fullest; `level`: tokens / mean of the EP ranks.
     """
-    if len(slices) < 2:
+    if len(parts) < 2:
         return [], []
-    ratio_SP = ratio(slice_loads(load.tokens_SE, slices))
-    least_S = FULL + max_violation_noise(len(slices), load.choices_S)
+    ratio_SP = ratio(ep_rank_loads(load.tokens_SE, parts))
+    least_S = FULL + max_violation_noise(len(parts), load.choices_S)
     found: list[Uneven] = []
     settled: list[Uneven] = []
-    for part, (first, num) in enumerate(slices):
+    for part, (first, num) in enumerate(parts):
         for stretch in joined(runs_of(ratio_SP[:, part] > least_S, CONSECUTIVE)):
             within_SE = load.tokens_SE[stretch.first : stretch.last + 1, first : first + num]
             expert = first + int(within_SE.sum(axis=0).argmax())

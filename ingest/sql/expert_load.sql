@@ -1,4 +1,5 @@
--- How many tokens each expert was given, all ranks together: one row per step and layer with experts.
+-- How many tokens each expert was given, all ranks together: one row per step and router. Most layers have one
+-- router; those of an encoder and of a decoder, say, may have the same layer number, and stay apart by name.
 -- TP peers that routed the same tokens count once. Of more than most_ranks ranks only every stride-th of
 -- each stage is read: a sample, whose batch_tokens say how many tokens it had. Of more rows than most_rows
 -- only the newest steps are read, 150 at least, and a smaller sample.
@@ -10,7 +11,7 @@
 -- param: most_rows int = 100000 rows of the table that are read at most, about
 -- param: attempt int = newest
 -- column: step  optimizer step
--- column: layer  layer of the whole model, from 0
+-- column: layer  layer of the whole model, from 0; -1 the router's name has no layer number
 -- column: name  module that routes
 -- column: top_k  experts that a token is sent to; -1 unknown
 -- column: batch_tokens  tokens that were routed; -1 unknown
@@ -19,7 +20,7 @@
 -- column: bias  added to the scores, by expert; NULL none
 -- column: aux_loss  load-balancing loss, mean over ranks; NULL unknown
 -- column: ranks  ranks that are added up, copies left out
--- column: stride  every how manieth rank was read; 1 all of them
+-- column: stride  1 of every `stride` ranks was read; 1 all of them
 -- empty: no router was recorded in these steps (docs/experts.md)
 WITH places AS (
     SELECT rank, dp, cp, row_number() OVER (PARTITION BY pp ORDER BY rank) - 1 AS number,
@@ -45,25 +46,29 @@ newest AS (
     SELECT step FROM written QUALIFY row_number() OVER (ORDER BY step DESC) <= (SELECT num_steps FROM sample)
 ),
 routed AS (
-    SELECT r.*, s.stride, row_number() OVER (
-            PARTITION BY step, layer, coalesce(s.dp, -1 - rank), s.cp, hash(tokens) ORDER BY rank) AS copy
+    SELECT r.* REPLACE (router_name(name, layer, stage) AS name), s.stride, row_number() OVER (
+            -- where the layout is unknown every rank counts as a replica of its own, with a number below 0
+            PARTITION BY step, stage, layer, name, coalesce(s.dp, -1 - rank), s.cp, hash(tokens) ORDER BY rank)
+            AS copy
     FROM rows_by_layer($expert_load, $attempt, $step_min, $step_max) r
         JOIN (SELECT rank, dp, cp, stride FROM places, sample WHERE number % stride = 0) s USING (rank)
-    WHERE layer >= 0 AND step >= (SELECT min(step) FROM newest) AND ($layer IS NULL OR layer = $layer)
+    WHERE step >= (SELECT min(step) FROM newest) AND ($layer IS NULL OR layer = $layer)
 ),
 single AS (SELECT * FROM routed WHERE copy = 1),
 by_expert AS (
-    SELECT step, layer, expert, CAST(sum(num) AS BIGINT) AS num
-    FROM (SELECT step, layer, unnest(tokens) AS num, generate_subscripts(tokens, 1) AS expert FROM single)
-    GROUP BY step, layer, expert
+    SELECT step, layer, name, expert, CAST(sum(num) AS BIGINT) AS num
+    FROM (SELECT step, layer, name, unnest(tokens) AS num, generate_subscripts(tokens, 1) AS expert FROM single)
+    GROUP BY step, layer, name, expert
 ),
-loads AS (SELECT step, layer, list(num ORDER BY expert) AS tokens FROM by_expert GROUP BY step, layer),
-layers AS (
-    SELECT step, layer, arg_min(name, rank) AS name, max(top_k) AS top_k,
+loads AS (
+    SELECT step, layer, name, list(num ORDER BY expert) AS tokens FROM by_expert GROUP BY step, layer, name
+),
+routers AS (
+    SELECT step, layer, name, max(top_k) AS top_k,
         if(min(batch_tokens) < 0, -1, CAST(sum(batch_tokens) AS BIGINT)) AS batch_tokens,
         if(min(dropped) < 0, -1, CAST(sum(dropped) AS BIGINT)) AS dropped,
         arg_min(bias, rank) AS bias, avg(aux_loss) AS aux_loss, count(*) AS ranks, max(stride) AS stride
-    FROM single GROUP BY step, layer
+    FROM single GROUP BY step, layer, name
 )
 SELECT step, layer, name, top_k, batch_tokens, tokens, dropped, bias, aux_loss, ranks, stride
-FROM layers JOIN loads USING (step, layer) ORDER BY step, layer
+FROM routers JOIN loads USING (step, layer, name) ORDER BY step, layer, name

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.views.experts.holders import balance_of, holders_of, slices_of
+from app.views.experts.holders import balance_of, ep_ranks_of, holders_of
 from app.views.experts.loads import Steps, fair_violation, load_map, loads_of, over_steps
 from diagnosis.experts.load import ratio
 from ingest.errors import UserError
@@ -32,15 +32,15 @@ def loads_answer(
     """Map and balance of the steps, both included."""
     loads = loads_of(run, attempt, steps, stop=stop)
     found = load_map(loads)
-    slices = slices_of(run, attempt, loads.layers, stop)
-    holders = holders_of(loads.layers, slices)
+    ep_ranks = ep_ranks_of(run, attempt, loads.layers, stop)
+    holders = holders_of(loads.layers, ep_ranks)
     meta: dict[str, Any] = {
         "layers": [asdict(layer) for layer in found.layers],
         "experts": found.load_LE.shape[1],
         "steps": list(steps),
         "why": why,
         "stride": loads.stride,
-        "balance": [asdict(one) for one in balance_of(loads.layers, slices)],
+        "balance": [asdict(one) for one in balance_of(loads.layers, ep_ranks)],
     }
     arrays: dict[str, npt.NDArray[Any]] = {
         "code": found.code_LE.reshape(-1),
@@ -62,13 +62,20 @@ def steps_answer(run: Run, attempt: int, steps: Steps, stop: Stop | None = None)
 
 
 def expert_answer(
-    run: Run, attempt: int, steps: Steps, layer: int, expert: int, stop: Stop | None = None
+    run: Run, attempt: int, steps: Steps, where: tuple[int, ...], stop: Stop | None = None
 ) -> Answer:
-    """Load of one expert in the same steps; raises UserError."""
+    """Load of one expert in the same steps; raises UserError. `where`: its layer and number, then
+    the number of the router where the layer has several.
+    """
+    layer, expert, *given = where
     found = loads_of(run, attempt, _window(run, attempt, steps), layer, stop).layers
     if not found:
         raise UserError(f"no load of experts was recorded in layer {layer} in these steps")
-    (one,) = found
+    router = given[0] if given else 0
+    one = next((one for one in found if one.router == router), None)
+    if one is None:
+        last = found[-1].router
+        raise UserError(f"layer {layer} has no router {router}; it has routers 0 to {last}")
     if expert >= one.experts:
         raise UserError(
             f"layer {layer} has no expert {expert}; it has experts 0 to {one.experts - 1}"

@@ -1,6 +1,7 @@
-"""Where experts lie, and how evenly the ranks that hold them share the tokens.
+"""Where experts lie, and how evenly EP ranks share the tokens.
 
-L layers, E experts of the widest layer.
+The experts of a layer are divided among the ranks of an EP group; those with the same EP rank in
+several groups hold the same experts. L layers, E experts of the widest layer.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
-from diagnosis.experts.load import LayerLoad, max_violation, slice_loads
+from diagnosis.experts.load import LayerLoad, RouterKey, ep_rank_loads, max_violation
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -21,8 +23,10 @@ _LATEST = 2
 
 
 @dataclass(frozen=True)
-class Slice:
-    """Experts `first` to `last` of a layer. `rank`: the lowest that holds them; `num_ranks` do."""
+class EpRank:
+    """It has experts `first` to `last` of a layer. `rank`: the lowest global rank that holds them;
+    `num_ranks` do.
+    """
 
     first: int
     last: int
@@ -30,75 +34,82 @@ class Slice:
     num_ranks: int
 
 
-Slices = Mapping[int, Sequence[Slice]]
-"""By layer, in order of the experts."""
+EpRanks = Mapping[RouterKey, Sequence[EpRank]]
+"""By layer and router, in order of the experts."""
 
 
-def slices_of(
+def ep_ranks_of(
     run: Run, attempt: int, layers: Sequence[LayerLoad], stop: Stop | None = None
-) -> Slices:
+) -> EpRanks:
     """Those of the newest steps of the layers."""
-    found = defaultdict[int, list[Slice]](list)
-    experts = {one.layer: one.experts for one in layers}
+    found = defaultdict[RouterKey, list[EpRank]](list)
+    experts = {one.key: one.experts for one in layers}
     last_step = max((int(one.step_S[-1]) for one in layers), default=None)
     if last_step is None:
         return found
     steps = {"step_min": last_step - _LATEST + 1, "step_max": last_step}
-    for row in run.ask("expert_places", attempt=attempt, **steps, stop=stop).to_pylist():
-        last = row["first_expert"] + row["local_experts"] - 1
-        if last < experts.get(row["layer"], 0):
-            held = Slice(row["first_expert"], last, row["ranks"][0], row["num_ranks"])
-            found[row["layer"]].append(held)
+    places = run.ask("expert_places", attempt=attempt, **steps, stop=stop)
+    lowest = pc.list_element(places["ranks"], 0).to_pylist()
+    for row, rank in zip(places.drop_columns("ranks").to_pylist(), lowest, strict=True):
+        last, key = row["first_expert"] + row["local_experts"] - 1, (row["layer"], row["name"])
+        if last < experts.get(key, 0):
+            found[key].append(EpRank(row["first_expert"], last, rank, row["num_ranks"]))
     return found
 
 
 @dataclass(frozen=True)
-class Holders:
+class LowestHolders:
     """`rank_LE`: lowest rank that holds an expert, -1 unknown; `count_LE`: ranks that hold it."""
 
     rank_LE: npt.NDArray[np.int32]
     count_LE: npt.NDArray[np.int32]
 
 
-def holders_of(layers: Sequence[LayerLoad], slices: Slices) -> Holders:
+def holders_of(layers: Sequence[LayerLoad], ep_ranks: EpRanks) -> LowestHolders:
     """By layer and expert."""
     shape = len(layers), max((one.experts for one in layers), default=0)
-    holders = Holders(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.int32))
+    holders = LowestHolders(np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.int32))
     for row, one in enumerate(layers):
-        for held in slices.get(one.layer, ()):
+        for held in ep_ranks.get(one.key, ()):
             holders.rank_LE[row, held.first : held.last + 1] = held.rank
             holders.count_LE[row, held.first : held.last + 1] = held.num_ranks
     return holders
 
 
 @dataclass(frozen=True)
-class Balance:
+class LayerBalance:
     """A layer's tokens over the EP ranks. `ratio`: most tokens of one / mean, mean over the
-    steps; `most`: the slice with most tokens of all steps; `share`: its part; `even`: that of an
-    even layer.
+    steps; `most`: the one with most tokens of all steps; `share`: its part of the choices; `even`:
+    that of an even layer.
     """
 
     layer: int
+    name: str
+    router: int
+    num_routers: int
     ratio: float
-    most: Slice
+    most: EpRank
     share: float
     even: float
 
 
-def balance_of(layers: Sequence[LayerLoad], slices: Slices) -> list[Balance]:
+def balance_of(layers: Sequence[LayerLoad], ep_ranks: EpRanks) -> list[LayerBalance]:
     """Layers whose experts lie on several ranks, in order."""
     return [
-        _balance(one, slices[one.layer]) for one in layers if len(slices.get(one.layer, ())) > 1
+        _balance(one, ep_ranks[one.key]) for one in layers if len(ep_ranks.get(one.key, ())) > 1
     ]
 
 
-def _balance(one: LayerLoad, held: Sequence[Slice]) -> Balance:
+def _balance(one: LayerLoad, held: Sequence[EpRank]) -> LayerBalance:
     parts = [(part.first, part.last - part.first + 1) for part in held]
-    tokens_SP = slice_loads(one.tokens_SE, parts)
+    tokens_SP = ep_rank_loads(one.tokens_SE, parts)
     total_P = tokens_SP.sum(axis=0)
     most = int(total_P.argmax())
-    return Balance(
+    return LayerBalance(
         layer=one.layer,
+        name=one.name,
+        router=one.router,
+        num_routers=one.num_routers,
         ratio=1 + float(np.nan_to_num(np.nanmean(max_violation(tokens_SP)))),
         most=held[most],
         share=float(total_P[most] / max(total_P.sum(), 1)),

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from app.views.ranks import scales
 from diagnosis.experts.fair_router import max_violation_noise, p01_least_load
-from diagnosis.experts.load import LayerLoad, layers_of, max_violation, ratio
+from diagnosis.experts.load import LayerLoad, RouterKey, layers_of, max_violation, ratio
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -41,15 +41,15 @@ NO_STEPS = (0, -1)
 
 @dataclass(frozen=True)
 class Loads:
-    """What was recorded. By layer: `dropped`: choices left out, -1 unknown; `aux_loss`: mean over
-    the steps, None unknown; `bias`: that of the newest step, by expert, empty where there is none.
-    `stride`: every how manieth rank was read, 1 all of them.
+    """What was recorded. By layer and router: `dropped`: choices left out, -1 unknown; `aux_loss`:
+    mean over the steps, None unknown; `bias`: that of the newest step, by expert, empty where there
+    is none. `stride`: 1 of every `stride` ranks was read; 1 all of them.
     """
 
     layers: list[LayerLoad]
-    dropped: dict[int, int]
-    aux_loss: dict[int, float | None]
-    bias: dict[int, list[float]]
+    dropped: dict[RouterKey, int]
+    aux_loss: dict[RouterKey, float | None]
+    bias: dict[RouterKey, list[float]]
     stride: int
 
 
@@ -70,21 +70,18 @@ def loads_of(
         stop=stop,
     )
     known = [one for one in layers_of(found) if one.choices_S.any()]
-    summed = found.group_by("layer").aggregate(
+    summed = found.group_by(["layer", "name"]).aggregate(
         [("dropped", "min"), ("dropped", "sum"), ("aux_loss", "mean")]
     )
-    rows = {row["layer"]: row for row in summed.to_pylist()}
+    rows = {(row["layer"], row["name"]): row for row in summed.to_pylist()}
+    newest = found.select(["layer", "name", "bias"]).slice(_newest(found)).to_pylist()
     return Loads(
         layers=known,
         dropped={
-            layer: -1 if row["dropped_min"] < 0 else row["dropped_sum"]
-            for layer, row in rows.items()
+            key: -1 if row["dropped_min"] < 0 else row["dropped_sum"] for key, row in rows.items()
         },
-        aux_loss={layer: row["aux_loss_mean"] for layer, row in rows.items()},
-        bias={
-            row["layer"]: row["bias"] or []
-            for row in found.select(["layer", "bias"]).slice(_newest(found)).to_pylist()
-        },
+        aux_loss={key: row["aux_loss_mean"] for key, row in rows.items()},
+        bias={(row["layer"], row["name"]): row["bias"] or [] for row in newest},
         stride=max(pc.max(found["stride"]).as_py() or 1, 1),
     )
 
@@ -113,15 +110,17 @@ def _most_ranks(run: Run, attempt: int, steps: Steps) -> int:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer with experts. `tokens`: choices that were made; `dropped`: choices left out, -1
-    unknown; `max_violation`: greatest load - 1; `fair`: what a fair router's stays below;
-    `aux_loss`: None unknown.
+    """A layer with experts. `router` of `num_routers`: its number where the layer has several;
+    `choices`: tokens x experts of each; `dropped`: choices left out, -1 unknown; `max_violation`:
+    greatest load - 1; `fair`: what a fair router's stays below; `aux_loss`: None unknown.
     """
 
     layer: int
     name: str
+    router: int
+    num_routers: int
     experts: int
-    tokens: int
+    choices: int
     dropped: int
     max_violation: float
     fair: float
@@ -151,7 +150,7 @@ def load_map(loads: Loads) -> LoadMap:
         tokens_E = one.tokens_SE.sum(axis=0)
         load_E = ratio(tokens_E[None])[0]
         tokens_LE[row, : one.experts], load_LE[row, : one.experts] = tokens_E, load_E
-        bias = loads.bias.get(one.layer, [])[: one.experts]
+        bias = loads.bias.get(one.key, [])[: one.experts]
         bias_LE[row, : len(bias)] = bias
         fair = float(fair_violation(one.experts, one.choices_S.sum()))
         low = p01_least_load(one.experts, one.top_k, one.choices_S.sum() / one.top_k)
@@ -160,12 +159,14 @@ def load_map(loads: Loads) -> LoadMap:
             Layer(
                 layer=one.layer,
                 name=one.name,
+                router=one.router,
+                num_routers=one.num_routers,
                 experts=one.experts,
-                tokens=int(tokens_E.sum()),
-                dropped=loads.dropped.get(one.layer, -1),
+                choices=int(tokens_E.sum()),
+                dropped=loads.dropped.get(one.key, -1),
                 max_violation=float(load_E.max() - 1),
                 fair=fair,
-                aux_loss=_plain(loads.aux_loss.get(one.layer)),
+                aux_loss=_plain(loads.aux_loss.get(one.key)),
             )
         )
     with np.errstate(divide="ignore"):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.views.experts.holders import balance_of, slices_of
+from app.views.experts.holders import balance_of, ep_ranks_of
 from app.views.experts.loads import Steps, loads_of
 from diagnosis.experts.load import saved_by_balance
 from diagnosis.experts.measured import Measured, passes_of
@@ -124,7 +124,7 @@ def _saving(
 ) -> Saving | None:
     """A pipeline moves with the stage that takes longest, before and after."""
     layers = loads_of(run, attempt, steps, stop=stop).layers
-    balance = balance_of(layers, slices_of(run, attempt, layers, stop))
+    balance = balance_of(layers, ep_ranks_of(run, attempt, layers, stop))
     stage_of = {row["rank"]: row["stage"] for row in rows}
     ratios = defaultdict[int | None, list[float]](list)
     for one in balance:

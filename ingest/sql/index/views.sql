@@ -25,6 +25,10 @@ CREATE MACRO rows_by_layer(files, wanted, step_from, step_to) AS TABLE
             ON b.stage = coalesce(nullif(s.chunk, -1), r.pp, 0)
     WHERE attempt = wanted AND step BETWEEN step_from AND step_to;
 
+-- name of a router; without a layer number routers of several stages may have the same one
+CREATE MACRO router_name(name, layer, stage) AS
+    if(layer < 0 AND stage > 0, name || ' of stage ' || stage, name);
+
 -- step_rollup of one attempt, or of the newest attempt of each step where it is NULL
 CREATE MACRO chosen_steps(wanted) AS TABLE
     SELECT s.* FROM step_rollup s JOIN newest_steps n USING (step)

@@ -64,6 +64,26 @@ def test_the_kinds_are_those_of_the_detectors_and_the_reserved_ones() -> None:
     assert not made & set(RESERVED_KINDS), "a detector finds it: take it out of RESERVED_KINDS"
 
 
+def test_a_detector_that_fails_leaves_the_verdicts_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_tables: object, _attempt: int) -> Verdict:
+        raise KeyError(3)
+
+    broken = Detector("broken", ("slow_op",), (), fails)
+    sound = Detector("x", ("slow_worker",), (), lambda _tables, _attempt: a_verdict("slow_worker"))
+    with pytest.raises(KeyError):
+        diagnose({}, 0, [broken, sound])
+    monkeypatch.setattr(diagnosis.detectors, "catches_errors", True)
+    found = diagnose({}, 0, [broken, sound])
+    assert [finding.kind for finding in found.findings] == ["slow_worker"]
+    (missing,) = found.not_enough
+    assert missing.detector == "broken"
+    assert missing.missing == (
+        "broken could not be judged, because rankscope has a fault: KeyError: 3."
+    )
+
+
 def test_a_finding_of_a_kind_that_the_detector_does_not_list_is_refused() -> None:
     wrong = Detector("x", ("slow_worker",), (), lambda _tables, _attempt: a_verdict("data_loader"))
     with pytest.raises(ValueError, match=r"detector x found 'data_loader'.*slow_worker"):

@@ -61,8 +61,11 @@ def test_a_hot_expert_is_named_with_the_ranks_that_hold_it_and_what_they_cost() 
     (finding,) = findings(tables_of(HOT, 1))
     assert finding.title == "Expert 5 of layer 1 is given too many tokens"
     assert finding.text == (
-        "Expert 5 of layer 1 (it lies on rank 2) takes up to 3.0 times the mean load, "
+        "In the median step expert 5 of layer 1 (it lies on rank 2) takes 3.0 times the mean load, "
         "since step 30."
+    )
+    assert (
+        finding.cause == "In the median step the router sends 37% of its choices to 1 of 8 experts."
     )
     assert [place.rank for place in finding.culprits] == [2]
     assert finding.severity == "urgent"
@@ -169,6 +172,97 @@ def test_a_full_ep_rank_is_named_with_its_cost() -> None:
     assert finding.cost is not None
     assert finding.cost.ms_per_step > 5
     assert finding.slowdown == pytest.approx(1.25, abs=0.1)
+
+
+def with_times(tables: dict[str, pa.Table], step_ms: Mapping[int, float | None]) -> pa.Table:
+    """The answer expert_times with other times of experts, by rank."""
+    times = tables["expert_times"]
+    at = times.column_names.index("expert_step_ms")
+    values = [step_ms[rank] for rank in times["rank"].to_pylist()]
+    return times.set_column(at, "expert_step_ms", pa.array(values, pa.float64()))
+
+
+def test_a_full_ep_rank_of_which_one_holder_was_not_timed() -> None:
+    tables = tables_of(FULL, 1)
+    places = tables["expert_places"].to_pylist()
+    for row in places:
+        row["ranks"] = [*row["ranks"], row["ranks"][0] + 4]
+    tables["expert_places"] = pa.Table.from_pylist(places)
+    (finding,) = findings(tables)
+    assert [place.rank for place in finding.culprits] == [1, 5]
+    assert finding.evidence[0].sentence.startswith("Rank 1 computes experts for")
+    tables["expert_times"] = with_times(tables, {0: 30.0, 1: None, 2: 30.0, 3: 30.0})
+    assert "was not recorded" in verdicts(tables)["full"].set_aside[0]
+
+
+def in_pipeline(tables: dict[str, pa.Table], num_stages: int) -> dict[str, pa.Table]:
+    """The two layers on the first stage, and healthy ones like the first on the others."""
+    load, places = tables["expert_load"], tables["expert_places"].to_pylist()
+    healthy = load.filter(pc.equal(load["layer"], 0))
+    loads, of_stages = [load], list(places)
+    for layer in range(2, 2 * num_stages):
+        name = f"layers.{layer}.mlp.router"
+        here = healthy.set_column(1, "layer", pa.array([layer] * healthy.num_rows, pa.int32()))
+        loads.append(here.set_column(2, "name", pa.array([name] * healthy.num_rows)))
+        of_stages += [
+            {**row, "layer": layer, "name": name, "ranks": [row["ranks"][0] + 4 * (layer // 2)]}
+            for row in places
+            if row["layer"] == 0
+        ]
+    return {**tables, "expert_load": pa.concat_tables(loads),
+            "expert_places": pa.Table.from_pylist(of_stages)}  # fmt: skip
+
+
+@pytest.mark.parametrize("num_stages", [1, 8])
+def test_how_much_longer_a_full_ep_rank_should_take_is_that_of_its_own_layers(num_stages) -> None:
+    tables = tables_of(FULL, 0)
+    tables["expert_times"] = with_times(tables, {0: 30.0, 1: 32.7, 2: 30.0, 3: 30.0})
+    verdict = verdicts(in_pipeline(tables, num_stages))["full"]
+    assert verdict.findings == ()
+    assert "but compute these no longer." in verdict.set_aside[0]
+
+
+def with_capacity(load: pa.Table, factor: float) -> pa.Table:
+    """What experts of a capacity take, the other choices being dropped."""
+    rows = load.to_pylist()
+    for row in rows:
+        choices = sum(row["tokens"])
+        most = int(factor * choices / len(row["tokens"]))
+        row["tokens"] = [min(num, most) for num in row["tokens"]]
+        row["dropped"] = choices - sum(row["tokens"])
+    return pa.Table.from_pylist(rows, load.schema)
+
+
+def test_experts_that_are_full_hide_what_the_router_wants() -> None:
+    hot = replace(HOT, experts=16, onset=0, num_steps=120)
+    tables = tables_of(hot, 1)
+    tables["expert_load"] = with_capacity(tables["expert_load"], 1.25)
+    found = verdicts(tables)
+    for kind in ("hot", "collapsed", "full"):
+        assert found[kind].findings == ()
+        (missing,) = found[kind].not_enough
+        assert missing.missing.startswith("Routers of layer 1 leave out up to 11% of their choices")
+        assert "1 layers" in str(found[kind].checked)
+    fair = tables_of(Router("fair", 16, 2, 4_096, 60, onset=60), 1)
+    fair["expert_load"] = with_capacity(fair["expert_load"], 1.25)
+    assert verdicts(fair)["hot"].not_enough == ()
+
+
+def test_an_expert_that_was_dead_twice() -> None:
+    first = tables_of(replace(DEAD, num_steps=150, onset=0), 1)["expert_load"]
+    parts, begin = [first], 150
+    for router in (replace(DEAD, num_steps=700, onset=700), replace(DEAD, num_steps=150, onset=0)):
+        load = tables_of(router, begin)["expert_load"]
+        steps = pa.array([step + begin for step in load["step"].to_pylist()])
+        parts.append(load.set_column(0, "step", steps))
+        begin += router.num_steps
+    tables = {**tables_of(DEAD, 1), "expert_load": pa.concat_tables(parts)}
+    verdict = dead_expert.detect(tables, 0)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert finding.episodes == ((0, 149), (850, 999))
+    assert "in steps 0 to 149 and since step 850." in finding.text
+    assert finding.cause == "The router no longer chooses 1 of 16 experts."
 
 
 @pytest.mark.parametrize("kind", FAULTS)

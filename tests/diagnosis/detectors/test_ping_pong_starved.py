@@ -28,6 +28,7 @@ def found(*rows: dict[str, Any], **of_all: Any) -> Finding:
 def test_too_few_micro_batches() -> None:
     finding = found(*APART, transfer_ms=0.4, micro_batches=2)
     assert finding.kind == "ping_pong_starved"
+    assert finding.next_step.startswith("Use 3 micro-batches of this size (a larger batch), or")
     assert finding.title == "2 micro-batches are too few to keep ranks busy"
     assert finding.text == (
         "Attention idles for 29% and experts for 29% of a pass in steps 3 to 9, with 2 "

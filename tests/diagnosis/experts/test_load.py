@@ -7,21 +7,22 @@ import pyarrow as pa
 import pytest
 
 from diagnosis.experts.load import (
+    ep_rank_loads,
     layers_of,
     load_entropy,
     max_violation,
     ratio,
     saved_by_balance,
-    slice_loads,
 )
 
 LOADS = np.array([[2.0, 2, 2, 2], [5, 1, 1, 1], [8, 0, 0, 0], [0, 0, 0, 0]])
 
 
 def answer(rows: list[dict]) -> pa.Table:
-    own = {"name": "mlp.router", "top_k": 2, "batch_tokens": 4}
+    own = {"name": "mlp.router", "top_k": 2, "batch_tokens": 4, "dropped": 0}
     kinds = [("step", pa.int64()), ("layer", pa.int32()), ("name", pa.string())]
-    kinds += [("top_k", pa.int32()), ("batch_tokens", pa.int64()), ("tokens", pa.list_(pa.int64()))]
+    kinds += [("top_k", pa.int32()), ("batch_tokens", pa.int64()), ("dropped", pa.int64())]
+    kinds += [("tokens", pa.list_(pa.int64()))]
     return pa.Table.from_pylist([own | row for row in rows], pa.schema(kinds))
 
 
@@ -37,9 +38,9 @@ def test_entropy() -> None:
 
 
 def test_loads_of_ep_ranks() -> None:
-    assert slice_loads(LOADS, [(0, 2), (2, 2)])[1] == pytest.approx([6, 2])
+    assert ep_rank_loads(LOADS, [(0, 2), (2, 2)])[1] == pytest.approx([6, 2])
     with pytest.raises(ValueError, match="experts 3 to 4 are not among the 4 of the layer"):
-        slice_loads(LOADS, [(3, 2)])
+        ep_rank_loads(LOADS, [(3, 2)])
 
 
 def test_layers_of_an_answer() -> None:
@@ -59,6 +60,29 @@ def test_layers_of_an_answer() -> None:
     assert third.tokens_SE.tolist() == [[4, 4], [1, 7]]
     assert (third.greatest_ratio, fourth.step_S.tolist()) == (1.0, [1])
     assert layers_of(answer([])) == []
+
+
+def test_a_layer_with_several_routers_and_routers_without_a_layer() -> None:
+    rows = [
+        {"step": 0, "layer": 3, "name": "encoder.3", "tokens": [9, 1]},
+        {"step": 0, "layer": 3, "name": "decoder.3", "tokens": [1, 9]},
+        {"step": 0, "layer": 4, "name": "decoder.4", "tokens": [5, 5]},
+        {"step": 0, "layer": -1, "name": "gate", "tokens": [5, 5]},
+    ]
+    found = layers_of(answer(rows))
+    assert [one.where for one in found] == [
+        "gate", "layer 3 (decoder.3)", "layer 3 (encoder.3)", "layer 4"
+    ]  # fmt: skip
+    assert [(one.router, one.num_routers) for one in found] == [(0, 1), (0, 2), (1, 2), (0, 1)]
+    assert found[1].tokens_SE.tolist() == [[1, 9]]
+
+
+def test_part_of_the_choices_that_is_left_out() -> None:
+    rows = [{"step": step, "layer": 0, "tokens": [4, 4], "dropped": 2} for step in range(3)]
+    (load,) = layers_of(answer([*rows, {"step": 3, "layer": 0, "tokens": [4, 4], "dropped": -1}]))
+    assert load.dropped_share == pytest.approx(0.2)
+    (unknown,) = layers_of(answer([{"step": 0, "layer": 0, "tokens": [4, 4], "dropped": -1}]))
+    assert unknown.dropped_share == 0.0
 
 
 def test_what_balance_saves() -> None:

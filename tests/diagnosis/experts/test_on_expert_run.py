@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,31 @@ def finding(kind: str, ranks: list[int], first: int, ms: float | None) -> Findin
         alternatives=(),
         next_step="Look.",
     )
+
+
+def test_a_slow_device_that_holds_a_hot_expert_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    with open_run(expert_run(tmp_path / "run", slow_rank=3)) as run:
+        diagnosis = diagnose_run(run)
+    kinds = {finding.kind: finding for finding in diagnosis.findings}
+    assert set(kinds) == {"hot_expert", "slow_worker"}
+    assert [place.rank for place in kinds["slow_worker"].culprits] == [3]
+    assert [place.rank for place in kinds["hot_expert"].culprits] == [1, 3]
+
+
+@pytest.mark.parametrize(("against", "is_echo"), [(1.02, True), (1.3, False), (math.nan, True)])
+def test_a_rank_is_slow_by_itself_that_others_with_the_same_experts_are_not(
+    against, is_echo
+) -> None:
+    hot = finding("hot_expert", [1, 3], 40, 6.0)
+    slow = finding("slow_worker", [3], 42, 9.0)
+    asked = []
+
+    def of_rank(*rank_and_steps: int) -> float:
+        asked.append(rank_and_steps)
+        return against
+
+    assert bool(of_full_experts([slow, hot], of_rank)) == is_echo
+    assert asked == [(3, 42, 90)]
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,49 @@ def test_loads_are_summed_over_ranks(hot) -> None:
 def test_where_experts_lie(hot) -> None:
     rows = hot.ask("expert_places").to_pylist()
     assert len(rows) == 2 * LAYERS
-    assert rows[3] == {"layer": 1, "ep": 1, "first_expert": 4, "local_experts": 4,
-                       "ranks": [1, 3], "num_ranks": 2}  # fmt: skip
+    assert rows[3] == {"layer": 1, "name": "layers.1.mlp.router", "ep": 1, "first_expert": 4,
+                       "local_experts": 4, "ranks": [1, 3], "num_ranks": 2}  # fmt: skip
+
+
+def test_every_rank_that_holds_experts_is_listed(tmp_path: Path) -> None:
+    run = built(tmp_path, 140)
+    for rank in range(140):
+        routed(run, rank, 0, 0, [1, 1], first_expert=rank % 2, local_experts=1)
+    rows = asked(run, "expert_places")
+    assert [(row["ranks"], row["num_ranks"]) for row in rows] == [
+        (list(range(0, 140, 2)), 70),
+        (list(range(1, 140, 2)), 70),
+    ]
+
+
+def test_routers_with_the_same_layer_number_are_not_added_up(tmp_path: Path) -> None:
+    run = built(tmp_path, 2, ParallelLayout.from_sizes(dp=2))
+    for rank in range(2):
+        for name, tokens in (("encoder.3", [90, 10]), ("decoder.3", [10, 90])):
+            routed(run, rank, 0, 3, tokens, name=name, first_expert=rank, local_experts=1)
+    loads = asked(run, "expert_load")
+    assert [(row["layer"], row["name"], row["tokens"], row["batch_tokens"]) for row in loads] == [
+        (3, "decoder.3", [20, 180], 200),
+        (3, "encoder.3", [180, 20], 200),
+    ]
+    places = asked(run, "expert_places")
+    assert [(row["name"], row["ep"], row["ranks"]) for row in places] == [
+        (name, ep, [ep]) for name in ("decoder.3", "encoder.3") for ep in range(2)
+    ]
+
+
+def test_routers_without_a_layer_number_are_told_apart_by_name_and_stage(tmp_path: Path) -> None:
+    run = built(tmp_path, 2, ParallelLayout.from_sizes(pp=2))
+    for rank in range(2):
+        for name in ("gate", "second"):
+            routed(run, rank, 0, -1, [9, 1], name=name, first_expert=0, local_experts=2)
+    loads = asked(run, "expert_load")
+    names = ["gate", "gate of stage 1", "second", "second of stage 1"]
+    assert [(row["layer"], row["name"], row["tokens"]) for row in loads] == [
+        (-1, name, [9, 1]) for name in names
+    ]
+    assert asked(run, "expert_load", layer=-1) == loads
+    assert [row["name"] for row in asked(run, "expert_places")] == names
 
 
 def test_copies_of_tp_peers_count_once(tmp_path: Path) -> None:
@@ -184,6 +225,49 @@ def test_micro_batches_in_turn_and_exchanges_of_sizes(tmp_path: Path) -> None:
     assert (first["attention_ms"], first["expert_ms"]) == (0.010, 0.012)
     assert first["expert_step_ms"] == pytest.approx(0.036)  # layer 1 is dense
     assert (first["all_to_all_p50_ms"], first["transfer_ms"]) == (0.050, 0.049)
+
+
+def test_communication_at_once_within_experts_counts_once(tmp_path: Path) -> None:
+    run = built(tmp_path, 1)
+    run.step(0, 0, 0, 1_000)
+    routed(run, 0, 0, 0, [4, 4])
+    run.span(0, 0, "forward", 100, 200, depth=1, name="layers.0.mlp")
+    for begin, end in ((110, 140), (115, 120), (130, 150), (190, 260)):
+        run.span(0, 0, "ep_comm", begin, end, depth=2, name="all_to_all")
+    run.span(0, 0, "forward", 300, 340, depth=1, name="layers.0.mlp")
+    for _ in range(3):
+        run.span(0, 0, "dp_comm", 300, 400, depth=2, name="all_gather")
+    (row,) = asked(run, "expert_times")
+    assert row["expert_step_ms"] == pytest.approx(0.050)
+    assert row["expert_ms"] == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(("axis", "ep"), [("dp", 4), ("unknown", 4), ("dp", 2)])
+def test_groups_with_the_members_of_an_ep_group_are_ep_groups_where_none_is_named(
+    tmp_path: Path, axis: str, ep: int
+) -> None:
+    run = built(tmp_path, 4, ParallelLayout.from_sizes(dp=4, ep=ep))
+    run.group(21, [0, 1, 2, 3], axis)
+    for rank in range(4):
+        run.step(rank, 0, 0, 1_000)
+        routed(run, rank, 0, 0, [4, 4])
+        run.collective(rank, 0, 21, 0, 100, 900, op="all_reduce", num_bytes=1 << 20)
+        run.collective(rank, 0, 21, 1, 100 + rank, 150, op="all_to_all", num_bytes=1 << 20)
+    rows = asked(run, "expert_times")
+    found = [(row["ep"], row["group_id"], row["all_to_alls"]) for row in rows]
+    assert found == [(rank, 21, 1) if ep == 4 else (None, None, 0) for rank in range(4)]
+
+
+def test_a_group_that_is_named_ep_is_the_only_one(tmp_path: Path) -> None:
+    run = built(tmp_path, 2, ParallelLayout.from_sizes(dp=2, ep=2))
+    run.group(21, [0, 1], "ep")
+    run.group(22, [0, 1], "dp")
+    for rank in range(2):
+        run.step(rank, 0, 0, 1_000)
+        for seq, group_id in enumerate((21, 22)):
+            run.collective(rank, 0, group_id, seq, 100, 150, op="all_to_all", num_bytes=1 << 20)
+    rows = asked(run, "expert_times")
+    assert [(row["group_id"], row["all_to_alls"]) for row in rows] == [(21, 1), (21, 1)]
 
 
 def test_no_transfer_without_aligned_clocks(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  aboutMap, cellLines, furthest, holderText, layerText, milliseconds, percent, seriesAbout, shownOf, stepLines, times, whole,
+  aboutMap, cellLines, expertOf, furthest, holderText, layerText, milliseconds, percent, rowOf, seriesAbout, shownOf, stepLines, times, whole,
 } from '../../../assets/experts/text.mjs';
 
 const data = {
   layers: [
-    { layer: 3, name: 'a', experts: 2, tokens: 4000, dropped: 12 },
-    { layer: 4, name: 'b', experts: 3, tokens: 6000, dropped: -1 },
+    { layer: 3, name: 'a', experts: 2, choices: 4000, dropped: 12 },
+    { layer: 4, name: 'b', experts: 3, choices: 6000, dropped: -1 },
   ],
   experts: 3,
   code: Uint8Array.from([1, 90, 0, 200, 60, 61]),
@@ -23,6 +23,14 @@ test('numbers as text', () => {
   assert.deepEqual([147573.2, 0, -1].map(whole), ['147,573', '0', 'unknown']);
   assert.deepEqual([250, 80.34, 0.0312, null].map(milliseconds), ['250 ms', '80.3 ms', '0.031 ms', 'not recorded']);
   assert.deepEqual([layerText({ layer: 3 }), layerText({ layer: 3 }, true), layerText({ layer: -1, name: 'gate' })], ['layer 3', '3', 'gate']);
+});
+
+test('a layer with several routers', () => {
+  const layers = ['decoder.3', 'encoder.3'].map((name, router) => ({ layer: 3, name, router, num_routers: 2 }));
+  layers.push({ layer: 4, name: 'decoder.4', router: 0, num_routers: 1 });
+  assert.deepEqual(layers.map((layer) => layerText(layer)), ['layer 3 (decoder.3)', 'layer 3 (encoder.3)', 'layer 4']);
+  assert.deepEqual(layers.map((layer) => expertOf(layer, 5)), [[3, 5, 0], [3, 5, 1], [4, 5]]);
+  assert.deepEqual([[3, 5, 1], [3, 5], [4, 5], [9, 5]].map((expert) => rowOf(layers, expert)), [1, 0, 2, -1]);
 });
 
 test('what is said of an expert', () => {

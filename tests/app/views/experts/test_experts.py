@@ -10,10 +10,11 @@ import pytest
 
 from app.views.experts import answers, loads
 from app.views.experts.answers import steps_answer
-from app.views.experts.holders import balance_of, holders_of, slices_of
+from app.views.experts.holders import balance_of, ep_ranks_of, holders_of
 from app.views.experts.loads import fair_violation, load_map, loads_of, over_steps
 from app.views.experts.ranks import expert_ranks_of
 from diagnosis.experts.fair_router import p99_max_violation
+from ingest.errors import UserError
 from ingest.run import Run, open_run
 from tests.expert_runs import (
     ATTENTION_US,
@@ -46,7 +47,7 @@ def test_the_map_has_the_hot_expert_and_nothing_else_where_routers_are_fair(run:
     found = load_map(loads_of(run, 0, HOT_STEPS))
     assert [layer.layer for layer in found.layers] == [0, 1]
     steps = STEPS - HOT_FROM
-    assert [layer.tokens for layer in found.layers] == [RANKS * TOKENS * TOP_K * steps] * LAYERS
+    assert [layer.choices for layer in found.layers] == [RANKS * TOKENS * TOP_K * steps] * LAYERS
     assert [layer.dropped for layer in found.layers] == [0, 0]
     np.testing.assert_allclose(found.load_LE.mean(axis=1), 1.0)
     assert found.load_LE[HOT_LAYER, HOT_EXPERT] == pytest.approx(0.45 * EXPERTS, rel=0.01)
@@ -70,7 +71,7 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
     made.publish()
     with open_run(made.folder) as opened:
         recorded = loads_of(opened, 0, (0, 9))
-        slices = slices_of(opened, 0, recorded.layers)
+        ep_ranks = ep_ranks_of(opened, 0, recorded.layers)
     found = load_map(recorded)
     assert [(one.layer, one.experts, one.dropped) for one in found.layers] == [
         (0, 2, 7),
@@ -81,8 +82,41 @@ def test_a_layer_with_fewer_experts_ends_before_the_others(tmp_path: Path) -> No
     assert found.code_LE[1, 0] == 254  # an expert without tokens has the strongest colour
     assert [one.aux_loss for one in found.layers] == [0.5, None]
     np.testing.assert_allclose(found.bias_LE, [[0.25, -0.25, math.nan], [math.nan] * 3])
-    assert (holders_of(recorded.layers, slices).rank_LE == -1).all()
-    assert balance_of(recorded.layers, slices) == []
+    assert (holders_of(recorded.layers, ep_ranks).rank_LE == -1).all()
+    assert balance_of(recorded.layers, ep_ranks) == []
+
+
+def test_routers_of_one_layer_are_told_apart_by_name(tmp_path: Path) -> None:
+    made = RunBuilder(tmp_path / "run", 2)
+    own = {"ts_ns": T0, "chunk": -1, "top_k": 1, "batch_tokens": 1_000}
+    for rank in range(2):
+        for name, tokens in (("encoder.3", [900, 100]), ("decoder.3", [100, 900])):
+            made.add("expert_load", rank, 0, layer=3, name=name, tokens=tokens,
+                     dropped=7 if name == "encoder.3" else 0, first_expert=rank, local_experts=1,
+                     bias=[0.0, float(name == "encoder.3")], **own)  # fmt: skip
+    made.rank_files()
+    made.publish()
+    with open_run(made.folder) as opened:
+        recorded = loads_of(opened, 0, (0, 0))
+        balance = balance_of(recorded.layers, ep_ranks_of(opened, 0, recorded.layers))
+        first, second = (
+            answers.expert_answer(opened, 0, (0, 0), where) for where in ((3, 0), (3, 0, 1))
+        )
+        with pytest.raises(UserError, match="layer 3 has no router 2; it has routers 0 to 1"):
+            answers.expert_answer(opened, 0, (0, 0), (3, 0, 2))
+    found = load_map(recorded)
+    assert [(one.name, one.router, one.num_routers) for one in found.layers] == [
+        ("decoder.3", 0, 2),
+        ("encoder.3", 1, 2),
+    ]
+    np.testing.assert_allclose(found.load_LE, [[0.2, 1.8], [1.8, 0.2]])
+    assert [one.dropped for one in found.layers] == [0, 14]
+    np.testing.assert_allclose(found.bias_LE, [[0.0, 0.0], [0.0, 1.0]])
+    assert [(one.router, one.most.rank) for one in balance] == [(0, 1), (1, 0)]
+    assert [one.arrays["load"].tolist() for one in (first, second)] == [
+        [pytest.approx(0.2)],
+        [pytest.approx(1.8)],
+    ]
 
 
 def test_imbalance_by_step(run: Run) -> None:
@@ -111,11 +145,11 @@ def test_lines_have_a_limited_number_of_steps(run: Run, monkeypatch: pytest.Monk
 
 def test_who_holds_which_experts_and_who_gets_more_tokens(run: Run) -> None:
     layers = loads_of(run, 0, HOT_STEPS).layers
-    slices = slices_of(run, 0, layers)
-    holders = holders_of(layers, slices)
+    ep_ranks = ep_ranks_of(run, 0, layers)
+    holders = holders_of(layers, ep_ranks)
     assert holders.rank_LE[HOT_LAYER].tolist() == [0] * LOCAL + [1] * LOCAL
     assert holders.count_LE[HOT_LAYER].tolist() == [2] * EXPERTS
-    even, uneven = balance_of(layers, slices)
+    even, uneven = balance_of(layers, ep_ranks)
     assert even.ratio == pytest.approx(1.0, abs=0.05)
     share = 0.45 + (LOCAL - 1) * 0.55 / (EXPERTS - 1)
     assert uneven.ratio == pytest.approx(2 * share, rel=0.01)
