@@ -3,6 +3,7 @@
 what-if           the numbers, or {"reason": sentence} if the data do not allow them
 what-if/causes    which rank, stage or operation costs how much
 what-if/costs     what each finding costs, as everywhere else: from the diagnosis, not from a replay
+what-if/schedules what the pipeline would take under other schedules
 what-if/replay    one step as replayed and without stragglers, as arrays
 
 All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has new data,
@@ -27,6 +28,7 @@ from app.runs.hub import Hub
 from app.runs.policies import min_age
 from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_refusal
 from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
+from app.views.whatif.schedules import schedules_of
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from diagnosis.whatif.causes import causes
@@ -68,6 +70,20 @@ class _Answers:
     def costs(self, params: Parameters, stop: Stop) -> Response:
         diagnosis = diagnosis_of(self._hub, params.run, params.whole("attempt"), stop)
         return JSONResponse(costs_json(diagnosis))
+
+    def schedules(self, params: Parameters, stop: Stop) -> Response:
+        cached = self._analysis(params, stop)
+        analysis = cached.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
+        found = self._hub.cache.get(
+            params.run,
+            ("what-if schedules", cached.version, _scope(params)),
+            lambda _run, stop: schedules_of(analysis, lambda: stop_here(stop)),
+            min_age(NEW_EVERY_S),
+            stop,
+        )
+        return JSONResponse(found)
 
     def replay(self, params: Parameters, stop: Stop) -> Response:
         analysis = self._analysis(params, stop).value
@@ -115,5 +131,6 @@ def routes(context: RouteContext) -> list[Route]:
         route("", answers.numbers),
         route("/causes", answers.causes),
         route("/costs", answers.costs),
+        route("/schedules", answers.schedules),
         route("/replay", answers.replay),
     ]

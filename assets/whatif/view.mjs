@@ -2,6 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
 import { ReplayView } from './replay.mjs';
+import { showSchedules } from './schedules.mjs';
 import { showBars, showCauses, showCosts, showHead } from './summary.mjs';
 import { WorkerMap } from './worker_map.mjs';
 
@@ -68,6 +69,8 @@ class WhatIfView {
       await Promise.all([this.#fetchReplay(), this.#fetchCosts(signal)]);
       const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
+      const schedules = await this.app.json(this.app.api('what-if/schedules', params), signal);
+      if (!signal.aborted && this.parts) showSchedules(this.parts.schedules, schedules);
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
@@ -106,14 +109,15 @@ class WhatIfView {
   }
 
   #build() {
-    const names = ['costs', 'head', 'causes', 'map', 'replay', 'types', 'stages', 'dps'];
+    const names = ['costs', 'head', 'causes', 'map', 'replay', 'schedules', 'types', 'stages', 'dps'];
     this.parts = Object.fromEntries(names.map((name) => [name, make('section', { class: `panel whatif-${name}` })]));
     this.map = new WorkerMap(this.parts.map, this.app);
     this.replay = new ReplayView(this.parts.replay, this.app);
     showCosts(this.parts.costs, this.app, null);
     showCauses(this.parts.causes, this.app, null);
-    const { costs, head, causes, map, replay, ...tables } = this.parts;
-    this.element.replaceChildren(costs, head, causes, map, replay, make('div', { class: 'whatif-tables' }, Object.values(tables)));
+    showSchedules(this.parts.schedules, null);
+    const { costs, head, causes, map, replay, schedules, ...tables } = this.parts;
+    this.element.replaceChildren(costs, head, causes, map, replay, schedules, make('div', { class: 'whatif-tables' }, Object.values(tables)));
   }
 
   #show(result) {

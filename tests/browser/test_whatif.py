@@ -44,6 +44,9 @@ def test_an_import_shows_the_cost_of_each_rank(tab: Tab, straggler_run: str) -> 
     assert f"rank {SLOW_RANK}" in text
     assert "slow worker" in tab.page.locator("ol.whatif-causes").inner_text()
     assert "forward-compute" in tab.page.locator(".whatif-types").inner_text()
+    schedules = tab.page.locator("section.whatif-schedules tbody tr")
+    assert schedules.count() >= 6
+    assert "1.00 x" in schedules.filter(has_text="1f1b").inner_text()
     stage = tab.page.locator(f"{MAP} canvas")
     assert tab.num_colours(stage) > 20
     assert tab.num_pixels(tab.page.locator(f"{REPLAY} canvas"), "--forward") > 500

@@ -14,7 +14,12 @@ def test_the_numbers_have_the_names_of_the_command_line(client: Client) -> None:
     assert answer["is_outdated"] is False
 
 
-@pytest.mark.parametrize("path", ["", "/causes"])
+def test_a_job_without_a_pipeline_has_no_other_schedules(client: Client) -> None:
+    answer = client.get("/api/run/job/what-if/schedules").json()
+    assert "one pipeline stage" in answer["reason"]
+
+
+@pytest.mark.parametrize("path", ["", "/causes", "/schedules"])
 def test_steps_that_cannot_be_replayed_get_the_reason(client: Client, path: str) -> None:
     answer = client.get(f"/api/run/job/what-if{path}?steps=90..95")
     assert answer.status == 200

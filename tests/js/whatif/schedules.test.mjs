@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { scheduleRows } from '../../../assets/whatif/schedules.mjs';
+
+const one = (name, span, more = {}) => ({
+  name, span_s: span, low_s: span, high_s: span, bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
+});
+
+test('schedules by the time of all devices, compared with 1F1B', () => {
+  const { rows, notes, impossible } = scheduleRows({ schedules: [
+    one('1f1b', 2), one('zbv', 1.5, { assumptions: ['All alike.', 'Halves.'] }), one('fbd', 1.4, { num_devices: 8 }),
+    { ...one('dualpipe-v', null), span_s: null, reason: '4 are fewer than 8' },
+  ] });
+  assert.deepEqual(rows.map((row) => [row.name, row.than, row.bubble, row.held, row.devices]), [
+    ['zbv', '0.75 x', '25.0 %', '4', '4'], ['1f1b', '1.00 x', '25.0 %', '4', '4'], ['fbd', '0.70 x', '25.0 %', '4', '8'],
+  ]);
+  assert.deepEqual(notes, ['All alike.', 'Halves. (zbv)']);
+  assert.deepEqual(impossible, ['dualpipe-v: 4 are fewer than 8.']);
+});
