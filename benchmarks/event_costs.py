@@ -174,7 +174,7 @@ class Interleaved:
     nothing.
     """
 
-    def __init__(self, sources: list[range]) -> None:
+    def __init__(self, sources: list[Any]) -> None:
         self.ex_iterables = sources
 
     def _get_indices_iterator(self) -> Iterator[int]:
@@ -191,7 +191,7 @@ def worker_costs() -> dict[str, float]:
     """In a loader's worker, and what its rank takes to read of it."""
     fetcher = SimpleNamespace(dataset=[])
     tables = ConcatDataset([[0], [1]])  # type: ignore[list-item]
-    samples = iter(Interleaved([range(1)] * 2))
+    samples = iter(Interleaved([Interleaved([])] * 2))
     with tempfile.TemporaryDirectory() as folder:
         rank = FetchRing.create(Path(folder, "a.fetches"))
         worker = Worker(FetchRing.open(Path(folder, "a.fetches")))
@@ -205,7 +205,7 @@ def worker_costs() -> dict[str, float]:
         alone, plain = cost(fetch), (cost(of_tables), cost(of_streams))
         libraries = adapted()
         Draws.current = worker
-        samples = iter(Interleaved([range(1)] * 2))
+        samples = iter(Interleaved([Interleaved([])] * 2))
         mixed = cost(of_tables), cost(of_streams)
         Draws.current = None
         libraries.restore()

@@ -25,7 +25,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
             "the same samples: does the sampler divide the samples among the replicas?"
         )
     read = ""
-    if row["read_mb"] is not None:
+    if (row["read_mb"] or 0) >= 1:
         read = f" ({row['read_mb']:,.0f} MB instead of {row['unique_mb']:,.0f} MB)"
     return (
         f"{row['peers']} ranks of each {_GROUPS[row['axis']]} read the same batches: "
