@@ -145,7 +145,11 @@ def test_a_counter_that_stood_still_and_rises(builder: RunBuilder) -> None:
 def test_a_counter_of_ordinary_work_that_stood_still_is_no_change(builder: RunBuilder) -> None:
     """As those of an idle disk beside a GPU, and of pressure, which is news."""
     for second in range(30):
-        for metric in ("disk_read_bytes_total", "disk_busy_seconds_total", "cpu_steal_seconds_total"):
+        for metric in (
+            "disk_read_bytes_total",
+            "disk_busy_seconds_total",
+            "cpu_steal_seconds_total",
+        ):
             sample(builder, second, metric, 3 + (second >= 20))
         sample(builder, second, "pressure_memory_full_seconds_total", 3 + (second >= 20))
     (row,) = answer(builder, "machine_changes").to_pylist()
