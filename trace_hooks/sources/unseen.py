@@ -13,6 +13,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _num_modes = torch._C._len_torch_dispatch_stack
+_set_grad_enabled = torch._C._set_grad_enabled  # torch.no_grad takes ten times as long
 
 
 def unseen(function: Callable[P, R]) -> Callable[P, R]:
@@ -25,10 +26,14 @@ def unseen(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def alone(*args: P.args, **kwargs: P.kwargs) -> R:
-        with torch.no_grad():
+        had_grad = torch.is_grad_enabled()
+        _set_grad_enabled(False)
+        try:
             if _num_modes():
                 return _without_modes(function, *args, **kwargs)
             return function(*args, **kwargs)
+        finally:
+            _set_grad_enabled(had_grad)
 
     return alone
 

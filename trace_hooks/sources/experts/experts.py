@@ -15,6 +15,7 @@ does the rest. See benchmarks/event_costs.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from torch import Tensor, nn
@@ -34,7 +35,7 @@ from trace_hooks.sources.experts.loads import (
 )
 from trace_hooks.sources.experts.missed import COMPILED, NOWHERE, Missed, has_compiled
 from trace_hooks.sources.experts.router_calls import RouterCalls
-from trace_hooks.sources.experts.routers import Router, find_routers
+from trace_hooks.sources.experts.routers import Router, find_routers, no_bias
 from trace_hooks.sources.tensors.global_indices import GlobalPlaces
 from trace_hooks.sources.tensors.tensor_names import plain_path
 from trace_hooks.sources.tensors.tensor_samples import (
@@ -153,7 +154,9 @@ class Experts(Source):
         kept, self.kept, self.num_kept = self.kept, [], 0
         unchanged = []
         if not is_capturing():
-            unchanged = [call for call in kept if _is_unchanged(call[2], call[3])]
+            unchanged = [
+                call for call in kept if call[2]._version == call[3] and _is_there(call[2])
+            ]
             unchanged = unchanged[: MAX_CALLS - self._num_counted]
         self.recorder.dropped += len(kept) - len(unchanged)
         self._num_counted += len(unchanged)
@@ -168,7 +171,11 @@ class Experts(Source):
             self.recorder.dropped += 1
             return
         routers = {router for one in self._counted for router, _ in one.calls}
-        read = [(calls, attempt("experts.bias", calls.bias, switch_off=False)) for calls in routers]
+        read = [
+            (calls, attempt("experts.bias", calls.bias, switch_off=False))
+            for calls in routers
+            if calls.router.bias is not no_bias
+        ]
         biases = stacked((calls, bias) for calls, bias in read if bias is not None)
         losses = stacked(self._losses)
         self._copies.add(StepLoads(self.rank_state.step, now(), self._counted, biases, losses))
@@ -233,6 +240,5 @@ class Experts(Source):
             self.missed.add(COMPILED, [plain_path(calls.name) for calls in silent])
 
 
-def _is_unchanged(chosen: Tensor, version: int) -> bool:
-    is_there = not chosen.numel() or chosen.untyped_storage().nbytes() > 0
-    return chosen._version == version and is_there
+def _is_there(chosen: Tensor) -> bool:
+    return chosen.untyped_storage().nbytes() > 0 or not chosen.numel()

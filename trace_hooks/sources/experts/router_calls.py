@@ -105,7 +105,6 @@ class RouterCalls:
         if keeper.num_kept > MAX_KEPT:
             keeper.count()
 
-    @unseen
     def _read(self, value: Any, microbatch: int) -> Call:
         router = self.router
         chosen = own_values(router.chosen(value))
@@ -163,10 +162,14 @@ def check(router: Router, chosen: Tensor) -> bool:
 
 def own_values(tensor: Any) -> Tensor:
     """This rank's part of a tensor, without a graph."""
-    if hasattr(tensor, "to_local"):
-        tensor = tensor.to_local()
-    values: Tensor = tensor.detach() if tensor.requires_grad else tensor
+    is_spread = hasattr(tensor, "to_local")
+    values: Tensor = _own_values(tensor, is_spread) if is_spread or tensor.requires_grad else tensor
     return values
+
+
+@unseen
+def _own_values(tensor: Any, is_spread: bool) -> Any:
+    return (tensor.to_local() if is_spread else tensor).detach()
 
 
 class _Before(Detachable):

@@ -18,11 +18,13 @@ from torch import Tensor, nn
 
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.training.module_parts import is_compiled
+from trace_hooks.sources.unseen import unseen
 
 Chosen = Callable[[Any], Tensor]
 
 
-def _nothing() -> None:
+def no_bias() -> None:
+    """The bias of a router that has none."""
     return None
 
 
@@ -43,7 +45,7 @@ class Router:
     at_input: bool = False
     first_expert: int = UNKNOWN
     local_experts: int = UNKNOWN
-    bias: Callable[[], Tensor | None] = _nothing
+    bias: Callable[[], Tensor | None] = no_bias
     """(E), added to the scores."""
     aux_loss: Callable[[Any], Tensor] | None = None
     """Of what the module returns: (), its load-balancing loss."""
@@ -94,7 +96,7 @@ def own_router(
         UNKNOWN if top_k is None else top_k,
         first_expert=UNKNOWN if local is None else local.start,
         local_experts=UNKNOWN if local is None else len(local),
-        bias=_attribute(module, bias) if isinstance(bias, str) else bias or _nothing,
+        bias=_attribute(module, bias) if isinstance(bias, str) else bias or no_bias,
         aux_loss=None if aux_loss is None else _reader(aux_loss),
     )
 
@@ -102,7 +104,7 @@ def own_router(
 def _reader(where: int | str | Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
     """Reads a part of an output: at a position, by a key or an attribute, or as a function does."""
     if callable(where):
-        return where
+        return unseen(where)
 
     def read(output: Any) -> Tensor:
         if isinstance(where, str) and not isinstance(output, dict):
