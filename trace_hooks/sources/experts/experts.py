@@ -15,7 +15,6 @@ does the rest. See benchmarks/event_costs.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 from torch import Tensor, nn
