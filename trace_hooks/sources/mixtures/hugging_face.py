@@ -12,7 +12,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from trace_hooks.sources.mixtures.counting import Mixture, Replace, names_of
@@ -28,15 +28,9 @@ _FORMATS = ("json", "parquet", "csv", "text", "arrow", "generator", "webdataset"
 """Builders that read files of any data set."""
 
 _ROWS = "_trace_hooks_rows"
-"""Attribute of a Dataset whose order of rows mixes sources: its _Rows."""
-
-
-class _Rows(NamedTuple):
-    """Rows up to `ends[n]` are of source `names[n]`; `weights` None: nothing is planned."""
-
-    ends: list[int]
-    names: list[str]
-    weights: list[float] | None
+"""Attribute of a Dataset whose order of rows mixes sources: ends, names and weights of them. Rows
+up to ends[n] are of source names[n]. Plain lists, since it is pickled with the Dataset.
+"""
 
 
 def streams(module: Any, replace: Replace) -> None:
@@ -106,7 +100,7 @@ def interleaved_tables(module: Any, replace: Replace) -> None:
                 goes_on = _goes_on(kwargs.get("stopping_strategy"))
                 weights = _weights(probabilities, len(ends)) if goes_on else None
                 names = numbered([_table_name(dataset) for dataset in datasets])
-                setattr(mixed, _ROWS, _Rows(ends, names, weights))
+                setattr(mixed, _ROWS, (ends, names, weights))
             return mixed
 
         return interleave
@@ -118,19 +112,19 @@ def tables(module: Any, replace: Replace) -> None:
     """Rows of such a Dataset, however they are asked for, and Datasets that have others of them."""
 
     def look(dataset: Any) -> Mixture:
-        rows = getattr(dataset, _ROWS)
-        return Mixture(rows.names, rows.weights)
+        _, names, weights = getattr(dataset, _ROWS)
+        return Mixture(names, weights)
 
     def count(original: Any) -> Any:
         @functools.wraps(original)
         def getitem(dataset: Any, key: Any, **kwargs: Any) -> Any:
             found = original(dataset, key, **kwargs)
-            draws, rows = Draws.current, vars(dataset).get(_ROWS)
+            draws, rows = Draws.current, getattr(dataset, _ROWS, None)
             if draws is not None and rows is not None and not draws.is_inside:
                 with UNHARMED:
                     names = names_of(dataset, look)
                     for row in _drawn(dataset, key):
-                        draws.add(names[bisect.bisect_right(rows.ends, row)])
+                        draws.add(names[bisect.bisect_right(rows[0], row)])
             return found
 
         return getitem
@@ -140,7 +134,7 @@ def tables(module: Any, replace: Replace) -> None:
         def select(dataset: Any, *args: Any, **kwargs: Any) -> Any:
             selected = original(dataset, *args, **kwargs)
             with UNHARMED:
-                if _ROWS in vars(dataset) and dataset._indices is not None:
+                if hasattr(dataset, _ROWS) and dataset._indices is not None:
                     setattr(selected, _ROWS, getattr(dataset, _ROWS))
             return selected
 
@@ -171,19 +165,21 @@ def _look(mixture: Any) -> Mixture:
     sources = mixture.ex_iterables
     weights = _weights(getattr(mixture, "probabilities", None), len(sources))
     goes_on = _goes_on(getattr(mixture, "stopping_strategy", None))
-    given = [_given_name(source) for source in sources]
-    names = _names([_path(source) for source in sources])
-    return Mixture(
-        numbered([mine or name for mine, name in zip(given, names, strict=True)]),
-        weights if goes_on else None,
-    )
+    return Mixture(numbered(_names(sources)), weights if goes_on else None)
 
 
-def _names(paths: Sequence[str | None]) -> list[str]:
+def _names(sources: Sequence[Any]) -> list[str]:
+    """What each is called; a mixture by the names of all that it mixes."""
+    read = [_read(source) for source in sources]
+    paths = [first_path(getattr(one[0], "kwargs", None)) for one in read]
     known = [path for path in paths if path]
+    names = [source_of_path(path or "") for path in paths]
     if len(known) == len(paths):
-        return names_of_paths(known)
-    return [source_of_path(path or "") for path in paths]
+        names = names_of_paths(known)
+    return [
+        "+".join(dict.fromkeys(_names(one))) if len(one) > 1 else _given_name(one[0]) or name
+        for one, name in zip(read, names, strict=True)
+    ]
 
 
 def _weights(probabilities: Any, sources: int) -> list[float]:
@@ -195,9 +191,8 @@ def _goes_on(strategy: str | None) -> bool:
     return not (strategy or "").endswith("without_replacement")
 
 
-def _given_name(examples: Any) -> str | None:
-    """Of a source: the generator's, or the data set's on the hub."""
-    leaf = _leaf(examples)
+def _given_name(leaf: Any) -> str | None:
+    """Of what is read: the generator's, or the data set's on the hub."""
     make = getattr(leaf, "generate_examples_fn", None) or getattr(leaf, "generate_tables_fn", None)
     builder = getattr(make, "__self__", None)
     config = getattr(builder, "config", None)
@@ -210,26 +205,22 @@ def _given_name(examples: Any) -> str | None:
     return name if str(part).startswith("default") else f"{name} {part}"
 
 
-def _path(examples: Any) -> str | None:
-    return first_path(getattr(_leaf(examples), "kwargs", None))
-
-
-def _leaf(examples: Any) -> Any:
-    """What a source reads, or the first of what it mixes."""
-    below = list(_below(examples))
-    return _leaf(below[0]) if below else examples
+def _read(examples: Any) -> Sequence[Any]:
+    """What a source reads itself, or all that it mixes."""
+    below = _below(examples)
+    while len(below) == 1:
+        examples, below = below[0], _below(below[0])
+    return below or [examples]
 
 
 def _inside(sources: Sequence[Any]) -> Iterator[Any]:
     """Everything below some sources, and they themselves."""
     for source in sources:
         yield source
-        yield from _inside(list(_below(source)))
+        yield from _inside(_below(source))
 
 
 def _below(examples: Any) -> Sequence[Any]:
-    return (
-        [examples.ex_iterable]
-        if hasattr(examples, "ex_iterable")
-        else getattr(examples, "ex_iterables", [])
-    )
+    if hasattr(examples, "ex_iterable"):
+        return [examples.ex_iterable]
+    return getattr(examples, "ex_iterables", [])

@@ -138,7 +138,7 @@ def test_nodes_of_a_fake_torchdata() -> None:
 def test_of_a_mixture_of_mixtures_the_outermost_counts() -> None:
     inner = FakeCycling(generators())
     nested = FakeRandomly([inner, FakeGenerator("books", [7, 8])])
-    assert drawn(lambda: FakeStream(nested))[1] == {"web": (8, 0.75), "books": (2, 0.25)}
+    assert drawn(lambda: FakeStream(nested))[1] == {"web+code": (8, 0.75), "books": (2, 0.25)}
     mixes = FakeMix([FakeMix(pipelines()), FakePipeline(["x/books-0.tar"], [1])])
     assert set(drawn(lambda: mixes)[1]) == {"web", "books"}
 
