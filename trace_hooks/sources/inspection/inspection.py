@@ -57,6 +57,7 @@ from trace_hooks.sources.tensors.global_indices import (
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER, output_place
 from trace_hooks.sources.tensors.tensor_samples import own_part, tensors_in
 from trace_hooks.sources.training.module_parts import Part
+from trace_hooks.sources.unseen import unseen
 
 HEAD = re.compile(r"(^|[._])((lm_)?head|logits?|unembed\w*|output(_layer)?|embed_out)$")
 """Name of the module outside the blocks that returns the logits."""
@@ -175,9 +176,10 @@ class Inspection(Source):
     def _attention(self, call: AttentionCall) -> None:
         """Capture from a call of attention that is about to run on this thread."""
         if self._due_content and is_grad_enabled():
-            with torch.no_grad(), charged(self._due_content):
+            with charged(self._due_content):
                 self._capture_call(call)
 
+    @unseen
     def _capture_call(self, call: AttentionCall) -> None:
         place = self._places.attention(call)
         if place is None or not place.part.module.training or hasattr(call.query_BHSD, "fake_mode"):
@@ -202,10 +204,14 @@ class Inspection(Source):
     def _output(self, part: Part, stage: int | None, output: Any, args: Any) -> None:
         """Capture the output of a part in a forward with gradients."""
         if self._due_content and part.module.training and not self._is_replica():
-            with torch.no_grad(), charged(self._due_content):
-                if args and self._tokens.is_ids(args[0]):
-                    self._capture_ids(part, stage, args[0])
-                self._capture_output(part, stage, output)
+            with charged(self._due_content):
+                self._capture(part, stage, output, args)
+
+    @unseen
+    def _capture(self, part: Part, stage: int | None, output: Any, args: Any) -> None:
+        if args and self._tokens.is_ids(args[0]):
+            self._capture_ids(part, stage, args[0])
+        self._capture_output(part, stage, output)
 
     def _capture_ids(self, part: Part, stage: int | None, ids: Any) -> None:
         if self._is_split():

@@ -39,6 +39,7 @@ from trace_hooks.sources.inspection.sharded_vocabulary import add_true_tokens, n
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.tensors.tensor_samples import is_captured
 from trace_hooks.sources.training.module_parts import Part
+from trace_hooks.sources.unseen import unseen
 
 MOST_IDS = 16_384
 """Most ids kept of one sequence."""
@@ -213,7 +214,7 @@ class TokenCaptures:
         return cross_entropy
 
     @guarded("inspection.loss")
-    @torch.no_grad()
+    @unseen
     def _loss(self, args: Any, kwargs: dict[str, Any]) -> None:
         """Capture losses where cross-entropy is about to be computed of logits that wait."""
         with charged([returned.active for returned in self._waiting]):

@@ -25,6 +25,7 @@ from trace_hooks.sources.tensors.global_indices import AttentionPlace, GlobalPla
 from trace_hooks.sources.tensors.sampled_source import SampledSource
 from trace_hooks.sources.tensors.tensor_names import Place
 from trace_hooks.sources.tensors.tensor_samples import Copy, DueStep, TensorSample
+from trace_hooks.sources.unseen import unseen
 
 MAX_ROWS = 64
 """Query rows of each head: with 8,192 keys 2 MB of logits a head."""
@@ -71,7 +72,7 @@ class AttentionStatistics(SampledSource):
             self._look(call)
 
     @guarded("attention_statistics.call")
-    @torch.no_grad()
+    @unseen
     def _look(self, call: AttentionCall) -> None:
         """Sample a call of attention that is about to run."""
         due, place = self._due, self._places.attention(call)

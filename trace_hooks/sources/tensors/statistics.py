@@ -45,6 +45,7 @@ from trace_hooks.sources.tensors.tensor_samples import (
     tensors_in,
 )
 from trace_hooks.sources.training.module_parts import Part
+from trace_hooks.sources.unseen import unseen
 
 MAX_TENSORS = 2_000
 """Most tensors of one step, 66 MB of values; further ones are dropped and counted."""
@@ -109,7 +110,7 @@ class Statistics(SampledSource):
             self.recorder.dropped += 1
 
     @guarded("statistics.output")
-    @torch.no_grad()
+    @unseen
     def _output(self, part: Part, chunk: int, output: Any) -> None:
         """Sample the output of a part."""
         due = self._due
