@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.runs_builder import T0, RunBuilder
+from trace_hooks.layout import ParallelLayout
 
 MS, MB, S = 1_000_000, 1_000_000, 1_000_000_000
 STEPS = 8
@@ -27,6 +28,21 @@ def data_run(folder: Path) -> Path:
             _sequences(run, rank, step)
             run.add("loader_standby", rank, step, ts_ns=T0 + step, lag_samples=4 + 50 * step * rank,
                     snapshot_age_s=2.0)  # fmt: skip
+    run.rank_files()
+    run.publish()
+    return folder
+
+
+def redundant_run(folder: Path) -> Path:
+    """Two ranks of a tensor-parallel group that read the same batches, 8 MB in all."""
+    run = RunBuilder(folder, 2, ParallelLayout((("tp", 2),)))
+    for rank in range(2):
+        run.step(rank, 0, 0, STEP_US)
+        run.span(rank, 0, "data_wait", 0, 1_000)
+        run.add("data_batches", rank, 0, ts_ns=T0, source="web", ids_hash=7)
+        own = {"loader": 0, "worker": 0, "pid": 70, "fetch": 1, "transform": "", "transform_ns": 0}
+        run.add("loader_fetches", rank, 0, **own, ts_ns=T0, source="web", samples=8, wall_ns=MS,
+                cpu_ns=MS, read_bytes=4 * MB)  # fmt: skip
     run.rank_files()
     run.publish()
     return folder

@@ -11,7 +11,7 @@ from benchmarks.browser import Server
 from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
 from tests.browser.support.tabs import DESKTOP, PHONE
-from tests.data_runs import data_run
+from tests.data_runs import data_run, redundant_run
 
 PANEL = ".data-loading section[aria-label='{}'] tbody tr:first-child"
 
@@ -46,4 +46,15 @@ def test_a_slow_worker_a_mixture_and_memory(
     first.locator("button").click()
     tab.wait_for("location.search.includes('rank=1')")
     assert first.locator("button").get_attribute("aria-pressed") == "true"
+    tab.assert_sound()
+
+
+def test_ranks_that_read_the_same_batches(tabs: OpenTab, server: Server, runs: Path) -> None:
+    tab = tabs(server.url, "dark", PHONE)
+    tab.open(View(runs_made.indexed(redundant_run(runs / "redundant")), "data").url())
+    tab.page.wait_for_selector(PANEL.format("Workers"))
+    tab.settle()
+    sentences = " ".join(tab.page.locator(".data-loading > p.sentence").all_inner_texts())
+    assert "2 ranks of each tensor-parallel group read the same batches: 2.0 times" in sentences
+    assert "No batch says which sources it is from." in sentences
     tab.assert_sound()

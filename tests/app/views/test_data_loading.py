@@ -8,9 +8,8 @@ import pytest
 
 from app.views.data_loading import data_loading_of
 from ingest.run import open_run
-from tests.data_runs import data_run
-from tests.runs_builder import T0, RunBuilder
-from trace_hooks.layout import ParallelLayout
+from tests.data_runs import data_run, redundant_run
+from tests.runs_builder import RunBuilder
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +68,10 @@ def test_sequences_that_are_long_on_one_rank(folder: Path) -> None:
 def test_batches_that_ranks_of_a_group_read_twice(folder: Path, tmp_path: Path) -> None:
     with open_run(folder) as run:
         assert data_loading_of(run, None).redundant == ()
-    built = RunBuilder(tmp_path / "run", 2, ParallelLayout((("tp", 2),)))
-    built.rank_files()
-    for rank in range(2):
-        built.step(rank, 0, 0, 1_000)
-        built.add("data_batches", rank, 0, ts_ns=T0, source="web", ids_hash=7)
-    built.publish()
-    with open_run(built.folder) as run:
+    with open_run(redundant_run(tmp_path / "run")) as run:
         assert data_loading_of(run, None).redundant == (
-            "2 ranks of each tensor-parallel group read the same batches: 2.0 times the bytes; let "
-            "one read and broadcast.",
+            "2 ranks of each tensor-parallel group read the same batches: 2.0 times the bytes "
+            "(8 MB instead of 4 MB); let one read and broadcast.",
         )
 
 
