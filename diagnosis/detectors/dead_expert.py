@@ -25,6 +25,7 @@ from diagnosis.experts.findings import (
     load_params,
     named_experts,
     num_experts,
+    num_layers,
     severity_of,
     spans_of,
     when_of,
@@ -63,7 +64,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if found:
         return Verdict(NAME, (_finding(found, tables, attempt),))
     checked = (
-        f"All experts of {len(judged)} layers had {DEAD:.0%} of the mean load or more in "
+        f"All experts of {num_layers(judged)} had {DEAD:.0%} of the mean load or more in "
         f"{DEAD_STEPS} steps."
     )
     return Verdict(NAME, checked=checked)

@@ -27,6 +27,7 @@ from diagnosis.experts.findings import (
     extent_of,
     in_layers,
     load_params,
+    num_layers,
     settled_text,
     severity_of,
     together,
@@ -86,7 +87,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if sound:
         checked = (
             f"No {'other ' if findings else ''}EP rank has so many more tokens in any of "
-            f"{len(sound)} layers that the others wait for it."
+            f"{num_layers(sound)} that the others wait for it."
         )
     return Verdict(NAME, tuple(findings), checked, dropping, tuple(aside))
 

@@ -25,6 +25,7 @@ from diagnosis.experts.findings import (
     in_layers,
     load_params,
     named_experts,
+    num_layers,
     settled_text,
     severity_of,
     together,
@@ -67,7 +68,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     checked = None
     if sound:
         checked = (
-            f"No {other}expert of {len(sound)} layers has far more tokens than the mean for "
+            f"No {other}expert of {num_layers(sound)} has far more tokens than the mean for "
             f"{CONSECUTIVE} steps."
         )
     aside = (settled_text(settled),) if settled else ()

@@ -23,6 +23,7 @@ from diagnosis.experts.findings import (
     extent_of,
     in_layers,
     load_params,
+    num_layers,
     settled_text,
     severity_of,
     spans_of,
@@ -61,7 +62,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     full, sound = too_many_dropped(NAME, judged, found)
     checked = None
     if sound and not found:
-        checked = f"Routers of {len(sound)} layers spread tokens over most of their experts."
+        checked = f"Routers of {num_layers(sound)} spread tokens over most of their experts."
     return Verdict(NAME, findings, checked, full, aside)
 
 

@@ -60,6 +60,11 @@ def extent_of(found: Sequence[Uneven]) -> tuple[int, int, bool]:
     return first, last, any(one.is_ongoing for one in found)
 
 
+def num_layers(loads: Sequence[LayerLoad]) -> str:
+    """ "1 layer" or "6 layers"."""
+    return f"{len(loads)} layer{'s' if len(loads) != 1 else ''}"
+
+
 def spans_of(found: Sequence[Uneven]) -> tuple[tuple[int, int], ...]:
     """First and last steps in which some of them were, those that overlap as one."""
     spans: list[tuple[int, int]] = []
@@ -135,7 +140,7 @@ def too_many_dropped(
     most = max(load.dropped_share for load in hidden)
     reason = (
         f"Routers of {in_layers(hidden)} leave out up to {most:.0%} of their choices, because "
-        "experts are full: how many tokens these would have is not recorded."
+        "experts are full, so that experts that are chosen too often do not stand out."
     )
     return (NotEnoughData(detector, reason),), sound
 

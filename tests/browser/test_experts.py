@@ -16,6 +16,7 @@ from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 from tests.expert_runs import EXPERTS, HOT_EXPERT, HOT_LAYER, expert_run
+from tests.runs_builder import T0, RunBuilder
 
 CHOSEN = (HOT_LAYER, HOT_EXPERT)
 MAP = ".experts-map canvas"
@@ -72,6 +73,30 @@ def test_an_expert_is_chosen_with_keys_and_closed_again(
     section.get_by_role("button", name="Close").click()
     tab.wait_for("!location.search.includes('expert=')")
     section.wait_for(state="hidden")
+
+
+def test_routers_of_one_layer_have_rows_and_lines_of_their_own(
+    tabs: OpenTab, server: Server, runs: Path
+) -> None:
+    run = RunBuilder(runs / "two-routers", 1)
+    own = {"chunk": -1, "layer": 3, "top_k": 1, "batch_tokens": 10_000, "dropped": 0}
+    for step in range(4):
+        run.step(0, step, 1_000 * step, 1_000 * step + 900)
+        for name, tokens in (("decoder.3", [5_000, 5_000]), ("encoder.3", [9_000, 1_000])):
+            run.add("expert_load", 0, step, ts_ns=T0, name=name, tokens=tokens, first_expert=-1,
+                    local_experts=-1, **own)  # fmt: skip
+    run.rank_files()
+    run.publish()
+    tab = opened(tabs, server, View(runs_made.indexed(run.folder), "experts"))
+    first = tab.page.locator(".experts-furthest button").first
+    assert first.inner_text() == "layer 3 (encoder.3), expert 1"
+    first.click()
+    tab.wait_for("location.search.includes('expert=3,1,1')")
+    section = tab.page.locator(PANEL.format("Layer 3 (encoder.3), expert 1 over steps"))
+    section.locator("canvas").focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert "0.20 x the mean" in section.locator("[role=status]").inner_text()
+    assert first.get_attribute("aria-pressed") == "true"
 
 
 def test_a_click_on_the_map_brings_that_expert_into_sight(

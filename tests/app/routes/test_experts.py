@@ -75,6 +75,9 @@ def test_a_job_without_experts(client: Client) -> None:
         ("/expert?layer=1", "give a layer and an expert"),
         ("/expert?layer=1&expert=8", "layer 1 has no expert 8; it has experts 0 to 7"),
         ("/expert?layer=7&expert=0", "no load of experts was recorded in layer 7"),
+        ("/expert?layer=1&expert=0&router=1", "layer 1 has no router 1"),
+        ("/expert?layer=-1&expert=0", "no load of experts was recorded in layer -1"),
+        ("/expert?layer=-2&expert=0", "whole number"),
         ("/expert?layer=x&expert=0", "whole number"),
     ],
 )

@@ -101,6 +101,17 @@ def in_all_layers(tables: dict[str, pa.Table], num_layers: int) -> dict[str, pa.
     return {**tables, "expert_load": pa.concat_tables(copies)}
 
 
+def test_of_routers_of_one_layer_the_one_with_the_hot_expert_is_named() -> None:
+    tables = tables_of(HOT, 1)
+    load = tables["expert_load"]
+    both = pa.array([1] * load.num_rows, pa.int32())
+    (finding,) = findings({**tables, "expert_load": load.set_column(1, "layer", both)})
+    name = "layers.1.mlp.router"
+    assert finding.title == f"Expert 5 of layer 1 ({name}) is given too many tokens"
+    assert dict(finding.evidence[0].view)["expert"] == (1, 5, 1)
+    assert f"expert 5 of layer 1 ({name}) had" in finding.evidence[0].sentence
+
+
 @pytest.mark.parametrize(
     ("router", "title"),
     [
@@ -242,7 +253,7 @@ def test_experts_that_are_full_hide_what_the_router_wants() -> None:
         assert found[kind].findings == ()
         (missing,) = found[kind].not_enough
         assert missing.missing.startswith("Routers of layer 1 leave out up to 11% of their choices")
-        assert "1 layers" in str(found[kind].checked)
+        assert "1 layer " in str(found[kind].checked)
     fair = tables_of(Router("fair", 16, 2, 4_096, 60, onset=60), 1)
     fair["expert_load"] = with_capacity(fair["expert_load"], 1.25)
     assert verdicts(fair)["hot"].not_enough == ()
