@@ -158,7 +158,8 @@ class _Counted:
                 if draws is not None and is_outermost:
                     draws.leave()
             if draws is not None and is_outermost:
-                draws.add(self._source)
+                with UNHARMED:
+                    draws.add(self._source)
             yield sample
 
 

@@ -55,7 +55,8 @@ def timed(source_of: SourceOf) -> Callable[[Any], Any]:
             try:
                 return original(mixture, *args, **kwargs)
             finally:
-                draws.end(begun)
+                with UNHARMED:
+                    draws.end(begun)
 
         return sample
 

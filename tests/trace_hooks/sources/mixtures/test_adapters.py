@@ -98,30 +98,43 @@ def pipelines() -> list[FakePipeline]:
     ]
 
 
+CASES: list[tuple[Any, Mix]] = [
+    (lambda: FakeStream(FakeRandomly(generators())), {"web": (9, 0.75), "code": (3, 0.25)}),
+    (lambda: FakeStream(FakeCycling(generators())), {"web": (9, 0.5), "code": (9, 0.5)}),
+    (
+        lambda: FakeStream(FakeCycling(generators(), "all_exhausted_without_replacement")),
+        {"web": (9, None), "code": (9, None)},
+    ),
+    (interleaved_tables, {"source 0": (4, 0.75), "source 1": (4, 0.25)}),
+    (lambda: FakeMix(pipelines(), [2, 1]), {"web": (6, 2 / 3), "code": (3, 1 / 3)}),
+    (lambda: FakeMix(pipelines(), [2, 1], True), {"web": (6, None), "code": (3, None)}),
+    (lambda: FakePipeline(["x/web-1.tar", "x/web-2.tar"], [1, 2]), {"web": (4, None)}),
+    (FakeStreaming, {"web": (6, 0.75), "code": (2, 0.25)}),
+    (lambda: FakeStreaming(shuffle=False), {"web": (6, None), "code": (2, None)}),
+    (FakeBlended, {"web_text_document": (3, 0.75), "code_text_document": (1, 0.25)}),
+]
+
+
 @pytest.mark.parametrize("context", [None, "fork"])
-@pytest.mark.parametrize(
-    ("make", "mix"),
-    [
-        (lambda: FakeStream(FakeRandomly(generators())), {"web": (9, 0.75), "code": (3, 0.25)}),
-        (lambda: FakeStream(FakeCycling(generators())), {"web": (9, 0.5), "code": (9, 0.5)}),
-        (
-            lambda: FakeStream(FakeCycling(generators(), "all_exhausted_without_replacement")),
-            {"web": (9, None), "code": (9, None)},
-        ),
-        (interleaved_tables, {"source 0": (4, 0.75), "source 1": (4, 0.25)}),
-        (lambda: FakeMix(pipelines(), [2, 1]), {"web": (6, 2 / 3), "code": (3, 1 / 3)}),
-        (lambda: FakeMix(pipelines(), [2, 1], True), {"web": (6, None), "code": (3, None)}),
-        (lambda: FakePipeline(["x/web-1.tar", "x/web-2.tar"], [1, 2]), {"web": (4, None)}),
-        (FakeStreaming, {"web": (6, 0.75), "code": (2, 0.25)}),
-        (lambda: FakeStreaming(shuffle=False), {"web": (6, None), "code": (2, None)}),
-        (FakeBlended, {"web_text_document": (3, 0.75), "code_text_document": (1, 0.25)}),
-    ],
-)
+@pytest.mark.parametrize(("make", "mix"), CASES)
 def test_a_fake_of_each_library(make: Any, mix: Mix, context: str | None) -> None:
     plain = [batch.tolist() for batch in DataLoader(make(), 4)]
     batches, found = drawn(make, context)
     assert batches == plain
     assert found == {name: (n, pytest.approx(share)) for name, (n, share) in mix.items()}
+
+
+@pytest.mark.parametrize("make", [make for make, _ in CASES])
+def test_batches_are_the_same_where_counting_fails(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a hook's own")
+
+    plain = [batch.tolist() for batch in DataLoader(make(), 4)]
+    for name in ("add", "plan"):
+        monkeypatch.setattr(Draws, name, fail)
+        assert drawn(make)[0] == plain
 
 
 def test_nodes_of_a_fake_torchdata() -> None:
