@@ -232,9 +232,14 @@ class Experts(Source):
         shows is that a router was not called.
         """
         step = self.rank_state.step
-        silent = [calls for calls in self._routers.values() if calls.last_step != step]
+        silent = [
+            calls
+            for calls in self._routers.values()
+            if calls.last_step != step and not calls.is_noted
+        ]
         if silent and has_compiled():
             for calls in silent:
+                calls.is_noted = True
                 self.locate(calls)
             self.missed.add(COMPILED, [plain_path(calls.name) for calls in silent])
 

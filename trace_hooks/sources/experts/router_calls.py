@@ -59,6 +59,7 @@ class RouterCalls:
         self.has_begun = False  # in this step, with gradients
         self.is_unreadable = False
         self.last_step = BEFORE_FIRST_STEP  # in which it was called
+        self.is_noted = False  # as one that was not called in a step
         self.handle: Any = None
 
     @property
