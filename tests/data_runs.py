@@ -36,13 +36,15 @@ def data_run(folder: Path) -> Path:
 def redundant_run(folder: Path) -> Path:
     """Two ranks of a tensor-parallel group that read the same batches, 8 MB in all."""
     run = RunBuilder(folder, 2, ParallelLayout((("tp", 2),)))
+    own = {"loader": 0, "worker": 0, "pid": 70, "transform": "", "transform_ns": 0}
     for rank in range(2):
-        run.step(rank, 0, 0, STEP_US)
-        run.span(rank, 0, "data_wait", 0, 1_000)
-        run.add("data_batches", rank, 0, ts_ns=T0, source="web", ids_hash=7)
-        own = {"loader": 0, "worker": 0, "pid": 70, "fetch": 1, "transform": "", "transform_ns": 0}
-        run.add("loader_fetches", rank, 0, **own, ts_ns=T0, source="web", samples=8, wall_ns=MS,
-                cpu_ns=MS, read_bytes=4 * MB)  # fmt: skip
+        for step in range(2):
+            begin_us = step * STEP_US
+            run.step(rank, step, begin_us, begin_us + STEP_US)
+            run.span(rank, step, "data_wait", begin_us, begin_us + 1_000)
+            run.add("data_batches", rank, step, ts_ns=T0, source="web", ids_hash=7 + step)
+            run.add("loader_fetches", rank, step, **own, ts_ns=T0, fetch=step, source="web",
+                    samples=8, wall_ns=MS, cpu_ns=MS, read_bytes=2 * MB)  # fmt: skip
     run.rank_files()
     run.publish()
     return folder

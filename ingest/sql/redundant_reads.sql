@@ -1,5 +1,6 @@
 -- How often the same batch is read: by ranks that differ only in their index on one parallel axis, and in
--- the whole job. Batches are the same where some of their ids are; the newest 20 of the steps.
+-- the whole job. Batches are the same where some of their ids are; the newest 20 of the steps. Ids that come
+-- back in another step, such as positions, say nothing.
 -- reads: data_batches, loader_fetches
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
@@ -12,13 +13,17 @@
 -- column: factor  times that a batch is read
 -- column: read_mb  bytes that the workers of all ranks read in the steps wanted, MB; NULL unknown
 -- column: unique_mb  the same, were each batch read once; NULL unknown
--- empty: no batch has ids on the host
+-- empty: no batch has ids on the host, or fewer than two steps have
 WITH hashed AS (
     SELECT rank, step, ids_hash FROM rows_of($data_batches)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND ids_hash IS NOT NULL
 ),
 newest AS (SELECT DISTINCT step FROM hashed ORDER BY step DESC LIMIT 20),
-batch AS (SELECT DISTINCT rank, step, ids_hash FROM hashed WHERE step IN (SELECT step FROM newest)),
+batch AS (
+    SELECT DISTINCT rank, step, ids_hash FROM hashed
+    WHERE step IN (SELECT step FROM newest) AND (SELECT count(*) FROM newest) > 1
+    QUALIFY min(step) OVER (PARTITION BY ids_hash) = max(step) OVER (PARTITION BY ids_hash)
+),
 place AS (SELECT rank, pp, dp, cp, tp FROM ranks WHERE attempt = $attempt),
 peer AS (
     SELECT rank, 'tp' AS axis, [pp, dp, cp] AS others FROM place WHERE tp IS NOT NULL

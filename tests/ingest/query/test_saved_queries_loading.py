@@ -124,6 +124,13 @@ def test_without_ids_nothing_is_said_of_reads(run: RunBuilder) -> None:
     assert asked(run, "redundant_reads").num_rows == 0
 
 
+def test_ids_that_come_back_in_each_step_say_nothing_of_reads(run: RunBuilder) -> None:
+    for rank in range(2):
+        for step in range(3):
+            run.add("data_batches", rank, step, ts_ns=T0, source="web", ids_hash=5)
+    assert asked(run, "redundant_reads").num_rows == 0
+
+
 def test_memory_in_three_parts_of_the_time(run: RunBuilder) -> None:
     for look in range(9):
         own = {"loader": 0, "worker": 0, "pid": 7, "ts_ns": T0 + 20 * look * S}
