@@ -193,7 +193,7 @@ def deal(
     tokens = [0] * num
     cheapest = [(0.0, part) for part in range(num)]
     for length, cost in zip(lengths, costs, strict=True):
-        full = []
+        full: list[tuple[float, int]] = []
         while cheapest and tokens[cheapest[0][1]] + length > most and len(full) < MOST_LOOKS:
             full.append(heapq.heappop(cheapest))
         if not cheapest or len(full) == MOST_LOOKS:

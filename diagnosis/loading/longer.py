@@ -43,7 +43,8 @@ def with_longer_sequences(
 
 
 def _explained(finding: Finding, balance: Balance, replica_of: Mapping[int, int]) -> Finding:
-    if len(finding.culprits) != 1 or finding.slowdown is None or finding.slowdown <= 1:
+    slowdown = finding.slowdown
+    if len(finding.culprits) != 1 or slowdown is None or slowdown <= 1:
         return finding
     rank = finding.culprits[0].rank
     replica_R = np.array([replica_of.get(first, -1 - first) for first in balance.rank_R.tolist()])
@@ -65,8 +66,8 @@ def _explained(finding: Finding, balance: Balance, replica_of: Mapping[int, int]
         (("attempt", finding.attempt), ("step_min", steps[0].step), ("step_max", steps[-1].step)),
     )
     finding = replace(finding, evidence=(*finding.evidence, seen))
-    rest = finding.slowdown / ratio - 1
-    share = math.log(ratio) / math.log(finding.slowdown)
+    rest = slowdown / ratio - 1
+    share = math.log(ratio) / math.log(slowdown)
     if rest > REST + balance.model.error and share < MOST:
         return finding
     title = f"Rank {rank} has longer sequences than its peers"
