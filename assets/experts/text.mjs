@@ -77,11 +77,11 @@ export function furthest(data, most) {
   return found.slice(0, most).map((at) => ({ row: Math.floor(at / data.experts), expert: at % data.experts, at }));
 }
 
-/** Lines of the tooltip of a step. */
-export function stepLines({ step, worst, worst_layer: layer, middle, fair }, at) {
+/** Lines of the tooltip of a step. `worst_row`: which of the layers is the worst. */
+export function stepLines({ step, worst, worst_row: row, middle, fair }, layers, at) {
   return [
     `step ${step[at]}`,
-    `worst layer: MaxVio ${worst[at].toFixed(2)} (${layer[at] < 0 ? 'no layer' : `layer ${layer[at]}`})`,
+    `worst layer: MaxVio ${worst[at].toFixed(2)} (${layerText(layers[row[at]])})`,
     `median layer: MaxVio ${middle[at].toFixed(2)}`,
     `a fair router stays below ${fair[at].toFixed(2)}`,
   ];

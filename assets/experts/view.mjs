@@ -90,7 +90,7 @@ export function mount(place, app) {
         step: arrays.step,
         lines: [{ values: arrays.middle, colour: 'quiet', wide: 1.5 }, { values: arrays.worst, colour: 'link', wide: 2 }],
         band: { low: arrays.fair.map(() => 0), high: arrays.fair },
-        describe: (at) => stepLines(arrays, at),
+        describe: (at) => stepLines(arrays, meta.layers, at),
       });
     } catch (error) {
       failed('steps', 'Imbalance over steps', error);

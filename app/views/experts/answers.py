@@ -57,7 +57,11 @@ def steps_answer(run: Run, attempt: int, steps: Steps, stop: Stop | None = None)
     """MaxVio of these steps and those around them."""
     window = _window(run, attempt, steps)
     loads = loads_of(run, attempt, window, stop=stop)
-    meta = {"window": list(window), "stride": loads.stride}
+    named = [
+        {"layer": one.layer, "name": one.name, "num_routers": one.num_routers}
+        for one in loads.layers
+    ]
+    meta = {"window": list(window), "stride": loads.stride, "layers": named}
     return Answer(over_steps(loads.layers).arrays(), meta)
 
 

@@ -187,11 +187,13 @@ def fair_violation(experts: int, choices: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class OverSteps:
-    """MaxVio by step: of the worst layer, of the median layer, of a fair router in the worst."""
+    """MaxVio by step: of the worst layer, of the median layer, of a fair router in the worst.
+    `worst_row_S`: which of the layers is the worst one.
+    """
 
     steps_S: npt.NDArray[np.int64]
     worst_S: Floats
-    worst_layer_S: npt.NDArray[np.int64]
+    worst_row_S: npt.NDArray[np.int64]
     middle_S: Floats
     fair_S: Floats
 
@@ -200,7 +202,7 @@ class OverSteps:
         return {
             "step": self.steps_S.astype(np.float64),
             "worst": self.worst_S.astype(np.float32),
-            "worst_layer": self.worst_layer_S.astype(np.int32),
+            "worst_row": self.worst_row_S.astype(np.int32),
             "middle": self.middle_S.astype(np.float32),
             "fair": self.fair_S.astype(np.float32),
         }
@@ -222,7 +224,7 @@ def over_steps(layers: Sequence[LayerLoad]) -> OverSteps:
     return OverSteps(
         steps_S,
         violation_LS[worst],
-        np.array([one.layer for one in layers])[worst[0]],
+        worst[0],
         np.nanmedian(violation_LS, axis=0),
         fair_LS[worst],
     )

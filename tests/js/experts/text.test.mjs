@@ -54,7 +54,7 @@ test('what map and lines show, and that not all ranks were read', () => {
   assert.equal(aboutMap({ ...data, steps: [20, 39], stride: 1 }), '2 layers x 3 experts, steps 20 to 39');
   assert.equal(aboutMap({ ...data, layers: data.layers.slice(1), steps: [5, 5], stride: 48 }), '1 layer x 3 experts, step 5, of one in 48 ranks');
   assert.match(seriesAbout({ window: [0, 39], stride: 1 }), /steps 0 to 39$/);
-  assert.deepEqual(stepLines({ step: [7], worst: [2.6], worst_layer: [1], middle: [0.5], fair: [0.07] }, 0), [
+  assert.deepEqual(stepLines({ step: [7], worst: [2.6], worst_row: [0], middle: [0.5], fair: [0.07] }, [{ layer: 1, name: 'a' }], 0), [
     'step 7', 'worst layer: MaxVio 2.60 (layer 1)', 'median layer: MaxVio 0.50', 'a fair router stays below 0.07',
   ]);
   assert.equal(shownOf(128, 12288, 'ranks'), 'the first 128 of 12,288 ranks');

@@ -125,7 +125,7 @@ def test_imbalance_by_step(run: Run) -> None:
     fair = p99_max_violation(EXPERTS, TOP_K, RANKS * TOKENS)
     np.testing.assert_allclose(found.fair_S, fair)
     assert (found.worst_S[:HOT_FROM] < 2 * fair).all()
-    assert (found.worst_layer_S[HOT_FROM:] == HOT_LAYER).all()
+    assert (found.worst_row_S[HOT_FROM:] == HOT_LAYER).all()
     np.testing.assert_allclose(found.worst_S[HOT_FROM:], 0.45 * EXPERTS - 1, rtol=0.05)
     assert (found.middle_S <= found.worst_S).all()
 
