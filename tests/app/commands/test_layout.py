@@ -157,7 +157,7 @@ def test_what_fits_no_run_is_refused_in_a_sentence(
 
 def test_replicas_may_be_split_and_experts_have_their_own_axis(tmp_path: Path) -> None:
     layout = layout_of({"dp_replicate": 2, "dp_shard": 2, "ep": 2})
-    assert str(layout) == "dp_replicate 2 x dp_shard 2"
+    assert str(layout) == "dp_replicate 2 x dp_shard 2, ep 2"
     assert layout.size("ep") == 2
     with open_run(imported(tmp_path / "run")) as run:
         layout_correction.correct(run, layout)
