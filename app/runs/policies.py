@@ -178,6 +178,7 @@ USES: dict[str, Use] = {
         "routes/whatif.py",
     ),
     "what-if causes": _min_age("one replay per cause", "routes/whatif.py"),
+    "what-if schedules": _min_age("a replay per schedule", "routes/whatif.py"),
     # shared files
     "shared heat": _fresh(
         "a coarser try of the same file reads nothing again", "share/collected_view.py"
