@@ -19,6 +19,7 @@ from websockets.sync.client import connect
 from app.web.connections import HEAD_S
 from tests.app.commands.test_serve import TLS
 from tests.hostile.requests.flooded import BEARER, HALF, SECRET, WAIT_S, Flooded, flooded, is_closed
+from tests.waiting import wait_until
 
 NUM_FILES = 256
 UPGRADE = (
@@ -32,6 +33,7 @@ SLACK_S = 5.0
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flooded]:
     with flooded(tmp_path_factory.mktemp("runs"), NUM_FILES) as running:
         assert running.ask("/api/runs", **BEARER) == 200
+        wait_until(lambda: running.ask("/api/run/job/layout", **BEARER) == 200)  # it is indexed
         yield running
 
 

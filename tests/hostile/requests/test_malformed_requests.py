@@ -52,6 +52,8 @@ VALID = {
     "what": "attention",
     "step": "1",
     "layer": "0",
+    "expert": "0",
+    "router": "0",
     "head": "0",
     "sample": "0",
     "shard": "x",

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from app.analysis.diagnosis import diagnose_run
+from diagnosis.detectors import stuck
 from diagnosis.stuck.causes import MISSING_MS
 from ingest.run import open_run
 from tests.trace_hooks.processes import begin, rows
@@ -85,7 +86,8 @@ def test_a_real_job_that_waits_for_a_rank(tmp_path: Path) -> None:
     finally:
         job.send_signal(signal.SIGTERM)
         job.communicate(timeout=60)
-    (finding,) = [one for one in diagnosis.findings if one.severity == "urgent"]
+    # the first steps of a job on a busy machine may be uneven for other reasons
+    (finding,) = [one for one in diagnosis.findings if one.kind in stuck.KINDS]
     assert (finding.kind, [place.rank for place in finding.culprits]) == ("missing_rank", [1])
     assert "Rank 0 waits for rank 1 in all_reduce 12" in finding.text
     assert "forgets_to_come" in finding.text
