@@ -1,4 +1,4 @@
-"""Sequences dealt evenly: the gain that is predicted beside the gain that is measured.
+"""Sequences dealt evenly: compares the predicted gain with the measured one.
 
 python -m benchmarks.dealing --results FILE [--only LENGTHS ..] [--steps 32] [--seed 5]
 python -m benchmarks.dealing --report FILE [--write docs/data-loading.md]

@@ -212,7 +212,7 @@ def webdataset_mix(folder: Path) -> Case:
 
 
 def webdataset_files(folder: Path) -> Case:
-    """One data set of shards of all sources, told apart by the names of their files."""
+    """One data set of shards of all sources, whose file names say which source they hold."""
     import webdataset
 
     shards = _archives(folder)

@@ -147,7 +147,7 @@ def _transfers(measured: Measured) -> Transfer:
 def _assumptions(
     measured: Measured, plan: Plan, own_chunks: int, no_memory: bool
 ) -> tuple[str, ...]:
-    said = ["Operations take as long as measured, and nothing else runs beside them."]
+    said = ["Operations take as long as measured, and nothing else uses the devices."]
     if plan.chunks > own_chunks:
         said.append(f"Each of {plan.chunks} chunks takes its part of the stage's time.")
     if plan.is_split:

@@ -16,7 +16,7 @@ UNHARMED = suppress(Exception)
 """Around what only records: batches matter more. The samples themselves raise as ever."""
 
 MOST_SOURCES = 1_000
-"""Names that are told apart."""
+"""At most so many names of sources are counted."""
 
 MOST_DRAWN = 100_000
 """Entries that wait to be taken; the oldest are forgotten."""

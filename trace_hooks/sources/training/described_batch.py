@@ -16,7 +16,7 @@ LONGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Described:
-    """`lengths`: tokens of each sequence, by micro-batch (UNKNOWN where these are not told apart);
+    """`lengths`: tokens of each sequence, by micro-batch (UNKNOWN where the job does not state it);
     None not stated. `samples`: number of sequences by source. `planned`: share of each source in
     the mixture that the job means to draw.
     """
