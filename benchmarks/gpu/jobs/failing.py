@@ -103,12 +103,12 @@ def _graph(training: Training, step: Step) -> list[torch.Tensor]:
         loss.backward()
         return loss.detach()
 
-    with _side_stream(place):
+    with side_stream(place):
         for _ in range(EVENT_AT):
             with step():
                 losses.append(training.step())
     optimizer.zero_grad(set_to_none=True)
-    replay, loss = _captured(place, forward_and_backward)
+    replay, loss = captured(place, forward_and_backward)
     for number in range(STEPS):
         with step():
             tokens.copy_(training.tokens[number % len(training.tokens)])
@@ -119,7 +119,7 @@ def _graph(training: Training, step: Step) -> list[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def _side_stream(place: Place) -> Iterator[None]:
+def side_stream(place: Place) -> Iterator[None]:
     """What is captured must have run on another stream than the default one before."""
     if place.is_rehearsal:
         yield
@@ -131,7 +131,7 @@ def _side_stream(place: Place) -> Iterator[None]:
     torch.cuda.current_stream().wait_stream(stream)
 
 
-def _captured(
+def captured(
     place: Place, work: Callable[[], torch.Tensor]
 ) -> tuple[Callable[[], object], Callable[[], torch.Tensor]]:
     """How to replay a graph of `work`, and what it returned."""

@@ -29,4 +29,5 @@ PARTS = (
     Part("i", "devices", "UUIDs, MIG and CUDA_VISIBLE_DEVICES"),
     Part("j", "nvml", "reading NVML once a second"),
     Part("k", "calls", "what the calls into CUDA that recording makes cost the host"),
+    Part("l", "experts", "loads of experts: waits, counts, losses, CUDA graphs, cost"),
 )

@@ -35,7 +35,7 @@ class Capture:
         self.native_thread = get_native_id()
         self.rss = resident_bytes()
         device = "cuda" if torch.cuda.is_initialized() else None
-        self.profiler: Any = profile(use_device=device, acc_events=False)
+        self.profiler: Any = profile(use_device=device, use_kineto=True, acc_events=False)
         self.spans: Iterator[ProfiledSpan] | None = None
         self.drain_ns = 0  # CPU time of making spans, on the drain thread
         self.num_events = 0

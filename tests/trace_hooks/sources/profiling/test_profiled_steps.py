@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch.autograd import profiler
+from torch.profiler import ProfilerActivity
 
 from trace_hooks.protocol.capture_request import CaptureRequest
 from trace_hooks.sources.profiling import profiled_steps
@@ -46,3 +49,14 @@ def test_it_states_its_cost(capture: Capture) -> None:
         "captured 2 steps from step 7; they took 4.0 ms of CPU time of the training thread each "
         "(the step before: 1.0 ms), starting and stopping 2.0 ms"
     )
+
+
+def test_on_a_device_it_asks_for_the_records_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's profile() falls back to events around operators, without a kernel, unless told."""
+    both = {ProfilerActivity.CPU, ProfilerActivity.CUDA}
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(profiler, "_supported_activities", lambda: both)
+    asked = Capture(CaptureRequest(2, 7), before_ns=0).profiler
+    assert asked.kineto_activities == both
+    assert asked.profiler_kind == torch.autograd.ProfilerState.KINETO
