@@ -43,6 +43,7 @@ PAGES = (
     Page("experts", "Experts", "x"),
     Page("query", "Query", "q"),
     Page("what-if", "What-if", "w"),
+    Page("efficiency", "Efficiency", "f"),
     Page("model", "Model", "m"),
     Page("stuck", "Stuck", "s"),
     Page("selftest", "Selftest", "e"),
@@ -75,6 +76,8 @@ class View:
     """lanes of the timeline, in order"""
     steps: tuple[int, int] | None = None
     """first and last step, both included"""
+    against: tuple[int, int] | None = None
+    """first and last step that the page Efficiency compares `steps` with, both included"""
     t: tuple[int, int] | None = None
     """window of time, ns since the run's t0"""
     span: tuple[int, int, int, int] | None = None
@@ -330,6 +333,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "rank": (_natural, _plain),
     "ranks": (_ranks, format_ranks),
     "steps": (_pair, _format_pair),
+    "against": (_pair, _format_pair),
     "t": (_pair, _format_pair),
     "span": (_span, _format_span),
     "area": (_area, _format_area),

@@ -9,6 +9,7 @@
  * @property {?number} rank selected rank
  * @property {number[]} ranks lanes of the timeline
  * @property {?[number, number]} steps first and last, both included
+ * @property {?[number, number]} against first and last step that the page Efficiency compares `steps` with, both included
  * @property {?[number, number]} t window, ns since the run's t0
  * @property {?[number, number, number, number]} span selected on the timeline: rank, row, begin, end
  * @property {?[number, number, number, number]} area of the timeline: begin, end, ranks of the first and last lane
@@ -34,7 +35,7 @@ const LONGEST = 4000;
 /** @returns {View} */
 export function emptyView() {
   return {
-    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, t: null,
+    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, t: null,
     span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
   };
 }
@@ -112,6 +113,7 @@ const FIELDS = {
   rank: [natural, plain],
   ranks: [parseRanks, formatRanks],
   steps: [pair, formatPair],
+  against: [pair, formatPair],
   t: [pair, formatPair],
   span: [parseSpan, formatSpan],
   area: [parseArea, formatArea],

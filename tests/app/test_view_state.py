@@ -19,7 +19,7 @@ def view_of(case):
     view_fields = dict(case["view"])
     if "ranks_to" in view_fields:
         view_fields["ranks"] = range(view_fields.pop("ranks_to") + 1)
-    for name in ("ranks", "steps", "t", "span", "area", "marks", "pins", "expert"):
+    for name in ("ranks", "steps", "against", "t", "span", "area", "marks", "pins", "expert"):
         if name in view_fields:
             view_fields[name] = tuple(view_fields[name])
     for name in ("args", "model"):

@@ -52,6 +52,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         "experts": "no load of experts was recorded yet",
         "query": "no rows",
         "what-if": "no step is finished",
+        "efficiency": "no step is finished yet",
         "model": "this job records no statistics",
         "stuck": "nothing is stuck",
         "selftest": "no self-test was run",
