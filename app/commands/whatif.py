@@ -19,12 +19,14 @@ from app.analysis.finding_costs import costs_lines
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.whatif.analysis import Answer, whatif_of
 from app.views.whatif.answer import worst_first
+from app.views.whatif.schedules import EQUAL, Asked
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
 from diagnosis.whatif.schedules.measured import measured
-from diagnosis.whatif.schedules.predict import NAMES, Prediction, predict
-from ingest.errors import printable
+from diagnosis.whatif.schedules.names import NAMES
+from diagnosis.whatif.schedules.predict import Prediction, predict
+from ingest.errors import UserError, printable
 
 EXIT_NOT_ENOUGH = 4
 ALL = "all"
@@ -59,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"pipeline schedules to predict: {', '.join(NAMES)}, or {ALL}",
     )
+    changed = parser.add_argument_group("changes of the job, with --schedule")
+    add = changed.add_argument
+    add("--microbatches", type=int, metavar="M", help="the same tokens in M micro-batches")
+    add("--chunks", type=int, metavar="V", help="V chunks of a stage, where a schedule has several")
+    add("--split", default="", help=f"shares of layers by stage, such as 1,1,1,0.8, or {EQUAL}")
+    add("--most-held", type=int, metavar="N", help="micro-batches that a device may hold at once")
+    add("--without-stragglers", action="store_true", help="each stage takes its median time")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
         try:
-            predicted = schedules(answer, arguments.schedule or ())
+            predicted = schedules(answer, arguments.schedule or (), _asked(arguments))
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
         if arguments.json:
@@ -91,12 +100,26 @@ def _refuse(reason: str, wants_json: bool) -> int:
     return EXIT_NOT_ENOUGH
 
 
-def schedules(answer: Answer, names: Sequence[str]) -> list[Prediction]:
-    """Predictions under the named schedules; raises NotAnswerable."""
+def _asked(arguments: argparse.Namespace) -> Asked:
+    return Asked(
+        arguments.microbatches,
+        arguments.chunks,
+        arguments.split,
+        arguments.most_held,
+        not arguments.without_stragglers,
+    )
+
+
+def schedules(answer: Answer, names: Sequence[str], asked: Asked) -> list[Prediction]:
+    """Predictions under the named schedules; raises NotAnswerable and UserError."""
+    if not names and asked != Asked():
+        raise UserError("a changed job needs a schedule to predict; add --schedule, such as 1f1b")
     if not names:
         return []
     times = measured(answer.prepared)
-    return [predict(times, name) for name in (NAMES if ALL in names else names)]
+    changes = asked.changes(times.sizes[0])
+    wanted = NAMES if ALL in names else names
+    return [predict(times, name, changes=changes) for name in wanted]
 
 
 def schedules_json(predicted: Sequence[Prediction]) -> dict[str, Any]:
@@ -107,11 +130,17 @@ def schedules_json(predicted: Sequence[Prediction]) -> dict[str, Any]:
 def schedules_text(predicted: Sequence[Prediction]) -> str:
     """A line for each schedule, the shortest span first, and what was assumed."""
     known = [one for one in predicted if one.span_s is not None]
-    lines = [f"{'schedule':15} {'span':>11} {'10 % to 90 % of the steps':>27} {'bubble':>7}  held"]
-    for one in sorted(known, key=lambda one: (one.span_s or 0.0) * one.num_devices):
+    lines = [
+        f"{'schedule':15} {'by operations':>13} {'with gaps':>11} "
+        f"{'10 % to 90 % of the steps':>27} {'bubble':>7}  held"
+    ]
+    for one in sorted(known, key=lambda one: (one.expected_s or 0.0) * one.num_devices):
         held = f"{max(one.in_flight):g} micro-batches on the fullest of {one.num_devices} devices"
         between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
-        lines.append(f"{one.name:15} {one.span_s:9.4g} s {between:>27} {one.bubble:6.1%}  {held}")
+        lines.append(
+            f"{one.name:15} {one.span_s:11.4g} s {one.expected_s:9.4g} s {between:>27} "
+            f"{one.bubble:6.1%}  {held}"
+        )
     lines += [f"{one.name:15} not possible: {one.reason}" for one in predicted if one.reason]
     assumed = dict.fromkeys(text for one in known for text in one.assumptions)
     for text in assumed:

@@ -4,9 +4,11 @@ what-if           the numbers, or {"reason": sentence} if the data do not allow 
 what-if/causes    which rank, stage or operation costs how much
 what-if/costs     what each finding costs, as everywhere else: from the diagnosis, not from a replay
 what-if/schedules what the pipeline would take under other schedules
+what-if/schedule  one step of it, as measured and under the schedule `name`
 what-if/replay    one step as replayed and without stragglers, as arrays
 
-All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`. While a run has new data,
+All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`; schedules and schedule
+also `microbatches`, `chunks`, `split`, `held` and `stragglers=no`. While a run has new data,
 they are recomputed at most every NEW_EVERY_S, less often if that takes long; `is_outdated` says
 whether there is newer data.
 """
@@ -14,6 +16,7 @@ whether there is newer data.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,7 +31,7 @@ from app.runs.hub import Hub
 from app.runs.policies import min_age
 from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_refusal
 from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
-from app.views.whatif.schedules import schedules_of
+from app.views.whatif.schedules import Asked, schedules_of, timeline_of
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from diagnosis.whatif.causes import causes
@@ -72,14 +75,37 @@ class _Answers:
         return JSONResponse(costs_json(diagnosis))
 
     def schedules(self, params: Parameters, stop: Stop) -> Response:
+        return self._of_schedules(
+            params,
+            ("what-if schedules", ""),
+            lambda analysis, stop: schedules_of(analysis, _asked(params), lambda: stop_here(stop)),
+            stop,
+        )
+
+    def schedule(self, params: Parameters, stop: Stop) -> Response:
+        name = params.text("name")
+        return self._of_schedules(
+            params,
+            ("what-if schedule", name),
+            lambda analysis, stop: timeline_of(analysis, _asked(params), name),
+            stop,
+        )
+
+    def _of_schedules(
+        self,
+        params: Parameters,
+        what: tuple[str, str],
+        compute: Callable[[Answer, Stop | None], dict[str, Any]],
+        stop: Stop,
+    ) -> Response:
         cached = self._analysis(params, stop)
         analysis = cached.value
         if isinstance(analysis, Refusal):
             return JSONResponse(_refused(analysis))
         found = self._hub.cache.get(
             params.run,
-            ("what-if schedules", cached.version, _scope(params)),
-            lambda _run, stop: schedules_of(analysis, lambda: stop_here(stop)),
+            (*what, cached.version, _scope(params), _asked(params)),
+            lambda _run, stop: compute(analysis, stop),
             min_age(NEW_EVERY_S),
             stop,
         )
@@ -110,6 +136,17 @@ def _scope(params: Parameters) -> tuple[int | None, Steps | None]:
     return params.whole("attempt"), params.pair("steps")
 
 
+def _asked(params: Parameters) -> Asked:
+    """Changes of the job."""
+    return Asked(
+        params.whole("microbatches"),
+        params.whole("chunks"),
+        params.text("split"),
+        params.whole("held"),
+        params.text("stragglers") != "no",
+    )
+
+
 def _refused(refusal: Refusal) -> dict[str, object]:
     return {"reason": refusal.reason}
 
@@ -132,5 +169,6 @@ def routes(context: RouteContext) -> list[Route]:
         route("/causes", answers.causes),
         route("/costs", answers.costs),
         route("/schedules", answers.schedules),
+        route("/schedule", answers.schedule),
         route("/replay", answers.replay),
     ]

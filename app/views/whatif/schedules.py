@@ -3,25 +3,119 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from app.views.whatif.analysis import Answer
 from diagnosis.whatif.operations import NotAnswerable
+from diagnosis.whatif.optypes import BACKWARD as BACKWARD_COMPUTE
+from diagnosis.whatif.optypes import FORWARD as FORWARD_COMPUTE
+from diagnosis.whatif.schedules.changes import Changes
 from diagnosis.whatif.schedules.measured import measured
-from diagnosis.whatif.schedules.predict import NAMES, predict
+from diagnosis.whatif.schedules.names import NAMES
+from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD
+from diagnosis.whatif.schedules.predict import predict, replayed_cell
+from ingest.errors import UserError
+
+EQUAL = "equal"
 
 
-def schedules_of(answer: Answer, go_on: Callable[[], object]) -> dict[str, Any]:
-    """{"schedules": predictions as of `rankscope whatif --schedule all --json`, in a list}, or
-    {"reason": sentence} for a job without a pipeline. `go_on` is called between them.
+@dataclass(frozen=True)
+class Asked:
+    """Changes as a link or a command has them; `split`: shares of the stages with commas between
+    them, or EQUAL. Raises UserError for one that is none.
+    """
+
+    microbatches: int | None = None
+    chunks: int | None = None
+    split: str = ""
+    most_held: int | None = None
+    has_stragglers: bool = True
+
+    def changes(self, num_stages: int) -> Changes:
+        """For a job with so many stages; raises UserError."""
+        try:
+            shares = tuple(1.0 for _ in range(num_stages)) if self.split == EQUAL else self._shares
+            return Changes(
+                self.microbatches, self.chunks, shares, self.most_held, self.has_stragglers
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from None
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        parts = self.split.split(",") if self.split else []
+        try:
+            return tuple(float(part) for part in parts)
+        except ValueError:
+            raise UserError(
+                f"shares of stages are {self.split[:40]!r}; give numbers with commas between them, "
+                f"such as 1,1,1,0.8, or {EQUAL}"
+            ) from None
+
+
+def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> dict[str, Any]:
+    """{"schedules": predictions as of `rankscope whatif --schedule all --json`, in a list, and the
+    job's own "sizes"}, or {"reason": sentence} for a job without a pipeline. `go_on` is called
+    between them.
     """
     try:
         times = measured(answer.prepared)
     except NotAnswerable as error:
         return {"reason": str(error)}
-    found = []
+    changes, found = asked.changes(times.sizes[0]), []
     for name in NAMES:
         go_on()
-        found.append(asdict(predict(times, name)))
-    return {"schedules": found}
+        found.append(asdict(predict(times, name, changes=changes)))
+    return {"schedules": found, "sizes": dict(zip(("p", "v", "m"), times.sizes, strict=True))}
+
+
+def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
+    """The step whose pipeline takes the median time, of its slowest replica: {"step", "replica",
+    "measured": lanes, "predicted": lanes}, a lane for each device with its operations [kind,
+    micro-batch, chunk, begin s, end s]; or {"reason": sentence}.
+    """
+    if name not in NAMES:
+        raise UserError(f"there is no schedule {name[:40]!r}; it is one of {', '.join(NAMES)}")
+    try:
+        times = measured(answer.prepared)
+    except NotAnswerable as error:
+        return {"reason": str(error)}
+    changes = asked.changes(times.sizes[0])
+    ops, index_S = answer.prepared.ops, np.array(times.index_S)
+    is_compute = np.isin(np.array(ops.optypes)[ops.type_O], (FORWARD_COMPUTE, BACKWARD_COMPUTE))
+    start_OSD = ops.start_OSD[is_compute][:, index_S].astype(np.float64)
+    end_OSD = start_OSD + ops.duration_OSD[is_compute][:, index_S]
+    span_SD = end_OSD.max(axis=0) - start_OSD.min(axis=0)
+    span_S = span_SD.max(axis=1)
+    at = int(np.argsort(span_S)[len(span_S) // 2])
+    replica = int(span_SD[at].argmax())
+    try:
+        made = replayed_cell(times, name, at, replica, changes)
+    except ValueError as error:
+        return {"reason": str(error)}
+    begin_s = float(start_OSD[:, at, replica].min())
+    lanes: list[list[list[Any]]] = [[] for _ in range(times.sizes[0])]
+    for row, op in enumerate(np.flatnonzero(is_compute).tolist()):
+        is_forward = ops.optypes[ops.type_O[op]] == FORWARD_COMPUTE
+        begin, end = (own_OSD[row, at, replica] - begin_s for own_OSD in (start_OSD, end_OSD))
+        lanes[ops.stage_O[op]].append(
+            [
+                FORWARD if is_forward else BACKWARD,
+                int(ops.seq_O[op]),
+                max(int(ops.chunk_O[op]), 0),
+                float(begin),
+                float(end),
+            ]
+        )
+    predicted = [
+        [
+            [op.kind, op.microbatch, op.stage // times.sizes[0], made.start_s[op], made.end_s[op]]
+            for op in own
+        ]
+        for own in made.plan.orders
+    ]
+    number = int(ops.step_S[times.index_S[at]])
+    return {"step": number, "replica": replica, "measured": lanes, "predicted": predicted}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,28 +29,27 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measured:
-    """What is known of a job's pipeline. `steps`: of each step all replicas.
+    """What is known of a job's pipeline. `steps`: of each replayed step all replicas; `index_S`:
+    which of the job's steps they are, counted from its first.
     `forward_transfer_P`, `backward_transfer_P`: medians of the transfers from each stage to its
-    neighbour, s; 0 where none was recorded.
+    neighbour, s; 0 where none was recorded. `own_gap_s`, `message_gap_s`: medians of the time from
+    when an operation could begin to when it did, of those that need nothing of another device, and
+    of those that do.
     """
 
     steps: tuple[tuple[Cell, ...], ...]
+    index_S: tuple[int, ...]
     forward_transfer_P: Floats
     backward_transfer_P: Floats
     has_transfers: bool
+    own_gap_s: float = 0.0
+    message_gap_s: float = 0.0
 
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Stages, chunks of a stage, micro-batches."""
         p, v, m = self.steps[0][0].forward_PVM.shape
         return p, v, m
-
-    def mean(self) -> Cell:
-        """The mean of all."""
-        cells = [cell for step in self.steps for cell in step]
-        forward = np.mean([cell.forward_PVM for cell in cells], axis=0)
-        backward = np.mean([cell.backward_PVM for cell in cells], axis=0)
-        return Cell(forward, backward)
 
 
 def measured(prepared: Prepared) -> Measured:
@@ -60,18 +60,56 @@ def measured(prepared: Prepared) -> Measured:
     at_PVM = {optype: _places(ops, optype) for optype in (FORWARD, BACKWARD)}
     if at_PVM[FORWARD].shape != at_PVM[BACKWARD].shape:
         raise NotAnswerable("forwards and backwards are not of the same micro-batches")
+    index_S = _some_steps(len(ops.step_S), ops.sizes.dp)
     steps = [
         tuple(
             Cell(own_OD[at_PVM[FORWARD], replica], own_OD[at_PVM[BACKWARD], replica])
             for replica in range(ops.sizes.dp)
         )
-        for step in _some_steps(len(ops.step_S), ops.sizes.dp)
+        for step in index_S
         for own_OD in (prepared.own_OSD[:, step],)
     ]
     sends = [_transfers(prepared, optype) for optype in (FORWARD_SEND, BACKWARD_SEND)]
     has_transfers = any(own is not None for own in sends)
     forward_P, backward_P = (np.zeros(ops.sizes.pp) if own is None else own for own in sends)
-    return Measured(tuple(steps), forward_P, backward_P, has_transfers)
+    gaps = _gaps(ops, at_PVM, forward_P, backward_P)
+    return Measured(tuple(steps), tuple(index_S), forward_P, backward_P, has_transfers, *gaps)
+
+
+def _gaps(
+    ops: Operations, at_PVM: dict[str, Ints], forward_P: Floats, backward_P: Floats
+) -> tuple[float, float]:
+    """(own, message): see Measured; 0 where there are no such operations."""
+    p, v, m = at_PVM[FORWARD].shape
+    last = p * v - 1
+
+    def at(optype: str, stage: int, i: int) -> int:
+        return int(at_PVM[optype][stage % p, stage // p, i])
+
+    own, message = [], []
+    needed: dict[int, tuple[int, float]] = {}
+    for stage in range(p * v):
+        for i in range(m):
+            if stage > 0:
+                arrives = at(FORWARD, stage - 1, i), float(forward_P[(stage - 1) % p])
+                needed[at(FORWARD, stage, i)] = arrives
+            if stage < last:
+                arrives = at(BACKWARD, stage + 1, i), float(backward_P[(stage + 1) % p])
+                needed[at(BACKWARD, stage, i)] = arrives
+    start_OL, end_OL = (one.reshape(len(one), -1) for one in (ops.start_OSD, ops.end_OSD))
+    lanes = _some_steps(start_OL.shape[1], 1)
+    for stage in range(p):
+        of_stage = np.concatenate([at_PVM[kind][stage].ravel() for kind in (FORWARD, BACKWARD)])
+        for lane in lanes:
+            order = of_stage[np.argsort(start_OL[of_stage, lane])].tolist()
+            for before, op in pairwise(order):
+                could = float(end_OL[before, lane])
+                if op in needed:
+                    other, transfer = needed[op]
+                    could = max(could, float(end_OL[other, lane]) + transfer)
+                gap = float(start_OL[op, lane]) - could
+                (message if op in needed else own).append(gap)
+    return tuple(max(float(np.median(gaps)), 0.0) if gaps else 0.0 for gaps in (own, message))
 
 
 def _some_steps(num: int, replicas: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Schedules whose order is a rule: p devices, m micro-batches, v chunks of a device.
 
 Sources: GPipe (arXiv 1811.06965), 1F1B and interleaved (Megatron-LM, arXiv 2104.04473),
-breadth-first (arXiv 2211.05953, MegaDPP's BFC), zero bubble H1 (arXiv 2401.10241), ZBV
+breadth-first (arXiv 2211.05953, MegaDPP's BFC), zero bubble H1 and H2 (arXiv 2401.10241), ZBV
 (arXiv 2405.15362) and DualPipeV (DeepSeek-V3, arXiv 2412.19437) in the order of
 torch.distributed.pipelining, forward and backward on devices of their own (MegaFBD).
 """
@@ -75,6 +75,28 @@ def zero_bubble_h1(p: int, m: int) -> Plan:
             if i >= g:
                 ops.append(Op(WEIGHTS, g, i - g))
         ops += [Op(WEIGHTS, g, i) for i in range(max(m - g, 0), m)]
+        orders.append(ops)
+    return _plan(orders, is_split=True)
+
+
+def zero_bubble_h2(p: int, m: int) -> Plan:
+    """As many forwards at first as keep a device busy until its first backward can come; each
+    device begins its next step as soon as it is done. Raises ValueError for fewer micro-batches
+    than that.
+    """
+    if m < 2 * p - 1:
+        raise ValueError(f"{m} micro-batches are fewer than the {2 * p - 1} that it needs")
+    orders = []
+    for g in range(p):
+        warm_up = 2 * (p - g) - 1
+        ops = [Op(FORWARD, g, i) for i in range(warm_up)]
+        for i in range(m):
+            ops.append(Op(BACKWARD, g, i))
+            if i >= 2 * g:
+                ops.append(Op(WEIGHTS, g, i - 2 * g))
+            if i + warm_up < m:
+                ops.append(Op(FORWARD, g, i + warm_up))
+        ops += [Op(WEIGHTS, g, i) for i in range(m - 2 * g, m)]
         orders.append(ops)
     return _plan(orders, is_split=True)
 

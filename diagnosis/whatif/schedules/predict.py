@@ -2,52 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from diagnosis.whatif.operations import Floats
-from diagnosis.whatif.schedules import greedy, orders
+from diagnosis.whatif.schedules.changes import AS_MEASURED, Changes, assumed, changed
 from diagnosis.whatif.schedules.measured import Cell, Measured
+from diagnosis.whatif.schedules.names import OVERLAPPING, Sizes, chunks_of, plan_of
 from diagnosis.whatif.schedules.plan import FORWARD, WEIGHTS, Op, Plan
-from diagnosis.whatif.schedules.replay import Replayed, Took, Transfer, replay
-
-CHUNKS = 2
-"""Of a stage, where the job has none of its own."""
+from diagnosis.whatif.schedules.replay import (
+    Gap,
+    Replayed,
+    Took,
+    Transfer,
+    no_gap,
+    period_s,
+    replay,
+)
 
 WEIGHTS_SHARE = 0.5
 """Of a backward, for the gradients of weights."""
-
-Make = Callable[[int, int, int], Plan]
-"""From stages, micro-batches and chunks."""
-
-
-def _nominal(op: Op) -> float:
-    """Frameworks fix an order before they know times: a backward takes two forwards."""
-    return 1.0 if op.kind == FORWARD else 2.0
-
-
-ONE_CHUNK = ("1f1b", "gpipe", "zb-h1", "fbd")
-_MAKES: dict[str, Make] = {
-    "1f1b": lambda p, m, v: orders.one_f_one_b(p, m),
-    "gpipe": lambda p, m, v: orders.gpipe(p, m),
-    "interleaved": lambda p, m, v: orders.interleaved(p, m, v),
-    "breadth-first": lambda p, m, v: orders.breadth_first(p, m, v),
-    "depth-first": lambda p, m, v: greedy.depth_first(p, m, v, _nominal),
-    "zb-h1": lambda p, m, v: orders.zero_bubble_h1(p, m),
-    "interleaved-zb": lambda p, m, v: orders.interleaved_zero_bubble(p, m, v),
-    "zbv": lambda p, m, v: orders.zbv(p, m),
-    "dualpipe-v": lambda p, m, v: orders.dualpipe_v(p, m),
-    "fbd": lambda p, m, v: orders.decoupled(p, m),
-}
-NAMES = tuple(_MAKES)
 
 
 @dataclass(frozen=True)
 class Prediction:
     """`span_s`: of the pipeline of the slowest replica, from its first forward to its last
-    backward, mean over the steps; `low_s`, `high_s`: 10th and 90th percentile. `bubble`: idle share
+    backward (of a schedule whose steps overlap: from step to step), mean over the steps, by
+    operations and transfers alone; `expected_s`: with the gaps between operations that the job has;
+    `low_s`, `high_s`: 10th and 90th percentile of the latter. `bubble`: idle share
     of the span, mean over steps and replicas. `in_flight`: of each device the most micro-batches it
     holds, in whole stages. `memory_bytes`: None where the memory of a micro-batch is unknown.
     `reason`: why there is no prediction; then all numbers are None.
@@ -55,6 +38,7 @@ class Prediction:
 
     name: str
     span_s: float | None
+    expected_s: float | None
     low_s: float | None
     high_s: float | None
     bubble: float | None
@@ -65,47 +49,94 @@ class Prediction:
     reason: str = ""
 
 
-def predict(measured: Measured, name: str, memory_bytes: float | None = None) -> Prediction:
+def predict(
+    measured: Measured,
+    name: str,
+    memory_bytes: float | None = None,
+    changes: Changes = AS_MEASURED,
+) -> Prediction:
     """Under one of NAMES. `memory_bytes`: what a stage holds of a micro-batch between its forward
     and its backward.
     """
-    p, own_chunks, _ = measured.sizes
+    p = measured.sizes[0]
     try:
-        plan = plan_for(measured, name)
+        plan, job = plan_for(measured, name, changes), changed(measured, changes)
     except ValueError as error:
-        return Prediction(name, None, None, None, None, p, (), None, (), str(error))
-    transfer = _transfers(measured)
-    made = [
-        [replay(plan, _of(plan, cell), transfer) for cell in replicas]
-        for replicas in measured.steps
+        return _impossible(name, p, str(error))
+    overlaps = name in OVERLAPPING
+    made = [[_replayed(plan, cell, job, no_gap, overlaps) for cell in step] for step in job.steps]
+    real = [
+        [_replayed(plan, cell, job, _gaps(job, plan), overlaps) for cell in step]
+        for step in job.steps
     ]
-    span_S = np.array([max(one.span_s for one in replicas) for replicas in made])
-    low, high = np.quantile(span_S, (0.1, 0.9)).tolist()
-    held = tuple(num / plan.chunks for num in made[0][0].held())
+    held = tuple(num / plan.chunks for num in made[0][0].held)
+    most = changes.most_held
+    if most is not None and max(held) > most:
+        return _impossible(
+            name, p, f"the fullest device holds {max(held):g} micro-batches, and {most} may be held"
+        )
+    span_S, expected_S = (
+        np.array([max(one.span_s for one in step) for step in found]) for found in (made, real)
+    )
+    low, high = np.quantile(expected_S, (0.1, 0.9)).tolist()
+    smaller = measured.sizes[2] / job.sizes[2]
     return Prediction(
         name,
         float(span_S.mean()),
+        float(expected_S.mean()),
         low,
         high,
-        float(np.mean([one.bubble for replicas in made for one in replicas])),
+        float(np.mean([one.bubble for step in made for one in step])),
         len(plan.orders),
         held,
-        None if memory_bytes is None else max(held) * memory_bytes,
-        _assumptions(measured, plan, own_chunks, memory_bytes is None),
+        None if memory_bytes is None else max(held) * memory_bytes * smaller,
+        (
+            *assumed(measured, changes),
+            *_assumptions(measured, plan, overlaps, memory_bytes is None),
+        ),
     )
 
 
-def plan_for(measured: Measured, name: str) -> Plan:
+def _impossible(name: str, p: int, reason: str) -> Prediction:
+    return Prediction(name, None, None, None, None, None, p, (), None, (), reason)
+
+
+def plan_for(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Plan:
     """The order of operations under one of NAMES; raises ValueError where it cannot run them."""
     p, own_chunks, m = measured.sizes
-    v = 1 if name in ONE_CHUNK else own_chunks if own_chunks > 1 and name != "zbv" else CHUNKS
-    return _MAKES[name](p, m, v)
+    v = chunks_of(name, own_chunks, changes.chunks)
+    return plan_of(name, Sizes(p, changes.microbatches or m, v, changes.most_held))
 
 
-def mean_replay(measured: Measured, name: str) -> Replayed:
-    """The mean step under one of NAMES, for a timeline; raises ValueError where it cannot run."""
-    plan = plan_for(measured, name)
-    return replay(plan, _of(plan, measured.mean()), _transfers(measured))
+@dataclass(frozen=True)
+class _Cell:
+    """What one replica does in one step."""
+
+    span_s: float
+    bubble: float
+    held: tuple[int, ...]
+
+
+def _replayed(plan: Plan, cell: Cell, job: Measured, gap: Gap, overlaps: bool) -> _Cell:
+    took, transfer = _of(plan, cell), _transfers(job)
+    made = replay(plan, took, transfer, gap)
+    if not overlaps:
+        return _Cell(made.span_s, made.bubble, made.held())
+    span_s = period_s(plan, took, transfer, gap)
+    busy_s = made.span_s * (1 - made.bubble)
+    return _Cell(span_s, 1 - busy_s / span_s, made.held())
+
+
+def replayed_cell(
+    measured: Measured, name: str, step: int, replica: int, changes: Changes = AS_MEASURED
+) -> Replayed:
+    """One step of one replica under one of NAMES, for a timeline; raises ValueError where it cannot
+    run. Without stragglers all steps are the same.
+    """
+    plan, job = plan_for(measured, name, changes), changed(measured, changes)
+    cells = job.steps[step] if changes.has_stragglers else job.steps[0]
+    cell = cells[replica] if changes.has_stragglers else cells[0]
+    return replay(plan, _of(plan, cell), _transfers(job), _gaps(job, plan))
 
 
 def _of(plan: Plan, cell: Cell) -> Took:
@@ -144,15 +175,29 @@ def _transfers(measured: Measured) -> Transfer:
     return transfer
 
 
+def _gaps(job: Measured, plan: Plan) -> Gap:
+    def gap(op: Op) -> float:
+        device = plan.device_of[op]
+        waits = any(plan.device_of[one] != device for one in plan.before(op))
+        return job.message_gap_s if waits else job.own_gap_s
+
+    return gap
+
+
 def _assumptions(
-    measured: Measured, plan: Plan, own_chunks: int, no_memory: bool
+    measured: Measured, plan: Plan, overlaps: bool, no_memory: bool
 ) -> tuple[str, ...]:
     said = ["Operations take as long as measured, and nothing else uses the devices."]
-    if plan.chunks > own_chunks:
+    if plan.chunks > measured.sizes[1]:
         said.append(f"Each of {plan.chunks} chunks takes its part of the stage's time.")
     if plan.is_split:
         said.append(
             f"Gradients of weights take {WEIGHTS_SHARE:.0%} of a backward, and can run apart."
+        )
+    if overlaps:
+        said.append(
+            "Devices go on with the next step before others are done with this one: the optimizer "
+            "waits for nobody, as with post-validation (arXiv 2401.10241)."
         )
     if len(plan.orders) > len(set(plan.home)):
         said.append(
@@ -162,5 +207,5 @@ def _assumptions(
     if not measured.has_transfers:
         said.append("No transfers were recorded: they take no time.")
     if no_memory:
-        said.append("What a micro-batch holds in memory is unknown: no limit is checked.")
+        said.append("How many bytes a micro-batch holds is unknown.")
     return tuple(said)

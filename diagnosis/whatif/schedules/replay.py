@@ -15,6 +15,15 @@ Transfer = Callable[[Op, Op], float]
 """Seconds from the end of an operation until another device may begin the next one."""
 
 
+Gap = Callable[[Op], float]
+"""Seconds from when an operation could begin until it does."""
+
+
+def no_gap(op: Op) -> float:
+    """A device that never hesitates."""
+    return 0.0
+
+
 def instant(first: Op, then: Op) -> float:
     """A transfer that takes no time."""
     return 0.0
@@ -55,7 +64,7 @@ class Replayed:
         return tuple(most)
 
 
-def replay(plan: Plan, took: Took, transfer: Transfer = instant) -> Replayed:
+def replay(plan: Plan, took: Took, transfer: Transfer = instant, gap: Gap = no_gap) -> Replayed:
     """Each device runs its operations in order, each as soon as those before it have ended; raises
     ValueError where devices wait for each other for ever.
     """
@@ -76,7 +85,7 @@ def replay(plan: Plan, took: Took, transfer: Transfer = instant) -> Replayed:
                 break
             begin_s = max(
                 [free_s[device], *(_arrives_s(plan, one, op, end_s, transfer) for one in needed)]
-            )
+            ) + gap(op)
             start_s[op], end_s[op] = begin_s, begin_s + took(op)
             free_s[device] = end_s[op]
             at[device] += 1
@@ -89,3 +98,38 @@ def replay(plan: Plan, took: Took, transfer: Transfer = instant) -> Replayed:
 def _arrives_s(plan: Plan, one: Op, op: Op, end_s: dict[Op, float], transfer: Transfer) -> float:
     moves = plan.device_of[one] != plan.device_of[op]
     return end_s[one] + (transfer(one, op) if moves else 0.0)
+
+
+def period_s(
+    plan: Plan,
+    took: Took,
+    transfer: Transfer = instant,
+    gap: Gap = no_gap,
+    num_steps: int = 4,
+) -> float:
+    """From the end of one step to that of the next, where each device goes on with the next step
+    as soon as it is done with one.
+    """
+    m = 1 + max(op.microbatch for op in plan.orders[0])
+    many = Plan(
+        tuple(
+            tuple(
+                op._replace(microbatch=op.microbatch + step * m)
+                for step in range(num_steps)
+                for op in ops
+            )
+            for ops in plan.orders
+        ),
+        plan.home,
+        plan.chunks,
+        plan.is_split,
+    )
+
+    def of_first(op: Op) -> Op:
+        return op._replace(microbatch=op.microbatch % m)
+
+    made = replay(many, lambda op: took(of_first(op)), transfer, lambda op: gap(of_first(op)))
+    end_S = [0.0] * num_steps
+    for op, end_s in made.end_s.items():
+        end_S[op.microbatch // m] = max(end_S[op.microbatch // m], end_s)
+    return (end_S[-1] - end_S[1]) / (num_steps - 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from diagnosis.whatif.schedules.predict import NAMES
+from diagnosis.whatif.schedules.names import NAMES
 from sample_traces import RECORDED
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.app.views.whatif.test_analysis import refused, whatif, written

@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis.whatif.schedules import greedy, orders
 from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD, WEIGHTS, Op, Plan
-from diagnosis.whatif.schedules.replay import Replayed, Took, replay
+from diagnosis.whatif.schedules.replay import Replayed, Took, period_s, replay
 
 
 def times(forward: float, backward: float, weights: float = 0.0, chunks: int = 1) -> Took:
@@ -24,6 +24,7 @@ FIXED: dict[str, Callable[[int, int], Plan]] = {
     "interleaved": lambda p, m: orders.interleaved(p, m, 2),
     "breadth-first": lambda p, m: orders.breadth_first(p, m, 2),
     "zb-h1": orders.zero_bubble_h1,
+    "zb-h2": orders.zero_bubble_h2,
     "interleaved-zb": lambda p, m: orders.interleaved_zero_bubble(p, m, 2),
     "zbv": orders.zbv,
     "dualpipe-v": orders.dualpipe_v,
@@ -154,3 +155,21 @@ def test_devices_that_wait_for_each_other_are_refused() -> None:
 def test_micro_batches_that_a_schedule_cannot_take(make: Callable[[], Plan], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 8])
+@pytest.mark.parametrize("more", [0, 1, 7])
+def test_zero_bubble_h2_leaves_no_gap_from_step_to_step(p: int, more: int) -> None:
+    """arXiv 2401.10241: no bubble, and activations of 2p - 1 micro-batches on each device."""
+    m = 2 * p - 1 + more
+    plan = orders.zero_bubble_h2(p, m)
+    assert period_s(plan, times(1, 1, 1)) == pytest.approx(3 * m)
+    assert replay(plan, times(1, 1, 1)).held() == (2 * p - 1,) * p
+    with pytest.raises(ValueError, match=f"than the {2 * p - 1} that it needs"):
+        orders.zero_bubble_h2(p, 2 * p - 2)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8)])
+def test_steps_of_1f1b_do_not_overlap(p: int, m: int) -> None:
+    plan = orders.one_f_one_b(p, m)
+    assert period_s(plan, times(1, 2)) == pytest.approx(replay(plan, times(1, 2)).span_s)

@@ -1,0 +1,1 @@
+"""Predicted pipeline schedules against jobs that run them."""

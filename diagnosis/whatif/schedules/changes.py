@@ -1,0 +1,129 @@
+"""Changes to a measured job before its schedule is predicted. Shapes: see measured.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from diagnosis.whatif.operations import Floats
+from diagnosis.whatif.schedules.measured import Cell, Measured
+
+MOST_MICROBATCHES, MOST_CHUNKS, MOST_OPERATIONS = 4_096, 16, 65_536
+"""The last: forwards of one replica, over its stages and chunks."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """`microbatches`: into which the same tokens are divided. `chunks`: of a stage, for schedules
+    that have several. `split`: shares of the layers by stage, in any unit; empty: as measured.
+    `most_held`: micro-batches that a device may hold at once. `has_stragglers`: False gives all
+    ranks, micro-batches and steps of a stage the median time.
+
+    Raises ValueError, one sentence, for values that make no job.
+    """
+
+    microbatches: int | None = None
+    chunks: int | None = None
+    split: tuple[float, ...] = ()
+    most_held: int | None = None
+    has_stragglers: bool = True
+
+    def __post_init__(self) -> None:
+        _check("micro-batches", self.microbatches, MOST_MICROBATCHES)
+        _check("chunks", self.chunks, MOST_CHUNKS)
+        _check("micro-batches held at most", self.most_held, MOST_MICROBATCHES)
+        if any(not 0 < share < 1e6 for share in self.split):
+            raise ValueError(f"shares of stages are {self.split}; give numbers above 0")
+
+
+def _check(what: str, value: int | None, most: int) -> None:
+    if value is not None and not 1 <= value <= most:
+        raise ValueError(f"{what}: {value}; give a whole number from 1 to {most:,}")
+
+
+AS_MEASURED = Changes()
+
+
+def changed(measured: Measured, changes: Changes) -> Measured:
+    """The job with its changes; raises ValueError where they do not fit its stages."""
+    p, v, m = measured.sizes
+    if changes.split and len(changes.split) != p:
+        raise ValueError(
+            f"{len(changes.split)} shares of stages are given, and the job has {p} stages"
+        )
+    many = changes.microbatches or m
+    if p * (changes.chunks or v) * many > MOST_OPERATIONS:
+        raise ValueError(
+            f"{many:,} micro-batches on {p} stages are more than can be replayed; give at most "
+            f"{MOST_OPERATIONS // (p * (changes.chunks or v)):,}"
+        )
+    steps = measured.steps
+    if not changes.has_stragglers:
+        steps = ((_typical(measured),),)
+    if changes.split:
+        shares_P = np.array(changes.split) / sum(changes.split)
+        steps = _each(steps, lambda own_PVM: _split(own_PVM, shares_P))
+    if many != m:
+        part_MN = _parts(m, many)
+        steps = _each(steps, lambda own_PVM: own_PVM @ part_MN)
+    smaller = m / many
+    return replace(
+        measured,
+        steps=steps,
+        forward_transfer_P=measured.forward_transfer_P * smaller,
+        backward_transfer_P=measured.backward_transfer_P * smaller,
+    )
+
+
+def assumed(measured: Measured, changes: Changes) -> tuple[str, ...]:
+    """What the changes take for granted."""
+    said = []
+    if changes.microbatches not in (None, measured.sizes[2]):
+        said.append("A micro-batch takes time in proportion to its size, and so does its transfer.")
+    if changes.split:
+        said.append("The time of a stage is in proportion to its share of the layers.")
+    if not changes.has_stragglers:
+        said.append(
+            "All micro-batches, steps and replicas of a stage take its median time; stages differ "
+            "as they do."
+        )
+    return tuple(said)
+
+
+def _typical(measured: Measured) -> Cell:
+    """Medians of each stage and chunk."""
+    cells = [cell for step in measured.steps for cell in step]
+
+    def even(own: list[Floats]) -> Floats:
+        all_CPVM = np.stack(own)
+        middle_PV = np.median(all_CPVM, axis=(0, 3))
+        return np.repeat(middle_PV[..., None], all_CPVM.shape[3], axis=2)
+
+    return Cell(
+        even([cell.forward_PVM for cell in cells]), even([cell.backward_PVM for cell in cells])
+    )
+
+
+def _each(
+    steps: tuple[tuple[Cell, ...], ...], change: Callable[[Floats], Floats]
+) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(
+        tuple(Cell(change(cell.forward_PVM), change(cell.backward_PVM)) for cell in step)
+        for step in steps
+    )
+
+
+def _split(own_PVM: Floats, shares_P: Floats) -> Floats:
+    whole_M = own_PVM.sum(axis=(0, 1))
+    each_PM = shares_P[:, None] * whole_M / own_PVM.shape[1]
+    return np.repeat(each_PM[:, None, :], own_PVM.shape[1], axis=1)
+
+
+def _parts(m: int, n: int) -> Floats:
+    """(M, N): which part of each old micro-batch each new one takes, in their order."""
+    edges_M, edges_N = np.arange(m + 1) / m, np.arange(n + 1) / n
+    begin = np.maximum(edges_M[:-1, None], edges_N[None, :-1])
+    end = np.minimum(edges_M[1:, None], edges_N[None, 1:])
+    return np.maximum(end - begin, 0.0) * m
