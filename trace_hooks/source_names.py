@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SOURCES = {
+    "startup": "startup.startup:Startup",
     "modules": "training.modules:Modules",
     "pipeline": "training.pipeline:Pipeline",
     "collectives": "communication.collectives:Collectives",

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -94,6 +95,18 @@ def start_ticks(pid: int) -> int | None:
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def process_age_ns() -> int | None:
+    """How long this process has existed, with a resolution of 10 ms; None where /proc is missing.
+
+    Until it became this program (execve) it may have been a copy of its launcher for a moment.
+    """
+    ticks = start_ticks(os.getpid())
+    if ticks is None:
+        return None
+    started_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return max(time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started_ns, 0)
 
 
 def parent_of(pid: int) -> int:
