@@ -21,6 +21,7 @@ VERBS = {
     "diagnose": "report which ranks are slow and why, with evidence",
     "selftest": "test devices and links before a job: print the command, or read the result",
     "whatif": "estimate step times without stragglers, and list what findings cost",
+    "fleet": "what all runs of a folder lose, and to what; hosts that are slow again and again",
     "query": "query a run with SQL or with a saved query",
     "export": "write a run, or what a view of it shows, into one file",
     "layout": "correct the parallel layout of an imported run by hand",

@@ -11,10 +11,10 @@ from flask import Flask
 
 from app.components import findings_frame
 from app.components.topbar import topbar
-from app.pages import page_module, runs, tabs
+from app.pages import fleet, page_module, runs, tabs
 from app.runs.hub import Awaited, Hub
 from app.share.bundle import from_folder, modules
-from app.view_state import PAGES, View, explain, parse_url
+from app.view_state import FLEET, PAGES, View, explain, parse_url
 from app.web.assets import STYLE, assets_folder, assets_version
 from app.web.dash_requests import refuse_malformed
 from ingest.errors import UserError
@@ -69,6 +69,7 @@ def make_dash(hub: Hub, base: str) -> Dash:
     refuse_malformed(dash)
     _register(dash, hub, base)
     runs.register(dash, hub)
+    fleet.register(dash, hub)
     for page in PAGES:
         page_module(page.name).register(dash, hub)
     return dash
@@ -108,7 +109,8 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
             if view.run is None and problems:
                 return _panel(problems[0], base), "page", None
             if view.run is None:
-                return html.Div([*notes, runs.render(hub, view)]), "page", None
+                start = fleet if view.page == FLEET else runs
+                return html.Div([*notes, start.render(hub, view)]), "page", None
             notes += [html.P(text, className="note") for text in explain(view, hub.run(view.run))]
             strip = html.Div(className="strip", **{"data-view": "strip"})
             return html.Div([*notes, page_module(view.page).render(hub, view)]), "page", strip

@@ -16,6 +16,7 @@ import uvicorn
 
 from app.access.access_files import AccessFiles
 from app.access.sessions import Sessions
+from app.analysis.fleet.board import fleet_board_of
 from app.analysis.run_board import board_of
 from app.runs.hub import Hub
 from app.server import make_app
@@ -127,6 +128,7 @@ def running(
             thread.join(STOP_S)
             uploads_of(hub).close(REST_S)
             board_of(hub).close(REST_S)
+            fleet_board_of(hub).close(REST_S)
             hub.close()
 
 

@@ -57,8 +57,10 @@ _MOST_MARKS = 64
 _LAST_ROW = 4
 _LONGEST = 4000
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
-_ARGUMENT = re.compile(r"([qm])\.([A-Za-z]\w{0,39})", re.ASCII)
-_ARGUMENTS = {"q": "args", "m": "model"}
+_ARGUMENT = re.compile(r"([qmf])\.([A-Za-z]\w{0,39})", re.ASCII)
+_ARGUMENTS = {"q": "args", "m": "model", "f": "fleet"}
+FLEET = "fleet"
+"""Page of all runs together, at `/fleet`; its state is the field `fleet`."""
 SAFEST = 2**53
 """Browsers represent whole numbers below it exactly."""
 
@@ -104,9 +106,14 @@ class View:
     """parameters of the saved query"""
     model: tuple[tuple[str, str], ...] = ()
     """state of the page Model: its own names and values"""
+    fleet: tuple[tuple[str, str], ...] = ()
+    """state of the page Fleet: its own names and values"""
 
     def url(self, base: str = "") -> str:
         """Path and query below `base`, with the fields that are set."""
+        if self.run is None and self.page == FLEET:
+            own = [(f"f.{name}", value) for name, value in self.fleet]
+            return f"{base}/{FLEET}" + (f"?{_encoded(own)}" if own else "")
         if self.run is None:
             return f"{base}/"
         query = [
@@ -117,11 +124,15 @@ class View:
         for prefix, field in _ARGUMENTS.items():
             query += [(f"{prefix}.{name}", value) for name, value in getattr(self, field)]
         path = f"{base}/run/{quote(self.run, safe='')}/{self.page}"
-        return f"{path}?{urlencode(query, quote_via=quote, safe=',.')}" if query else path
+        return f"{path}?{_encoded(query)}" if query else path
 
     def to(self, **changes: Any) -> View:
         """The same view with other values."""
         return replace(self, **changes)
+
+
+def _encoded(query: list[tuple[str, str]]) -> str:
+    return urlencode(query, quote_via=quote, safe=",.")
 
 
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
@@ -130,6 +141,8 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
     An unknown path is the start page, with a sentence that names it.
     """
     parts = [part for part in path.removeprefix(base).split("/") if part]
+    if parts == [FLEET]:
+        return View(page=FLEET, fleet=_fleet(search)), []
     if len(parts) < 2 or parts[0] != "run":
         return View(), [f"There is no page {unquote(path)[:80]!r}."] if parts else []
     problems = []
@@ -153,13 +166,23 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
     return View(**values), problems
 
 
+def _fleet(search: str) -> tuple[tuple[str, str], ...]:
+    """Values of the fields f.NAME; the last of two counts."""
+    values: dict[str, str] = {}
+    for name, text in parse_qsl(search.removeprefix("?"), keep_blank_values=False):
+        argument = _ARGUMENT.fullmatch(name)
+        if argument and argument[1] == "f":
+            values[argument[2]] = text[:_LONGEST]
+    return tuple(values.items())
+
+
 def explain(view: View, run: Run) -> list[str]:
     """A sentence for each attempt, rank or step in the link that the run lacks, with what it has.
 
     A rank of the job that has not reported yet is not an error.
     """
     shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
-    shown |= {"marks": (), "truth": False}
+    shown |= {"marks": (), "truth": False, "fleet": ()}
     if view.to(page="", **shown) == View(view.run, ""):
         return []
     attempts = {row["attempt"]: row for row in run.ask("run_summary").to_pylist()}

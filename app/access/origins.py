@@ -13,7 +13,7 @@ _OTHER_SITES = ("cross-site", "same-site")
 
 def is_page(path: str) -> bool:
     """Whether this path is a page; opening a page has no effect on the server."""
-    return path == "/" or path.startswith("/run/")
+    return path in ("/", "/fleet") or path.startswith("/run/")
 
 
 def is_foreign(scope: Scope, headers: Headers, settings: Settings) -> bool:

@@ -8,6 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from app.analysis.headline import headline, is_stuck, only_waits
+from app.components.start_tabs import start_tabs
 from app.runs.hub import Hub
 from app.view_state import Page, View
 from app.views.run.runs import card_of
@@ -27,7 +28,7 @@ def topbar(hub: Hub, view: View, base: str, tabs: Sequence[Page]) -> Component:
     )
     if view.run is None:
         tools = html.Div([_theme(), _help()], className="right")
-        return html.Header([brand, tools], className="topbar")
+        return html.Header([brand, start_tabs(view, base), tools], className="topbar")
     run = hub.run(view.run)
     card = hub.cache.get(view.run, "card", lambda run, _: card_of(run))
     right = [*_chips(run, view.run, view), *_tools()]

@@ -25,6 +25,7 @@
  * @property {?string} sql
  * @property {Object<string, string>} args parameters of the saved query
  * @property {Object<string, string>} model what the page Model shows, see model/shared/model_state.mjs
+ * @property {Object<string, string>} fleet what the page Fleet shows: its filters and the order of its table
  */
 
 const MOST_RANKS = 4096;
@@ -36,7 +37,7 @@ const LONGEST = 4000;
 export function emptyView() {
   return {
     run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, t: null,
-    span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {},
+    span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {}, fleet: {},
   };
 }
 
@@ -107,7 +108,9 @@ const formatArea = (area) => (area === null ? '' : `${area[0]}..${area[1]},${are
 const formatExpert = (expert) => (expert === null ? '' : expert.join(','));
 const flag = (text) => (text === '1' ? true : text === '0' ? false : undefined);
 
-const ARGUMENTS = { q: 'args', m: 'model' };
+const ARGUMENTS = { q: 'args', m: 'model', f: 'fleet' };
+const ARGUMENT = /^([qmf])\.([A-Za-z]\w{0,39})$/;
+export const FLEET = 'fleet';
 const FIELDS = {
   attempt: [natural, plain],
   rank: [natural, plain],
@@ -146,12 +149,13 @@ const cut = (text) => (text.length <= LONGEST ? text : [...text].slice(0, LONGES
 export function parseUrl(path, search, base, pages) {
   const view = emptyView();
   const parts = (path.startsWith(base) ? path.slice(base.length) : path).split('/').filter(Boolean);
+  if (parts.length === 1 && parts[0] === FLEET) return { ...view, page: FLEET, fleet: fleetOf(search) };
   if (parts.length < 2 || parts[0] !== 'run') return view;
   view.run = unquoted(parts[1]);
   if (pages.some((page) => page.name === parts[2])) view.page = parts[2];
   for (const [key, text] of new URLSearchParams(search)) {
     if (text === '') continue;
-    const argument = /^([qm])\.([A-Za-z]\w{0,39})$/.exec(key);
+    const argument = ARGUMENT.exec(key);
     if (argument) view[ARGUMENTS[argument[1]]][argument[2]] = cut(text);
     else if (Object.hasOwn(FIELDS, key)) {
       const value = FIELDS[key][0](text);
@@ -159,6 +163,16 @@ export function parseUrl(path, search, base, pages) {
     }
   }
   return view;
+}
+
+/** Values of the fields f.NAME; the last of two counts. */
+function fleetOf(search) {
+  const values = {};
+  for (const [key, text] of new URLSearchParams(search)) {
+    const argument = ARGUMENT.exec(key);
+    if (text !== '' && argument?.[1] === 'f') values[argument[2]] = cut(text);
+  }
+  return values;
 }
 
 /** Percent-encoding as Python's quote does it. */
@@ -169,6 +183,10 @@ function quoted(text, safe = '') {
 
 /** @param {View} view @returns {string} path and query below `base` */
 export function formatUrl(view, base = '') {
+  if (view.run === null && view.page === FLEET) {
+    const own = Object.entries(view.fleet).filter(([, text]) => text !== '').map(([key, text]) => `f.${key}=${quoted(text, ',')}`);
+    return own.length ? `${base}/${FLEET}?${own.join('&')}` : `${base}/${FLEET}`;
+  }
   if (view.run === null) return `${base}/`;
   const query = Object.entries(FIELDS)
     .map(([key, [, format]]) => [key, format(view[key])])

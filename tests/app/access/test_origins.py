@@ -33,7 +33,8 @@ def test_only_a_link_to_a_page_is_allowed(
 
 
 def test_pages_are_the_start_page_and_runs() -> None:
-    assert [is_page(path) for path in ("/", "/run/a", "/api/runs", "/metrics")] == [
+    assert [is_page(path) for path in ("/", "/fleet", "/run/a", "/api/fleet", "/metrics")] == [
+        True,
         True,
         True,
         False,

@@ -75,6 +75,8 @@ VALID = {
     "test": "pair",
     "bytes": "0",
     "by": "rank",
+    "model": "x",
+    "until": "2026-03-31",
 }
 """Parameters that routes take, each with a value that some of them accept."""
 HEADERS = (

@@ -1,0 +1,202 @@
+"""Which hosts are slow in more runs than chance explains.
+
+MegaScale (arXiv 2402.15627, section 5.1) found 0.5 % of its machines slow in job after job. A host
+that is named here may be taken out of service, so chance has to be excluded first.
+
+The hypothesis tested is that of equal runs of the same job, no host is slow more often than the
+others. Runs are equal within a block: up to BLOCK_RUNS consecutive runs of the same model in the
+same layout. In a block b, T_b hosts took part (each counted once for each run), K_b of them were
+slow, and the host in question took part n_b times. If the hypothesis holds, the number of times it
+was slow is hypergeometric,
+
+    P(k_b = k) = C(n_b, k) C(T_b - n_b, K_b - k) / C(T_b, K_b)
+
+and independent from block to block, so that k = sum of k_b has the convolution of these as its
+distribution. The p-value is P(sum >= k), times the number of hosts judged (Bonferroni): a fleet
+where the hypothesis holds has a host named by chance in at most BY_CHANCE of cases.
+
+Known false positives: a place in the job, not the machine, is slow, and the scheduler gives the
+same machine the same place each time (`place` says so where the findings name one rank only).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from diagnosis.fleet.summary import Found, Summary
+from diagnosis.statistics.rank_tables import Floats
+
+BY_CHANCE = 0.01
+"""What chance may reach over all hosts of a fleet."""
+
+FEWEST_RUNS = 3
+"""Hosts in fewer runs are not judged: slow in each of two is no repetition yet."""
+
+BLOCK_RUNS = 8
+"""Of a job with two hosts these are 16 to compare. How often hosts are slow changes over weeks:
+longer blocks would take a host that was there in a bad spell for a slow one."""
+
+OF_A_HOST = frozenset(
+    (
+        "slow_worker",
+        "host_contention",
+        "stopped_process",
+        "faulty_machine",
+        "slow_host",
+        "slow_node_link",
+        "slow_link",
+        "link_flap",
+        "selftest_host",
+        "selftest_device",
+    )
+)
+"""Kinds of findings whose cause may be the machine that they name. Not those that code explains,
+such as gc_pauses, nor those on the whole job."""
+
+Blocks = Sequence[tuple[int, int, int]]
+"""(T, K, n) of each block."""
+
+
+@dataclass(frozen=True)
+class SlowHost:
+    """A host that is slow more often than chance explains.
+
+    `expected`: number of runs in which it would be slow by chance. `p_value`: times the number of
+    hosts. `runs`: name of the run and the finding. `place`: the only rank that the findings
+    name, None where there are several.
+    """
+
+    host: str
+    num_runs: int
+    num_slow: int
+    expected: float
+    p_value: float
+    runs: tuple[tuple[str, Found], ...]
+    place: int | None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of the findings, the most frequent first."""
+        return tuple(kind for kind, _ in Counter(f.kind for _, f in self.runs).most_common())
+
+
+@dataclass(frozen=True)
+class SlowHosts:
+    """The hosts named, how many were judged, and how many are in too few runs to be judged."""
+
+    named: tuple[SlowHost, ...] = ()
+    num_judged: int = 0
+    num_too_few: int = 0
+    num_runs: int = 0
+    """runs that can be compared: two hosts or more are known by name, and were judged"""
+
+
+@dataclass
+class _Seen:
+    """A host: in which blocks it was how often, and where it was slow."""
+
+    times: Counter[int] = field(default_factory=Counter)
+    slow: list[tuple[str, Found]] = field(default_factory=list)
+
+
+def slow_hosts(runs: Mapping[str, Summary]) -> SlowHosts:
+    """Hosts slow beyond chance, the least probable first; summaries by the names of their runs."""
+    compared = {name: one for name, one in runs.items() if _can_compare(one)}
+    blocks, seen = _counted(compared)
+    judged = {host: one for host, one in seen.items() if one.times.total() >= FEWEST_RUNS}
+    named = []
+    for host, one in judged.items():
+        if len(one.slow) < 2:
+            continue
+        own = [(*blocks[block], times) for block, times in one.times.items()]
+        p_value = min(1.0, len(judged) * tail(own, len(one.slow)))
+        if p_value <= BY_CHANCE:
+            named.append(_slow_host(host, one, own, p_value))
+    named.sort(key=lambda one: (one.p_value, one.host))
+    return SlowHosts(tuple(named), len(judged), len(seen) - len(judged), len(compared))
+
+
+def slow_in(run: Summary) -> dict[str, Found]:
+    """Hosts that findings of a run name, with the costliest of them."""
+    found: dict[str, Found] = {}
+    for one in sorted(run.findings, key=lambda one: -(one.rank_hours or 0.0)):
+        if one.kind in OF_A_HOST:
+            for host in one.hosts:
+                found.setdefault(host, one)
+    return {host: one for host, one in found.items() if host in set(run.hosts)}
+
+
+def _can_compare(run: Summary) -> bool:
+    """Whether its hosts can be compared: where most of them are slow, the cause is none of them."""
+    num_hosts = len(set(run.hosts))
+    return run.judged and num_hosts >= 2 and 2 * len(slow_in(run)) <= num_hosts
+
+
+def _counted(runs: Mapping[str, Summary]) -> tuple[list[tuple[int, int]], dict[str, _Seen]]:
+    """T and K of each block, and every host."""
+    blocks: list[tuple[int, int]] = []
+    seen: dict[str, _Seen] = defaultdict(_Seen)
+    for block in _blocks(runs):
+        slow = {name: slow_in(runs[name]) for name in block}
+        for name in block:
+            for host in set(runs[name].hosts):
+                seen[host].times[len(blocks)] += 1
+            for host, found in slow[name].items():
+                seen[host].slow.append((name, found))
+        total = sum(len(set(runs[name].hosts)) for name in block)
+        blocks.append((total, sum(map(len, slow.values()))))
+    return blocks, seen
+
+
+def _blocks(runs: Mapping[str, Summary]) -> Iterable[list[str]]:
+    """Names of consecutive runs of the same job; those without a time come last, by name."""
+    jobs: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+    for name in sorted(runs, key=lambda name: (runs[name].started_ns or 2**63, name)):
+        jobs[runs[name].job].append(name)
+    for names in jobs.values():
+        for first in range(0, len(names), BLOCK_RUNS):
+            yield names[first : first + BLOCK_RUNS]
+
+
+def tail(blocks: Blocks, least: int) -> float:
+    """P(slow at least so often), where each host of a block is slow as often as the others."""
+    chance = np.ones(1)
+    for total, num_slow, times in blocks:
+        chance = np.convolve(chance, _hypergeometric(total, num_slow, times))
+    return float(min(1.0, chance[least:].sum()))
+
+
+@cache
+def _hypergeometric(total: int, num_slow: int, times: int) -> Floats:
+    """P(k) for k = 0..min(times, num_slow)."""
+    most = min(times, num_slow)
+    chance = np.zeros(most + 1)
+    for k in range(max(0, num_slow - (total - times)), most + 1):
+        ways = _ways(times, k) + _ways(total - times, num_slow - k) - _ways(total, num_slow)
+        chance[k] = math.exp(ways)
+    return chance
+
+
+def _ways(of: int, chosen: int) -> float:
+    """Logarithm of the binomial coefficient."""
+    return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
+
+
+def _slow_host(host: str, one: _Seen, own: Blocks, p_value: float) -> SlowHost:
+    ranks = {found.ranks for _, found in one.slow}
+    only = next(iter(ranks)) if len(ranks) == 1 else ()
+    return SlowHost(
+        host=host,
+        num_runs=one.times.total(),
+        num_slow=len(one.slow),
+        expected=sum(num_slow * times / total for total, num_slow, times in own),
+        p_value=p_value,
+        runs=tuple(one.slow),
+        place=only[0] if len(only) == 1 else None,
+    )
