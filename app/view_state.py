@@ -56,9 +56,10 @@ _MOST_RANKS = 4096
 _MOST_MARKS = 64
 _LAST_ROW = 4
 _LONGEST = 4000
+_PEAK = re.compile(r"[0-9]{1,6}(\.[0-9]{1,4})?")
 _INTEGER = re.compile(r"-?[0-9]{1,16}")
-_ARGUMENT = re.compile(r"([qmf])\.([A-Za-z]\w{0,39})", re.ASCII)
-_ARGUMENTS = {"q": "args", "m": "model", "f": "fleet"}
+_ARGUMENT = re.compile(r"([qmfp])\.([A-Za-z]\w{0,39})", re.ASCII)
+_ARGUMENTS = {"q": "args", "m": "model", "f": "fleet", "p": "pipeline"}
 FLEET = "fleet"
 """Page of all runs together, at `/fleet`; its state is the field `fleet`."""
 SAFEST = 2**53
@@ -80,6 +81,8 @@ class View:
     """first and last step, both included"""
     against: tuple[int, int] | None = None
     """first and last step that the page Efficiency compares `steps` with, both included"""
+    peak: str | None = None
+    """peak of one device that the page Efficiency takes, 1e12 FLOP/s"""
     t: tuple[int, int] | None = None
     """window of time, ns since the run's t0"""
     span: tuple[int, int, int, int] | None = None
@@ -108,6 +111,8 @@ class View:
     """state of the page Model: its own names and values"""
     fleet: tuple[tuple[str, str], ...] = ()
     """state of the page Fleet: its own names and values"""
+    pipeline: tuple[tuple[str, str], ...] = ()
+    """changes of the job whose schedules the page What-if predicts: its own names and values"""
 
     def url(self, base: str = "") -> str:
         """Path and query below `base`, with the fields that are set."""
@@ -182,7 +187,7 @@ def explain(view: View, run: Run) -> list[str]:
     A rank of the job that has not reported yet is not an error.
     """
     shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
-    shown |= {"marks": (), "truth": False, "fleet": ()}
+    shown |= {"marks": (), "truth": False, "fleet": (), "pipeline": ()}
     if view.to(page="", **shown) == View(view.run, ""):
         return []
     attempts = {row["attempt"]: row for row in run.ask("run_summary").to_pylist()}
@@ -304,6 +309,18 @@ def _times(text: str) -> tuple[int, ...]:
     return times
 
 
+def peak_of(text: str) -> float | None:
+    """Value of the field `peak`, None of an empty one; raises ValueError."""
+    if text and not (_PEAK.fullmatch(text) and float(text)):
+        raise ValueError(f"{text[:40]!r} is not a number above 0, such as 989 or 0.5")
+    return float(text) if text else None
+
+
+def _peak(text: str) -> str:
+    peak_of(text)
+    return text
+
+
 def _flag(text: str) -> bool:
     if text not in ("0", "1"):
         raise ValueError(f"{text[:40]!r} is neither 0 nor 1")
@@ -357,6 +374,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "ranks": (_ranks, format_ranks),
     "steps": (_pair, _format_pair),
     "against": (_pair, _format_pair),
+    "peak": (_peak, _plain),
     "t": (_pair, _format_pair),
     "span": (_span, _format_span),
     "area": (_area, _format_area),

@@ -117,7 +117,7 @@ def schedules(answer: Answer, names: Sequence[str], asked: Asked) -> list[Predic
     if not names:
         return []
     times = measured(answer.prepared)
-    changes = asked.changes(times.sizes[0])
+    changes = asked.changes(times)
     wanted = NAMES if ALL in names else names
     return [predict(times, name, changes=changes) for name in wanted]
 

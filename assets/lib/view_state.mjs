@@ -10,6 +10,7 @@
  * @property {number[]} ranks lanes of the timeline
  * @property {?[number, number]} steps first and last, both included
  * @property {?[number, number]} against first and last step that the page Efficiency compares `steps` with, both included
+ * @property {?string} peak of one device that the page Efficiency takes, 1e12 FLOP/s
  * @property {?[number, number]} t window, ns since the run's t0
  * @property {?[number, number, number, number]} span selected on the timeline: rank, row, begin, end
  * @property {?[number, number, number, number]} area of the timeline: begin, end, ranks of the first and last lane
@@ -26,6 +27,7 @@
  * @property {Object<string, string>} args parameters of the saved query
  * @property {Object<string, string>} model what the page Model shows, see model/shared/model_state.mjs
  * @property {Object<string, string>} fleet what the page Fleet shows: its filters and the order of its table
+ * @property {Object<string, string>} pipeline changes of the job whose schedules the page What-if predicts
  */
 
 const MOST_RANKS = 4096;
@@ -36,8 +38,8 @@ const LONGEST = 4000;
 /** @returns {View} */
 export function emptyView() {
   return {
-    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, t: null,
-    span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {}, fleet: {},
+    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, peak: null, t: null,
+    span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {}, fleet: {}, pipeline: {},
   };
 }
 
@@ -108,8 +110,8 @@ const formatArea = (area) => (area === null ? '' : `${area[0]}..${area[1]},${are
 const formatExpert = (expert) => (expert === null ? '' : expert.join(','));
 const flag = (text) => (text === '1' ? true : text === '0' ? false : undefined);
 
-const ARGUMENTS = { q: 'args', m: 'model', f: 'fleet' };
-const ARGUMENT = /^([qmf])\.([A-Za-z]\w{0,39})$/;
+const ARGUMENTS = { q: 'args', m: 'model', f: 'fleet', p: 'pipeline' };
+const ARGUMENT = /^([qmfp])\.([A-Za-z]\w{0,39})$/;
 export const FLEET = 'fleet';
 const FIELDS = {
   attempt: [natural, plain],
@@ -117,6 +119,7 @@ const FIELDS = {
   ranks: [parseRanks, formatRanks],
   steps: [pair, formatPair],
   against: [pair, formatPair],
+  peak: [(text) => (/^\d{1,6}(\.\d{1,4})?$/.test(text) && Number(text) > 0 ? text : undefined), plain],
   t: [pair, formatPair],
   span: [parseSpan, formatSpan],
   area: [parseArea, formatArea],

@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
 import { ReplayView } from './replay.mjs';
-import { showSchedules } from './schedules.mjs';
+import { Schedules } from './schedules.mjs';
 import { showBars, showCauses, showCosts, showHead } from './summary.mjs';
 import { WorkerMap } from './worker_map.mjs';
 
@@ -42,17 +42,19 @@ class WhatIfView {
   }
 
   #viewKeys() {
-    const { run, attempt, steps, rank, replay } = this.app.view;
-    return [JSON.stringify([run, attempt, steps]), JSON.stringify([rank, replay])];
+    const { run, attempt, steps, rank, replay, pipeline } = this.app.view;
+    return [[run, attempt, steps], [rank, replay], pipeline].map((key) => JSON.stringify(key));
   }
 
   #followView() {
     if (this.app.view.page !== 'what-if') return;  // this view is about to be destroyed
-    const [numbers, replay] = this.#viewKeys();
-    const [numbersBefore, replayBefore] = this.keys;
-    this.keys = [numbers, replay];
-    if (numbers !== numbersBefore) this.follow();
-    else if (replay !== replayBefore && this.result) this.#fetchReplay();
+    const before = this.keys;
+    this.keys = this.#viewKeys();
+    const [isOther, isOtherReplay, isOtherPipeline] = this.keys.map((key, i) => key !== before[i]);
+    if (isOther) return this.follow();
+    if (isOtherReplay && this.result) this.#fetchReplay();
+    if (isOtherPipeline && this.result) this.schedules?.load();
+    return undefined;
   }
 
   #params() {
@@ -69,8 +71,7 @@ class WhatIfView {
       await Promise.all([this.#fetchReplay(), this.#fetchCosts(signal)]);
       const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
-      const schedules = await this.app.json(this.app.api('what-if/schedules', params), signal);
-      if (!signal.aborted && this.parts) showSchedules(this.parts.schedules, schedules);
+      if (!signal.aborted) await this.schedules?.load();
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
@@ -105,7 +106,8 @@ class WhatIfView {
   #clear() {
     this.map?.destroy();
     this.replay?.destroy();
-    Object.assign(this, { map: null, replay: null, parts: null, result: null });
+    this.schedules?.destroy();
+    Object.assign(this, { map: null, replay: null, schedules: null, parts: null, result: null });
   }
 
   #build() {
@@ -113,9 +115,10 @@ class WhatIfView {
     this.parts = Object.fromEntries(names.map((name) => [name, make('section', { class: `panel whatif-${name}` })]));
     this.map = new WorkerMap(this.parts.map, this.app);
     this.replay = new ReplayView(this.parts.replay, this.app);
+    this.schedules = new Schedules(this.parts.schedules, this.app, (path, changes, signal) => (
+      this.app.json(this.app.api(`what-if/${path}`, { ...this.#params(), ...changes }), signal)));
     showCosts(this.parts.costs, this.app, null);
     showCauses(this.parts.causes, this.app, null);
-    showSchedules(this.parts.schedules, null);
     const { costs, head, causes, map, replay, schedules, ...tables } = this.parts;
     this.element.replaceChildren(costs, head, causes, map, replay, schedules, make('div', { class: 'whatif-tables' }, Object.values(tables)));
   }

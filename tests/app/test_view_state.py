@@ -22,7 +22,7 @@ def view_of(case):
     for name in ("ranks", "steps", "against", "t", "span", "area", "marks", "pins", "expert"):
         if name in view_fields:
             view_fields[name] = tuple(view_fields[name])
-    for name in ("args", "model", "fleet"):
+    for name in ("args", "model", "fleet", "pipeline"):
         if name in view_fields:
             view_fields[name] = tuple(view_fields[name].items())
     return View(**view_fields)

@@ -12,8 +12,8 @@ from app.views.whatif.analysis import Answer
 from diagnosis.whatif.operations import NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD as BACKWARD_COMPUTE
 from diagnosis.whatif.optypes import FORWARD as FORWARD_COMPUTE
-from diagnosis.whatif.schedules.changes import Changes
-from diagnosis.whatif.schedules.measured import measured
+from diagnosis.whatif.schedules.changes import Changes, changed
+from diagnosis.whatif.schedules.measured import Measured, measured
 from diagnosis.whatif.schedules.names import NAMES
 from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD
 from diagnosis.whatif.schedules.predict import predict, replayed_cell
@@ -34,13 +34,15 @@ class Asked:
     most_held: int | None = None
     has_stragglers: bool = True
 
-    def changes(self, num_stages: int) -> Changes:
-        """For a job with so many stages; raises UserError."""
+    def changes(self, job: Measured) -> Changes:
+        """For a job; raises UserError where they do not fit it."""
         try:
-            shares = tuple(1.0 for _ in range(num_stages)) if self.split == EQUAL else self._shares
-            return Changes(
+            shares = (1.0,) * job.sizes[0] if self.split == EQUAL else self._shares
+            changes = Changes(
                 self.microbatches, self.chunks, shares, self.most_held, self.has_stragglers
             )
+            changed(job, changes)
+            return changes
         except ValueError as error:
             raise UserError(str(error)) from None
 
@@ -65,7 +67,7 @@ def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> d
         times = measured(answer.prepared)
     except NotAnswerable as error:
         return {"reason": str(error)}
-    changes, found = asked.changes(times.sizes[0]), []
+    changes, found = asked.changes(times), []
     for name in NAMES:
         go_on()
         found.append(asdict(predict(times, name, changes=changes)))
@@ -83,7 +85,7 @@ def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
         times = measured(answer.prepared)
     except NotAnswerable as error:
         return {"reason": str(error)}
-    changes = asked.changes(times.sizes[0])
+    changes = asked.changes(times)
     ops, index_S = answer.prepared.ops, np.array(times.index_S)
     is_compute = np.isin(np.array(ops.optypes)[ops.type_O], (FORWARD_COMPUTE, BACKWARD_COMPUTE))
     start_OSD = ops.start_OSD[is_compute][:, index_S].astype(np.float64)

@@ -126,4 +126,5 @@ def _parts(m: int, n: int) -> Floats:
     edges_M, edges_N = np.arange(m + 1) / m, np.arange(n + 1) / n
     begin = np.maximum(edges_M[:-1, None], edges_N[None, :-1])
     end = np.minimum(edges_M[1:, None], edges_N[None, 1:])
-    return np.maximum(end - begin, 0.0) * m
+    part_MN: Floats = np.maximum(end - begin, 0.0) * m
+    return part_MN

@@ -86,7 +86,8 @@ def _gaps(
     def at(optype: str, stage: int, i: int) -> int:
         return int(at_PVM[optype][stage % p, stage // p, i])
 
-    own, message = [], []
+    own: list[float] = []
+    message: list[float] = []
     needed: dict[int, tuple[int, float]] = {}
     for stage in range(p * v):
         for i in range(m):
@@ -109,7 +110,10 @@ def _gaps(
                     could = max(could, float(end_OL[other, lane]) + transfer)
                 gap = float(start_OL[op, lane]) - could
                 (message if op in needed else own).append(gap)
-    return tuple(max(float(np.median(gaps)), 0.0) if gaps else 0.0 for gaps in (own, message))
+    own_s, message_s = (
+        max(float(np.median(gaps)), 0.0) if gaps else 0.0 for gaps in (own, message)
+    )
+    return own_s, message_s
 
 
 def _some_steps(num: int, replicas: int) -> list[int]:

@@ -24,6 +24,8 @@ VALID = {
     "run": "job",
     "attempt": "0",
     "steps": "0..1",
+    "against": "0..1",
+    "peak": "1",
     "rank": "0",
     "ranks": "0,1",
     "near": "0..1",
@@ -76,6 +78,11 @@ VALID = {
     "bytes": "0",
     "by": "rank",
     "model": "x",
+    "microbatches": "8",
+    "chunks": "2",
+    "split": "equal",
+    "held": "4",
+    "stragglers": "no",
     "until": "2026-03-31",
 }
 """Parameters that routes take, each with a value that some of them accept."""

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { emptyView, formatRanks, formatUrl, parseUrl } from '../../../assets/lib/view_state.mjs';
 
-const PAGES = ['overview', 'timeline', 'ranks', 'experts', 'query', 'what-if', 'model'].map((name) => ({ name }));
+const PAGES = ['overview', 'timeline', 'ranks', 'experts', 'query', 'what-if', 'efficiency', 'model'].map((name) => ({ name }));
 const cases = JSON.parse(readFileSync(new URL('../../app/view_cases.json', import.meta.url), 'utf8'));
 
 function viewOf({ view: { ranks_to: last, ...given } }) {
