@@ -23,6 +23,7 @@ VERBS = {
     "whatif": "estimate step times without stragglers, and list what findings cost",
     "fleet": "what all runs of a folder lose, and to what; hosts that are slow again and again",
     "query": "query a run with SQL or with a saved query",
+    "goodput": "show how much of a run's time was training, and what was slow before it",
     "export": "write a run, or what a view of it shows, into one file",
     "layout": "correct the parallel layout of an imported run by hand",
     "index": "index a folder of runs, once or continuously",

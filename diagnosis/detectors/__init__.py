@@ -56,6 +56,7 @@ REGISTERED = (
     "allocator_stalls",
     "jit_spikes",
     "slow_checkpoint",
+    "slow_startup",
     "monitor_overhead",
     "slow_op",
     "step_regression",

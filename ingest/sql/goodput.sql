@@ -1,45 +1,87 @@
 -- Where the run's wall time went over its attempts. Productive: steps whose result was kept, without
--- their checkpoints; a step repeated by a later attempt counts as rewound. One row per attempt.
+-- their checkpoints; a step repeated by a later attempt counts as rewound. One row per attempt; its
+-- parts add up to its wall time but for pauses between steps of different ranks.
+-- reads: startup
 -- column: attempt  start of the job
--- column: wall_s  from its start to the next attempt's start (the last: to its last heartbeat), s
+-- column: started_ns  when the first of its processes started, or its hooks where that is not recorded,
+--   Unix ns; NULL unknown
+-- column: wall_s  from its start to the next attempt's start (the last: to its last sign of life), s;
+--   NULL where the start is unknown
+-- column: start_up_s  from its start to the begin of its first step, or to its last sign of life where it
+--   finished none, s
 -- column: productive_s  step time of steps no later attempt repeated, without checkpoints, s
 -- column: rewound_s  step time of steps a later attempt repeated, s
 -- column: checkpoint_s  checkpoint time inside kept steps not hidden by compute, of the slowest rank, s
--- column: start_up_s  from its start to the begin of its first step, s
--- column: after_s  from the end of its last finished step to the end of wall_s: hang and restart, s
+-- column: stalled_s  from the end of its last finished step to its last sign of life, s: a step that did
+--   not end, a hang, the end of the job
+-- column: restart_s  from then to the next attempt's start, s; 0 of the last
 -- column: goodput_ratio  productive / wall; NULL where the start is unknown
--- empty: no attempt has a finished step
+-- column: first_step  first finished step; NULL none
+-- column: last_step  last finished step; NULL none
+-- column: num_saves  steps in which checkpoints were saved
+-- column: save_s  what a save costs, of the slowest rank, mean, s; NULL without saves
+-- column: interval_s  from one save to the next, median, s; NULL with fewer than two
+-- column: num_ranks  ranks of the job, as it recorded; NULL unknown
+-- column: num_finished  ranks that ended in order
+-- column: num_failed  ranks that ended with an error
+-- empty: no attempt has a finished step or the file of a rank
 WITH per_step AS (
     SELECT attempt, step, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns,
         median(window_ns) AS window_ns
     FROM step_rollup WHERE finished AND step >= 0 GROUP BY attempt, step
 ),
 saves AS (
-    SELECT attempt, step, max(exposed_ns) AS save_ns
+    SELECT attempt, step, max(exposed_ns) AS save_ns, max(time_ns) AS whole_ns
     FROM kind_rollup WHERE kind = 'checkpoint' GROUP BY attempt, step
 ),
+apart AS (
+    SELECT attempt, end_ns - lag(end_ns) OVER (PARTITION BY attempt ORDER BY step) AS apart_ns
+    FROM per_step JOIN saves USING (attempt, step) WHERE whole_ns > 0
+),
+intervals AS (SELECT attempt, median(apart_ns) AS interval_ns FROM apart GROUP BY attempt),
 sums AS (
     SELECT p.attempt, min(p.begin_ns) AS first_ns, max(p.end_ns) AS last_ns,
+        min(p.step) AS first_step, max(p.step) AS last_step,
         sum(p.window_ns - coalesce(save_ns, 0)) FILTER (n.attempt = p.attempt) AS productive_ns,
         sum(p.window_ns) FILTER (n.attempt <> p.attempt) AS rewound_ns,
-        sum(save_ns) FILTER (n.attempt = p.attempt) AS save_ns
+        sum(save_ns) FILTER (n.attempt = p.attempt) AS save_ns,
+        count(*) FILTER (whole_ns > 0) AS num_saves, avg(save_ns) FILTER (whole_ns > 0) AS each_ns
     FROM per_step p JOIN newest_steps n ON n.step = p.step
         LEFT JOIN saves s ON s.attempt = p.attempt AND s.step = p.step
     GROUP BY p.attempt
 ),
 starts AS (
-    SELECT attempt, min(started_ns) AS started_ns, max(ended_ns) AS ended_ns
+    SELECT attempt, min(started_ns) AS hooks_ns, max(ended_ns) AS ended_ns,
+        max(world_size) AS num_ranks, count(*) FILTER (status = 'finished') AS num_finished,
+        count(*) FILTER (status = 'failed') AS num_failed
     FROM ranks GROUP BY attempt
 ),
+processes AS (
+    SELECT attempt, min(ts_ns) AS process_ns, max(ts_ns + dur_ns) AS starting_ns
+    FROM rows_of($startup) GROUP BY attempt
+),
+beats AS (
+    SELECT attempt, max(ts_max) AS beat_ns FROM files WHERE table_name = 'heartbeats' GROUP BY attempt
+),
+begun AS (
+    SELECT *, coalesce(least(process_ns, hooks_ns), hooks_ns, process_ns) AS started_ns
+    FROM starts FULL JOIN sums USING (attempt) LEFT JOIN processes USING (attempt)
+        LEFT JOIN beats USING (attempt) LEFT JOIN intervals USING (attempt)
+),
 walls AS (
-    SELECT s.*, t.started_ns,
-        coalesce(lead(t.started_ns) OVER (ORDER BY s.attempt), greatest(t.ended_ns, last_ns), last_ns)
-            AS until_ns
-    FROM sums s LEFT JOIN starts t USING (attempt)
+    SELECT *, lead(started_ns) OVER (ORDER BY attempt) AS next_ns,
+        greatest(ended_ns, last_ns, beat_ns, starting_ns, started_ns) AS sign_ns,
+        least(sign_ns, coalesce(next_ns, sign_ns)) AS alive_ns, coalesce(next_ns, sign_ns) AS until_ns
+    FROM begun
 )
-SELECT attempt, (until_ns - started_ns) / 1e9 AS wall_s,
+SELECT attempt, started_ns, (until_ns - started_ns) / 1e9 AS wall_s,
+    (coalesce(first_ns, alive_ns) - started_ns) / 1e9 AS start_up_s,
     coalesce(productive_ns, 0) / 1e9 AS productive_s, coalesce(rewound_ns, 0) / 1e9 AS rewound_s,
-    coalesce(save_ns, 0) / 1e9 AS checkpoint_s, (first_ns - started_ns) / 1e9 AS start_up_s,
-    (until_ns - last_ns) / 1e9 AS after_s,
-    coalesce(productive_ns, 0) / nullif(until_ns - started_ns, 0) AS goodput_ratio
+    coalesce(save_ns, 0) / 1e9 AS checkpoint_s,
+    greatest(alive_ns - coalesce(last_ns, alive_ns), 0) / 1e9 AS stalled_s,
+    greatest(until_ns - greatest(alive_ns, coalesce(last_ns, alive_ns)), 0) / 1e9 AS restart_s,
+    coalesce(productive_ns, 0) / nullif(until_ns - started_ns, 0) AS goodput_ratio,
+    first_step, last_step, coalesce(num_saves, 0) AS num_saves, each_ns / 1e9 AS save_s,
+    interval_ns / 1e9 AS interval_s, num_ranks, coalesce(num_finished, 0) AS num_finished,
+    coalesce(num_failed, 0) AS num_failed
 FROM walls ORDER BY attempt

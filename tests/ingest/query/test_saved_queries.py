@@ -27,6 +27,8 @@ OF_OTHER_RUNS = (
     "expert_load",
     "expert_places",
     "expert_times",
+    "startup",
+    "checkpoint_calls",
     "log_progress",
     "data_gaps",
     "end_lateness",

@@ -1,0 +1,113 @@
+"""The ledger of a run's time over its attempts, and what other checkpoint intervals would give."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from diagnosis.goodput.checkpoint_interval import FEWEST, Advice, advice_of
+from diagnosis.goodput.ledger import PARTS, QUESTION, Attempt, ledger_of
+from ingest.run import Run
+from ingest.stopping import Stop
+
+Row = dict[str, Any]
+
+WORDS = {
+    "productive": "productive",
+    "checkpoint": "saving checkpoints",
+    "rewound": "repeated steps",
+    "start_up": "start-up",
+    "stalled": "after the last step",
+    "restart": "until the restart",
+}
+"""What the parts of the ledger are called."""
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """Plain values. `attempts`: a row each, oldest first, with `parts` in s; `totals`: of all;
+    `effective_share`: effective training time ratio, 0 to 1, None where a start is unknown.
+    `advice`: fields of Advice, None where times are unknown; `says`: the same in sentences.
+    """
+
+    attempts: tuple[Row, ...]
+    parts: tuple[str, ...]
+    words: dict[str, str]
+    totals: dict[str, float]
+    wall_s: float | None
+    effective_share: float | None
+    num_interruptions: int
+    advice: Row | None
+    says: tuple[str, ...]
+
+
+def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
+    """Of all attempts; None where no rank has left anything yet."""
+    ledger = ledger_of(run.ask(QUESTION, stop=stop), run.state in ("running", "silent"))
+    if ledger is None:
+        return None
+    advice = advice_of(ledger)
+    return Goodput(
+        attempts=tuple(map(_row, ledger.attempts)),
+        parts=PARTS,
+        words=WORDS,
+        totals=ledger.totals,
+        wall_s=ledger.wall_s,
+        effective_share=ledger.effective_share,
+        num_interruptions=len(ledger.interrupted),
+        advice=None if advice is None else asdict(advice),
+        says=() if advice is None else tuple(sentences(advice)),
+    )
+
+
+def _row(attempt: Attempt) -> Row:
+    return asdict(attempt) | {"num_steps": attempt.num_steps}
+
+
+def sentences(advice: Advice) -> list[str]:
+    """What is known of interruptions, and what follows for the interval between saves."""
+    said = [_interruptions(advice)]
+    if advice.save_s is not None:
+        every = f", one each {in_words(advice.interval_s)}" if advice.interval_s else ""
+        said.append(f"A save costs {in_words(advice.save_s)}{every}.")
+    if advice.why_not:
+        said.append(advice.why_not)
+    if advice.best_s and advice.best_low_s and advice.best_high_s:
+        between = f"{in_words(advice.best_low_s)} to {in_words(advice.best_high_s)}"
+        if advice.num_interruptions < FEWEST:
+            said.append(f"Of the interval between saves all that follows is {between}.")
+        else:
+            said.append(_recommended(advice, between))
+    return said
+
+
+def _interruptions(advice: Advice) -> str:
+    if advice.mtbf_s is None:
+        return (
+            f"No interruption in {in_words(advice.at_risk_s)}: the mean time between them is at "
+            f"least {in_words(advice.low_s)} (95 %)."
+        )
+    high = in_words(advice.high_s or 0.0)
+    return (
+        f"{advice.num_interruptions} interruption{'s' if advice.num_interruptions > 1 else ''} in "
+        f"{in_words(advice.at_risk_s)}: one each {in_words(advice.mtbf_s)} "
+        f"(95 %: {in_words(advice.low_s)} to {high})."
+    )
+
+
+def _recommended(advice: Advice, between: str) -> str:
+    said = f"Saving each {in_words(advice.best_s or 0.0)} ({between}) would leave most of the time"
+    if advice.now_share is not None and advice.best_share is not None:
+        said += f": {100 * advice.best_share:.1f} %, against {100 * advice.now_share:.1f} % now"
+    return said + "."
+
+
+def in_words(seconds: float) -> str:
+    """Such as 4.2 s, 12 min or 3.5 h."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"

@@ -1,0 +1,1 @@
+"""Where a job began, and how much of its time was training."""

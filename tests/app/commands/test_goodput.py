@@ -1,0 +1,55 @@
+"""rankscope goodput: the ledger, the start-up, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from app.cli import EXIT_USER_ERROR, main
+from tests.runs_builder import RunBuilder
+from tests.startup_runs import interrupted_run, phases, started_run
+
+
+def printed(capsys, *arguments):
+    assert main(["goodput", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_ledger_of_an_interrupted_run(tmp_path, capsys):
+    interrupted_run(tmp_path / "run")
+    out = printed(capsys, tmp_path / "run")
+    assert "effective   51.1 % of 3.82 min (ETTR), 2 interruptions" in out
+    assert "attempt 1   killed, steps 6 to 19:" in out
+    assert "interrupted only twice" in out
+    assert "start-up    not recorded" in out
+
+
+def test_the_start_up_names_who_was_slow(tmp_path, capsys):
+    ranks = {0: phases(waits=6), 1: phases("restore", 6, what="load at a.py:3"), 2: phases(waits=6)}
+    started_run(tmp_path / "run", ranks)
+    out = printed(capsys, tmp_path / "run")
+    assert "slow        Rank 1: 7.0 s reading a checkpoint (load at a.py:3)" in out
+
+
+def test_a_rank_that_still_starts_is_shown_with_what_it_does(tmp_path, capsys):
+    started_run(tmp_path / "run", {0: phases("restore", 30), 1: phases(waits=30)}, num_steps=0)
+    out = printed(capsys, tmp_path / "run")
+    assert "now         rank 1: waiting for other ranks (barrier) for 30 s" in out
+
+
+def test_json_has_the_ledger_and_the_start(tmp_path, capsys):
+    interrupted_run(tmp_path / "run")
+    found = json.loads(printed(capsys, tmp_path / "run", "--json"))
+    assert found["goodput"]["effective_share"] == pytest.approx(117 / 229)
+    assert found["startup"]["num_ranks"] == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--attempt", "7"]])
+def test_what_cannot_be_shown_is_one_sentence(tmp_path, capsys, arguments):
+    run = RunBuilder(tmp_path / "run", 1)
+    run.publish()
+    assert main(["goodput", str(run.folder), *arguments]) == EXIT_USER_ERROR
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("rankscope goodput: ")

@@ -1,0 +1,62 @@
+"""The ledger of an interrupted run made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnosis.goodput.checkpoint_interval import advice_of
+from diagnosis.goodput.ledger import ledger_of
+from ingest.run import open_run
+from tests.startup_runs import interrupted_run
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ledger") / "run"
+    interrupted_run(folder)
+    with open_run(folder) as run:
+        return ledger_of(run.ask("goodput"), is_running=False)
+
+
+def test_how_attempts_ended(ledger):
+    assert [one.ended for one in ledger.attempts] == ["failed", "killed", "finished"]
+    assert [one.attempt for one in ledger.interrupted] == [0, 1]
+
+
+def test_steps_that_were_kept_are_productive(ledger):
+    # 30 steps of 4 s are kept, with a save of 0.5 s in each fifth
+    assert ledger.totals["productive"] == pytest.approx(30 * 4 - 6 * 0.5)
+    assert ledger.totals["rewound"] == pytest.approx(8 * 4)
+    assert ledger.wall_s == pytest.approx(160 + 10 + 14 * 4 + 3)
+    assert ledger.effective_share == pytest.approx(117 / 229)
+
+
+def test_what_an_interruption_and_a_save_cost(ledger):
+    assert ledger.restart_s == pytest.approx((3 + 7 + 10 + 3 + 31 + 10) / 2)
+    assert ledger.save_s == pytest.approx(0.5)
+    assert ledger.interval_s == pytest.approx(20.0)
+
+
+def test_a_running_attempt_is_no_interruption(tmp_path):
+    interrupted_run(tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        rows = run.ask("goodput").slice(0, 2)
+    assert [one.ended for one in ledger_of(rows, is_running=True).attempts] == ["failed", "running"]
+    assert len(ledger_of(rows, is_running=True).interrupted) == 1
+    assert len(ledger_of(rows, is_running=False).interrupted) == 2
+
+
+def test_few_interruptions_give_a_range_and_no_advice(ledger):
+    advice = advice_of(ledger)
+    assert advice.num_interruptions == 2
+    assert advice.mtbf_s == pytest.approx((229 - 38) / 2)
+    assert "only twice" in advice.why_not
+    assert advice.best_low_s < advice.best_s < advice.best_high_s
+
+
+def test_without_saves_nothing_is_advised(tmp_path):
+    interrupted_run(tmp_path / "run", saves=False)
+    with open_run(tmp_path / "run") as run:
+        advice = advice_of(ledger_of(run.ask("goodput"), is_running=False))
+    assert (advice.best_s, advice.save_s, advice.curve) == (None, None, ())
+    assert "No save was recorded" in advice.why_not
