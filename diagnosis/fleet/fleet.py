@@ -54,7 +54,7 @@ class Fleet:
                 "num_slow": one.num_slow,
                 "expected": one.expected,
                 "p_value": one.p_value,
-                "place": one.place,
+                "place": list(one.place),
                 "kinds": list(one.kinds),
                 "runs": [
                     {"run": run, "finding": found.id, "kind": found.kind, "title": found.title}

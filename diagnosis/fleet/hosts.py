@@ -16,7 +16,8 @@ distribution. The p-value is P(sum >= k), times the number of hosts judged (Bonf
 where the hypothesis holds has a host named by chance in at most BY_CHANCE of cases.
 
 Known false positives: a place in the job, not the machine, is slow, and the scheduler gives the
-same machine the same place each time (`place` says so where the findings name one rank only).
+same machine the same place each time. Where the findings name the same ranks in all runs (`place`),
+machine and place cannot be told apart, and the text says so.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class SlowHost:
     """A host that is slow more often than chance explains.
 
     `expected`: number of runs in which it would be slow by chance. `p_value`: times the number of
-    hosts. `runs`: name of the run and the finding. `place`: the only rank that the findings
-    name, None where there are several.
+    hosts. `runs`: name of the run and the finding. `place`: the ranks that the findings name, where
+    they are the same in all runs, else empty: then the place in the job may be slow, not the host.
     """
 
     host: str
@@ -78,7 +79,7 @@ class SlowHost:
     expected: float
     p_value: float
     runs: tuple[tuple[str, Found], ...]
-    place: int | None
+    place: tuple[int, ...]
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -190,7 +191,6 @@ def _ways(of: int, chosen: int) -> float:
 
 def _slow_host(host: str, one: _Seen, own: Blocks, p_value: float) -> SlowHost:
     ranks = {found.ranks for _, found in one.slow}
-    only = next(iter(ranks)) if len(ranks) == 1 else ()
     return SlowHost(
         host=host,
         num_runs=one.times.total(),
@@ -198,5 +198,5 @@ def _slow_host(host: str, one: _Seen, own: Blocks, p_value: float) -> SlowHost:
         expected=sum(num_slow * times / total for total, num_slow, times in own),
         p_value=p_value,
         runs=tuple(one.slow),
-        place=only[0] if len(only) == 1 else None,
+        place=next(iter(ranks)) if len(ranks) == 1 else (),
     )

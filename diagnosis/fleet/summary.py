@@ -87,6 +87,7 @@ class Summary(Struct, frozen=True):
 OUTSIDE = {
     "start_up": "before the first step",
     "rewound": "steps that a later attempt repeated",
-    "after_last_step": "after the last finished step: a hang, a restart, the end",
+    "stalled": "after the last finished step of an attempt: a step that did not end, a hang",
+    "restart": "between attempts",
 }
 """Time outside kept steps: its cause in `outside_hours` -> in words."""

@@ -19,6 +19,7 @@ from diagnosis.fleet.summary import (
     MOST_RANKS,
     MOST_S,
     MOST_TEXT,
+    OUTSIDE,
     SUMMARY_VERSION,
     Found,
     Summary,
@@ -30,8 +31,6 @@ from ingest.stopping import Stop
 
 _CLOCK_SET_NS = 946_684_800 * 10**9
 """2000-01-01: an earlier start is that of a clock that was never set."""
-_OUTSIDE = {"start_up": "start_up_s", "rewound": "rewound_s", "after_last_step": "after_s"}
-"""Cause -> column of goodput.sql."""
 _UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
@@ -66,8 +65,8 @@ def summarise(run: Run, state: str, stop: Stop | None = None) -> Summary:
         goodput=_share(_sum(row["productive_s"] for row in goodput), wall_s),
         outside_hours={
             name: hours
-            for name, column in _OUTSIDE.items()
-            if (hours := _within(_hours(goodput, attempts, column)))
+            for name in OUTSIDE
+            if (hours := _within(_hours(goodput, attempts, f"{name}_s")))
         },
         mfu=_within(_median(row["mfu_ratio"] for row in speed), MOST_MFU),
         S=None if refused else _within(answer.metrics.S, MOST_S),
@@ -96,10 +95,12 @@ def _started_ns(run: Run, attempts: Sequence[Mapping[str, Any]]) -> int | None:
 def _hours(
     goodput: Sequence[Mapping[str, Any]], attempts: Sequence[Mapping[str, Any]], column: str
 ) -> float | None:
-    """Seconds of a column times the ranks of each attempt, in hours; None where one is unknown."""
+    """A column of goodput.sql times the ranks of each attempt, in hours; None if one is unknown."""
     ranks = {row["attempt"]: _num_ranks(row) for row in attempts}
     parts = [
-        None if row[column] is None else max(row[column], 0.0) * ranks.get(row["attempt"], 0)
+        None
+        if row[column] is None
+        else max(row[column], 0.0) * (row["num_ranks"] or ranks.get(row["attempt"], 0))
         for row in goodput
     ]
     total = _sum(parts)

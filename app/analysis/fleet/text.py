@@ -8,6 +8,7 @@ from diagnosis.fleet.hosts import FEWEST_RUNS, SlowHost, SlowHosts
 from diagnosis.fleet.over_time import OverTime
 from diagnosis.fleet.summary import OUTSIDE
 from diagnosis.fleet.totals import STRAGGLING_S, Bin, Cause, ModelRow, Slowdowns
+from diagnosis.statistics.units import named_ranks
 
 _BAR = 30
 _SHOWN = 12
@@ -132,15 +133,16 @@ def host_lines(given: SlowHosts) -> list[str]:
 
 
 def host_text(one: SlowHost) -> str:
-    """Why a host is named: one sentence, and another one where its place may be the reason."""
-    text = (
-        f"{one.host}: slow in {one.num_slow} of {_runs(one.num_runs)}, where chance explains "
+    """Why a host is named, and that its place in the jobs may be the reason where that is so."""
+    who = one.host
+    if one.place:
+        had = "which it had each time" if len(one.place) == 1 else "which were on it each time"
+        who = f"{one.host}, or the work of {named_ranks(one.place)}, {had}"
+    return (
+        f"{who}: slow in {one.num_slow} of {_runs(one.num_runs)}, where chance explains "
         f"{one.expected:.1f}; probability over all hosts {_probability(one.p_value)} "
         f"({', '.join(one.kinds)})"
     )
-    if one.place is not None:
-        text += f". Each time rank {one.place}: the work of this rank may be the reason instead"
-    return text
 
 
 def _probability(value: float) -> str:

@@ -1,0 +1,156 @@
+"""Summaries of many runs: how fast they are read, and how often a host is named for nothing.
+
+python -m benchmarks.fleet [--runs 1000] [--cards 200] [--fleets 200] [--seed 1]
+    [--only names|speed]
+
+names: draws fleets without a bad host in four worlds (benchmarks/random_fleets.py) and counts those
+in which a host is named; then fleets with one host that is slow in 5 of 40 runs, and counts those
+in which it is named, and others are. speed: generates one small run and its index, puts it under so
+many names with summaries of their own, and measures `rankscope fleet`, its parts, and what the list
+of runs reads instead: the card of each run, from its index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from app.analysis.fleet.collected import collected
+from app.analysis.fleet.stored import FILE, new_summary
+from app.views.run.runs import read_card
+from benchmarks.random_fleets import (
+    WORLDS,
+    Shape,
+    drawn_shape,
+    host_name,
+    random_fleet,
+    with_bad_host,
+)
+from diagnosis.fleet.fleet import fleet
+from diagnosis.fleet.hosts import slow_hosts
+from ingest.index.snapshots import index_folder
+from ingest.run import RunStore
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.tables.write import generate
+from trace_hooks.schema import publish_json
+
+REPEATS = 5
+PLANTED = 5, 40
+"""Slow in so many runs of a fleet of so many."""
+
+
+def names(num_fleets: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    print(f"{'no bad host, world':24} {'fleets':>6} {'with a name':>11} {'hosts judged':>12}")
+    for world in WORLDS:
+        falsely, judged = 0, 0
+        for _ in range(num_fleets):
+            found = slow_hosts(random_fleet(rng, world, drawn_shape(rng)))
+            falsely += bool(found.named)
+            judged += found.num_judged
+        print(f"{world:24} {num_fleets:6} {falsely:11} {judged // num_fleets:12}")
+    slow, runs = PLANTED
+    print(f"\n{f'a host slow in {slow} of {runs} runs':32} {'found':>6} {'also others':>11}")
+    for per_run in (2, 4, 8, 32):
+        found, others = planted(rng, Shape(runs, 4 * per_run, 1, (per_run,)), num_fleets, slow)
+        print(f"{f'{per_run} of {4 * per_run} hosts a run':32} {found:5.0%} {others:11.1%}")
+
+
+def planted(
+    rng: np.random.Generator, shape: Shape, num_fleets: int, slow: int
+) -> tuple[float, float]:
+    found = others = 0
+    for _ in range(num_fleets):
+        host = int(rng.integers(shape.num_hosts))
+        runs = with_bad_host(rng, random_fleet(rng, "even", shape), host, slow)
+        named = {one.host for one in slow_hosts(runs).named}
+        found += host_name(host) in named
+        others += bool(named - {host_name(host)})
+    return found / num_fleets, others / num_fleets
+
+
+def speed(num_runs: int, num_cards: int, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary) / "runs"
+        made_runs(root, num_runs, seed)
+        time.sleep(1.1)  # a folder that has just changed is looked at again
+        folders = RunStore(root).folders()
+        found = collected(folders)
+        if found.missing or found.problems:
+            sys.exit(f"{len(found.missing)} summaries are missing: nothing can be measured")
+        whole = lambda: subprocess.run(  # noqa: E731
+            [Path(sys.executable).with_name("rankscope"), "fleet", str(root)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        hosts = slow_hosts(found.summaries)
+        rows = {
+            "rankscope fleet, whole process": median_s(whole),
+            "  reading the stored summaries": median_s(lambda: collected(folders)),
+            "  comparing hosts": median_s(lambda: slow_hosts(found.summaries)),
+            "  all sums": median_s(lambda: fleet(found.summaries, hosts)),
+        }
+        cards_s = median_s(lambda: [read_card(folder) for folder in folders[:num_cards]], 1)
+        cards_s *= num_runs / num_cards
+        print(f"{num_runs} runs, median of {REPEATS}")
+        for name, seconds in rows.items():
+            print(f"{name:52} {seconds:8.2f} s")
+        what = f"the card of each run instead (of {num_cards}, scaled)"
+        print(f"{what:52} {cards_s:8.2f} s")
+        reading_s = rows["  reading the stored summaries"]
+        print(f"{'cards / stored summaries':52} {cards_s / reading_s:8.1f} x")
+
+
+def made_runs(root: Path, num_runs: int, seed: int) -> None:
+    """So many run folders with an index (links to the files of one) and a summary of their own."""
+    first = root.parent / "first"
+    generate(SyntheticJob(16, 2, 4, 6, num_microbatches=2, level="steps"), first)
+    state = new_summary(first).state
+    time.sleep(1.1)
+    new_summary(first)
+    rng = np.random.default_rng(seed)
+    drawn = random_fleet(rng, "even", Shape(num_runs, 400, 4, (2, 4, 8, 32)))
+    root.mkdir()
+    for name, summary in drawn.items():
+        shutil.copytree(first, root / name, copy_function=os.link)
+        file = index_folder(root / name) / FILE
+        file.unlink()
+        publish_json(msgspec.to_builtins(msgspec.structs.replace(summary, state=state)), file)
+
+
+def median_s(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    times_s = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        call()
+        times_s.append(time.perf_counter() - begun)
+    return statistics.median(times_s)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--cards", type=int, default=200)
+    parser.add_argument("--fleets", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=("names", "speed"))
+    options = parser.parse_args()
+    if options.only != "speed":
+        names(options.fleets, options.seed)
+    if options.only != "names":
+        speed(options.runs, min(options.cards, options.runs), options.seed)
+
+
+if __name__ == "__main__":
+    main()
