@@ -21,6 +21,7 @@ VERBS = {
     "diagnose": "report which ranks are slow and why, with evidence",
     "selftest": "test devices and links before a job: print the command, or read the result",
     "whatif": "estimate step times without stragglers, and list what findings cost",
+    "mfu": "show where the time of the devices goes, and since when more of it is lost",
     "fleet": "what all runs of a folder lose, and to what; hosts that are slow again and again",
     "query": "query a run with SQL or with a saved query",
     "goodput": "show how much of a run's time was training, and what was slow before it",

@@ -172,6 +172,8 @@ USES: dict[str, Use] = {
     "hidden-state axes": _stale("a decomposition of all layers' states", "routes/model.py"),
     "perturbations": _stale("reads the marks of all attempts", "routes/live/perturb.py"),
     "losses": _stale("reads the loss of every step", "routes/live/perturb.py"),
+    # efficiency
+    "mfu": _min_age("reads what every rank did in up to all steps of a run", "routes/mfu.py"),
     # what-if
     "what-if": _min_age(
         "a replay of every step, and parts of the page must describe the same moment",

@@ -57,6 +57,72 @@ CREATE MACRO collectives_of(wanted, of_axis) AS TABLE
         OR of_axis IS NULL AND NOT EXISTS (
             FROM crossing_groups x WHERE x.attempt = c.attempt AND x.group_id = c.group_id);
 
+-- what finished steps low..high of each rank went to, ns: disjoint parts that add up to window_ns.
+-- moving_*: communication that moves data, as far as compute does not hide it, divided among the axes
+-- in proportion to exposed time minus waiting. Where waiting cannot be told from communication
+-- (is_known false), it is in there, and waiting and schedule are 0. core_wait: compute on CPU
+-- beyond its CPU time. Checkpoints and collections count as far as the rank idles meanwhile
+CREATE MACRO time_parts(wanted, low, high) AS TABLE
+WITH cells AS (
+    FROM chosen_steps(wanted)
+    WHERE finished AND step >= 0 AND step BETWEEN low AND high AND window_ns > 0
+),
+kinds AS (
+    SELECT attempt, rank, step,
+        sum(time_ns - exposed_ns) FILTER (kind = 'data_wait') AS hidden_ns,
+        sum(exposed_ns) FILTER (kind = 'checkpoint') AS save_ns,
+        sum(exposed_ns) FILTER (kind = 'gc') AS pause_ns,
+        sum(exposed_ns) FILTER (kind = 'tp_comm') AS tp_ns,
+        sum(exposed_ns) FILTER (kind = 'pp_comm') AS pp_ns,
+        sum(exposed_ns) FILTER (kind = 'dp_comm') AS dp_ns,
+        sum(exposed_ns) FILTER (kind = 'ep_comm') AS ep_ns,
+        sum(exposed_ns) FILTER (kind = 'other_comm') AS other_ns
+    FROM chosen_kinds(wanted) WHERE step BETWEEN low AND high GROUP BY attempt, rank, step
+),
+waits AS (
+    SELECT attempt, rank, step, sum(wait_ns) FILTER (axis = 'tp') AS tp_ns,
+        sum(wait_ns) FILTER (axis = 'pp') AS pp_ns, sum(wait_ns) FILTER (axis = 'dp') AS dp_ns,
+        sum(wait_ns) FILTER (axis = 'ep') AS ep_ns,
+        sum(wait_ns) FILTER (axis IS NULL OR axis NOT IN ('tp', 'pp', 'dp', 'ep')) AS other_ns
+    FROM chosen_collectives(wanted) LEFT JOIN group_members USING (attempt, group_id)
+    WHERE step BETWEEN low AND high GROUP BY attempt, rank, step
+),
+weighed AS (
+    SELECT c.attempt, c.rank, c.step, window_ns, compute_ns, recompute_ns, covered_ns,
+        bubble_ns IS NOT NULL AS is_known, coalesce(bubble_late_ns, 0) AS waiting_ns,
+        coalesce(bubble_ns - bubble_late_ns - bubble_other_ns, 0) AS schedule_ns,
+        data_wait_ns - coalesce(hidden_ns, 0) AS data_ns,
+        covered_ns - compute_ns - data_ns AS left_ns,
+        coalesce(bubble_other_ns, greatest(left_ns - exposed_comm_ns, 0)) AS idle_ns,
+        left_ns - waiting_ns - schedule_ns - idle_ns AS moving_ns,
+        least(coalesce(save_ns, 0), idle_ns) AS checkpoint_ns,
+        least(coalesce(pause_ns, 0), idle_ns - checkpoint_ns) AS gc_ns,
+        if(starts_with(coalesce(r.device, ''), 'cpu') AND compute_cpu_ns > 0,
+            least(greatest(compute_ns - compute_cpu_ns, 0), compute_ns - recompute_ns), 0)
+            AS core_wait_ns,
+        greatest(coalesce(k.tp_ns, 0) - coalesce(w.tp_ns, 0), 0) + (k.tp_ns > 0)::BIGINT AS tp,
+        greatest(coalesce(k.pp_ns, 0) - coalesce(w.pp_ns, 0), 0) + (k.pp_ns > 0)::BIGINT AS pp,
+        greatest(coalesce(k.dp_ns, 0) - coalesce(w.dp_ns, 0), 0) + (k.dp_ns > 0)::BIGINT AS dp,
+        greatest(coalesce(k.ep_ns, 0) - coalesce(w.ep_ns, 0), 0) + (k.ep_ns > 0)::BIGINT AS ep,
+        greatest(coalesce(k.other_ns, 0) - coalesce(w.other_ns, 0), 0)
+            + (k.other_ns > 0)::BIGINT AS other
+    FROM cells c LEFT JOIN kinds k USING (attempt, rank, step)
+        LEFT JOIN waits w USING (attempt, rank, step) LEFT JOIN ranks r USING (attempt, rank)
+),
+shared AS (
+    SELECT *, coalesce(tp, 0) + coalesce(pp, 0) + coalesce(dp, 0) + coalesce(ep, 0)
+        + coalesce(other, 0) AS total, moving_ns / nullif(total, 0) AS unit
+    FROM weighed
+)
+SELECT attempt, rank, step, is_known, window_ns,
+    compute_ns - recompute_ns - core_wait_ns AS compute_ns, recompute_ns, core_wait_ns,
+    coalesce(unit * tp, 0) AS moving_tp_ns, coalesce(unit * pp, 0) AS moving_pp_ns,
+    coalesce(unit * dp, 0) AS moving_dp_ns, coalesce(unit * ep, 0) AS moving_ep_ns,
+    if(total > 0, coalesce(unit * other, 0), moving_ns) AS moving_other_ns,
+    schedule_ns, waiting_ns, data_ns, gc_ns, idle_ns - checkpoint_ns - gc_ns AS host_ns,
+    checkpoint_ns, window_ns - covered_ns AS unseen_ns
+FROM shared;
+
 -- the middle of a sorted list: its length and the three elements a median of all but one can need
 CREATE MACRO middle(v) AS
     {'n': len(v), 'a': v[len(v) // 2], 'b': v[len(v) // 2 + 1], 'c': v[len(v) // 2 + 2]};

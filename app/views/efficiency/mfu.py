@@ -1,0 +1,163 @@
+"""Where the time of the devices goes, and since when more of it is lost: the same for the page and
+for `rankscope mfu`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from app.views.ranks.metric_matrix import Steps
+from diagnosis.mfu.change_point import decline, smallest_shown
+from diagnosis.mfu.comparison import Comparison, compare
+from diagnosis.mfu.explain import QUESTIONS as EXPLAINED_BY
+from diagnosis.mfu.explain import Cause, Window, causes
+from diagnosis.mfu.step_times import QUESTIONS, StepTimes, step_times
+from diagnosis.mfu.text import sentence, since_text, steady_text
+from diagnosis.mfu.waterfall import Waterfall, waterfall
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
+from diagnosis.statistics.units import steps_text
+from ingest.errors import UserError
+from ingest.run import Run
+from ingest.stopping import Stop
+
+MOST_CELLS = 400_000
+"""Ranks x steps that a decline is looked for in, the newest."""
+MOST_RANKS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class RankTime:
+    """A rank that has much of a part, ms per step; of waiting, what it makes others wait."""
+
+    rank: int
+    ms: float
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """`ranks`: by part, those that have most of it."""
+
+    waterfall: Waterfall
+    ranks: dict[str, tuple[RankTime, ...]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """`comparison`: None where no decline is seen, or where there are too few steps."""
+
+    sentence: str
+    comparison: Comparison | None
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Attempt of a run, peak of a device in 1e12 FLOP/s (None: by the device table)."""
+
+    run: Run
+    attempt: int
+    peak_tflops: float | None = None
+    stop: Stop | None = None
+
+    def times(self, steps: Steps | None = None) -> StepTimes:
+        """What the steps went to (both included; None: all)."""
+        asked = {"attempt": self.attempt, "stop": self.stop} | _bounds(steps)
+        peak = {} if self.peak_tflops is None else {"peak_tflops": self.peak_tflops}
+        answers = {
+            name: self.run.ask(name, **asked, **(peak if name == "throughput" else {}))
+            for name in QUESTIONS
+        }
+        return step_times(answers)
+
+    def window(self, times: StepTimes) -> Window:
+        """What is needed to say why it changed."""
+        steps = int(times.step_S[0]), int(times.step_S[-1])
+        asked = {"attempt": self.attempt, "stop": self.stop} | _bounds(steps)
+        return Window(times, {name: self.run.ask(name, **asked) for name in EXPLAINED_BY})
+
+
+def _bounds(steps: Steps | None) -> dict[str, Any]:
+    return {} if steps is None else {"step_min": steps[0], "step_max": steps[1]}
+
+
+def efficiency_of(asked: Asked, steps: Steps) -> Efficiency | None:
+    """The waterfall of some steps, both included; None where none of them is finished."""
+    found = waterfall(asked.times(steps))
+    if found is None:
+        return None
+    rows = asked.run.ask(
+        "device_time_by_rank", attempt=asked.attempt, stop=asked.stop, **_bounds(steps)
+    ).to_pylist()
+    return Efficiency(found, {bar.name: _ranks_of(bar.name, rows) for bar in found.bars})
+
+
+def _ranks_of(name: str, rows: Sequence[dict[str, Any]]) -> tuple[RankTime, ...]:
+    column = "wait_caused_ms" if name == "waiting" else f"{name}_ms"
+    known = [(row["rank"], row[column]) for row in rows if row[column]]
+    most = sorted(known, key=lambda pair: (-pair[1], pair[0]))[:MOST_RANKS_SHOWN]
+    return tuple(RankTime(rank, ms) for rank, ms in most)
+
+
+def decline_of(asked: Asked) -> Change:
+    """Since when the newest steps of an attempt lose more than those before."""
+    times = asked.times(_newest(asked))
+    if not times.step_S.size:
+        return Change("No step is finished yet.", None, ())
+    found = decline(times.work_ms_S)
+    first, last = int(times.step_S[0]), int(times.step_S[-1])
+    if found is None:
+        return Change(steady_text(first, last, smallest_shown(times.work_ms_S)), None, ())
+    step_S = times.step_S.tolist()
+    before, after = (
+        times.within(step_S[low], step_S[high]) for low, high in (found.before, found.after)
+    )
+    return _change(asked, asked, before, after, since_text(found, step_S))
+
+
+def change_between(asked: Asked, before: Steps, after: Steps) -> Change:
+    """From one window of steps to another; raises UserError where one has too few."""
+    compared = f"from {steps_text(*before)} to {steps_text(*after)}"
+    return _change(asked, asked, asked.times(before), asked.times(after), compared)
+
+
+def change_from(other: Asked, asked: Asked, steps: Steps | None, name: str) -> Change:
+    """From another run, without its warm-up, to steps of this one; raises UserError."""
+    before, after = (without_warm_up(one.times(at)) for one, at in ((other, None), (asked, steps)))
+    return _change(other, asked, before, after, f"compared with {name}")
+
+
+def without_warm_up(times: StepTimes) -> StepTimes:
+    """Without the first steps of a job, where enough others are left."""
+    later = times.within(WARM_UP_STEPS, 2**62)
+    return later if later.step_S.size > WARM_UP_STEPS else times
+
+
+def _change(was: Asked, now: Asked, before: StepTimes, after: StepTimes, since: str) -> Change:
+    try:
+        comparison = compare(before, after)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    why = causes(comparison, was.window(before), now.window(after))
+    return Change(sentence(comparison, since, why), comparison, why)
+
+
+def _newest(asked: Asked) -> Steps | None:
+    """The newest steps of an attempt, as many as fit."""
+    summary = asked.run.ask("run_summary", stop=asked.stop).to_pylist()
+    row = next((row for row in summary if row["attempt"] == asked.attempt), None)
+    if row is None or row["last_step"] is None:
+        return None
+    most = max(MOST_CELLS // max(row["num_ranks"], 1), 1)
+    return max(row["last_step"] - most + 1, 0), row["last_step"]
+
+
+def as_json(found: Efficiency | None) -> dict[str, Any] | None:
+    """Plain values: those of the waterfall, the ranks of each bar with it."""
+    if found is None:
+        return None
+    plain = asdict(found.waterfall)
+    for bar in plain["bars"]:
+        bar["ranks"] = [asdict(rank) for rank in found.ranks[bar["name"]]]
+    return plain

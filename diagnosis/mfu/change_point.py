@@ -1,0 +1,158 @@
+"""Since when steps take longer than before, by however little: at once or slowly.
+
+diagnosis/statistics/step_levels.py finds rises of 5 % and more, and how long they last. What it
+does not see is looked for here in the means of blocks of steps (diagnosis/mfu/cusum.py). Unusually
+long steps are counted, not averaged: one of them would outweigh a hundred others.
+
+Shape suffixes: S steps, B blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from diagnosis.mfu.comparison import FEWEST as FEWEST_COMPARED
+from diagnosis.mfu.comparison import LONG_MADS, is_long
+from diagnosis.mfu.cusum import half_found
+from diagnosis.mfu.cusum import rise as rise_of_blocks
+from diagnosis.statistics.step_levels import FEWEST_STEPS as LEVEL_STEPS
+from diagnosis.statistics.step_levels import WARM_UP_STEPS, Rise, rises
+
+Floats = npt.NDArray[np.float64]
+
+BLOCK = 10
+"""Steps. Patterns of every second, fifth or tenth step average out in it."""
+FEWEST_STEPS, _MOST_BLOCKS = 80, 100
+"""Blocks of a long run are longer."""
+LEAST = 0.01
+"""Share of a step: stretches of tens of steps of a healthy job differ by as much."""
+
+
+@dataclass(frozen=True)
+class Decline:
+    """Indices of steps, first and last: those that are longer, and those to compare them with.
+    `first`: since when. `slowly`: they become longer all the time, so `after` has the last of them.
+    `long_steps`: there are more unusually long ones, and the usual ones are as before.
+    """
+
+    before: tuple[int, int]
+    after: tuple[int, int]
+    first: int
+    slowly: bool = False
+    long_steps: bool = False
+
+
+def decline(work_ms_S: Floats) -> Decline | None:
+    """Since when a job's steps, for the same work, take longer, ms; None where they do not."""
+    higher = [rise for rise in rises(work_ms_S) if _lasts(rise)]
+    if higher:
+        greatest = max(higher, key=lambda rise: rise.excess * (rise.last - rise.first + 1))
+        before = WARM_UP_STEPS, greatest.first - 1
+        return Decline(before, (greatest.first, greatest.last), greatest.first)
+    value_S = work_ms_S[WARM_UP_STEPS:]
+    if value_S.size < FEWEST_STEPS:
+        return None
+    for series_S, of_long in ((_usual(value_S), False), (is_long(value_S).astype(float), True)):
+        size, block_B = _blocks(series_S)
+        first = rise_of_blocks(block_B)
+        if first is not None:
+            about = series_S.size - (block_B.size - first) * size
+            found = _placed(series_S, about, size, of_long)
+            if _longer(work_ms_S, found) >= LEAST:
+                return found
+    return None
+
+
+def _lasts(rise: Rise) -> bool:
+    """Whether it is a level, with another one before it, and not some long steps in a row."""
+    num_before = rise.first - WARM_UP_STEPS
+    return rise.last - rise.first + 1 >= LEVEL_STEPS and num_before >= FEWEST_COMPARED
+
+
+def _longer(work_ms_S: Floats, found: Decline) -> float:
+    """By what share of a usual step the steps are longer."""
+    usual_S = np.exp(_usual(work_ms_S))
+    compared_S = work_ms_S - usual_S if found.long_steps else usual_S
+    before, after = (slice(first, last + 1) for first, last in (found.before, found.after))
+    return float((compared_S[after].mean() - compared_S[before].mean()) / usual_S[before].mean())
+
+
+def smallest_shown(work_ms_S: Floats) -> float:
+    """Share by which steps must be longer, from the middle of them on, to be found in half of such
+    runs; NaN where there are too few steps.
+    """
+    value_S = work_ms_S[WARM_UP_STEPS:]
+    if value_S.size < FEWEST_STEPS:
+        return math.nan
+    return max(math.expm1(half_found(_blocks(_usual(value_S))[1])), LEAST)
+
+
+def _usual(value_S: Floats) -> Floats:
+    """Logarithms, with unusually long steps as long as the longest usual one."""
+    usual: Floats = np.log(np.minimum(value_S, value_S[~is_long(value_S)].max()))
+    return usual
+
+
+def _blocks(value_S: Floats) -> tuple[int, Floats]:
+    """Steps of a block and means of blocks, far ones brought closer to the others; what is over is
+    left out at the begin, where jobs may still settle.
+    """
+    size = BLOCK * math.ceil(value_S.size / (BLOCK * _MOST_BLOCKS))
+    num = value_S.size // size
+    block_B = value_S[value_S.size - num * size :].reshape(num, size).mean(axis=1)
+    middle = np.median(block_B)
+    most = LONG_MADS * np.median(np.abs(block_B - middle))
+    return size, np.clip(block_B, middle - most, middle + most) if most > 0 else block_B
+
+
+def _placed(series_S: Floats, about: int, size: int, of_long: bool) -> Decline:
+    """From the border of a block to the step at which it changes, and how."""
+    low, high = max(about - 2 * size, size), min(about + 2 * size, series_S.size - size)
+    halfway = (series_S[:about].mean() + series_S[about:].mean()) / 2
+    sums = np.cumsum(series_S[low:high] - halfway)
+    first = low + int(np.argmin(np.concatenate(([0.0], sums))))
+    climb, squares = _climb(series_S, size)
+    if not of_long and squares < _squares_of_levels(series_S, first):
+        return _slow(climb, series_S.size)
+    return _from(0, first - 1, first, series_S.size - 1, first, long_steps=of_long)
+
+
+def _slow(first: int, num_steps: int) -> Decline:
+    """Of a line that climbs from some step on the last third, and of a longer run the first fifth
+    where it climbs from the begin.
+    """
+    before = max(first, num_steps // 5)
+    after = max(num_steps - (num_steps - first) // 3, before)
+    return _from(0, before - 1, after, num_steps - 1, first, slowly=True)
+
+
+def _from(low: int, high: int, begin: int, end: int, first: int, **how: bool) -> Decline:
+    """With indices of all steps, those of the warm-up included."""
+    low, high, begin, end, first = (WARM_UP_STEPS + at for at in (low, high, begin, end, first))
+    return Decline((low, high), (begin, end), first, **how)
+
+
+def _squares_of_levels(series_S: Floats, first: int) -> float:
+    sides = series_S[:first], series_S[first:]
+    return sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
+
+
+def _climb(series_S: Floats, size: int) -> tuple[int, float]:
+    """From which step on the line climbs that fits best, and what it leaves, as a sum of squares:
+    two numbers and a place, as two levels have.
+    """
+    best = (0, math.inf)
+    centred_S = series_S - series_S.mean()
+    step_S = np.arange(series_S.size, dtype=np.float64)
+    for first in range(0, series_S.size - 2 * size, max(size // 2, 1)):
+        line_S = np.maximum(step_S - first, 0.0)
+        line_S -= line_S.mean()
+        slope = max(float(line_S @ centred_S / (line_S @ line_S)), 0.0)
+        squares = float(((centred_S - slope * line_S) ** 2).sum())
+        if squares < best[1]:
+            best = (first, squares)
+    return best
