@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from app.analysis.fleet.collected import collected
-from app.analysis.fleet.stored import FILE, new_summary
+from app.analysis.fleet.stored import FILE, new_summary, version
 from app.views.run.runs import read_card
 from benchmarks.random_fleets import (
     WORLDS,
@@ -126,7 +126,8 @@ def made_runs(root: Path, num_runs: int, seed: int) -> None:
         shutil.copytree(first, root / name, copy_function=os.link)
         file = index_folder(root / name) / FILE
         file.unlink()
-        publish_json(msgspec.to_builtins(msgspec.structs.replace(summary, state=state)), file)
+        own = msgspec.structs.replace(summary, version=version(), state=state)
+        publish_json(msgspec.to_builtins(own), file)
 
 
 def median_s(call: Callable[[], object], repeats: int = REPEATS) -> float:

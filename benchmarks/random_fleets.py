@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from diagnosis.fleet.summary import SUMMARY_VERSION, Found, Summary
+from diagnosis.fleet.summary import Found, Summary
 
 WORLDS = ("even", "jobs", "spells", "together")
 RATE = 0.02
@@ -85,7 +85,7 @@ def fleet_run(name: str, job: int, number: int, hosts: list[int], slow: list[int
     """A run of eight ranks on each host, with a finding for each slow one; one run a day."""
     ranks = {host: 8 * place for place, host in enumerate(hosts)}
     return Summary(
-        version=SUMMARY_VERSION,
+        version="made",
         state="made",
         run=name,
         started_ns=BEGIN_NS + number * DAY_NS,
@@ -104,6 +104,8 @@ def fleet_run(name: str, job: int, number: int, hosts: list[int], slow: list[int
         S=1.02 + 0.1 * len(slow),
         no_S="",
         judged=True,
+        num_noted=0,
+        is_partial=False,
         findings=tuple(
             Found(
                 id=f"slow_worker-0-{ranks[host]}-100",

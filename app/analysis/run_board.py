@@ -12,6 +12,7 @@ from weakref import ref
 import duckdb
 
 from app.analysis.diagnosis import diagnose_run
+from app.analysis.fleet.stored import stored_summary
 from app.analysis.headline import headline
 from app.runs.hub import Hub
 from app.runs.per_hub import PerHub
@@ -26,6 +27,7 @@ from app.views.run.runs import (
     waiting_card,
     written_ns,
 )
+from diagnosis.fleet.summary import Summary
 from ingest.errors import UserError
 from ingest.imports.preview import is_shown
 from ingest.index.snapshots import current_snapshot, index_folder, is_up_to_date
@@ -182,8 +184,13 @@ def _card_of(folder: Path, cards: Mapping[Path, tuple[_Key, Card]]) -> Card:
 
 
 def judgement(folder: Path, stop: Stop) -> Judged | None:
-    """Findings of a run in its published state; None where there is not enough data."""
+    """Findings of a run in its published state; None where there is not enough data. Those of its
+    summary, where one of this state is stored.
+    """
     try:
+        stored = stored_summary(folder)
+        if stored is not None and stored.is_newest:
+            return _judged(stored.summary)
         with Run(folder) as run:
             diagnosis = diagnose_run(run, None, stop)
     except UserError:  # no step yet, or the board is closing
@@ -196,6 +203,15 @@ def judgement(folder: Path, stop: Stop) -> Judged | None:
     return Judged(
         present, past, first, len(diagnosis.set_aside), headline(diagnosis).tone == "warning"
     )
+
+
+def _judged(summary: Summary) -> Judged | None:
+    if not summary.judged:
+        return None
+    present = sum(found.severity != "past" for found in summary.findings)
+    first = summary.findings[0].title if summary.findings else ""
+    past = len(summary.findings) - present
+    return Judged(present, past, first, summary.num_noted, summary.is_partial)
 
 
 _boards = PerHub(RunBoard)

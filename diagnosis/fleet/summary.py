@@ -10,9 +10,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-SUMMARY_VERSION = 1
-"""Goes up when a summary holds something else, or the same numbers mean something else."""
-
 MOST_HOSTS = 16_384
 MOST_RANKS = 64
 """Ranks of a finding that are kept: the first ones."""
@@ -50,13 +47,15 @@ class Found(Struct, frozen=True):
 class Summary(Struct, frozen=True):
     """One run; None: not recorded. Findings, S, hosts, layout and ranks are of the newest attempt.
 
-    `state`: the state of the run's index that it is about. `rank_hours`: wall time of all attempts
-    times their ranks. `goodput`: productive share of that wall time, 0 to 1. `outside_hours`: rank-
-    hours outside kept steps, by OUTSIDE. `S`: times as long as without stragglers (2505.05713);
-    `no_S`: why that is unknown. `judged`: whether a detector had enough data.
+    `version`, `state`: of the code that made it, and of the run's index that it is about.
+    `rank_hours`: wall time of all attempts times their ranks. `goodput`: productive share of that
+    wall time, 0 to 1. `outside_hours`: rank-hours outside kept steps, by OUTSIDE. `S`: times as
+    long as without stragglers (2505.05713); `no_S`: why that is unknown. `judged`: whether a
+    detector had enough data; `num_noted`: what stood out and is no finding; `is_partial`: something
+    that it records could not be judged.
     """
 
-    version: int
+    version: Name
     state: Name
     run: Name
     started_ns: TimeNs | None
@@ -75,6 +74,8 @@ class Summary(Struct, frozen=True):
     S: Annotated[float, Meta(ge=0, le=MOST_S)] | None
     no_S: Text
     judged: bool
+    num_noted: Count
+    is_partial: bool
     findings: Annotated[tuple[Found, ...], Meta(max_length=MOST_FINDINGS)]
     hosts: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOSTS)]
 

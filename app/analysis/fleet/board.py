@@ -26,6 +26,10 @@ _IDLE_S = 30.0
 """Without requests for this long the thread ends."""
 _FIRST_WAIT_S = 0.4
 """The first request waits this long for summaries that are stored already."""
+_REST_S = 0.05
+"""Between two rounds where summaries are missing."""
+_ROUND_S = 30.0
+"""After this long the folders are looked at again, however many summaries are missing."""
 _AGAIN_S = 60.0
 """A run that still grows, or could not be read, is summarised again after this long."""
 _CLOSE_S = 10.0
@@ -89,8 +93,8 @@ class FleetBoard:
             while not self._closed:
                 self._round()
                 with self._wake:
-                    self._wake.wait(LOOK_EVERY_S)
-                    if time.monotonic() - self._asked_s > _IDLE_S:
+                    self._wake.wait(_REST_S if self._standing.num_missing else LOOK_EVERY_S)
+                    if self._is_left():
                         self._thread = None
                         return
         finally:  # also after a bug: the next request starts another one
@@ -99,18 +103,20 @@ class FleetBoard:
                     self._thread = None
 
     def _round(self) -> None:
+        begun_s = time.monotonic()
         found = collected(self._folders())
         known = set(found.summaries) | {folder.name for folder in found.missing}
         self._problems = {name: text for name, text in self._problems.items() if name in known}
         due = self._due(found.missing)
         self._publish(found, len(due), None)
         self._looked.set()
-        for number, folder in enumerate(due):
-            if self._closed or time.monotonic() - self._asked_s > _IDLE_S:
-                return
-            self._publish(found, len(due) - number, folder.name)
-            self._make(found, folder)
-        self._publish(found, 0, None)
+        while due and time.monotonic() - begun_s < _ROUND_S and not self._is_left():
+            self._publish(found, len(due), due[0].name)
+            self._make(found, due.pop(0))
+        self._publish(found, len(due), None)
+
+    def _is_left(self) -> bool:
+        return self._closed or time.monotonic() - self._asked_s > _IDLE_S
 
     def _make(self, found: Collected, folder: Path) -> None:
         self._tried_s[folder] = time.monotonic()

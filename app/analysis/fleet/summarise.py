@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.analysis.diagnosis import diagnose_run
+from app.analysis.headline import headline
 from app.views.whatif.analysis import Refusal, whatif_or_refusal
 from diagnosis.findings import Diagnosis, Finding
 from diagnosis.fleet.summary import (
@@ -20,7 +21,6 @@ from diagnosis.fleet.summary import (
     MOST_S,
     MOST_TEXT,
     OUTSIDE,
-    SUMMARY_VERSION,
     Found,
     Summary,
 )
@@ -34,8 +34,8 @@ _CLOCK_SET_NS = 946_684_800 * 10**9
 _UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
-def summarise(run: Run, state: str, stop: Stop | None = None) -> Summary:
-    """Ask, judge and replay; raises UserError. `state`: that of the run's index."""
+def summarise(run: Run, version: str, state: str, stop: Stop | None = None) -> Summary:
+    """Ask, judge and replay; raises UserError. `version`: of the code; `state`: of the index."""
     attempt = run.newest_attempt
     attempts: list[dict[str, Any]] = run.ask("run_summary", stop=stop).to_pylist()
     newest = attempts[-1] if attempts else {}
@@ -49,7 +49,7 @@ def summarise(run: Run, state: str, stop: Stop | None = None) -> Summary:
     wall_s = _sum(row["wall_s"] for row in goodput)
     label, parameters = model_of(run.info.get("model"))
     return Summary(
-        version=SUMMARY_VERSION,
+        version=version,
         state=state,
         run=_cut(run.info["run"], MOST_NAME),
         started_ns=_started_ns(run, attempts),
@@ -72,6 +72,8 @@ def summarise(run: Run, state: str, stop: Stop | None = None) -> Summary:
         S=None if refused else _within(answer.metrics.S, MOST_S),
         no_S=_cut(answer.reason, MOST_TEXT) if refused else "",
         judged=diagnosis.judged,
+        num_noted=len(diagnosis.set_aside),
+        is_partial=headline(diagnosis).tone == "warning",
         findings=_found(diagnosis),
         hosts=_hosts(run, attempt),
     )

@@ -10,8 +10,11 @@ import time
 import pytest
 
 import app.analysis.run_board
+from app.analysis.fleet.stored import new_summary
 from app.analysis.run_board import RunBoard, board_of
 from app.runs.hub import Hub
+from ingest.run import Run
+from ingest.stopping import Stop
 from sample_traces import RECORDED
 from tests.app.boards import hub_with_board, settled
 from tests.runs_builder import RunBuilder, two_rank_run
@@ -79,6 +82,16 @@ def test_findings_are_counted(judging_hub, tmp_path):
     assert "5" in slow.first_finding
     healthy = judged(judging_hub, "healthy")
     assert (healthy.num_findings, healthy.first_finding) == (0, "")
+
+
+def test_findings_of_a_stored_summary_are_not_looked_for_again(tmp_path, monkeypatch):
+    folder = shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
+    Run(folder).refresh()
+    expected = app.analysis.run_board.judgement(folder, Stop())
+    assert expected.num_present + expected.num_past > 0
+    new_summary(folder)
+    monkeypatch.setattr(app.analysis.run_board, "diagnose_run", None)
+    assert app.analysis.run_board.judgement(folder, Stop()) == expected
 
 
 def test_a_run_with_too_little_data_is_not_judged(judging_hub, tmp_path):

@@ -69,7 +69,7 @@ def test_ctrl_c_leaves_what_is_done(
     monkeypatch.setattr(verb, "complete", interrupted)
     assert main(["fleet", str(tmp_path)]) == EXIT_INTERRUPTED
     assert "interrupted" in capsys.readouterr().err
-    assert len(list(tmp_path.glob("*/index/summary-*.json"))) == 1
+    assert len(list(tmp_path.glob("*/index/summary.json"))) == 1
 
 
 def test_names_of_runs_do_not_reach_the_terminal_as_they_are(
