@@ -2,10 +2,12 @@
 import { OfflineApp } from './lib/offline_app.mjs';
 import { mount as mountData } from './data/view.mjs';
 import { mount as mountExperts } from './experts/view.mjs';
+import { mount as mountGoodput } from './goodput/view.mjs';
 import { mountHeat } from './heat/offline_heat.mjs';
 import { mount as mountMachineChanges } from './machines/telling.mjs';
 import { mount as mountMachines } from './machines/view.mjs';
 import { mount as mountSelftest } from './selftest/view.mjs';
+import { mount as mountStartup } from './startup/view.mjs';
 import { stuckPanels } from './stuck/page.mjs';
 import { mount as mountTimeline } from './timeline/view.mjs';
 
@@ -41,6 +43,8 @@ picture('shared-machines', (element) => mountMachines(element, app));
 picture('shared-machine-changes', (element) => mountMachineChanges(element, app));
 picture('shared-data-loading', (element) => mountData(element, app));
 picture('shared-experts', (element) => mountExperts(element, app));
+picture('shared-startup', (element) => mountStartup(element, app));
+picture('shared-goodput', (element) => mountGoodput(element, app));
 picture('shared-selftest', (element) => mountSelftest(element, app));
 picture('shared-timeline', (element) => mountTimeline(element, app, { data: data.tile }));
 picture('shared-heat', (element) => mountHeat(element, app, data));

@@ -16,6 +16,8 @@ from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
 from app.views.data_loading import data_loading_of
+from app.views.efficiency.goodput import goodput_of
+from app.views.efficiency.startup import startup_of
 from app.views.experts.answers import expert_answer, loads_answer, steps_answer
 from app.views.experts.loads import NO_STEPS
 from app.views.experts.ranks import expert_ranks_of
@@ -60,6 +62,10 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
         found["data"] = asdict(loading)
     if shown.view.page == "experts":
         found |= _experts(shown, stop)
+    if shown.view.page == "efficiency":
+        goodput = goodput_of(shown.run, stop)
+        found["startup"] = asdict(startup_of(shown.run, shown.attempt, stop))
+        found["goodput"] = None if goodput is None else asdict(goodput)
     if not has_samples(hub, shown.run_name):
         return found
     if shown.view.page == "machines":

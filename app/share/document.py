@@ -32,6 +32,7 @@ STYLES = tuple(
         "machines",
         "data",
         "experts",
+        "goodput",
         "selftest",
         "share",
     )
@@ -103,6 +104,8 @@ def _pages(collected: CollectedView) -> list[Markup]:
         ("machines/telling", "machine-changes", "panel machine-changes"),
         ("data", "data-loading", "data-loading"),
         ("experts", "experts", "experts"),
+        ("startup", "startup", "startup"),
+        ("goodput", "goodput", "goodput"),
         ("selftest", "selftest", "selftest"),
     )
     return [

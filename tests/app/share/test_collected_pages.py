@@ -22,6 +22,7 @@ from tests.data_runs import data_run
 from tests.expert_runs import HOT_EXPERT, HOT_LAYER, expert_run
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
+from tests.startup_runs import phases, started_run
 
 S = 10**9
 NUM_HOSTS = 6
@@ -52,6 +53,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     selftest_run(runs / "measured", 3, 2, lambda test, ranks: 1.0)
     data_run(runs / "loaders")
     expert_run(runs / "moe")
+    ranks = {0: phases(waits=6), 1: phases("restore", 6), 2: phases(waits=6)}
+    started_run(runs / "slow-start", ranks)
     RunBuilder(runs / "bare", 2).rank_files()
     with closing(Hub(runs)) as hub:
         yield hub
@@ -83,6 +86,16 @@ def test_the_page_experts_is_in_its_file(hub: Hub) -> None:
     parsed = Parsed(document(collect(hub, shown_view(hub, chosen), DETAILS[0])))
     assert ("div", {"id": "shared-experts", "class": "experts"}) in parsed.tags
     assert json.loads(parsed.scripts[0])["expert"] == [HOT_LAYER, HOT_EXPERT]
+
+
+def test_start_up_and_goodput_are_in_the_file_of_the_page_efficiency(hub: Hub) -> None:
+    found = answers(hub, View("slow-start", "efficiency"))
+    assert found["startup"]["slow"][0]["ranks"] == (1,)
+    assert [row["attempt"] for row in found["goodput"]["attempts"]] == [0]
+    shown = shown_view(hub, View("slow-start", "efficiency"))
+    parsed = Parsed(document(collect(hub, shown, DETAILS[0])))
+    for name in ("startup", "goodput"):
+        assert ("div", {"id": f"shared-{name}", "class": name}) in parsed.tags
 
 
 def test_the_page_machines_is_in_its_file(hub: Hub) -> None:
