@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -39,6 +39,7 @@ from benchmarks.random_fleets import (
 )
 from diagnosis.fleet.fleet import fleet
 from diagnosis.fleet.hosts import slow_hosts
+from diagnosis.fleet.summary import Summary
 from ingest.index.snapshots import index_folder
 from ingest.run import RunStore
 from sample_traces.generate.job import SyntheticJob
@@ -83,8 +84,8 @@ def planted(
 def speed(num_runs: int, num_cards: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary) / "runs"
-        made_runs(root, num_runs, seed)
-        time.sleep(1.1)  # a folder that has just changed is looked at again
+        rng = np.random.default_rng(seed)
+        made_runs(root, random_fleet(rng, "even", Shape(num_runs, 400, 4, (2, 4, 8, 32))))
         folders = RunStore(root).folders()
         found = collected(folders)
         if found.missing or found.problems:
@@ -112,17 +113,15 @@ def speed(num_runs: int, num_cards: int, seed: int) -> None:
         print(f"{'cards / stored summaries':52} {cards_s / reading_s:8.1f} x")
 
 
-def made_runs(root: Path, num_runs: int, seed: int) -> None:
-    """So many run folders with an index (links to the files of one) and a summary of their own."""
+def made_runs(root: Path, summaries: Mapping[str, Summary]) -> None:
+    """Run folders with these summaries, and the index of one small run (links to its files)."""
     first = root.parent / "first"
     generate(SyntheticJob(16, 2, 4, 6, num_microbatches=2, level="steps"), first)
     state = new_summary(first).state
-    time.sleep(1.1)
+    time.sleep(1.1)  # a folder that has just changed is looked at again
     new_summary(first)
-    rng = np.random.default_rng(seed)
-    drawn = random_fleet(rng, "even", Shape(num_runs, 400, 4, (2, 4, 8, 32)))
     root.mkdir()
-    for name, summary in drawn.items():
+    for name, summary in summaries.items():
         shutil.copytree(first, root / name, copy_function=os.link)
         file = index_folder(root / name) / FILE
         file.unlink()

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from app import interrupts
 from app.analysis.fleet.collected import Collected, collected, complete
 from app.analysis.fleet.text import as_lines
 from diagnosis.fleet.fleet import Fleet, fleet
@@ -83,6 +84,7 @@ class _Progress:
         self._shown_s = 0.0 if is_terminal else self._begun_s
 
     def __call__(self, done: int, total: int, name: str) -> None:
+        interrupts.check()  # DuckDB may have taken a Ctrl-C for an error of the run before
         now_s = time.monotonic()
         if now_s - self._shown_s < (_EVERY_S if self._is_terminal else _EVERY_S_IN_LOGS):
             return

@@ -87,8 +87,8 @@ class Summary(Struct, frozen=True):
 
 OUTSIDE = {
     "start_up": "before the first step",
-    "rewound": "steps that a later attempt repeated",
-    "stalled": "after the last finished step of an attempt: a step that did not end, a hang",
+    "rewound": "repeated steps",
+    "stalled": "after the last step",
     "restart": "between attempts",
 }
 """Time outside kept steps: its cause in `outside_hours` -> in words."""

@@ -100,7 +100,7 @@ def _with_words(made: Fleet) -> dict[str, Any]:
     for one, own in zip(plain["slowdowns"]["bins"], made.slowdowns.bins, strict=True):
         one["text"] = bin_text(own)
     for one in plain["causes"]:
-        one["text"] = cause_text(one["cause"], one["is_outside"])
+        one["text"] = cause_text(one["cause"])
     for one, named in zip(plain["hosts"]["named"], made.hosts.named, strict=True):
         one["text"] = host_text(named)
     return plain

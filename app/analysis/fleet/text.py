@@ -86,13 +86,13 @@ def _causes(made: Fleet) -> list[str]:
 
 
 def _cause_line(one: Cause) -> str:
-    name = cause_text(one.cause, one.is_outside)
-    return f"{one.share:7.2%}  {hours_text(one.rank_hours)} in {_runs(one.num_runs)}: {name}"
+    lost = f"{one.share:7.2%}  {hours_text(one.rank_hours)}"
+    return f"{lost} in {_runs(one.num_runs)}: {cause_text(one.cause)}"
 
 
-def cause_text(cause: str, is_outside: bool) -> str:
+def cause_text(cause: str) -> str:
     """The kind of a finding as it is, time outside steps in words."""
-    return OUTSIDE.get(cause, cause) if is_outside else cause
+    return OUTSIDE.get(cause, cause)
 
 
 def _over_time(given: OverTime) -> list[str]:
@@ -107,7 +107,9 @@ def _over_time(given: OverTime) -> list[str]:
             continue
         share = f"{lost / one.rank_hours:.1%}"
         most = sorted(one.lost.items(), key=lambda item: -item[1])[:3]
-        named = ", ".join(f"{cause} {hours / one.rank_hours:.1%}" for cause, hours in most)
+        named = ", ".join(
+            f"{cause_text(cause)} {hours / one.rank_hours:.1%}" for cause, hours in most
+        )
         lines.append(
             f"           {one.first}  {_runs(one.num_runs)}, {share} lost  {named}".rstrip()
         )

@@ -6,7 +6,7 @@
  * contain (lanes, a time window it chose itself) adds it to patch, so that the link opens the same
  * view later.
  */
-import { parseUrl } from '../view_state.mjs';
+import { FLEET, parseUrl } from '../view_state.mjs';
 import { copyText, toast, toggleHelp } from './dialogs.mjs';
 import { findingAfter, Keys } from './keys.mjs';
 import { followSystem, toggleTheme } from './theme.mjs';
@@ -165,7 +165,7 @@ export class PageControls {
 
   #showTitle() {
     const { run, page } = this.app.view;
-    document.title = run === null ? 'rankscope' : `${run} · ${page} · rankscope`;
+    document.title = run === null ? (page === FLEET ? 'Fleet · rankscope' : 'rankscope') : `${run} · ${page} · rankscope`;
   }
 
   #publishTheme() {

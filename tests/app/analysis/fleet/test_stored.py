@@ -47,6 +47,16 @@ def test_what_a_summary_holds(tmp_path: Path) -> None:
     assert summary.no_S == ""
 
 
+def test_mfu_of_a_job_that_logs_flops_on_a_known_device(tmp_path: Path) -> None:
+    """1e9 FLOPs in 100 us on two ranks of 989.4e12 FLOP/s each (H100 SXM, dense bf16)."""
+    run = two_rank_run(tmp_path / "a", num_steps=8)
+    for file in (run.folder / "ranks").iterdir():
+        plain = json.loads(file.read_text()) | {"device": "NVIDIA H100 80GB HBM3"}
+        file.write_text(json.dumps(plain))
+    summary = new_summary(settled(run.folder))
+    assert summary.mfu == pytest.approx(1e9 / 1e-4 / (2 * 989.4e12), rel=0.01)
+
+
 def test_repeated_steps_and_restarts_are_outside_kept_steps(tmp_path: Path) -> None:
     summary = new_summary(settled(restarted_run(tmp_path / "a").folder))
     assert summary.attempts == 2
