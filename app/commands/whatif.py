@@ -19,7 +19,7 @@ from app.analysis.finding_costs import costs_lines
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.whatif.analysis import Answer, whatif_of
 from app.views.whatif.answer import worst_first
-from app.views.whatif.schedules import EQUAL, Asked
+from app.views.whatif.schedules import EQUAL, TENSOR_PARALLEL, Asked, advice_of
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
@@ -61,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"pipeline schedules to predict: {', '.join(NAMES)}, or {ALL}",
     )
+    parser.add_argument(
+        "--advise",
+        action="store_true",
+        help="changes of the job's parallelism, those that save most first",
+    )
     changed = parser.add_argument_group("changes of the job, with --schedule")
     add = changed.add_argument
     add("--microbatches", type=int, metavar="M", help="the same tokens in M micro-batches")
@@ -79,12 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
             return _refuse(str(error), arguments.json)
         try:
             predicted = schedules(answer, arguments.schedule or (), _asked(arguments))
+            advised = advice(answer) if arguments.advise else {}
         except NotAnswerable as error:
             return _refuse(str(error), arguments.json)
         if arguments.json:
-            text = json.dumps(as_json(answer.metrics) | schedules_json(predicted))
-        elif predicted:
-            text = schedules_text(predicted)
+            text = json.dumps(as_json(answer.metrics) | schedules_json(predicted) | advised)
+        elif predicted or advised:
+            parts = [schedules_text(predicted)] if predicted else []
+            text = "\n\n".join(parts + ([advice_text(advised["advice"])] if advised else []))
         else:
             costs = costs_lines(diagnose_run(opened, answer.attempt))
             text = "\n".join([*map(printable, costs), "", HEADING, as_text(answer)])
@@ -149,6 +156,34 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
             f"assumed    {text}" + ("" if len(of) == len(known) else f" ({', '.join(of)})")
         )
     return "\n".join(lines)
+
+
+def advice(answer: Answer) -> dict[str, Any]:
+    """The key `advice` of `--json`; raises NotAnswerable."""
+    found = advice_of(answer, lambda: None)
+    if "reason" in found:
+        raise NotAnswerable(found["reason"])
+    return {"advice": found}
+
+
+def advice_text(found: dict[str, Any]) -> str:
+    """A line for each change that may save something, and what the numbers rest on."""
+    own = f"in the order of {found['own']}" if found["own"] else "in an order of its own"
+    lines = [
+        f"A step takes {found['step_s']:.4g} s, {found['rest_s']:.3g} s of it before and after the "
+        f"pipeline, which runs {own}.",
+        f"{'saves':>7} {'+-':>6} {'step':>10}   change",
+    ]
+    for one in found["advice"]:
+        if one["saves"] + one["error"] > 0:
+            needs = f"; needs {', '.join(one['needs'])}" if one["needs"] else ""
+            step = f"{one['step_s']:.4g} s"
+            lines.append(
+                f"{one['saves']:7.1%} {one['error']:6.1%} {step:>10}   {one['change']}{needs}"
+            )
+    if not any(one["is_certain"] for one in found["advice"]):
+        lines.append("No change saves more than its prediction may be off.")
+    return "\n".join([*lines, TENSOR_PARALLEL])
 
 
 def as_json(metrics: WhatIf) -> dict[str, Any]:

@@ -4,6 +4,7 @@ what-if           the numbers, or {"reason": sentence} if the data do not allow 
 what-if/causes    which rank, stage or operation costs how much
 what-if/costs     what each finding costs, as everywhere else: from the diagnosis, not from a replay
 what-if/schedules what the pipeline would take under other schedules
+what-if/advice    which change of the job's parallelism would save most
 what-if/schedule  one step of it, as measured and under the schedule `name`
 what-if/replay    one step as replayed and without stragglers, as arrays
 
@@ -31,7 +32,7 @@ from app.runs.hub import Hub
 from app.runs.policies import min_age
 from app.views.whatif.analysis import Answer, Refusal, Steps, stop_here, whatif_or_refusal
 from app.views.whatif.answer import causes_json, cell_of, numbers, replayed
-from app.views.whatif.schedules import Asked, schedules_of, timeline_of
+from app.views.whatif.schedules import Asked, advice_of, schedules_of, timeline_of
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from diagnosis.whatif.causes import causes
@@ -90,6 +91,20 @@ class _Answers:
             lambda analysis, stop: timeline_of(analysis, _asked(params), name),
             stop,
         )
+
+    def advice(self, params: Parameters, stop: Stop) -> Response:
+        cached = self._analysis(params, stop)
+        analysis = cached.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
+        found = self._hub.cache.get(
+            params.run,
+            ("what-if advice", cached.version, _scope(params)),
+            lambda _run, stop: advice_of(analysis, lambda: stop_here(stop)),
+            min_age(NEW_EVERY_S),
+            stop,
+        )
+        return JSONResponse(found)
 
     def _of_schedules(
         self,
@@ -170,5 +185,6 @@ def routes(context: RouteContext) -> list[Route]:
         route("/costs", answers.costs),
         route("/schedules", answers.schedules),
         route("/schedule", answers.schedule),
+        route("/advice", answers.advice),
         route("/replay", answers.replay),
     ]

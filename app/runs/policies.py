@@ -184,6 +184,7 @@ USES: dict[str, Use] = {
     "what-if causes": _min_age("one replay per cause", "routes/whatif.py"),
     "what-if schedules": _min_age("a replay per schedule", "routes/whatif.py"),
     "what-if schedule": _min_age("a replay of one step", "routes/whatif.py"),
+    "what-if advice": _min_age("a replay per change", "routes/whatif.py"),
     # shared files
     "shared heat": _fresh(
         "a coarser try of the same file reads nothing again", "share/collected_view.py"

@@ -1,6 +1,7 @@
 /** The what-if page: loads the numbers, passes them to its parts, follows selected steps and new data. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
+import { showAdvice } from './advice.mjs';
 import { ReplayView } from './replay.mjs';
 import { Schedules } from './schedules.mjs';
 import { showBars, showCauses, showCosts, showHead } from './summary.mjs';
@@ -72,6 +73,8 @@ class WhatIfView {
       const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
       if (!signal.aborted) await this.schedules?.load();
+      const advice = await this.app.json(this.app.api('what-if/advice', params), signal);
+      if (!signal.aborted && this.parts) showAdvice(this.parts.advice, this.app, advice);
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
@@ -111,7 +114,7 @@ class WhatIfView {
   }
 
   #build() {
-    const names = ['costs', 'head', 'causes', 'map', 'replay', 'schedules', 'types', 'stages', 'dps'];
+    const names = ['costs', 'head', 'causes', 'map', 'replay', 'advice', 'schedules', 'types', 'stages', 'dps'];
     this.parts = Object.fromEntries(names.map((name) => [name, make('section', { class: `panel whatif-${name}` })]));
     this.map = new WorkerMap(this.parts.map, this.app);
     this.replay = new ReplayView(this.parts.replay, this.app);
@@ -119,8 +122,9 @@ class WhatIfView {
       this.app.json(this.app.api(`what-if/${path}`, { ...this.#params(), ...changes }), signal)));
     showCosts(this.parts.costs, this.app, null);
     showCauses(this.parts.causes, this.app, null);
-    const { costs, head, causes, map, replay, schedules, ...tables } = this.parts;
-    this.element.replaceChildren(costs, head, causes, map, replay, schedules, make('div', { class: 'whatif-tables' }, Object.values(tables)));
+    showAdvice(this.parts.advice, this.app, null);
+    const { costs, head, causes, map, replay, advice, schedules, ...tables } = this.parts;
+    this.element.replaceChildren(costs, head, causes, map, replay, advice, schedules, make('div', { class: 'whatif-tables' }, Object.values(tables)));
   }
 
   #show(result) {

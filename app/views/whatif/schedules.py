@@ -12,6 +12,7 @@ from app.views.whatif.analysis import Answer
 from diagnosis.whatif.operations import NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD as BACKWARD_COMPUTE
 from diagnosis.whatif.optypes import FORWARD as FORWARD_COMPUTE
+from diagnosis.whatif.schedules.advice import Advice, advise
 from diagnosis.whatif.schedules.changes import Changes, changed
 from diagnosis.whatif.schedules.measured import Measured, measured
 from diagnosis.whatif.schedules.names import NAMES
@@ -20,6 +21,11 @@ from diagnosis.whatif.schedules.predict import predict, replayed_cell
 from ingest.errors import UserError
 
 EQUAL = "equal"
+
+TENSOR_PARALLEL = (
+    "Other sizes of tensor parallelism are not predicted: what a layer takes on other numbers of "
+    "devices was not measured."
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,46 @@ def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> d
     return {"schedules": found, "sizes": dict(zip(("p", "v", "m"), times.sizes, strict=True))}
 
 
+def advice_of(answer: Answer, go_on: Callable[[], object]) -> dict[str, Any]:
+    """{"own", "step_s", "rest_s", "error", "advice": changes, the most saving first}, or {"reason":
+    sentence}. `go_on` is called between predictions.
+    """
+    try:
+        times = measured(answer.prepared)
+    except NotAnswerable as error:
+        return {"reason": str(error)}
+    advised = advise(times, answer.metrics.T_base_s, go_on)
+    own = {name: getattr(advised, name) for name in ("own", "step_s", "rest_s", "error")}
+    return (
+        own
+        | {"note": TENSOR_PARALLEL}
+        | {"advice": [_as_json(advice, times) for advice in advised.advice]}
+    )
+
+
+def _as_json(advice: Advice, job: Measured) -> dict[str, Any]:
+    """`pipeline`: what the page's link needs to show the same change; None where it cannot."""
+    changes = advice.changes
+    fields: dict[str, str] = {"schedule": advice.name}
+    if changes.microbatches is not None:
+        fields["microbatches"] = str(changes.microbatches)
+    if changes.chunks not in (None, job.sizes[1]):
+        fields["chunks"] = str(changes.chunks)
+    if changes.split:
+        fields["split"] = EQUAL
+    if not changes.has_stragglers:
+        fields["stragglers"] = "no"
+    return {
+        "change": advice.change,
+        "step_s": advice.step_s,
+        "saves": advice.saves,
+        "error": advice.error,
+        "is_certain": advice.is_certain,
+        "needs": list(advice.needs),
+        "pipeline": fields if advice.has_same_stages else None,
+    }
+
+
 def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
     """The step whose pipeline takes the median time, of its slowest replica: {"step", "replica",
     "measured": lanes, "predicted": lanes}, a lane for each device with its operations [kind,
@@ -114,7 +160,13 @@ def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
         )
     predicted = [
         [
-            [op.kind, op.microbatch, op.stage // times.sizes[0], made.start_s[op], made.end_s[op]]
+            [
+                op.kind,
+                op.microbatch,
+                op.stage // times.sizes[0],
+                float(made.start_s[op]),
+                float(made.end_s[op]),
+            ]
             for op in own
         ]
         for own in made.plan.orders

@@ -61,10 +61,24 @@ def changed(measured: Measured, changes: Changes) -> Measured:
         )
     steps = measured.steps
     if not changes.has_stragglers:
-        steps = ((_typical(measured),),)
+        steps = ((typical(measured),),)
     if changes.split:
         shares_P = np.array(changes.split) / sum(changes.split)
-        steps = _each(steps, lambda own_PVM: _split(own_PVM, shares_P))
+        usual = typical(measured)
+        forward_P, backward_P = (
+            shares_P * one_PV.sum() / one_PV.sum(axis=1)
+            for one_PV in (usual.forward_PVM[..., 0], usual.backward_PVM[..., 0])
+        )
+        steps = tuple(
+            tuple(
+                Cell(
+                    cell.forward_PVM * forward_P[:, None, None],
+                    cell.backward_PVM * backward_P[:, None, None],
+                )
+                for cell in step
+            )
+            for step in steps
+        )
     if many != m:
         part_MN = _parts(m, many)
         steps = _each(steps, lambda own_PVM: own_PVM @ part_MN)
@@ -83,7 +97,10 @@ def assumed(measured: Measured, changes: Changes) -> tuple[str, ...]:
     if changes.microbatches not in (None, measured.sizes[2]):
         said.append("A micro-batch takes time in proportion to its size, and so does its transfer.")
     if changes.split:
-        said.append("The time of a stage is in proportion to its share of the layers.")
+        said.append(
+            "A stage usually takes time in proportion to its share of the layers; a rank or "
+            "micro-batch that takes longer than usual for its stage takes as many times as long."
+        )
     if not changes.has_stragglers:
         said.append(
             "All micro-batches, steps and replicas of a stage take its median time; stages differ "
@@ -92,8 +109,8 @@ def assumed(measured: Measured, changes: Changes) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _typical(measured: Measured) -> Cell:
-    """Medians of each stage and chunk."""
+def typical(measured: Measured) -> Cell:
+    """Medians of each stage and chunk over micro-batches, steps and replicas."""
     cells = [cell for step in measured.steps for cell in step]
 
     def even(own: list[Floats]) -> Floats:
@@ -113,12 +130,6 @@ def _each(
         tuple(Cell(change(cell.forward_PVM), change(cell.backward_PVM)) for cell in step)
         for step in steps
     )
-
-
-def _split(own_PVM: Floats, shares_P: Floats) -> Floats:
-    whole_M = own_PVM.sum(axis=(0, 1))
-    each_PM = shares_P[:, None] * whole_M / own_PVM.shape[1]
-    return np.repeat(each_PM[:, None, :], own_PVM.shape[1], axis=1)
 
 
 def _parts(m: int, n: int) -> Floats:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD, WEIGHTS, Op, Plan
-from diagnosis.whatif.schedules.replay import Took, Transfer, instant
+from diagnosis.whatif.schedules.replay import Transfer, instant
 
 Priority = Callable[[Op], tuple[int, ...]]
 """The least of what is ready goes first."""
+
+Took = Callable[[Op], float]
+"""Seconds that an operation takes by itself, one number."""
 
 
 def depth_first(

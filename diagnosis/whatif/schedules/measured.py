@@ -10,6 +10,8 @@ import numpy as np
 from diagnosis.whatif.analysis import Prepared
 from diagnosis.whatif.operations import Floats, Ints, NotAnswerable, Operations
 from diagnosis.whatif.optypes import BACKWARD, BACKWARD_SEND, FORWARD, FORWARD_SEND
+from diagnosis.whatif.schedules import plan
+from diagnosis.whatif.schedules.plan import Op
 
 MOST_CELLS, FEWEST_STEPS = 2_048, 3
 """Steps of single replicas that are replayed at most, evenly spread, if that leaves so many steps
@@ -34,7 +36,9 @@ class Measured:
     `forward_transfer_P`, `backward_transfer_P`: medians of the transfers from each stage to its
     neighbour, s; 0 where none was recorded. `own_gap_s`, `message_gap_s`: medians of the time from
     when an operation could begin to when it did, of those that need nothing of another device, and
-    of those that do.
+    of those that do. `order`: of each stage its operations in the step that gives the order of all.
+    `measured_s`: from the first forward to the last backward of the slowest replica, mean over
+    those steps.
     """
 
     steps: tuple[tuple[Cell, ...], ...]
@@ -44,6 +48,8 @@ class Measured:
     has_transfers: bool
     own_gap_s: float = 0.0
     message_gap_s: float = 0.0
+    order: tuple[tuple[Op, ...], ...] = ()
+    measured_s: float = 0.0
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -73,7 +79,33 @@ def measured(prepared: Prepared) -> Measured:
     has_transfers = any(own is not None for own in sends)
     forward_P, backward_P = (np.zeros(ops.sizes.pp) if own is None else own for own in sends)
     gaps = _gaps(ops, at_PVM, forward_P, backward_P)
-    return Measured(tuple(steps), tuple(index_S), forward_P, backward_P, has_transfers, *gaps)
+    return Measured(
+        tuple(steps),
+        tuple(index_S),
+        forward_P,
+        backward_P,
+        has_transfers,
+        *gaps,
+        _order(ops, at_PVM),
+        _span_s(ops, at_PVM, index_S),
+    )
+
+
+def _order(ops: Operations, at_PVM: dict[str, Ints]) -> tuple[tuple[Op, ...], ...]:
+    p = at_PVM[FORWARD].shape[0]
+    start_O = ops.start_OSD[:, ops.reference, 0]
+    lanes: list[list[tuple[float, Op]]] = [[] for _ in range(p)]
+    for kind, optype in ((plan.FORWARD, FORWARD), (plan.BACKWARD, BACKWARD)):
+        for (stage, chunk, i), op in np.ndenumerate(at_PVM[optype]):
+            lanes[stage].append((float(start_O[op]), Op(kind, chunk * p + stage, i)))
+    return tuple(tuple(op for _, op in sorted(lane)) for lane in lanes)
+
+
+def _span_s(ops: Operations, at_PVM: dict[str, Ints], index_S: list[int]) -> float:
+    own = np.concatenate([at_PVM[FORWARD].ravel(), at_PVM[BACKWARD].ravel()])
+    begin_SD = ops.start_OSD[own][:, index_S].min(axis=0)
+    end_SD = ops.end_OSD[own][:, index_S].max(axis=0)
+    return float((end_SD - begin_SD).max(axis=1).mean())
 
 
 def _gaps(

@@ -63,21 +63,17 @@ def predict(
         plan, job = plan_for(measured, name, changes), changed(measured, changes)
     except ValueError as error:
         return _impossible(name, p, str(error))
-    overlaps = name in OVERLAPPING
-    made = [[_replayed(plan, cell, job, no_gap, overlaps) for cell in step] for step in job.steps]
-    real = [
-        [_replayed(plan, cell, job, _gaps(job, plan), overlaps) for cell in step]
-        for step in job.steps
-    ]
-    held = tuple(num / plan.chunks for num in made[0][0].held)
+    overlaps, cells = name in OVERLAPPING, [cell for step in job.steps for cell in step]
+    shape = len(job.steps), len(job.steps[0])
+    made = _replayed(plan, cells, job, no_gap, overlaps)
+    real = _replayed(plan, cells, job, _gaps(job, plan), overlaps)
+    held = tuple(num / plan.chunks for num in made.held)
     most = changes.most_held
     if most is not None and max(held) > most:
         return _impossible(
             name, p, f"the fullest device holds {max(held):g} micro-batches, and {most} may be held"
         )
-    span_S, expected_S = (
-        np.array([max(one.span_s for one in step) for step in found]) for found in (made, real)
-    )
+    span_S, expected_S = (one.span_L.reshape(shape).max(axis=1) for one in (made, real))
     low, high = np.quantile(expected_S, (0.1, 0.9)).tolist()
     smaller = measured.sizes[2] / job.sizes[2]
     return Prediction(
@@ -86,7 +82,7 @@ def predict(
         float(expected_S.mean()),
         low,
         high,
-        float(np.mean([one.bubble for step in made for one in step])),
+        float(made.bubble_L.mean()),
         len(plan.orders),
         held,
         None if memory_bytes is None else max(held) * memory_bytes * smaller,
@@ -109,22 +105,23 @@ def plan_for(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> P
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """What one replica does in one step."""
+class _Lanes:
+    """What replicas do in steps, L of them."""
 
-    span_s: float
-    bubble: float
+    span_L: Floats
+    bubble_L: Floats
     held: tuple[int, ...]
 
 
-def _replayed(plan: Plan, cell: Cell, job: Measured, gap: Gap, overlaps: bool) -> _Cell:
-    took, transfer = _of(plan, cell), _transfers(job)
+def _replayed(plan: Plan, cells: list[Cell], job: Measured, gap: Gap, overlaps: bool) -> _Lanes:
+    took, transfer = _of(plan, cells), _transfers(job)
     made = replay(plan, took, transfer, gap)
-    if not overlaps:
-        return _Cell(made.span_s, made.bubble, made.held())
-    span_s = period_s(plan, took, transfer, gap)
-    busy_s = made.span_s * (1 - made.bubble)
-    return _Cell(span_s, 1 - busy_s / span_s, made.held())
+    span_L, bubble_L = np.asarray(made.span_s), np.asarray(made.bubble)
+    if overlaps:
+        busy_L = span_L * (1 - bubble_L)
+        span_L = np.asarray(period_s(plan, took, transfer, gap))
+        bubble_L = 1 - busy_L / span_L
+    return _Lanes(span_L, bubble_L, made.held())
 
 
 def replayed_cell(
@@ -136,22 +133,27 @@ def replayed_cell(
     plan, job = plan_for(measured, name, changes), changed(measured, changes)
     cells = job.steps[step] if changes.has_stragglers else job.steps[0]
     cell = cells[replica] if changes.has_stragglers else cells[0]
-    return replay(plan, _of(plan, cell), _transfers(job), _gaps(job, plan))
+    return replay(plan, _of(plan, [cell]), _transfers(job), _gaps(job, plan))
 
 
-def _of(plan: Plan, cell: Cell) -> Took:
-    """Times of the plan's operations; a chunk that was not measured takes its part of the stage."""
-    forward, backward = (
-        _by_chunk(one, plan.chunks) for one in (cell.forward_PVM, cell.backward_PVM)
+def _of(plan: Plan, cells: list[Cell]) -> Took:
+    """Times of the plan's operations in each cell; a chunk that was not measured takes its part of
+    the stage.
+    """
+    forward_PVML, backward_PVML = (
+        np.stack([_by_chunk(own_PVM, plan.chunks) for own_PVM in own], axis=-1)
+        for own in ([cell.forward_PVM for cell in cells], [cell.backward_PVM for cell in cells])
     )
-    p = cell.forward_PVM.shape[0]
+    p = forward_PVML.shape[0]
     weights = WEIGHTS_SHARE if plan.is_split else 0.0
 
-    def took(op: Op) -> float:
+    def took(op: Op) -> Floats:
         at = plan.home[op.stage], op.stage // p if plan.chunks > 1 else 0, op.microbatch
         if op.kind == FORWARD:
-            return float(forward[at])
-        return float(backward[at]) * (weights if op.kind == WEIGHTS else 1 - weights)
+            own_L: Floats = forward_PVML[at]
+        else:
+            own_L = backward_PVML[at] * (weights if op.kind == WEIGHTS else 1 - weights)
+        return own_L
 
     return took
 

@@ -1,14 +1,24 @@
-"""Times of a plan's operations, and how many micro-batches it holds."""
+"""Times of a plan's operations, and how many micro-batches it holds.
+
+Times are numbers, or arrays of one shape (L,): the same plan with other times in each lane.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
 
+import numpy as np
+
+from diagnosis.whatif.operations import Floats
 from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD, WEIGHTS, Op, Plan
 
-Took = Callable[[Op], float]
+Seconds: TypeAlias = float | Floats
+
+Took = Callable[[Op], Seconds]
 """Seconds that an operation takes by itself."""
 
 Transfer = Callable[[Op, Op], float]
@@ -34,16 +44,16 @@ class Replayed:
     """Start and end of each operation, s from the first start."""
 
     plan: Plan
-    start_s: dict[Op, float]
-    end_s: dict[Op, float]
+    start_s: dict[Op, Seconds]
+    end_s: dict[Op, Seconds]
 
     @property
-    def span_s(self) -> float:
+    def span_s(self) -> Seconds:
         """From the first start to the last end."""
-        return max(self.end_s.values())
+        return latest(self.end_s.values())
 
     @property
-    def bubble(self) -> float:
+    def bubble(self) -> Seconds:
         """Idle share of all devices within the span, 0 to 1."""
         busy = sum(end - self.start_s[op] for op, end in self.end_s.items())
         return 1 - busy / (len(self.plan.orders) * self.span_s)
@@ -68,9 +78,10 @@ def replay(plan: Plan, took: Took, transfer: Transfer = instant, gap: Gap = no_g
     """Each device runs its operations in order, each as soon as those before it have ended; raises
     ValueError where devices wait for each other for ever.
     """
-    start_s: dict[Op, float] = {}
-    end_s: dict[Op, float] = {}
-    at, free_s = [0] * len(plan.orders), [0.0] * len(plan.orders)
+    start_s: dict[Op, Seconds] = {}
+    end_s: dict[Op, Seconds] = {}
+    at = [0] * len(plan.orders)
+    free_s: list[Seconds] = [0.0] * len(plan.orders)
     waiting: dict[Op, list[int]] = {}  # devices, by the operation that they wait for
     ready = deque(range(len(plan.orders)))
     while ready:
@@ -83,7 +94,7 @@ def replay(plan: Plan, took: Took, transfer: Transfer = instant, gap: Gap = no_g
             if missing is not None:
                 waiting.setdefault(missing, []).append(device)
                 break
-            begin_s = max(
+            begin_s = latest(
                 [free_s[device], *(_arrives_s(plan, one, op, end_s, transfer) for one in needed)]
             ) + gap(op)
             start_s[op], end_s[op] = begin_s, begin_s + took(op)
@@ -95,7 +106,14 @@ def replay(plan: Plan, took: Took, transfer: Transfer = instant, gap: Gap = no_g
     return Replayed(plan, start_s, end_s)
 
 
-def _arrives_s(plan: Plan, one: Op, op: Op, end_s: dict[Op, float], transfer: Transfer) -> float:
+def latest(times: Iterable[Seconds]) -> Seconds:
+    """The greatest, lane by lane."""
+    return reduce(np.maximum, times)
+
+
+def _arrives_s(
+    plan: Plan, one: Op, op: Op, end_s: dict[Op, Seconds], transfer: Transfer
+) -> Seconds:
     moves = plan.device_of[one] != plan.device_of[op]
     return end_s[one] + (transfer(one, op) if moves else 0.0)
 
@@ -106,7 +124,7 @@ def period_s(
     transfer: Transfer = instant,
     gap: Gap = no_gap,
     num_steps: int = 4,
-) -> float:
+) -> Seconds:
     """From the end of one step to that of the next, where each device goes on with the next step
     as soon as it is done with one.
     """
@@ -129,7 +147,8 @@ def period_s(
         return op._replace(microbatch=op.microbatch % m)
 
     made = replay(many, lambda op: took(of_first(op)), transfer, lambda op: gap(of_first(op)))
-    end_S = [0.0] * num_steps
-    for op, end_s in made.end_s.items():
-        end_S[op.microbatch // m] = max(end_S[op.microbatch // m], end_s)
-    return (end_S[-1] - end_S[1]) / (num_steps - 2)
+    second, last = (
+        latest(end for op, end in made.end_s.items() if op.microbatch // m == step)
+        for step in (1, num_steps - 1)
+    )
+    return (last - second) / (num_steps - 2)

@@ -8,8 +8,8 @@ import pytest
 
 from diagnosis.whatif.analysis import prepare
 from diagnosis.whatif.operations import NotAnswerable, dense
-from diagnosis.whatif.schedules.measured import Measured, measured
 from diagnosis.whatif.schedules.changes import Changes
+from diagnosis.whatif.schedules.measured import Measured, measured
 from diagnosis.whatif.schedules.names import NAMES
 from diagnosis.whatif.schedules.predict import plan_for, predict, replayed_cell
 from sample_traces.generate.straggler_trace import MegatronJob
