@@ -133,7 +133,8 @@ def replayed_cell(
     plan, job = plan_for(measured, name, changes), changed(measured, changes)
     cells = job.steps[step] if changes.has_stragglers else job.steps[0]
     cell = cells[replica] if changes.has_stragglers else cells[0]
-    return replay(plan, _of(plan, [cell]), _transfers(job), _gaps(job, plan))
+    took = _of(plan, [cell])
+    return replay(plan, lambda op: float(np.max(took(op))), _transfers(job), _gaps(job, plan))
 
 
 def _of(plan: Plan, cells: list[Cell]) -> Took:
