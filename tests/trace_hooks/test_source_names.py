@@ -14,5 +14,5 @@ def test_a_name_leads_to_its_class(name: str) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown source 'nothing'; known: modules, pipeline"):
+    with pytest.raises(ValueError, match="unknown source 'nothing'; known: startup, modules, "):
         load_source("nothing")

@@ -36,7 +36,7 @@ JOB_TABLES: tuple[Table, ...] = (
         text("phase", f"{', '.join(PHASES)}"),
         text(
             "what",
-            "what ran, and where in the job's own code; F inside G: code of the job's that G called",
+            "what ran, and where in the job's own code; F inside G: own code that G has called",
         ),
         text(
             "how",

@@ -2,9 +2,11 @@
 
 import gc
 import io
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import distributed, nn
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.nn import functional
@@ -46,6 +48,8 @@ def everything() -> list[float]:
     gc.collect()
     torch.compile(model, backend="eager")  # makes a wrapper, compiles nothing yet
     torch.save(model.state_dict(), io.BytesIO())
+    with TemporaryDirectory() as folder:
+        dcp.async_save(model.state_dict(), checkpoint_id=folder).result()
     return losses + pipelined()
 
 

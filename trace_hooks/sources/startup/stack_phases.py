@@ -16,8 +16,6 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-import trace_hooks
-
 
 class Place(NamedTuple):
     """What a thread is doing: a phase (schema.job_tables.PHASES), and what ran where."""
@@ -89,7 +87,7 @@ IN_FIRST_STEP = frozenset(
 """Phases that are told apart inside the first step: the rest of it is a step."""
 
 _IMPORT = "<frozen importlib._bootstrap"
-_OURS = f"{Path(trace_hooks.__file__).parent}/"
+_OURS = f"{Path(__file__).parents[2]}/"
 _STANDARD = tuple(
     path.rstrip("/") + "/"
     for path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
