@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_step_under_a_schedule_has_every_operation(site: Site, name: str) -> N
     kinds = [op[0] for lane in lanes for op in lane]
     assert kinds.count("F") == kinds.count("B") >= 18
     for lane in lanes:
-        for (*_, begin, end), (*_, after, _end) in zip(lane, lane[1:], strict=False):
+        for (*_, begin, end), (*_, after, _end) in pairwise(lane):
             assert begin < end <= after + 1e-12
     measured = [op for lane in found["measured"] for op in lane]
     assert min(op[3] for op in measured) == 0
