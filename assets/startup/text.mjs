@@ -2,7 +2,7 @@
 import { duration } from '../lib/value_text.mjs';
 
 export const LABEL = {
-  imports: 'imports', hooks: 'start of the hooks', rendezvous: 'rendezvous', groups: 'process groups',
+  before: 'before the hooks', imports: 'imports', hooks: 'start of the hooks', rendezvous: 'rendezvous', groups: 'process groups',
   communication: 'waiting for ranks', device: 'device', model: 'model', restore: 'checkpoint read', compile: 'compilation',
   data: 'first batch', other: 'other code', 'first step': 'first step', 'warm-up': 'warm-up in it', 'not recorded': 'not recorded',
 };

@@ -26,6 +26,8 @@ QUESTIONS = ASKED
 MOST_FINDINGS = 3
 
 _NEXT = {
+    "before": "Call trace_hooks.start first, to see what it is. As a rule it is imports: look at "
+    "where these ranks import from; `python -X importtime` lists them.",
     "imports": "Look at where these ranks import from: a slow file system, or packages that the "
     "others have in their cache. `python -X importtime` lists them.",
     "restore": "Compare how fast that host reads the checkpoint's storage, and whether these ranks "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 DOING = {
+    "before": "before the hooks began",
     "imports": "importing",
     "hooks": "starting the hooks",
     "rendezvous": "in the rendezvous",

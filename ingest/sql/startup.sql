@@ -2,7 +2,7 @@
 -- reads: startup
 -- param: attempt int = newest
 -- column: rank  global rank
--- column: phase  imports, hooks, rendezvous, groups, communication, device, model, restore, compile, data, other
+-- column: phase  before (the hooks), imports, hooks, rendezvous, groups, communication, device, model, restore, compile, data, other
 -- column: what  what ran, and where in the job's own code
 -- column: how  measured, sampled five times a second, or process: from /proc
 -- column: begin_s  since the first process of the attempt started, on the aligned clock where there is one, s

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trace_hooks.schema.columns import TS, Table, integer, table, text
 
 PHASES = (
+    "before",
     "imports",
     "hooks",
     "rendezvous",
@@ -17,9 +18,10 @@ PHASES = (
     "data",
     "other",
 )
-"""What a rank does before its first step ends: imports modules, starts the hooks, meets the other
-ranks, makes process groups, communicates (which is mostly waiting), opens its device, builds the
-model, reads a checkpoint, compiles, waits for its first batch, runs other code."""
+"""What a rank does before its first step ends: what nobody saw before the hooks (imports, as a
+rule), imports modules, starts the hooks, meets the other ranks, makes process groups, communicates
+(which is mostly waiting), opens its device, builds the model, reads a checkpoint, compiles, waits
+for its first batch, runs other code."""
 
 ACTIONS = ("save", "background", "read")
 """What is done with a checkpoint: a save that blocks the caller, the part of an asynchronous save

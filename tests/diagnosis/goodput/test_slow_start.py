@@ -25,7 +25,7 @@ def job(slow, waits=6.0, num_ranks=4):
 
 
 @pytest.mark.parametrize(
-    "phase", ["imports", "hooks", "restore", "data", "model", "compile", "other"]
+    "phase", ["before", "hooks", "restore", "data", "model", "compile", "other"]
 )
 def test_the_slow_rank_and_its_phase_are_named(phase):
     (slow,) = slow_phases(job(phases(phase, 6, what="where")))

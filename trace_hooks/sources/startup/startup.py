@@ -29,7 +29,7 @@ from trace_hooks.sources.startup.stretches import Stretches
 LONGEST_NS = 24 * 3600 * 1_000_000_000
 """A job that makes no step is looked at this long."""
 
-BEFORE_HOOKS = Place("imports", "before trace_hooks.start")
+BEFORE_HOOKS = Place("before", "imports and what else ran before trace_hooks.start")
 HOOKS = Place("hooks", "trace_hooks.start")
 
 _seen_from_its_start = 0

@@ -1,0 +1,1 @@
+"""Slow starts planted in real jobs: `python -m benchmarks.startups`."""
