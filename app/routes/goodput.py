@@ -14,10 +14,13 @@ from starlette.routing import Route
 
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
+from app.runs.policies import min_age
 from app.views.efficiency.goodput import Goodput, goodput_of
 from app.views.efficiency.startup import Startup, startup_of
 from app.web.answers import answer
 from ingest.stopping import Stop
+
+_STARTING_S, _LEDGER_S = 2.0, 5.0
 
 
 def routes(context: RouteContext) -> list[Route]:
@@ -33,7 +36,8 @@ def routes(context: RouteContext) -> list[Route]:
                 params.run,
                 ("startup", attempt),
                 lambda run, stop: startup_of(run, attempt, stop),
-                stop=stop,
+                min_age(_STARTING_S),
+                stop,
             )
 
         return await answer(request, compute, lambda found: JSONResponse(asdict(found)))
@@ -42,7 +46,7 @@ def routes(context: RouteContext) -> list[Route]:
         params = Parameters(request)
 
         def compute(stop: Stop) -> Goodput | None:
-            return hub.cache.get(params.run, ("goodput",), goodput_of, stop=stop)
+            return hub.cache.get(params.run, ("goodput",), goodput_of, min_age(_LEDGER_S), stop)
 
         def written(found: Goodput | None) -> JSONResponse:
             return JSONResponse(None if found is None else asdict(found))

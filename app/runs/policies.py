@@ -173,8 +173,8 @@ USES: dict[str, Use] = {
     "perturbations": _stale("reads the marks of all attempts", "routes/live/perturb.py"),
     "losses": _stale("reads the loss of every step", "routes/live/perturb.py"),
     # efficiency
-    "startup": _fresh("three queries per attempt, watched live before step 0", "routes/goodput.py"),
-    "goodput": _fresh("one query over sums by step, for a section", "routes/goodput.py"),
+    "startup": _min_age("three queries per attempt; new rows come each 2 s", "routes/goodput.py"),
+    "goodput": _min_age("reads the sums of all steps of all attempts", "routes/goodput.py"),
     "mfu": _min_age("reads what every rank did in up to all steps of a run", "routes/mfu.py"),
     # what-if
     "what-if": _min_age(

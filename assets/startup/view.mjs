@@ -4,7 +4,7 @@ import { makeFetcher } from '../lib/fetcher.mjs';
 import { duration } from '../lib/value_text.mjs';
 import { barsOf, callCells, headline, LABEL, nowText, ranksText, slowSentences } from './text.mjs';
 
-const NEWS_MS = 1000;
+const NEWS_MS = 2000;
 
 export function mount(element, app) {
   let { attempt } = app.view;

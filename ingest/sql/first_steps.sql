@@ -22,14 +22,16 @@ begun AS (
     SELECT rank, min(ts_ns) AS begin_ns, max(ts_ns + dur_ns) AS end_ns FROM rows_of($startup)
     WHERE attempt = $attempt GROUP BY rank
 ),
+earliest AS (SELECT rank, min(step) AS step FROM step_rows WHERE attempt = $attempt GROUP BY rank),
 numbered AS (
-    SELECT rank, step, start_ns, dur_ns, row_number() OVER (PARTITION BY rank ORDER BY step) AS number
-    FROM step_rows WHERE attempt = $attempt
+    SELECT rank, s.step, start_ns, dur_ns, row_number() OVER (PARTITION BY rank ORDER BY s.step) AS number
+    FROM step_rows s JOIN earliest e USING (rank)
+    WHERE attempt = $attempt AND s.step <= e.step + 100
 ),
 firsts AS (
     SELECT rank, min(step) AS step, arg_min(start_ns, number) AS start_ns,
         arg_min(start_ns + dur_ns, number) AS end_ns,
-        CASE WHEN count(*) > 3 THEN median(dur_ns) FILTER (number BETWEEN 2 AND 101) END AS usual_ns
+        CASE WHEN count(*) > 3 THEN median(dur_ns) FILTER (number > 1) END AS usual_ns
     FROM numbered GROUP BY rank
 ),
 beats AS (
