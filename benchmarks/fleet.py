@@ -3,7 +3,7 @@
 python -m benchmarks.fleet [--runs 1000] [--cards 200] [--fleets 200] [--seed 1]
     [--only names|speed]
 
-names: draws fleets without a bad host in four worlds (benchmarks/random_fleets.py) and counts those
+names: draws fleets without a bad host in five worlds (benchmarks/random_fleets.py) and counts those
 in which a host is named; then fleets with one host that is slow in 5 of 40 runs, and counts those
 in which it is named, and others are. speed: generates one small run and its index, puts it under so
 many names with summaries of their own, and measures `rankscope fleet`, its parts, and what the list
@@ -53,32 +53,42 @@ PLANTED = 5, 40
 
 def names(num_fleets: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    print(f"{'no bad host, world':24} {'fleets':>6} {'with a name':>11} {'hosts judged':>12}")
+    print(
+        f"{'no bad host, world':20} {'fleets':>6} {'a name':>7} {'or its place':>12} {'judged':>7}"
+    )
     for world in WORLDS:
-        falsely, judged = 0, 0
+        falsely = perhaps = judged = 0
         for _ in range(num_fleets):
             found = slow_hosts(random_fleet(rng, world, drawn_shape(rng)))
-            falsely += bool(found.named)
+            falsely += any(not one.is_place_possible for one in found.named)
+            perhaps += any(one.is_place_possible for one in found.named)
             judged += found.num_judged
-        print(f"{world:24} {num_fleets:6} {falsely:11} {judged // num_fleets:12}")
+        row = f"{world:20} {num_fleets:6} {falsely:7} {perhaps:12}"
+        print(f"{row} {judged / num_fleets:7.0f}")
     slow, runs = PLANTED
-    print(f"\n{f'a host slow in {slow} of {runs} runs':32} {'found':>6} {'also others':>11}")
+    head = f"a host slow in {slow} of {runs} runs"
+    print(f"\n{head:28} {'named':>6} {'or place':>8} {'also others':>11}")
     for per_run in (2, 4, 8, 32):
-        found, others = planted(rng, Shape(runs, 4 * per_run, 1, (per_run,)), num_fleets, slow)
-        print(f"{f'{per_run} of {4 * per_run} hosts a run':32} {found:5.0%} {others:11.1%}")
+        shares = planted(rng, Shape(runs, 4 * per_run, 1, (per_run,)), num_fleets, slow)
+        found, perhaps, others = (f"{share:.1%}" for share in shares)
+        what = f"{per_run} of {4 * per_run} hosts a run"
+        print(f"{what:28} {found:>6} {perhaps:>8} {others:>11}")
 
 
 def planted(
     rng: np.random.Generator, shape: Shape, num_fleets: int, slow: int
-) -> tuple[float, float]:
-    found = others = 0
+) -> tuple[float, float, float]:
+    """Shares of fleets in which the host is named, its place is not excluded, others are named."""
+    found = perhaps = others = 0
     for _ in range(num_fleets):
         host = int(rng.integers(shape.num_hosts))
         runs = with_bad_host(rng, random_fleet(rng, "even", shape), host, slow)
-        named = {one.host for one in slow_hosts(runs).named}
-        found += host_name(host) in named
-        others += bool(named - {host_name(host)})
-    return found / num_fleets, others / num_fleets
+        named = {one.host: one.is_place_possible for one in slow_hosts(runs).named}
+        bad = host_name(host)
+        found += named.get(bad) is False
+        perhaps += named.get(bad) is True
+        others += bool(set(named) - {bad})
+    return found / num_fleets, perhaps / num_fleets, others / num_fleets
 
 
 def speed(num_runs: int, num_cards: int, seed: int) -> None:

@@ -1,11 +1,12 @@
 """Fleets drawn at random: which hosts took part in which runs, and where findings name one.
 
-Without a bad host there are four worlds, as chance is not the same everywhere:
+Without a bad host there are five worlds, as chance is not the same everywhere:
 
 even      each host of each run is slow with the same probability
 jobs      each job has a probability of its own, from 0.2 % to 20 %, and hosts that it uses most
 spells    the probability is ten times as high in a tenth of the time
 together  in a tenth of the runs up to half of the hosts are slow at once
+place     the first place of each job is slow in every seventh run, and goes to the same machines
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from diagnosis.fleet.summary import Found, Summary
 
-WORLDS = ("even", "jobs", "spells", "together")
+WORLDS = ("even", "jobs", "spells", "together", "place")
 RATE = 0.02
 """Probability that a host is slow in a run, for no reason of its own."""
 DAY_NS = 86_400 * 10**9
@@ -60,6 +61,9 @@ def random_fleet(rng: np.random.Generator, world: str, shape: Shape) -> dict[str
         if world == "together" and rng.random() < 0.1:
             rate = 0.5
         slow = rng.random(size) < min(rate, 1.0)
+        if world == "place":
+            hosts.sort()
+            slow[0] |= rng.random() < 1 / 7
         name = f"run{number:04d}"
         runs[name] = fleet_run(name, job, number, hosts.tolist(), hosts[slow].tolist())
     return runs
@@ -121,7 +125,7 @@ def fleet_run(name: str, job: int, number: int, hosts: list[int], slow: list[int
             )
             for host in slow
         ),
-        hosts=tuple(sorted(map(host_name, hosts))),
+        hosts=tuple(map(host_name, hosts)),
     )
 
 

@@ -62,7 +62,7 @@ export function hostPanel({ hosts }, fewest, runLink) {
   const rest = few ? ` ${count(few)} in fewer than ${fewest} runs ${few === 1 ? 'is' : 'are'} not judged.` : '';
   const about = `${count(judged)} hosts compared in ${runs(numRuns)}, always all of the folder.${rest}`;
   if (!named.length) return panel(title, '', make('p', {}, 'None is slow more often than chance explains.'), quiet(about));
-  const items = named.map((one) => make('li', {}, make('p', {}, make('strong', { class: one.place.length ? 'warn-text' : 'fault' }, one.host), `${one.text.slice(one.host.length)}.`),
+  const items = named.map((one) => make('li', {}, make('p', {}, make('strong', { class: one.is_place_possible ? 'fleet-perhaps' : 'fault' }, one.host), `${one.text.slice(one.host.length)}.`),
     make('p', { class: 'fleet-runs' }, one.runs.map(({ run, finding, title: text }) => runLink(run, finding, text)))));
   return panel(title, '', make('ul', { class: 'fleet-hosts' }, items), quiet(about));
 }

@@ -54,7 +54,9 @@ class Fleet:
                 "num_slow": one.num_slow,
                 "expected": one.expected,
                 "p_value": one.p_value,
-                "place": list(one.place),
+                "p_in_place": one.p_in_place,
+                "is_place_possible": one.is_place_possible,
+                "ranks": list(one.ranks),
                 "kinds": list(one.kinds),
                 "runs": [
                     {"run": run, "finding": found.id, "kind": found.kind, "title": found.title}

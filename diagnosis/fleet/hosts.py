@@ -15,9 +15,10 @@ and independent from block to block, so that k = sum of k_b has the convolution 
 distribution. The p-value is P(sum >= k), times the number of hosts judged (Bonferroni): a fleet
 where the hypothesis holds has a host named by chance in at most BY_CHANCE of cases.
 
-Known false positives: a place in the job, not the machine, is slow, and the scheduler gives the
-same machine the same place each time. Where the findings name the same ranks in all runs (`place`),
-machine and place cannot be told apart, and the text says so.
+A place in the job may be slow instead of the machine (the first rank writes the logs), and the
+scheduler may give the same machine the same place. So the same is tested once more against hosts in
+the same place only: b is then a place in the runs of a job. Where that could be chance, place and
+machine cannot be told apart, and the text says so (`is_place_possible`).
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ such as gc_pauses, nor those on the whole job."""
 
 Blocks = Sequence[tuple[int, int, int]]
 """(T, K, n) of each block."""
+_Stratum = tuple[int, int]
+"""Block, and place of the host in its run; 0 where all places are compared."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class SlowHost:
     """A host that is slow more often than chance explains.
 
     `expected`: number of runs in which it would be slow by chance. `p_value`: times the number of
-    hosts. `runs`: name of the run and the finding. `place`: the ranks that the findings name, where
-    they are the same in all runs, else empty: then the place in the job may be slow, not the host.
+    hosts; `p_in_place`: the same against hosts in the same place. `runs`: name of the run and the
+    finding.
     """
 
     host: str
@@ -78,13 +81,24 @@ class SlowHost:
     num_slow: int
     expected: float
     p_value: float
+    p_in_place: float
     runs: tuple[tuple[str, Found], ...]
-    place: tuple[int, ...]
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the findings, the most frequent first."""
         return tuple(kind for kind, _ in Counter(f.kind for _, f in self.runs).most_common())
+
+    @property
+    def is_place_possible(self) -> bool:
+        """Whether its place in the jobs may be slow instead."""
+        return self.p_in_place > BY_CHANCE
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that the findings name, where they are the same in all runs, else empty."""
+        named = {found.ranks for _, found in self.runs}
+        return next(iter(named)) if len(named) == 1 else ()
 
 
 @dataclass(frozen=True)
@@ -99,28 +113,37 @@ class SlowHosts:
 
 
 @dataclass
-class _Seen:
-    """A host: in which blocks it was how often, and where it was slow."""
+class _Counts:
+    """T and K of each stratum; of each host n of its strata, and where it was slow."""
 
-    times: Counter[int] = field(default_factory=Counter)
-    slow: list[tuple[str, Found]] = field(default_factory=list)
+    totals: Counter[_Stratum] = field(default_factory=Counter)
+    slow: Counter[_Stratum] = field(default_factory=Counter)
+    times: dict[str, Counter[_Stratum]] = field(default_factory=lambda: defaultdict(Counter))
+    found: dict[str, list[tuple[str, Found]]] = field(default_factory=lambda: defaultdict(list))
+
+    def own(self, host: str) -> Blocks:
+        """(T, K, n) of the strata that a host is in."""
+        return [(self.totals[one], self.slow[one], n) for one, n in self.times[host].items()]
 
 
 def slow_hosts(runs: Mapping[str, Summary]) -> SlowHosts:
     """Hosts slow beyond chance, the least probable first; summaries by the names of their runs."""
     compared = {name: one for name, one in runs.items() if _can_compare(one)}
-    blocks, seen = _counted(compared)
-    judged = {host: one for host, one in seen.items() if one.times.total() >= FEWEST_RUNS}
+    counts = _counted(_blocks(compared, BLOCK_RUNS), compared, by_place=False)
+    in_place = _counted(_blocks(compared, len(compared)), compared, by_place=True)
+    judged = [host for host, times in counts.times.items() if times.total() >= FEWEST_RUNS]
     named = []
-    for host, one in judged.items():
-        if len(one.slow) < 2:
+    for host in judged:
+        found = counts.found.get(host, [])
+        if len(found) < 2:
             continue
-        own = [(*blocks[block], times) for block, times in one.times.items()]
-        p_value = min(1.0, len(judged) * tail(own, len(one.slow)))
+        p_value = min(1.0, len(judged) * tail(counts.own(host), len(found)))
         if p_value <= BY_CHANCE:
-            named.append(_slow_host(host, one, own, p_value))
+            p_in_place = min(1.0, len(judged) * tail(in_place.own(host), len(found)))
+            named.append(_slow_host(host, counts, p_value, p_in_place))
     named.sort(key=lambda one: (one.p_value, one.host))
-    return SlowHosts(tuple(named), len(judged), len(seen) - len(judged), len(compared))
+    num_too_few = len(counts.times) - len(judged)
+    return SlowHosts(tuple(named), len(judged), num_too_few, len(compared))
 
 
 def slow_in(run: Summary) -> dict[str, Found]:
@@ -139,30 +162,31 @@ def _can_compare(run: Summary) -> bool:
     return run.judged and num_hosts >= 2 and 2 * len(slow_in(run)) <= num_hosts
 
 
-def _counted(runs: Mapping[str, Summary]) -> tuple[list[tuple[int, int]], dict[str, _Seen]]:
-    """T and K of each block, and every host."""
-    blocks: list[tuple[int, int]] = []
-    seen: dict[str, _Seen] = defaultdict(_Seen)
-    for block in _blocks(runs):
-        slow = {name: slow_in(runs[name]) for name in block}
+def _counted(
+    blocks: Iterable[Sequence[str]], runs: Mapping[str, Summary], by_place: bool
+) -> _Counts:
+    counts = _Counts()
+    for number, block in enumerate(blocks):
         for name in block:
-            for host in set(runs[name].hosts):
-                seen[host].times[len(blocks)] += 1
-            for host, found in slow[name].items():
-                seen[host].slow.append((name, found))
-        total = sum(len(set(runs[name].hosts)) for name in block)
-        blocks.append((total, sum(map(len, slow.values()))))
-    return blocks, seen
+            slow = slow_in(runs[name])
+            for place, host in enumerate(dict.fromkeys(runs[name].hosts)):
+                stratum = number, place if by_place else 0
+                counts.totals[stratum] += 1
+                counts.times[host][stratum] += 1
+                if host in slow:
+                    counts.slow[stratum] += 1
+                    counts.found[host].append((name, slow[host]))
+    return counts
 
 
-def _blocks(runs: Mapping[str, Summary]) -> Iterable[list[str]]:
-    """Names of consecutive runs of the same job; those without a time come last, by name."""
+def _blocks(runs: Mapping[str, Summary], most: int) -> Iterable[list[str]]:
+    """Names of at most so many consecutive runs of the same job; those without a time come last."""
     jobs: dict[tuple[str, str, int], list[str]] = defaultdict(list)
     for name in sorted(runs, key=lambda name: (runs[name].started_ns or 2**63, name)):
         jobs[runs[name].job].append(name)
     for names in jobs.values():
-        for first in range(0, len(names), BLOCK_RUNS):
-            yield names[first : first + BLOCK_RUNS]
+        for first in range(0, len(names), most):
+            yield names[first : first + most]
 
 
 def tail(blocks: Blocks, least: int) -> float:
@@ -189,14 +213,14 @@ def _ways(of: int, chosen: int) -> float:
     return math.lgamma(of + 1) - math.lgamma(chosen + 1) - math.lgamma(of - chosen + 1)
 
 
-def _slow_host(host: str, one: _Seen, own: Blocks, p_value: float) -> SlowHost:
-    ranks = {found.ranks for _, found in one.slow}
+def _slow_host(host: str, counts: _Counts, p_value: float, p_in_place: float) -> SlowHost:
+    own, found = counts.own(host), counts.found[host]
     return SlowHost(
         host=host,
-        num_runs=one.times.total(),
-        num_slow=len(one.slow),
+        num_runs=counts.times[host].total(),
+        num_slow=len(found),
         expected=sum(num_slow * times / total for total, num_slow, times in own),
         p_value=p_value,
-        runs=tuple(one.slow),
-        place=next(iter(ranks)) if len(ranks) == 1 else (),
+        p_in_place=p_in_place,
+        runs=tuple(found),
     )

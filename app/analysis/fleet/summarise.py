@@ -183,8 +183,8 @@ def _one(finding: Finding) -> Found:
 
 
 def _hosts(run: Run, attempt: int) -> tuple[str, ...]:
-    named = {info.get("host") for info in run.ranks if info["attempt"] == attempt}
-    return tuple(sorted(_cut(host, MOST_NAME) for host in named if host))[:MOST_HOSTS]
+    named = [info.get("host") for info in run.ranks if info["attempt"] == attempt]
+    return tuple(_cut(host, MOST_NAME) for host in dict.fromkeys(named) if host)[:MOST_HOSTS]
 
 
 def _cut(text: str, length: int) -> str:

@@ -137,9 +137,9 @@ def host_lines(given: SlowHosts) -> list[str]:
 def host_text(one: SlowHost) -> str:
     """Why a host is named, and that its place in the jobs may be the reason where that is so."""
     who = one.host
-    if one.place:
-        had = "which it had each time" if len(one.place) == 1 else "which were on it each time"
-        who = f"{one.host}, or the work of {named_ranks(one.place)}, {had}"
+    if one.is_place_possible:
+        place = f"that of {named_ranks(one.ranks)}" if one.ranks else "which is often the same"
+        who = f"{one.host}, or its place in the jobs ({place})"
     return (
         f"{who}: slow in {one.num_slow} of {_runs(one.num_runs)}, where chance explains "
         f"{one.expected:.1f}; probability over all hosts {_probability(one.p_value)} "

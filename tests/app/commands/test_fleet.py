@@ -118,7 +118,7 @@ def test_of_40_generated_runs_the_host_that_is_slow_in_5_is_named_and_no_other(
     answer = json_of(capsys, "fleet", runs)
     (named,) = answer["hosts"]["named"]
     assert (named["host"], named["num_slow"], named["num_runs"]) == ("gpu00", 5, 10)
-    assert named["place"] == []
+    assert (named["is_place_possible"], named["ranks"]) == (False, [])
     assert [one["run"] for one in named["runs"]] == [f"run{n:02d}" for n in (0, 8, 16, 24, 32)]
     assert answer["causes"][0]["cause"] == "slow_worker"
     assert answer["causes"][0]["num_runs"] == 8

@@ -94,15 +94,33 @@ def test_runs_of_another_job_are_not_compared() -> None:
     assert not slow_hosts(as_one_job).named  # each of the four is slow as often as the others
 
 
-def test_the_same_rank_each_time_is_said() -> None:
+def test_a_host_that_always_has_the_same_place_is_not_told_from_its_place() -> None:
     given = [([0, *others], [0]) for others in combinations(range(1, 6), 3)]
     (named,) = slow_hosts(runs_of(*given)).named
-    assert named.place == (0,)
+    assert named.is_place_possible
+    assert named.ranks == (0,)
     moved = [
-        (hosts[1:] + hosts[:1] if n % 2 else hosts, slow) for n, (hosts, slow) in enumerate(given)
+        ([*o[: n % 4], 0, *o[n % 4 :]], [0]) for n, o in enumerate(combinations(range(1, 6), 3))
     ]
-    (named,) = slow_hosts(runs_of(*moved)).named
-    assert named.place == ()
+    elsewhere = [(list(hosts), []) for hosts in combinations(range(1, 9), 4)][:30]
+    (named,) = slow_hosts(runs_of(*moved, *elsewhere)).named
+    assert not named.is_place_possible
+    assert named.ranks == ()
+
+
+def test_a_host_in_a_place_that_is_slow_on_all_hosts_is_not_named_flatly() -> None:
+    """Whichever host has the first place is slow in every third run; host 0 has it in every second
+    run.
+    """
+    rng = np.random.default_rng(1)
+    given = []
+    for number in range(120):
+        first = 0 if number % 2 else int(rng.integers(1, 6))
+        hosts = [first, *rng.choice(np.arange(6, 14), 3, replace=False).tolist()]
+        given.append((hosts, [first] if number % 3 == 0 else []))
+    named = slow_hosts(runs_of(*given)).named
+    assert "gpu0000" in {one.host for one in named}
+    assert all(one.is_place_possible for one in named)
 
 
 def test_kinds_that_code_explains_name_no_host() -> None:
@@ -133,7 +151,9 @@ def test_nothing_of_no_runs() -> None:
 def test_fleets_without_a_bad_host_have_none_named(world: str) -> None:
     rng = np.random.default_rng(11)
     for _ in range(5):
-        assert not slow_hosts(random_fleet(rng, world, drawn_shape(rng))).named
+        found = slow_hosts(random_fleet(rng, world, drawn_shape(rng)))
+        assert all(one.is_place_possible for one in found.named)
+        assert world == "place" or not found.named
 
 
 def test_a_planted_host_is_found_among_noise() -> None:

@@ -91,14 +91,14 @@ def test_hosts_are_those_of_all_runs_whatever_is_chosen() -> None:
     answer = shown(standing(runs), Choice(model="none such"))
     assert answer["fleet"]["num_runs"] == 0
     (named,) = answer["fleet"]["hosts"]["named"]
-    assert named["text"].startswith("gpu0000, or the work of rank 0, which it had each time: slow")
+    assert named["text"].startswith("gpu0000, or its place in the jobs (that of rank 0): slow")
 
 
 def test_words_of_a_host_that_moved() -> None:
     runs = {
         f"r{n}": fleet_run(f"r{n}", 0, n, [1 + n % 7, 0, 8] if n % 2 else [0, 1 + n % 7, 8], [0])
         for n in range(8)
-    }
+    } | {f"s{n}": fleet_run(f"s{n}", 0, n, [1 + n % 7, 8 - n % 7, 9], []) for n in range(30)}
     (named,) = slow_hosts(runs).named
     assert host_text(named).startswith("gpu0000: slow in 8 of 8 runs, where chance explains")
 
