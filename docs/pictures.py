@@ -63,6 +63,10 @@ PICTURES = {
     "timeline": (View(RUN, "timeline", rank=5, steps=(4, 5)).url(), (1400, 900)),
     "ranks": (View(RUN, "ranks", rank=5).url(), (1400, 1000)),
     "whatif": (View(JOB, "what-if").url(), (1400, 1120)),
+    "which-schedule": (
+        View(JOB, "what-if", pipeline=(("schedule", "zbv"), ("stragglers", "no"))).url(),
+        (1400, 1120),
+    ),
     "model-health": (View(WATCHED, "model", model=(("tensor", "gradient"),)).url(), (1400, 1000)),
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
@@ -73,6 +77,9 @@ PICTURES = {
 }
 """name: address of the view, and size of the window."""
 
+PARTS = {"which-schedule": ".whatif-schedules"}
+"""Pictures of one part of their page."""
+
 
 def take(
     browser: Browser,
@@ -80,9 +87,10 @@ def take(
     size: tuple[int, int],
     file: Path,
     act: Callable[[Page], None] | None = None,
+    part: str | None = None,
 ) -> None:
-    """Take one picture of a page once it has settled; `act` uses the page before. Raises SystemExit
-    where a script of the page fails.
+    """Take one picture of a page once it has settled, or of `part` of it (a selector); `act` uses
+    the page before. Raises SystemExit where a script of the page fails.
     """
     page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="dark")
     errors: list[str] = []
@@ -92,7 +100,10 @@ def take(
     if act is not None:
         act(page)
     page.wait_for_timeout(SETTLES_MS)
-    page.screenshot(path=file)
+    if part is None:
+        page.screenshot(path=file)
+    else:
+        page.locator(part).screenshot(path=file)
     page.close()
     if errors:
         raise SystemExit(f"{url}: {errors[0]}")
@@ -268,7 +279,7 @@ def main(names: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as running:
         scratch, runs = Path(folder), Path(folder) / "runs"
         shutil.copytree(RECORDED / RUN, runs / RUN, ignore=shutil.ignore_patterns("index"))
-        if "whatif" in wanted:
+        if wanted & {"whatif", "which-schedule"}:
             straggler_run(scratch, runs)
         if wanted & {"model-health", "model-inspect"}:
             watched_run(scratch, runs)
@@ -293,7 +304,7 @@ def main(names: Sequence[str]) -> None:
                 with prompted_run(scratch, runs, server):
                     take(browser, server.url + view, size, file, _prompt)
             else:
-                take(browser, server.url + view, size, file)
+                take(browser, server.url + view, size, file, part=PARTS.get(name))
             print(f"{file.relative_to(DOCS)} {file.stat().st_size // 1000} kB")
 
 

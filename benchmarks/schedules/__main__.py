@@ -160,7 +160,7 @@ def spans_s(run_folder: Path) -> list[float]:
 
 def measure(case: Case) -> dict[str, Any]:
     """Predictions from the run under 1F1B, and what each schedule took."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
         first = training(case, "1f1b", folder / "train")
         times = durations(first, case) if case.kind == "sleep" else {}
