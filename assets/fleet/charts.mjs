@@ -30,7 +30,7 @@ export function columns({ periods, unit }, textOf) {
   const bars = periods.map((period, index) => {
     const about = `${unit} from ${period.first}: ${runs(period.num_runs)}, ${percent(stacks[index].reduce((sum, value) => sum + value, 0))} lost`;
     return make('span', { class: 'fleet-column', title: about },
-      stacks[index].map((value, cause) => part(`fleet-part cause-${Math.min(cause, drawn.length === cause ? MOST_CAUSES : cause)}`, value / top)));
+      stacks[index].map((value, cause) => part(`fleet-part cause-${cause < drawn.length ? cause : MOST_CAUSES}`, value / top)));
   });
   const names = [...drawn.map(textOf), ...(stacks.some((parts) => parts[drawn.length] > 1e-9) ? ['other causes'] : [])];
   const legend = names.map((name, index) => make('span', {}, make('i', { class: `cause-${index < drawn.length ? index : MOST_CAUSES}` }), name));

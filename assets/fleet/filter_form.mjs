@@ -15,6 +15,14 @@ export function filterForm(choose) {
   for (const name of FIELDS) inputs[name].addEventListener('change', () => choose({ [name]: inputs[name].value, page: '' }));
   const clear = make('button', { type: 'button', on: { click: () => choose(Object.fromEntries([...FIELDS, 'page'].map((name) => [name, '']))) } }, 'Clear filters');
   const field = (text, name) => make('label', {}, make('span', { class: 'quiet' }, text), inputs[name]);
+  const offered = {};
+  /** Replace what is offered only where it is new: an open list would close. */
+  const offer = (place, names, textOf) => {
+    const key = JSON.stringify(names);
+    if (offered[place.tagName] === key) return;
+    offered[place.tagName] = key;
+    place.replaceChildren(...names.map((name) => make('option', { value: name }, textOf(name))));
+  };
   const element = make('form', { class: 'fleet-filter', on: { submit: (event) => event.preventDefault() } },
     field('Model', 'model'), field('Host', 'host'), field('Began from', 'from'), field('to', 'until'), clear, hosts);
 
@@ -24,8 +32,8 @@ export function filterForm(choose) {
     show(state, answer) {
       const models = ['', ...answer.models];
       if (state.model && !models.includes(state.model)) models.push(state.model);
-      inputs.model.replaceChildren(...models.map((name) => make('option', { value: name }, name || 'any model')));
-      hosts.replaceChildren(...answer.hosts.map((name) => make('option', { value: name })));
+      offer(inputs.model, models, (name) => name || 'any model');
+      offer(hosts, answer.hosts, () => '');
       for (const name of FIELDS) if (name === 'model' || inputs[name] !== document.activeElement) inputs[name].value = state[name] ?? '';
       clear.hidden = !FIELDS.some((name) => state[name]);
     },

@@ -39,7 +39,7 @@ def summarise(run: Run, version: str, state: str, stop: Stop | None = None) -> S
     attempt = run.newest_attempt
     attempts: list[dict[str, Any]] = run.ask("run_summary", stop=stop).to_pylist()
     newest = attempts[-1] if attempts else {}
-    goodput = run.ask("goodput", stop=stop).to_pylist()
+    goodput = _dated(run, run.ask("goodput", stop=stop).to_pylist())
     speed = run.ask("throughput", attempt=attempt, stop=stop).to_pylist()
     diagnosis = diagnose_run(run, None, stop)
     answer = whatif_or_refusal(run, stop=stop)
@@ -92,6 +92,18 @@ def _started_ns(run: Run, attempts: Sequence[Mapping[str, Any]]) -> int | None:
     known = [row["started_ns"] for row in attempts if row["started_ns"]]
     started_ns: int = min(known, default=run.info["created_ns"])
     return started_ns if started_ns >= _CLOCK_SET_NS else None
+
+
+def _dated(run: Run, goodput: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of goodput.sql; without times where the start is not one of a calendar, as in files
+    whose clock counts from another moment than their events.
+    """
+    is_dated = run.info["clock"] == "absolute"
+    unknown = dict.fromkeys(("wall_s", *(f"{name}_s" for name in OUTSIDE)))
+    return [
+        row if is_dated and (row["started_ns"] or 0) >= _CLOCK_SET_NS else row | unknown
+        for row in goodput
+    ]
 
 
 def _hours(

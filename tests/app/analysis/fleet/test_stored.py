@@ -202,6 +202,16 @@ def test_without_a_calendar_no_start_is_known(tmp_path: Path) -> None:
     assert new_summary(settled(run.folder)).started_ns is None
 
 
+def test_a_clock_that_was_never_set_makes_no_run_decades_long(tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "a")
+    for file in (run.folder / "ranks").iterdir():
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"started_ns": 5}))
+    summary = new_summary(settled(run.folder))
+    assert (summary.started_ns, summary.wall_s, summary.rank_hours) == (None, None, None)
+    assert summary.outside_hours == {}
+    assert summary.goodput is None
+
+
 @pytest.mark.parametrize(
     ("model", "label", "parameters"),
     [
