@@ -1,4 +1,5 @@
-"""Answers of the server that a shared file needs for Machines, Data, Experts and Selftest.
+"""Answers of the server that a shared file needs for Machines, Data, Experts, Efficiency and
+Selftest.
 
 assets/lib/offline_app.mjs gives them to the same views that the live pages have. Keys are what
 these views ask for: a route of the run and its parameters, without attempt and steps. Bytes are
@@ -15,8 +16,17 @@ from app.analysis.machine_samples import has_samples
 from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.shown_view import ShownView
+from app.view_state import peak_of
 from app.views.data_loading import data_loading_of
 from app.views.efficiency.goodput import goodput_of
+from app.views.efficiency.mfu import (
+    Asked,
+    Change,
+    as_json,
+    change_between,
+    decline_of,
+    efficiency_of,
+)
 from app.views.efficiency.startup import startup_of
 from app.views.experts.answers import expert_answer, loads_answer, steps_answer
 from app.views.experts.loads import NO_STEPS
@@ -42,7 +52,8 @@ _MOST_NAMES = 128
 def page_answers(hub: Hub, shown: ShownView, most_hosts: int, stop: Stop | None) -> Answers:
     """What the file has of these pages; raises UserError. `most_hosts`: of the map."""
     view = shown.view
-    key = ("shared pages", view.page, shown.attempt, view.steps, view.rank, view.expert)
+    chosen = view.steps, view.against, view.peak, view.rank, view.expert
+    key = ("shared pages", view.page, shown.attempt, *chosen)
     found = hub.cache.get(
         shown.run_name, key, lambda run, stop: _pages(hub, shown, stop), stop=stop
     )
@@ -63,6 +74,7 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
     if shown.view.page == "experts":
         found |= _experts(shown, stop)
     if shown.view.page == "efficiency":
+        found |= _mfu(shown, stop)
         goodput = goodput_of(shown.run, stop)
         found["startup"] = asdict(startup_of(shown.run, shown.attempt, stop))
         found["goodput"] = None if goodput is None else asdict(goodput)
@@ -87,6 +99,21 @@ def _experts(shown: ShownView, stop: Stop | None) -> Answers:
             found = expert_answer(run, attempt, steps, shown.view.expert, stop)
             answers[f"experts/expert?{asked}"] = pack_arrays(*found)
     return answers
+
+
+def _mfu(shown: ShownView, stop: Stop | None) -> Answers:
+    view = shown.view
+    asked = Asked(shown.run, shown.attempt, peak_of(view.peak or ""), stop)
+    fall = None if shown.steps is None else efficiency_of(asked, shown.steps)
+    try:
+        windows = None if view.steps is None or view.against is None else (view.against, view.steps)
+        change = decline_of(asked) if windows is None else change_between(asked, *windows)
+    except UserError as error:  # a window of few steps
+        change = Change(f"{error}.")
+    return {
+        "mfu": {"waterfall": as_json(fall), "why": ""},
+        "mfu/change": asdict(change),
+    }
 
 
 def _machines(shown: ShownView, stop: Stop | None) -> Answers:

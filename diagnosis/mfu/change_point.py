@@ -1,8 +1,9 @@
 """Since when steps take longer than before, by however little: at once or slowly.
 
 diagnosis/statistics/step_levels.py finds rises of 5 % and more, and how long they last. What it
-does not see is looked for here in the means of blocks of steps (diagnosis/mfu/cusum.py). Unusually
-long steps are counted, not averaged: one of them would outweigh a hundred others.
+does not see is looked for here in the means of blocks of steps (diagnosis/mfu/cusum.py): in usual
+steps, then in parts that are neither compute nor waiting, whose noise would hide them, then in
+how many steps are unusually long, as one of them would outweigh a hundred others.
 
 Shape suffixes: S steps, B blocks.
 """
@@ -10,15 +11,16 @@ Shape suffixes: S steps, B blocks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from diagnosis.mfu.comparison import FEWEST as FEWEST_COMPARED
-from diagnosis.mfu.comparison import LONG_MADS, is_long
 from diagnosis.mfu.cusum import half_found
 from diagnosis.mfu.cusum import rise as rise_of_blocks
+from diagnosis.mfu.windows import LONG_MADS, is_long
 from diagnosis.statistics.step_levels import FEWEST_STEPS as LEVEL_STEPS
 from diagnosis.statistics.step_levels import WARM_UP_STEPS, Rise, rises
 
@@ -30,24 +32,31 @@ FEWEST_STEPS, _MOST_BLOCKS = 80, 100
 """Blocks of a long run are longer."""
 LEAST = 0.01
 """Share of a step: stretches of tens of steps of a healthy job differ by as much."""
+_ABOVE_ALL = 1.5
+"""A part that costs so many times what usual steps show is told instead: it lies in long steps."""
 
 
 @dataclass(frozen=True)
 class Decline:
     """Indices of steps, first and last: those that are longer, and those to compare them with.
     `first`: since when. `slowly`: they become longer all the time, so `after` has the last of them.
-    `long_steps`: there are more unusually long ones, and the usual ones are as before.
+    `costs`: share of a usual step. `part`: it shows in this part alone. `long_steps`: there are
+    more unusually long ones, and the usual ones are as before.
     """
 
     before: tuple[int, int]
     after: tuple[int, int]
     first: int
     slowly: bool = False
+    costs: float = 0.0
+    part: str | None = None
     long_steps: bool = False
 
 
-def decline(work_ms_S: Floats) -> Decline | None:
-    """Since when a job's steps, for the same work, take longer, ms; None where they do not."""
+def decline(work_ms_S: Floats, parts: Mapping[str, Floats] | None = None) -> Decline | None:
+    """Since when a job's steps, for the same work, take longer, ms; None where they do not.
+    `parts`: times of some parts of these steps, ms.
+    """
     higher = [rise for rise in rises(work_ms_S) if _lasts(rise)]
     if higher:
         greatest = max(higher, key=lambda rise: rise.excess * (rise.last - rise.first + 1))
@@ -56,29 +65,40 @@ def decline(work_ms_S: Floats) -> Decline | None:
     value_S = work_ms_S[WARM_UP_STEPS:]
     if value_S.size < FEWEST_STEPS:
         return None
-    for series_S, of_long in ((_usual(value_S), False), (is_long(value_S).astype(float), True)):
-        size, block_B = _blocks(series_S)
-        first = rise_of_blocks(block_B)
-        if first is not None:
-            about = series_S.size - (block_B.size - first) * size
-            found = _placed(series_S, about, size, of_long)
-            if _longer(work_ms_S, found) >= LEAST:
-                return found
-    return None
+    usual_S = np.exp(_usual(work_ms_S))
+    found = _risen(_usual(value_S), usual_S, usual_S)
+    costs = LEAST if found is None else _ABOVE_ALL * found.costs
+    for name, part_S in (parts or {}).items():
+        risen = _risen(part_S[WARM_UP_STEPS:], part_S, usual_S, climbs=False)
+        if risen is not None and risen.costs >= costs:
+            found, costs = replace(risen, part=name), risen.costs
+    if found is None:
+        counted_S = is_long(value_S).astype(np.float64)
+        longer = _risen(counted_S, work_ms_S - usual_S, usual_S, climbs=False)
+        found = longer and replace(longer, long_steps=True)
+    return found
+
+
+def _risen(
+    series_S: Floats, cost_S: Floats, usual_S: Floats, climbs: bool = True
+) -> Decline | None:
+    """Where a series without the warm-up rises, if that costs LEAST of a usual step. `cost_S`, ms,
+    and `usual_S` with the warm-up. `climbs`: it may rise slowly.
+    """
+    size, block_B = _blocks(series_S)
+    first = rise_of_blocks(block_B)
+    if first is None:
+        return None
+    found = _placed(series_S, series_S.size - (block_B.size - first) * size, size, climbs)
+    before, after = (slice(low, high + 1) for low, high in (found.before, found.after))
+    costs = float((cost_S[after].mean() - cost_S[before].mean()) / usual_S[before].mean())
+    return replace(found, costs=costs) if costs >= LEAST else None
 
 
 def _lasts(rise: Rise) -> bool:
     """Whether it is a level, with another one before it, and not some long steps in a row."""
     num_before = rise.first - WARM_UP_STEPS
     return rise.last - rise.first + 1 >= LEVEL_STEPS and num_before >= FEWEST_COMPARED
-
-
-def _longer(work_ms_S: Floats, found: Decline) -> float:
-    """By what share of a usual step the steps are longer."""
-    usual_S = np.exp(_usual(work_ms_S))
-    compared_S = work_ms_S - usual_S if found.long_steps else usual_S
-    before, after = (slice(first, last + 1) for first, last in (found.before, found.after))
-    return float((compared_S[after].mean() - compared_S[before].mean()) / usual_S[before].mean())
 
 
 def smallest_shown(work_ms_S: Floats) -> float:
@@ -109,16 +129,16 @@ def _blocks(value_S: Floats) -> tuple[int, Floats]:
     return size, np.clip(block_B, middle - most, middle + most) if most > 0 else block_B
 
 
-def _placed(series_S: Floats, about: int, size: int, of_long: bool) -> Decline:
+def _placed(series_S: Floats, about: int, size: int, climbs: bool) -> Decline:
     """From the border of a block to the step at which it changes, and how."""
     low, high = max(about - 2 * size, size), min(about + 2 * size, series_S.size - size)
     halfway = (series_S[:about].mean() + series_S[about:].mean()) / 2
     sums = np.cumsum(series_S[low:high] - halfway)
     first = low + int(np.argmin(np.concatenate(([0.0], sums))))
     climb, squares = _climb(series_S, size)
-    if not of_long and squares < _squares_of_levels(series_S, first):
+    if climbs and squares < _squares_of_levels(series_S, first):
         return _slow(climb, series_S.size)
-    return _from(0, first - 1, first, series_S.size - 1, first, long_steps=of_long)
+    return _from(0, first - 1, first, series_S.size - 1, first)
 
 
 def _slow(first: int, num_steps: int) -> Decline:
@@ -130,10 +150,10 @@ def _slow(first: int, num_steps: int) -> Decline:
     return _from(0, before - 1, after, num_steps - 1, first, slowly=True)
 
 
-def _from(low: int, high: int, begin: int, end: int, first: int, **how: bool) -> Decline:
+def _from(low: int, high: int, begin: int, end: int, first: int, slowly: bool = False) -> Decline:
     """With indices of all steps, those of the warm-up included."""
     low, high, begin, end, first = (WARM_UP_STEPS + at for at in (low, high, begin, end, first))
-    return Decline((low, high), (begin, end), first, **how)
+    return Decline((low, high), (begin, end), first, slowly)
 
 
 def _squares_of_levels(series_S: Floats, first: int) -> float:

@@ -6,15 +6,17 @@ take as long as before count nothing, though their share of the step changes. Wh
 steps vary, times are those for the work of a mean step before. Without FLOPs or peak
 a part counts d / step_before: percent by which steps are longer.
 
-Steps that are unusually long are a part by themselves: few of them would hide what all the others
-have in common.
+Unusually long steps are kept apart: few of them would hide what all the others have in common. The
+parts are those of usual steps, and what the long ones cost on top is a change of its own.
 
-Shape suffixes: V values (parts, then the long steps' surplus by part), S steps, N draws.
+Shape suffixes: P parts, V values (parts of usual steps, then the surplus of long ones by part), S
+steps, N draws.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +24,12 @@ import numpy.typing as npt
 from diagnosis.mfu.bootstrap import block_length, drawn_means
 from diagnosis.mfu.parts import NAMES, title_of
 from diagnosis.mfu.step_times import StepTimes
+from diagnosis.mfu.windows import is_long, points_of, points_per_ms, same_work, usual_and_surplus
 
 Floats = npt.NDArray[np.float64]
 
-LONG_STEPS = "long_steps"
-LONG_TITLE = "Unusually long steps"
-LONG_MADS = 6.0
-"""Median absolute deviations beyond which a step is unusually long: four standard deviations."""
+ALL, LONG_STEPS = "all", "long_steps"
+_TITLES = {ALL: "All parts", LONG_STEPS: "Unusually long steps"}
 _WITHIN = (2.5, 97.5)
 """Percentiles of the interval: 95 %."""
 _SEED = 20_402
@@ -58,15 +59,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`lost`: all parts together. Unit: points of MFU, or percent of the step time before where MFU
-    is unknown (`mfu_before` None). `changes`: the greatest first. `long_by`: the part in which
-    unusually long steps are longer, above all; None where there are none.
+    """Unit: points of MFU, or percent of the step time before where MFU is unknown (`mfu_before`
+    None). MFU, step times and `lost`, which has all parts together, are of usual steps; `changes`,
+    the greatest first, are of its parts and of unusually long steps. `long_by`: the part in which
+    those are longer, above all; None where there are none. `part`: the change of one part over all
+    steps, on the rank that has most of it, where it was asked for.
     """
 
     before: tuple[int, int]
     after: tuple[int, int]
     num_before: int
     num_after: int
+    num_long_before: int
+    num_long_after: int
     mfu_before: float | None
     mfu_after: float | None
     step_ms_before: float
@@ -74,6 +79,7 @@ class Comparison:
     lost: Change
     changes: tuple[Change, ...]
     long_by: str | None
+    part: Change | None
     why_no_mfu: str
 
     @property
@@ -86,7 +92,7 @@ class Comparison:
         return next((change for change in self.changes if change.name == name), None)
 
 
-def compare(before: StepTimes, after: StepTimes) -> Comparison:
+def compare(before: StepTimes, after: StepTimes, part: str | None = None) -> Comparison:
     """Raises ValueError where a window has too few steps."""
     for window in (before, after):
         if window.step_S.size < FEWEST:
@@ -96,100 +102,120 @@ def compare(before: StepTimes, after: StepTimes) -> Comparison:
     why = before.why_no_mfu or after.why_no_mfu
     ideal_ms = None if why else float(before.ideal_ms_S.mean())
     drawn = _drawn(before, after, ideal_ms)
-    surplus_V = drawn.point_V[len(NAMES) :]
+    usual_ms = [float(ms) for ms in drawn.mean_2V[:, : len(NAMES)].sum(axis=1)]
+    mfus = [None if ideal_ms is None else ideal_ms / ms for ms in usual_ms]
     return Comparison(
         before=(int(before.step_S[0]), int(before.step_S[-1])),
         after=(int(after.step_S[0]), int(after.step_S[-1])),
         num_before=before.step_S.size,
         num_after=after.step_S.size,
-        mfu_before=None if ideal_ms is None else ideal_ms / float(before.step_ms_S.mean()),
-        mfu_after=None if why else float(after.ideal_ms_S.mean() / after.step_ms_S.mean()),
-        step_ms_before=float(before.step_ms_S.mean()),
-        step_ms_after=float(after.step_ms_S.mean()),
-        lost=drawn.change("all", "All parts", slice(None)),
-        changes=_changes(drawn, mfu_known=not why),
-        long_by=NAMES[int(surplus_V.argmax())] if surplus_V.any() else None,
+        num_long_before=drawn.num_long[0],
+        num_long_after=drawn.num_long[1],
+        mfu_before=mfus[0],
+        mfu_after=mfus[1],
+        step_ms_before=usual_ms[0],
+        step_ms_after=usual_ms[1],
+        lost=drawn.change(ALL, slice(len(NAMES))),
+        changes=_changes(drawn),
+        long_by=drawn.long_by,
+        part=None if part is None else _of_part(before, after, part, ideal_ms),
         why_no_mfu=why,
     )
 
 
+def is_loss(comparison: Comparison, of_long_steps: bool = False) -> bool:
+    """Whether more is lost, beyond the noise: in what was compared."""
+    if comparison.part is not None:
+        return comparison.part.grew
+    if of_long_steps:
+        long = comparison.of(LONG_STEPS)
+        return long is not None and long.grew
+    return comparison.lost.grew
+
+
 @dataclass(frozen=True)
 class _Drawn:
-    """Means of both windows, ms, and changes: as measured and of N draws."""
+    """Means of both windows, ms, as measured and of N draws, and how many steps are unusually long.
+    `ideal_ms`: what the FLOPs of a step take at peak, None unknown.
+    """
 
     mean_2V: Floats
-    point_V: Floats
-    point_NV: Floats
+    mean_2NV: Floats
+    num_long: list[int]
+    ideal_ms: float | None
 
-    def change(self, name: str, title: str, values: slice) -> Change:
-        """Of some values together."""
+    @cached_property
+    def point_V(self) -> Floats:
+        """Changes in points, the last one that of all unusually long steps."""
+        point_V: Floats = points_of(self.mean_2V[:1], self.mean_2V[1:], self.ideal_ms)[0]
+        return point_V
+
+    @cached_property
+    def point_NV(self) -> Floats:
+        """The same of each draw."""
+        return points_of(self.mean_2NV[0], self.mean_2NV[1], self.ideal_ms)
+
+    def change(self, name: str, values: slice) -> Change:
+        """Of some parts together."""
         low, high = np.percentile(self.point_NV[:, values].sum(axis=1), _WITHIN)
-        before_ms, after_ms = self.mean_2V[:, values].sum(axis=1).tolist()
+        own = slice(len(NAMES), None) if name == LONG_STEPS else values
+        before_ms, after_ms = self.mean_2V[:, own].sum(axis=1).tolist()
+        title = _TITLES.get(name) or title_of(name, self.ideal_ms is not None)
         points = float(self.point_V[values].sum())
         return Change(name, title, points, float(low), float(high), before_ms, after_ms)
 
+    @property
+    def long_by(self) -> str | None:
+        """The part in which long steps are longer than before, above all."""
+        surplus_2P = self.mean_2V[:, len(NAMES) :]
+        return NAMES[int((surplus_2P[1] - surplus_2P[0]).argmax())] if surplus_2P.any() else None
+
 
 def _drawn(before: StepTimes, after: StepTimes, ideal_ms: float | None) -> _Drawn:
-    values = [_values(before, 1.0), _values(after, _same_work(before, after))]
+    scale = same_work(before, after)
+    long_S = is_long(np.concatenate((before.step_ms_S, scale * after.step_ms_S)))
+    windows = np.split(long_S, [before.step_S.size])
+    values = [
+        usual_and_surplus(before.part_PS, windows[0]),
+        usual_and_surplus(scale * after.part_PS, windows[1]),
+    ]
     random = np.random.default_rng(_SEED)
     draws = [drawn_means(value_VS, _block(value_VS), random) for value_VS in values]
-    mean_2V = np.array([value_VS.mean(axis=1) for value_VS in values])
-    point_V = _points(mean_2V[:1], mean_2V[1:], ideal_ms)[0]
-    return _Drawn(mean_2V, point_V, _points(draws[0], draws[1], ideal_ms))
+    means = [value_VS.mean(axis=1) for value_VS in values]
+    num_long = [int(long_S.sum()) for long_S in windows]
+    return _Drawn(np.array(means), np.array(draws), num_long, ideal_ms)
 
 
-def _changes(drawn: _Drawn, mfu_known: bool) -> tuple[Change, ...]:
+def _of_part(before: StepTimes, after: StepTimes, name: str, ideal_ms: float | None) -> Change:
+    """Of one part over all steps, on the rank that has most of it: the others wait meanwhile."""
+    scale = same_work(before, after)
+    values = [np.array([times.longest(name), times.step_ms_S]) for times in (before, after)]
+    values[1] *= scale
+    random = np.random.default_rng(_SEED)
+    draws = [drawn_means(value_2S, block_length(value_2S[0]), random) for value_2S in values]
+    means = [value_2S.mean(axis=1)[None] for value_2S in values]
+    points, point_N = (
+        (now[:, 0] - was[:, 0]) * points_per_ms(was[:, 1:], now[:, 1:], ideal_ms)[:, 0]
+        for was, now in (means, draws)
+    )
+    low, high = np.percentile(point_N, _WITHIN)
+    title = title_of(name, ideal_ms is not None)
+    took = (float(mean[0, 0]) for mean in means)
+    return Change(name, title, float(points[0]), float(low), float(high), *took)
+
+
+def _changes(drawn: _Drawn) -> tuple[Change, ...]:
     """Of each part that one of the windows has, the greatest first."""
-    places = {name: slice(at, at + 1) for at, name in enumerate(NAMES)}
-    places[LONG_STEPS] = slice(len(NAMES), None)
-    titles = {name: title_of(name, mfu_known) for name in NAMES} | {LONG_STEPS: LONG_TITLE}
     changes = [
-        drawn.change(name, titles[name], values)
-        for name, values in places.items()
-        if drawn.mean_2V[:, values].any()
+        drawn.change(name, slice(at, at + 1))
+        for at, name in enumerate(NAMES)
+        if drawn.mean_2V[:, at].any()
     ]
+    if drawn.mean_2V[:, len(NAMES) :].any():
+        changes.append(drawn.change(LONG_STEPS, slice(len(NAMES), None)))
     return tuple(sorted(changes, key=lambda change: -change.points))
-
-
-def _same_work(before: StepTimes, after: StepTimes) -> float:
-    """Work of a mean step before, in that of one after: by what their FLOPs take at peak, else by
-    the FLOPs; 1 where these are unknown.
-    """
-    for name in ("ideal_ms_S", "tflop_S"):
-        work = [float(getattr(times, name).mean()) for times in (before, after)]
-        if np.isfinite(work).all() and min(work) > 0:
-            return work[0] / work[1]
-    return 1.0
-
-
-def _values(times: StepTimes, scale: float) -> Floats:
-    """(V, S): times of the parts, as usual steps have them, and what long steps have more."""
-    part_PS = scale * times.part_PS
-    is_usual_S = ~is_long(times.step_ms_S)
-    usual_P1 = part_PS[:, is_usual_S].mean(axis=1, keepdims=True)
-    surplus_PS = np.where(is_usual_S, 0.0, part_PS - usual_P1)
-    return np.concatenate((part_PS - surplus_PS, surplus_PS))
-
-
-def is_long(step_ms_S: Floats) -> npt.NDArray[np.bool_]:
-    """Which steps are unusually long."""
-    middle = np.median(step_ms_S)
-    spread = np.median(np.abs(step_ms_S - middle))
-    return np.asarray((step_ms_S > middle + LONG_MADS * spread) & (spread > 0), dtype=np.bool_)
 
 
 def _block(value_VS: Floats) -> int:
     """Steps that stay together: as the step's usual time asks for."""
     return block_length(value_VS[: len(NAMES)].sum(axis=0))
-
-
-def _points(before_NV: Floats, after_NV: Floats, ideal_ms: float | None) -> Floats:
-    """By value: points of MFU lost, or percent of the step before where MFU is unknown. `ideal_ms`:
-    what the FLOPs of a step take at peak.
-    """
-    more_NV = after_NV - before_NV
-    before_N1, after_N1 = (values.sum(axis=1, keepdims=True) for values in (before_NV, after_NV))
-    if ideal_ms is None:
-        return np.asarray(100 * more_NV / before_N1, dtype=np.float64)
-    points = 100 * ideal_ms * more_NV / (before_N1 * after_N1)
-    return np.asarray(points, dtype=np.float64)

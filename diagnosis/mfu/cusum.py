@@ -36,9 +36,8 @@ _SEED = 1954
 def rise(block_B: Floats) -> int | None:
     """The first block of the higher level; None where no rise stands out."""
     sums_N, memory_N, first_N = _greatest(block_B[None])
-    if not np.isfinite(sums_N[0]) or sums_N[0] <= _limit(block_B.size, _rounded(memory_N[0])):
-        return None
-    return int(first_N[0])
+    is_clear = sums_N[0] > _limit(block_B.size, _rounded(memory_N[0]))  # not where NaN: constant
+    return int(first_N[0]) if is_clear else None
 
 
 def half_found(block_B: Floats) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from diagnosis.mfu.comparison import LONG_STEPS, Comparison
-from diagnosis.mfu.parts import COMMUNICATION, COMPUTE, title_of
+from diagnosis.mfu.parts import COMMUNICATION, COMPUTE
 from diagnosis.mfu.skew import skew_of
 from diagnosis.mfu.step_times import StepTimes
 from diagnosis.statistics.units import in_ms
@@ -45,39 +45,33 @@ class Cause:
 
 def causes(comparison: Comparison, before: Window, after: Window) -> tuple[Cause, ...]:
     """Of each part that grew beyond its noise and matters, the greatest first."""
-    return tuple(_cause(name, comparison, before, after) for name in named_parts(comparison))
+    waiting = comparison.of("waiting")
+    is_main = waiting is not None and waiting.points >= _MAIN_SHARE * comparison.lost.points
+    return tuple(_cause(name, is_main, before, after) for name in named_parts(comparison))
 
 
 def named_parts(comparison: Comparison) -> tuple[str, ...]:
-    """Parts that make up the loss."""
-    lost = sum(max(change.points, 0.0) for change in comparison.changes)
+    """The one part asked for, else those of usual steps that make up their loss."""
+    if comparison.part is not None:
+        return (comparison.part.name,)
+    parts = [change for change in comparison.changes if change.name != LONG_STEPS]
+    lost = sum(max(change.points, 0.0) for change in parts)
     return tuple(
-        change.name
-        for change in comparison.changes
-        if change.grew and change.points >= _LEAST_SHARE * lost
+        change.name for change in parts if change.grew and change.points >= _LEAST_SHARE * lost
     )[:MOST_PARTS]
 
 
-def _cause(name: str, comparison: Comparison, before: Window, after: Window) -> Cause:
+def _cause(name: str, waits: bool, before: Window, after: Window) -> Cause:
     if name == "waiting":
-        rows = (window.tables["device_time_by_rank"] for window in (before, after))
-        skew = skew_of(before.times, after.times, *rows)
+        was, now = (window.tables["device_time_by_rank"] for window in (before, after))
+        skew = skew_of(before.times, after.times, was, now, waits)
         return Cause(name, skew.cause, skew.text, skew.ranks)
-    if name == LONG_STEPS:
-        return Cause(name, LONG_STEPS, _long_text(comparison), ())
     ranks = _ranks_with_more(name, before, after)
     if name in COMMUNICATION:
         return Cause(name, "operation", _moved(name.removeprefix("moving_"), before, after), ranks)
     if name == COMPUTE:
         return Cause(name, "operation", _computed(before, after), ranks)
     return Cause(name, "", "", ranks)
-
-
-def _long_text(comparison: Comparison) -> str:
-    if comparison.long_by is None:
-        return ""
-    title = title_of(comparison.long_by, comparison.in_points)
-    return f"most of what they are longer by: {title[0].lower()}{title[1:]}"
 
 
 def _ranks_with_more(name: str, before: Window, after: Window) -> tuple[int, ...]:

@@ -39,6 +39,10 @@ PARTS = (
     Part("unseen", "Not recorded", "nothing was recorded: compute, host code or idle time"),
 )
 NAMES = tuple(part.name for part in PARTS)
+LONGEST = ("data", "gc", "host", "checkpoint")
+"""Parts of a rank by which all others may have to wait for it: known of the slowest rank, too."""
+DIRECT = (*LONGEST, *(name for name in NAMES if name.startswith("moving_")))
+"""Neither compute nor waiting, whose noise hides what is small."""
 COMMUNICATION = tuple(name for name in NAMES if name.startswith("moving_"))
 
 

@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.mfu.parts import COMMUNICATION, NAMES
 from diagnosis.mfu.step_times import StepTimes
 from diagnosis.statistics.late_ranks import STEADY_SHARE
+from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.units import in_ms
 
 GC, RANK, UNKNOWN = "garbage_collections", "rank", "unknown"
 
 _MAIN_SHARE = 0.5
-"""Of what was added: collections are named from half of it on."""
+"""Of the waiting that was added: a cause is named from half of it on."""
 _ABOVE_ALL = 2.0
-"""A rank is named that makes others wait this many times as much longer as the next one: who waits
-for it comes late elsewhere, and makes others wait in turn.
-"""
+"""A rank is named whose own time grew this many times as much beyond the others' as the next's."""
+_FEWEST_RANKS = 4
+_OWN = tuple(name for name in NAMES if name not in (*COMMUNICATION, "schedule", "waiting"))
 
 
 @dataclass(frozen=True)
@@ -42,19 +44,19 @@ def skew_of(
     after: StepTimes,
     before_rows: pa.Table,
     after_rows: pa.Table,
+    is_main: bool,
 ) -> Skew:
-    """Of waiting that grew between two windows. Rows: device_time_by_rank of each."""
+    """Of waiting that grew between two windows. Rows: device_time_by_rank of each. `is_main`:
+    whether most of what was lost is waiting; where it only goes with something else, no rank is
+    named.
+    """
     waited_ms = float(after.of("waiting").mean() - before.of("waiting").mean())
-    collected_ms = float(after.gc_S.mean() - before.gc_S.mean())
+    collected_ms = float(after.longest("gc").mean() - before.longest("gc").mean())
     if collected_ms > 0 and collected_ms >= _MAIN_SHARE * waited_ms:
         return _by_collections(before, after)
-    more = _wait_caused(after_rows)
-    for rank, ms in _wait_caused(before_rows).items():
-        more[rank] = more.get(rank, 0.0) - ms
-    order = sorted(more, key=lambda rank: -more[rank])
-    if len(order) > 1 and more[order[0]] >= _ABOVE_ALL * max(more[order[1]], 0.0) > 0:
-        text = f"above all for rank {order[0]}, which comes later than before"
-        return Skew(RANK, text, (order[0],))
+    rank = _longer_rank(before_rows, after_rows, waited_ms) if is_main else None
+    if rank is not None:
+        return Skew(RANK, f"for rank {rank}, which takes longer than before", (rank,))
     text = f"skew of unknown cause: no single rank stands out, {_why(before, after)}"
     return Skew(UNKNOWN, text, ())
 
@@ -66,19 +68,38 @@ def _by_collections(before: StepTimes, after: StepTimes) -> Skew:
     named = tuple(int(rank) for rank in ranks[order][:3])
     share = float(counts.max() / counts.sum())
     who = f"rank {named[0]}" if share >= STEADY_SHARE else "another rank from step to step"
+    was, now = (in_ms(float(times.longest("gc").mean())) for times in (before, after))
     text = (
-        f"launch skew by garbage collections: they stop {who}, for {in_ms(after.gc_S.mean())} per "
-        f"step on the rank that has most of them, after {in_ms(before.gc_S.mean())}"
+        f"launch skew by garbage collections: they stop {who}, for {now} per step on the rank that "
+        f"has most of them, after {was}"
     )
     return Skew(GC, text, named)
 
 
-def _wait_caused(rows: pa.Table) -> dict[int, float]:
-    found: list[Mapping[str, Any]] = rows.select(["rank", "wait_caused_ms"]).to_pylist()
-    return {row["rank"]: row["wait_caused_ms"] or 0.0 for row in found}
+def _longer_rank(before_rows: pa.Table, after_rows: pa.Table, waited_ms: float) -> int | None:
+    """The rank whose own time grew beyond that of the others: by half of what ranks wait longer,
+    and far beyond what the others differ by.
+    """
+    was, now = _own_times(before_rows), _own_times(after_rows)
+    ranks = [rank for rank in now if rank in was]
+    if len(ranks) < _FEWEST_RANKS:
+        return None
+    grown_R = np.array([now[rank] - was[rank] for rank in ranks])
+    order_R = np.argsort(-grown_R, kind="stable")
+    others_R = grown_R[order_R[1:]]
+    excess_R = grown_R[order_R] - np.median(others_R)
+    noise = NOISE_MADS * float(np.median(np.abs(others_R - np.median(others_R))))
+    least = max(_ABOVE_ALL * float(excess_R[1]), _MAIN_SHARE * waited_ms, noise)
+    return ranks[int(order_R[0])] if excess_R[0] >= least and waited_ms > 0 else None
+
+
+def _own_times(rows: pa.Table) -> dict[int, float]:
+    """By rank: what its steps take without waiting and communication, ms."""
+    found: list[Mapping[str, Any]] = rows.to_pylist()
+    return {row["rank"]: sum(row[f"{name}_ms"] for name in _OWN) for row in found}
 
 
 def _why(before: StepTimes, after: StepTimes) -> str:
-    if not (before.gc_S.any() or after.gc_S.any()):
+    if not (before.longest("gc").any() or after.longest("gc").any()):
         return "and no garbage collection was recorded"
     return "and garbage collections did not grow as much"

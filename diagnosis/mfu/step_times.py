@@ -1,6 +1,6 @@
 """What the time of the devices went to in each step, as arrays.
 
-Shape suffixes: P parts, in the order of parts.NAMES; S steps.
+Shape suffixes: P parts, in the order of parts.NAMES; L those of parts.LONGEST; S steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from diagnosis.mfu.parts import NAMES
+from diagnosis.mfu.parts import LONGEST, NAMES
 
 QUESTIONS = ("device_time", "throughput")
 
@@ -36,8 +36,8 @@ PEAK_UNKNOWN = (
 class StepTimes:
     """Means over the ranks, ms. `tflop_S`: model FLOPs of the whole step in 1e12, `peak_S`: of one
     device in 1e12 FLOP/s; NaN unknown. `world_S`: ranks of the job, `ranks_S`: those recorded.
-    `known_S`: whether waiting could be told from communication. `gc_S`, `gc_rank_S`: garbage
-    collections of the rank that has most of them, ms, and which one that is, -1 none.
+    `known_S`: whether waiting could be told from communication. `longest_LS`: parts.LONGEST of the
+    rank that has most of each, ms. `gc_rank_S`: which one has most garbage collections, -1 none.
     """
 
     step_S: Ints
@@ -48,7 +48,7 @@ class StepTimes:
     world_S: Ints
     ranks_S: Ints
     known_S: npt.NDArray[np.bool_]
-    gc_S: Floats
+    longest_LS: Floats
     gc_rank_S: Ints
 
     def within(self, first: int, last: int) -> StepTimes:
@@ -66,7 +66,7 @@ class StepTimes:
             self.world_S[index],
             self.ranks_S[index],
             self.known_S[index],
-            self.gc_S[index],
+            self.longest_LS[:, index],
             self.gc_rank_S[index],
         )
 
@@ -74,6 +74,15 @@ class StepTimes:
         """Time of a part in each step, ms."""
         part_S: Floats = self.part_PS[NAMES.index(name)]
         return part_S
+
+    def longest(self, name: str) -> Floats:
+        """A part of the rank that has most of it in each step, ms; of all ranks where that is not
+        known.
+        """
+        if name not in LONGEST:
+            return self.of(name)
+        longest_S: Floats = self.longest_LS[LONGEST.index(name)]
+        return longest_S
 
     @cached_property
     def ideal_ms_S(self) -> Floats:
@@ -121,7 +130,7 @@ def step_times(tables: Mapping[str, pa.Table]) -> StepTimes:
         _whole(times, "world_size"),
         _whole(times, "num_ranks"),
         times["waiting_known"].to_numpy(zero_copy_only=False).astype(np.bool_),
-        _floats(times, "gc_longest_ms"),
+        np.array([_floats(times, f"{name}_longest_ms") for name in LONGEST]),
         np.nan_to_num(_floats(times, "gc_rank"), nan=-1).astype(np.int64),
     )
     if found.most_off > MOST_OFF:

@@ -5,16 +5,46 @@ from __future__ import annotations
 import math
 
 from diagnosis.mfu.change_point import Decline
-from diagnosis.mfu.comparison import Comparison
+from diagnosis.mfu.comparison import LONG_STEPS, Change, Comparison
 from diagnosis.mfu.explain import Cause, named_parts
-from diagnosis.statistics.units import steps_text
+from diagnosis.mfu.parts import LONGEST, title_of
+from diagnosis.statistics.units import in_ms, steps_text
 
 
-def sentence(comparison: Comparison, since: str, causes: tuple[Cause, ...] = ()) -> str:
+def sentence(
+    comparison: Comparison,
+    since: str,
+    causes: tuple[Cause, ...] = (),
+    of_long_steps: bool = False,
+) -> str:
     """ "MFU fell 2.7 points (2.1 to 3.3) since step 4,800, from 41.2 % to 38.5 %: waiting for other
     ranks +1.9 (launch skew by ...), DP communication +0.6 (above all reduce_scatter, ...)."
-    `since`: in words, when it was or what it is compared with.
+    `since`: in words, when it was or what it is compared with. `of_long_steps`: what changed is how
+    many steps are unusually long.
     """
+    if comparison.part is not None:
+        return _one_part(comparison, comparison.part, since, causes)
+    long = _long_steps(comparison)
+    if of_long_steps and long:
+        return f"{long[0].upper()}{long[1:]} {since}."
+    text = _usual_steps(comparison, since, causes)
+    return f"{text[:-1]}; {long}." if long else text
+
+
+def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Cause, ...]) -> str:
+    """What a part costs that grew while the noise of the whole step hides it."""
+    unit = "points of MFU" if comparison.in_points else "% of a step"
+    told = next(
+        (f" ({cause.text})" for cause in causes if cause.part == part.name and cause.text), ""
+    )
+    lost = f"{part.points:.1f} {unit} more ({part.low:.1f} to {part.high:.1f})"
+    took = f"{in_ms(part.after_ms)} per step after {in_ms(part.before_ms)}"
+    if part.name in LONGEST:
+        took += " on the rank that has most, and the others wait"
+    return f"{lost} are lost to {_lower(part.title)} {since}: {took}{told}."
+
+
+def _usual_steps(comparison: Comparison, since: str, causes: tuple[Cause, ...]) -> str:
     lost = comparison.lost
     if lost.low <= 0 <= lost.high:
         return _as_before(comparison, since)
@@ -27,6 +57,27 @@ def sentence(comparison: Comparison, since: str, causes: tuple[Cause, ...] = ())
     levels = f"from {100 * comparison.mfu_before:.1f} % to {100 * comparison.mfu_after:.1f} %"
     verb = "fell" if lost.points > 0 else "rose"
     return f"MFU {verb} {by.format('points')} {since}, {levels}{parts}."
+
+
+def _long_steps(comparison: Comparison) -> str:
+    """What more unusually long steps cost; empty where they cost no more, within the noise."""
+    change = comparison.of(LONG_STEPS)
+    if change is None or not change.grew or comparison.long_by is None:
+        return ""
+    before, after = (
+        100 * num / of
+        for num, of in (
+            (comparison.num_long_before, comparison.num_before),
+            (comparison.num_long_after, comparison.num_after),
+        )
+    )
+    unit = "points of MFU" if comparison.in_points else "% of a step"
+    title = _lower(title_of(comparison.long_by, comparison.in_points))
+    within = f"({change.low:.1f} to {change.high:.1f})"
+    return (
+        f"unusually long steps ({after:.0f} % of them, after {before:.0f} %) cost "
+        f"{change.points:.1f} {unit} more {within}, above all {title}"
+    )
 
 
 def _as_before(comparison: Comparison, since: str) -> str:
@@ -44,16 +95,15 @@ def _parts(comparison: Comparison, causes: tuple[Cause, ...]) -> str:
     for name in named_parts(comparison):
         change = comparison.of(name)
         assert change is not None
-        title = change.title if change.title[:2].isupper() else _lower(change.title)
         more = f" ({texts[name]})" if texts.get(name) else ""
-        named.append(f"{title} {change.points:+.1f}{more}")
+        named.append(f"{_lower(change.title)} {change.points:+.1f}{more}")
     if not named:
         return "; no single part grew beyond its noise"
     return ": " + ", ".join(named)
 
 
 def _lower(title: str) -> str:
-    return title[0].lower() + title[1:]
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def since_text(decline: Decline, step_S: list[int]) -> str:
@@ -68,7 +118,7 @@ def steady_text(first: int, last: int, smallest: float) -> str:
     """That there is no decline, and what would have been found."""
     where = steps_text(first, last)
     if math.isnan(smallest):
-        return f"No decline is seen in {where}; they are too few to find small ones."
+        return f"No decline is seen in {where}; small ones would need more steps to show."
     return (
         f"No decline is seen in {where}. Steps that took {100 * smallest:.1f} % longer from the "
         "middle of them on would be found in half of such runs."

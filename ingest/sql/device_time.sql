@@ -20,8 +20,11 @@
 -- column: host_ms  other host work: launches, host code, copies, ms
 -- column: checkpoint_ms  saving, ms
 -- column: unseen_ms  nothing was recorded, ms
--- column: gc_longest_ms  garbage collections of the rank that has most of them in the step, ms
--- column: gc_rank  that rank; NULL without any
+-- column: data_longest_ms  blocked on the next batch, of the rank that is so longest in the step, ms
+-- column: gc_longest_ms  garbage collections of the rank that has most of them, ms
+-- column: host_longest_ms  other host work of the rank that has most of it, ms
+-- column: checkpoint_longest_ms  saving of the rank that saves longest, ms
+-- column: gc_rank  the rank with most collections; NULL without any
 -- column: waiting_known  whether waiting could be separated from communication on all ranks; else it is
 --   in the communication columns
 -- column: num_ranks  ranks that finished the step
@@ -35,7 +38,9 @@ SELECT step, avg(window_ns) / 1e6 AS step_ms,
     avg(schedule_ns) / 1e6 AS schedule_ms, avg(waiting_ns) / 1e6 AS waiting_ms,
     avg(data_ns) / 1e6 AS data_ms, avg(gc_ns) / 1e6 AS gc_ms, avg(host_ns) / 1e6 AS host_ms,
     avg(checkpoint_ns) / 1e6 AS checkpoint_ms, avg(unseen_ns) / 1e6 AS unseen_ms,
-    max(gc_ns) / 1e6 AS gc_longest_ms, arg_max(p.rank, gc_ns) FILTER (gc_ns > 0) AS gc_rank,
+    max(data_ns) / 1e6 AS data_longest_ms, max(gc_ns) / 1e6 AS gc_longest_ms,
+    max(host_ns) / 1e6 AS host_longest_ms, max(checkpoint_ns) / 1e6 AS checkpoint_longest_ms,
+    arg_max(p.rank, gc_ns) FILTER (gc_ns > 0) AS gc_rank,
     bool_and(is_known) AS waiting_known, count(*) AS num_ranks,
     coalesce(max(r.world_size), count(*)) AS world_size
 FROM time_parts($attempt, $step_min, $step_max) p LEFT JOIN ranks r USING (attempt, rank)

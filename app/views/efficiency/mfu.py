@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.views.ranks.metric_matrix import Steps
-from diagnosis.mfu.change_point import decline, smallest_shown
-from diagnosis.mfu.comparison import Comparison, compare
+from diagnosis.mfu.change_point import Decline, decline, smallest_shown
+from diagnosis.mfu.comparison import Comparison, compare, is_loss
 from diagnosis.mfu.explain import QUESTIONS as EXPLAINED_BY
 from diagnosis.mfu.explain import Cause, Window, causes
+from diagnosis.mfu.parts import DIRECT
 from diagnosis.mfu.step_times import QUESTIONS, StepTimes, step_times
 from diagnosis.mfu.text import sentence, since_text, steady_text
 from diagnosis.mfu.waterfall import Waterfall, waterfall
@@ -45,11 +46,14 @@ class Efficiency:
 
 @dataclass(frozen=True)
 class Change:
-    """`comparison`: None where no decline is seen, or where there are too few steps."""
+    """`comparison`: None where no decline is seen, or where there are too few steps.
+    `of_long_steps`: what changed is how many steps are unusually long.
+    """
 
     sentence: str
-    comparison: Comparison | None
-    causes: tuple[Cause, ...]
+    comparison: Comparison | None = None
+    causes: tuple[Cause, ...] = ()
+    of_long_steps: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,28 +108,32 @@ def decline_of(asked: Asked) -> Change:
     """Since when the newest steps of an attempt lose more than those before."""
     times = asked.times(_newest(asked))
     if not times.step_S.size:
-        return Change("No step is finished yet.", None, ())
-    found = decline(times.work_ms_S)
+        return Change("No step is finished yet.")
+    found = decline(times.work_ms_S, {name: times.longest(name) for name in DIRECT})
     first, last = int(times.step_S[0]), int(times.step_S[-1])
     if found is None:
-        return Change(steady_text(first, last, smallest_shown(times.work_ms_S)), None, ())
+        return Change(steady_text(first, last, smallest_shown(times.work_ms_S)))
     step_S = times.step_S.tolist()
     before, after = (
         times.within(step_S[low], step_S[high]) for low, high in (found.before, found.after)
     )
-    return _change(asked, asked, before, after, since_text(found, step_S))
+    change = _change((asked, before), (asked, after), since_text(found, step_S), found)
+    assert change.comparison is not None
+    if not is_loss(change.comparison, found.long_steps):
+        return Change(steady_text(first, last, smallest_shown(times.work_ms_S)))
+    return change
 
 
 def change_between(asked: Asked, before: Steps, after: Steps) -> Change:
     """From one window of steps to another; raises UserError where one has too few."""
     compared = f"from {steps_text(*before)} to {steps_text(*after)}"
-    return _change(asked, asked, asked.times(before), asked.times(after), compared)
+    return _change((asked, asked.times(before)), (asked, asked.times(after)), compared)
 
 
 def change_from(other: Asked, asked: Asked, steps: Steps | None, name: str) -> Change:
     """From another run, without its warm-up, to steps of this one; raises UserError."""
     before, after = (without_warm_up(one.times(at)) for one, at in ((other, None), (asked, steps)))
-    return _change(other, asked, before, after, f"compared with {name}")
+    return _change((other, before), (asked, after), f"compared with {name}")
 
 
 def without_warm_up(times: StepTimes) -> StepTimes:
@@ -134,13 +142,22 @@ def without_warm_up(times: StepTimes) -> StepTimes:
     return later if later.step_S.size > WARM_UP_STEPS else times
 
 
-def _change(was: Asked, now: Asked, before: StepTimes, after: StepTimes, since: str) -> Change:
+def _change(
+    was: tuple[Asked, StepTimes],
+    now: tuple[Asked, StepTimes],
+    since: str,
+    found: Decline | None = None,
+) -> Change:
+    """`found`: what the windows come from."""
+    part = None if found is None else found.part
     try:
-        comparison = compare(before, after)
+        comparison = compare(was[1], now[1], part)
     except ValueError as error:
         raise UserError(str(error)) from None
-    why = causes(comparison, was.window(before), now.window(after))
-    return Change(sentence(comparison, since, why), comparison, why)
+    before, after = (asked.window(times) for asked, times in (was, now))
+    why = causes(comparison, before, after)
+    of_long_steps = found is not None and found.long_steps
+    return Change(sentence(comparison, since, why, of_long_steps), comparison, why, of_long_steps)
 
 
 def _newest(asked: Asked) -> Steps | None:

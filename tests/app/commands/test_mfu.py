@@ -20,7 +20,7 @@ def test_the_waterfall_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "- Kernels below peak           37.0 %      37 ms  most in step 3, ranks 0, 1\n" in out
     assert "- Waiting for other ranks       2.0 %     2.0 ms  most in step 3, rank 1\n" in out
     assert "= MFU                          40.0 %\n" in out
-    assert "No decline is seen in steps 0 to 7; they are too few" in out
+    assert "No decline is seen in steps 0 to 7; small ones would need more steps" in out
 
 
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,4 +77,4 @@ def test_what_cannot_be_answered_is_a_sentence(client: Client, query: str, messa
 def test_a_job_without_finished_steps(client: Client) -> None:
     assert client.get("/api/run/bare/mfu").json() == {"waterfall": None, "why": ""}
     change = client.get("/api/run/bare/mfu/change").json()
-    assert change == {"sentence": "No step is finished yet.", "comparison": None, "causes": []}
+    assert (change["sentence"], change["comparison"]) == ("No step is finished yet.", None)

@@ -20,6 +20,7 @@ from app.view_state import View
 from tests.app.share.page_parser import Parsed, meta_of
 from tests.data_runs import data_run
 from tests.expert_runs import HOT_EXPERT, HOT_LAYER, expert_run
+from tests.mfu_runs import changed_run
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
 from tests.startup_runs import phases, started_run
@@ -53,6 +54,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     selftest_run(runs / "measured", 3, 2, lambda test, ranks: 1.0)
     data_run(runs / "loaders")
     expert_run(runs / "moe")
+    changed_run(runs / "declined", 200, 120, gc_ms=6)
     ranks = {0: phases(waits=6), 1: phases("restore", 6), 2: phases(waits=6)}
     started_run(runs / "slow-start", ranks)
     RunBuilder(runs / "bare", 2).rank_files()
@@ -96,6 +98,20 @@ def test_start_up_and_goodput_are_in_the_file_of_the_page_efficiency(hub: Hub) -
     parsed = Parsed(document(collect(hub, shown, DETAILS[0])))
     for name in ("startup", "goodput"):
         assert ("div", {"id": f"shared-{name}", "class": name}) in parsed.tags
+
+
+def test_the_page_efficiency_is_in_its_file(hub: Hub) -> None:
+    chosen = View("declined", "efficiency", steps=(130, 139), peak="1")
+    found = answers(hub, chosen)
+    assert found["mfu"]["waterfall"]["first_step"] == 130
+    assert found["mfu/change"]["comparison"]["after"] == (120, 199)
+    compared = answers(hub, chosen.to(against=(0, 9)))["mfu/change"]
+    assert compared["comparison"]["before"] == (0, 9)
+    few = answers(hub, chosen.to(against=(0, 1)))["mfu/change"]
+    assert few["sentence"] == "a window has 2 finished steps; give at least 4."
+    assert "mfu" not in answers(hub, View("declined", "ranks"))
+    parsed = Parsed(document(collect(hub, shown_view(hub, chosen), DETAILS[0])))
+    assert ("div", {"id": "shared-mfu", "class": "mfu efficiency"}) in parsed.tags
 
 
 def test_the_page_machines_is_in_its_file(hub: Hub) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.mfu.parts import NAMES
+from diagnosis.mfu.parts import LONGEST, NAMES
 from diagnosis.mfu.step_times import StepTimes
 
 
@@ -13,15 +13,12 @@ def times_of(
     first_step: int = 0,
     tflop: float = np.nan,
     peak: float = np.nan,
-    gc_longest: float = 0.0,
-    gc_ranks: tuple[int, ...] = (),
     **parts: object,
 ) -> StepTimes:
     """Steps of two ranks whose parts take so many ms: a number, or one for each step."""
     part_PS = np.zeros((len(NAMES), num_steps))
     for name, ms in parts.items():
         part_PS[NAMES.index(name)] = ms
-    gc_rank_S = np.resize(np.array(gc_ranks or (-1,)), num_steps)
     return StepTimes(
         step_S=first_step + np.arange(num_steps),
         part_PS=part_PS,
@@ -31,6 +28,6 @@ def times_of(
         world_S=np.full(num_steps, 2),
         ranks_S=np.full(num_steps, 2),
         known_S=np.full(num_steps, True),
-        gc_S=np.full(num_steps, gc_longest),
-        gc_rank_S=gc_rank_S.astype(np.int64),
+        longest_LS=np.array([part_PS[NAMES.index(name)] for name in LONGEST]),
+        gc_rank_S=np.full(num_steps, -1),
     )

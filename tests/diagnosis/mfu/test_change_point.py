@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
 
 from diagnosis.mfu import cusum
 from diagnosis.mfu.change_point import LEAST, decline, smallest_shown
+from diagnosis.mfu.comparison import compare
+from diagnosis.mfu.text import sentence
+from tests.diagnosis.mfu.step_times_made import times_of
 
 STEPS = 300
 
@@ -49,6 +53,15 @@ def test_more_long_steps_are_found_though_the_usual_ones_are_as_before():
     found = decline(step_ms)
     assert found.long_steps
     assert 130 <= found.first <= 170
+
+
+def test_a_part_that_grows_is_found_where_the_noise_of_the_step_hides_it():
+    step_ms, saved_ms = steady(10, 0.2), np.zeros(STEPS)
+    saved_ms[150::10] = 30.0
+    assert decline(step_ms + saved_ms) is None
+    found = decline(step_ms + saved_ms, {"checkpoint": saved_ms})
+    assert found.part == "checkpoint"
+    assert abs(found.first - 150) <= 10
 
 
 def test_a_large_rise_ends_where_steps_are_as_before_again():
@@ -110,3 +123,26 @@ def test_half_of_the_rises_of_the_stated_height_are_found():
         series[30:] += height
         found += cusum.rise(series) is not None
     assert 30 <= found <= 70
+
+
+def test_the_sentence_of_long_steps_says_how_many_and_what_they_cost():
+    after_ms = np.zeros(100)
+    after_ms[::10] = 50.0
+    before = times_of(100, compute=steady(1, num_steps=100))
+    after = times_of(100, first_step=100, compute=steady(2, num_steps=100), checkpoint=after_ms)
+    said = sentence(compare(before, after), "since step 100", of_long_steps=True)
+    assert said.startswith("Unusually long steps (10 % of them, after 0 %) cost 5.")
+    assert said.endswith("above all checkpoints since step 100.")
+
+
+def test_the_sentence_of_a_part_says_what_is_lost_to_it():
+    saved_ms = np.zeros(100)
+    saved_ms[::10] = 50.0
+    before = times_of(100, compute=steady(1, 0.2, 100))
+    after = times_of(100, first_step=100, compute=steady(2, 0.2, 100), checkpoint=saved_ms)
+    said = sentence(compare(before, after, part="checkpoint"), "since step 100")
+    assert re.fullmatch(
+        r"5\.0 % of a step more \(.*\) are lost to checkpoints since step 100: "
+        r"5\.0 ms per step after 0\.0 ms on the rank that has most, and the others wait\.",
+        said,
+    )
