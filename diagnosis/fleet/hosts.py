@@ -27,7 +27,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -128,7 +128,7 @@ class _Counts:
 
 def slow_hosts(runs: Mapping[str, Summary]) -> SlowHosts:
     """Hosts slow beyond chance, the least probable first; summaries by the names of their runs."""
-    compared = {name: one for name, one in runs.items() if _can_compare(one)}
+    compared = {name: one for name, one in _once_each(runs).items() if _can_compare(one)}
     counts = _counted(_blocks(compared, BLOCK_RUNS), compared, by_place=False)
     in_place = _counted(_blocks(compared, len(compared)), compared, by_place=True)
     judged = [host for host, times in counts.times.items() if times.total() >= FEWEST_RUNS]
@@ -153,7 +153,16 @@ def slow_in(run: Summary) -> dict[str, Found]:
         if one.kind in OF_A_HOST:
             for host in one.hosts:
                 found.setdefault(host, one)
-    return {host: one for host, one in found.items() if host in set(run.hosts)}
+    own = set(run.hosts)
+    return {host: one for host, one in found.items() if host in own}
+
+
+def _once_each(runs: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Without the copies of a run under other names, which would count its findings twice."""
+    first: dict[tuple[str, int | None], str] = {}
+    for name in sorted(runs):
+        first.setdefault((runs[name].run, runs[name].started_ns), name)
+    return {name: runs[name] for name in first.values()}
 
 
 def _can_compare(run: Summary) -> bool:
@@ -197,7 +206,7 @@ def tail(blocks: Blocks, least: int) -> float:
     return float(min(1.0, chance[least:].sum()))
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _hypergeometric(total: int, num_slow: int, times: int) -> Floats:
     """P(k) for k = 0..min(times, num_slow)."""
     most = min(times, num_slow)

@@ -94,6 +94,14 @@ def test_runs_of_another_job_are_not_compared() -> None:
     assert not slow_hosts(as_one_job).named  # each of the four is slow as often as the others
 
 
+def test_copies_of_a_run_count_once() -> None:
+    runs = runs_of(([0, 1, 2, 3], [0]), *[([0, 1, 2, 3], []) for _ in range(7)])
+    copies = {f"copy{number}": runs["run0000"] for number in range(6)}
+    found = slow_hosts({**runs, **copies})
+    assert not found.named
+    assert found.num_runs == 8
+
+
 def test_a_host_that_always_has_the_same_place_is_not_told_from_its_place() -> None:
     given = [([0, *others], [0]) for others in combinations(range(1, 6), 3)]
     (named,) = slow_hosts(runs_of(*given)).named
