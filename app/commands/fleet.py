@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from app import interrupts
 from app.analysis.fleet.collected import Collected, collected, complete
 from app.analysis.fleet.text import as_lines
+from app.commands.progress import ProgressLine, cleared_line
 from diagnosis.fleet.fleet import Fleet, fleet
 from diagnosis.fleet.hosts import slow_hosts
 from diagnosis.fleet.totals import worst_first
@@ -26,9 +23,6 @@ from ingest.errors import UserError, printable
 from ingest.run import RunStore
 
 MOST_WORST = 20
-_EVERY_S = 0.2
-_EVERY_S_IN_LOGS = 10.0
-_CLEAR_LINE = "\r\x1b[K"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not folders:
         raise UserError(f"{arguments.runs} contains no run; give a folder of runs")
     found = collected(folders)
-    with _progress() as progress:
-        complete(found, progress)
+    with cleared_line() as line:
+        complete(found, _Progress(line))
     made = fleet(found.summaries, slow_hosts(found.summaries))
     worst = worst_first(found.summaries)[:MOST_WORST]
     if arguments.json:
@@ -75,38 +69,17 @@ def _findings(found: Collected, name: str) -> list[dict[str, Any]]:
 
 
 class _Progress:
-    """Which run is being summarised, on stderr: one changing line, in a log a line now and then."""
+    """Called before each run with how many are done, how many there are, and its name."""
 
-    def __init__(self, is_terminal: bool) -> None:
-        self._is_terminal = is_terminal
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
         self._begun_s = time.monotonic()
-        # a log shows no progress of what is soon done
-        self._shown_s = 0.0 if is_terminal else self._begun_s
 
     def __call__(self, done: int, total: int, name: str) -> None:
         interrupts.check()  # DuckDB may have taken a Ctrl-C for an error of the run before
         now_s = time.monotonic()
-        if now_s - self._shown_s < (_EVERY_S if self._is_terminal else _EVERY_S_IN_LOGS):
-            return
-        self._shown_s = now_s
-        text = progress_line(done, total, now_s - self._begun_s, name)
-        if self._is_terminal:
-            text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
-        print(text, end="" if self._is_terminal else "\n", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Clear the terminal's line."""
-        if self._is_terminal:
-            print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _progress() -> Iterator[_Progress]:
-    progress = _Progress(sys.stderr.isatty())
-    try:
-        yield progress
-    finally:
-        progress.clear()
+        elapsed_s = now_s - self._begun_s
+        self._line.show(now_s, lambda: progress_line(done, total, elapsed_s, name))
 
 
 def progress_line(done: int, total: int, elapsed_s: float, name: str) -> str:

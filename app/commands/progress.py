@@ -1,11 +1,11 @@
-"""Progress of reading files on stderr: one changing line on a terminal, few lines in a log."""
+"""Progress on stderr: one changing line on a terminal, few lines in a log."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
@@ -17,33 +17,23 @@ _EVERY_S_IN_LOGS = 10.0
 _CLEAR_LINE = "\r\x1b[K"
 
 
-class ReadingProgress:
-    """Called with (bytes read, total bytes); `on_file` with the name of the current file."""
+class ProgressLine:
+    """Shows a text, unless one was shown a moment ago."""
 
     def __init__(self, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
-        self._name = ""
-        self._begun_s: float | None = None
-        # a log shows no progress of short imports
+        # a log shows no progress of what is soon done
         self._shown_s = 0.0 if is_terminal else time.monotonic()
 
-    def __call__(self, done: int, total: int) -> None:
-        """Show the progress, unless it was shown a moment ago."""
-        now_s = time.monotonic()
-        if done and self._begun_s is None:
-            self._begun_s = now_s
+    def show(self, now_s: float, text_of: Callable[[], str]) -> None:
+        """Show the text at a time, s (monotonic), if it is time for one."""
         if now_s - self._shown_s < (_EVERY_S if self._is_terminal else _EVERY_S_IN_LOGS):
             return
         self._shown_s = now_s
-        elapsed_s = 0.0 if self._begun_s is None else now_s - self._begun_s
-        text = progress_line(done, total, elapsed_s, self._name)
+        text = text_of()
         if self._is_terminal:
             text = _CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1]
         print(text, end="" if self._is_terminal else "\n", file=sys.stderr, flush=True)
-
-    def on_file(self, name: str) -> None:
-        """Note the file that is being read."""
-        self._name = PurePath(name).name
 
     def clear(self) -> None:
         """Clear the terminal's line."""
@@ -51,14 +41,42 @@ class ReadingProgress:
             print(_CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
+class ReadingProgress:
+    """Called with (bytes read, total bytes); `on_file` with the name of the current file."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
+        self._name = ""
+        self._begun_s: float | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show the progress, unless it was shown a moment ago."""
+        now_s = time.monotonic()
+        if done and self._begun_s is None:
+            self._begun_s = now_s
+        elapsed_s = 0.0 if self._begun_s is None else now_s - self._begun_s
+        self._line.show(now_s, lambda: progress_line(done, total, elapsed_s, self._name))
+
+    def on_file(self, name: str) -> None:
+        """Note the file that is being read."""
+        self._name = PurePath(name).name
+
+
+@contextmanager
+def cleared_line() -> Iterator[ProgressLine]:
+    """The line of one command; cleared at its end."""
+    line = ProgressLine(sys.stderr.isatty())
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
 @contextmanager
 def reading_progress() -> Iterator[ReadingProgress]:
     """Progress of one import."""
-    progress = ReadingProgress(sys.stderr.isatty())
-    try:
-        yield progress
-    finally:
-        progress.clear()
+    with cleared_line() as line:
+        yield ReadingProgress(line)
 
 
 def progress_line(done: int, total: int, elapsed_s: float, name: str) -> str:
