@@ -51,12 +51,12 @@ UNSTEADY = 0.1
 KINDS = {
     "step_regression": ("compute",),
     "slow_op": ("compute",),
-    "slow_worker": ("waiting", "compute"),
-    "gc_pauses": ("waiting", "gc"),
-    "launch_skew": ("waiting", "unseen"),
+    "slow_worker": ("waiting", "pipeline"),
+    "gc_pauses": ("waiting", "pipeline", "gc"),
+    "launch_skew": ("waiting", "pipeline", "unseen"),
     "data_loader": ("data",),
     "comm_regression": ("moving_tp", "moving_pp", "moving_dp", "moving_other"),
-    "slow_checkpoint": (LONG_STEPS, "waiting", "checkpoint"),
+    "slow_checkpoint": ("checkpoint", LONG_STEPS),
 }
 """Planted faults, and the parts of which the greatest one names them."""
 _OF_ONE_RANK = ("slow_worker", "slow_checkpoint")

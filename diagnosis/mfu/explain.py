@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from diagnosis.mfu.comparison import LONG_STEPS, Comparison
-from diagnosis.mfu.parts import COMMUNICATION, COMPUTE
+from diagnosis.mfu.parts import COMMUNICATION, COMPUTE, WAITING
 from diagnosis.mfu.skew import skew_of
 from diagnosis.mfu.step_times import StepTimes
 from diagnosis.statistics.units import in_ms
@@ -45,9 +45,14 @@ class Cause:
 
 def causes(comparison: Comparison, before: Window, after: Window) -> tuple[Cause, ...]:
     """Of each part that grew beyond its noise and matters, the greatest first."""
-    waiting = comparison.of("waiting")
-    is_main = waiting is not None and waiting.points >= _MAIN_SHARE * comparison.lost.points
-    return tuple(_cause(name, is_main, before, after) for name in named_parts(comparison))
+    named = named_parts(comparison)
+    waited = [change for change in comparison.changes if change.name in WAITING]
+    is_main = sum(change.points for change in waited) >= _MAIN_SHARE * comparison.lost.points
+    first = next((name for name in named if name in WAITING), "")
+    return tuple(
+        _skew(name, is_main, before, after) if name == first else _cause(name, before, after)
+        for name in named
+    )
 
 
 def named_parts(comparison: Comparison) -> tuple[str, ...]:
@@ -61,11 +66,13 @@ def named_parts(comparison: Comparison) -> tuple[str, ...]:
     )[:MOST_PARTS]
 
 
-def _cause(name: str, waits: bool, before: Window, after: Window) -> Cause:
-    if name == "waiting":
-        was, now = (window.tables["device_time_by_rank"] for window in (before, after))
-        skew = skew_of(before.times, after.times, was, now, waits)
-        return Cause(name, skew.cause, skew.text, skew.ranks)
+def _skew(name: str, is_main: bool, before: Window, after: Window) -> Cause:
+    was, now = (window.tables["device_time_by_rank"] for window in (before, after))
+    skew = skew_of(before.times, after.times, was, now, is_main)
+    return Cause(name, skew.cause, skew.text, skew.ranks)
+
+
+def _cause(name: str, before: Window, after: Window) -> Cause:
     ranks = _ranks_with_more(name, before, after)
     if name in COMMUNICATION:
         return Cause(name, "operation", _moved(name.removeprefix("moving_"), before, after), ranks)

@@ -30,8 +30,10 @@ PARTS = (
     Part("moving_dp", "DP communication", "data-parallel, not hidden by compute"),
     Part("moving_ep", "EP communication", "of the expert axis, not hidden by compute"),
     Part("moving_other", "Other communication", "of other groups, not hidden by compute"),
-    Part("schedule", "Schedule bubble", "waiting in communication, and no single rank is last"),
-    Part("waiting", "Waiting for other ranks", "in communication, until a late rank arrives"),
+    Part(
+        "pipeline", "Pipeline bubble", "idle between stages: by the schedule, or for a late stage"
+    ),
+    Part("waiting", "Waiting for other ranks", "in groups of one stage, until the last rank comes"),
     Part("data", "Waiting for data", "blocked on the next batch"),
     Part("gc", "Garbage collections", "of Python, while the rank does nothing else"),
     Part("host", "Host and launches", "host code, launches and copies, and the device idles"),
@@ -43,6 +45,7 @@ LONGEST = ("data", "gc", "host", "checkpoint")
 """Parts of a rank by which all others may have to wait for it: known of the slowest rank, too."""
 DIRECT = (*LONGEST, *(name for name in NAMES if name.startswith("moving_")))
 """Neither compute nor waiting, whose noise hides what is small."""
+WAITING = ("pipeline", "waiting")
 COMMUNICATION = tuple(name for name in NAMES if name.startswith("moving_"))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from diagnosis.mfu.parts import COMMUNICATION, NAMES
+from diagnosis.mfu.parts import COMMUNICATION, NAMES, WAITING
 from diagnosis.mfu.step_times import StepTimes
 from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.peers import NOISE_MADS
@@ -27,7 +27,7 @@ _MAIN_SHARE = 0.5
 _ABOVE_ALL = 2.0
 """A rank is named whose own time grew this many times as much beyond the others' as the next's."""
 _FEWEST_RANKS = 4
-_OWN = tuple(name for name in NAMES if name not in (*COMMUNICATION, "schedule", "waiting"))
+_OWN = tuple(name for name in NAMES if name not in (*COMMUNICATION, *WAITING))
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def skew_of(
     after_rows: pa.Table,
     is_main: bool,
 ) -> Skew:
-    """Of waiting that grew between two windows. Rows: device_time_by_rank of each. `is_main`:
-    whether most of what was lost is waiting; where it only goes with something else, no rank is
-    named.
+    """Of waiting that grew between two windows, for ranks of a stage or for stages. Rows:
+    device_time_by_rank of each. `is_main`: whether most of what was lost is waiting; where it only
+    goes with something else, no rank is named.
     """
-    waited_ms = float(after.of("waiting").mean() - before.of("waiting").mean())
+    waited_ms = sum(float(after.of(name).mean() - before.of(name).mean()) for name in WAITING)
     collected_ms = float(after.longest("gc").mean() - before.longest("gc").mean())
     if collected_ms > 0 and collected_ms >= _MAIN_SHARE * waited_ms:
         return _by_collections(before, after)

@@ -14,8 +14,9 @@
 -- column: moving_dp_ms  of the data-parallel axes, ms
 -- column: moving_ep_ms  of the expert axis, ms
 -- column: moving_other_ms  of other groups, ms
--- column: schedule_ms  bubble: waiting in communication although no single rank arrived last, ms
--- column: waiting_ms  waiting for a late last arriver, ms
+-- column: pipeline_ms  bubble: idle in groups that cross pipeline stages, by the schedule or for a late
+--   stage, ms
+-- column: waiting_ms  waiting for the others in groups within one stage, ms
 -- column: data_ms  blocked on the next batch, ms
 -- column: gc_ms  garbage collections, ms
 -- column: host_ms  other host work: launches, host code, copies, ms
@@ -34,7 +35,7 @@ SELECT p.rank, any_value(r.pp) AS pp, avg(window_ns) / 1e6 AS step_ms,
     avg(core_wait_ns) / 1e6 AS core_wait_ms, avg(moving_tp_ns) / 1e6 AS moving_tp_ms,
     avg(moving_pp_ns) / 1e6 AS moving_pp_ms, avg(moving_dp_ns) / 1e6 AS moving_dp_ms,
     avg(moving_ep_ns) / 1e6 AS moving_ep_ms, avg(moving_other_ns) / 1e6 AS moving_other_ms,
-    avg(schedule_ns) / 1e6 AS schedule_ms, avg(waiting_ns) / 1e6 AS waiting_ms,
+    avg(pipeline_ns) / 1e6 AS pipeline_ms, avg(waiting_ns) / 1e6 AS waiting_ms,
     avg(data_ns) / 1e6 AS data_ms, avg(gc_ns) / 1e6 AS gc_ms, avg(host_ns) / 1e6 AS host_ms,
     avg(checkpoint_ns) / 1e6 AS checkpoint_ms, avg(unseen_ns) / 1e6 AS unseen_ms,
     any_value(caused_ns) / count(*) / 1e6 AS wait_caused_ms, count(*) AS num_steps

@@ -60,8 +60,9 @@ CREATE MACRO collectives_of(wanted, of_axis) AS TABLE
 -- what finished steps low..high of each rank went to, ns: disjoint parts that add up to window_ns.
 -- moving_*: communication that moves data, as far as compute does not hide it, divided among the axes
 -- in proportion to exposed time minus waiting. Where waiting cannot be told from communication
--- (is_known false), it is in there, and waiting and schedule are 0. core_wait: compute on CPU
--- beyond its CPU time. Checkpoints and collections count as far as the rank idles meanwhile
+-- (is_known false), it is in there, and waiting and pipeline are 0. pipeline: idle in groups that
+-- cross pipeline stages, by the schedule or for a late stage. core_wait: compute on CPU beyond its
+-- CPU time. Checkpoints and collections count as far as the rank idles meanwhile
 CREATE MACRO time_parts(wanted, low, high) AS TABLE
 WITH cells AS (
     FROM chosen_steps(wanted)
@@ -83,18 +84,23 @@ waits AS (
     SELECT attempt, rank, step, sum(wait_ns) FILTER (axis = 'tp') AS tp_ns,
         sum(wait_ns) FILTER (axis = 'pp') AS pp_ns, sum(wait_ns) FILTER (axis = 'dp') AS dp_ns,
         sum(wait_ns) FILTER (axis = 'ep') AS ep_ns,
-        sum(wait_ns) FILTER (axis IS NULL OR axis NOT IN ('tp', 'pp', 'dp', 'ep')) AS other_ns
+        sum(wait_ns) FILTER (axis IS NULL OR axis NOT IN ('tp', 'pp', 'dp', 'ep')) AS other_ns,
+        sum(wait_ns) FILTER (x.group_id IS NOT NULL) AS crossing_ns, sum(wait_ns) AS all_ns
     FROM chosen_collectives(wanted) LEFT JOIN group_members USING (attempt, group_id)
+        LEFT JOIN crossing_groups x USING (attempt, group_id)
     WHERE step BETWEEN low AND high GROUP BY attempt, rank, step
 ),
 weighed AS (
     SELECT c.attempt, c.rank, c.step, window_ns, compute_ns, recompute_ns, covered_ns,
-        bubble_ns IS NOT NULL AS is_known, coalesce(bubble_late_ns, 0) AS waiting_ns,
-        coalesce(bubble_ns - bubble_late_ns - bubble_other_ns, 0) AS schedule_ns,
+        bubble_ns IS NOT NULL AS is_known, coalesce(bubble_ns - bubble_other_ns, 0) AS waits_ns,
+        least(coalesce(k.pp_ns, 0) + coalesce(k.other_ns, 0), coalesce(crossing_ns, 0)) AS crossing,
+        least(coalesce(k.tp_ns, 0) + coalesce(k.dp_ns, 0) + coalesce(k.ep_ns, 0)
+            + coalesce(k.other_ns, 0), coalesce(all_ns - crossing_ns, all_ns, 0)) AS inside,
+        coalesce(waits_ns * crossing / nullif(crossing + inside, 0), 0)::BIGINT AS pipeline_ns,
         data_wait_ns - coalesce(hidden_ns, 0) AS data_ns,
         covered_ns - compute_ns - data_ns AS left_ns,
         coalesce(bubble_other_ns, greatest(left_ns - exposed_comm_ns, 0)) AS idle_ns,
-        left_ns - waiting_ns - schedule_ns - idle_ns AS moving_ns,
+        left_ns - waits_ns - idle_ns AS moving_ns,
         least(coalesce(save_ns, 0), idle_ns) AS checkpoint_ns,
         least(coalesce(pause_ns, 0), idle_ns - checkpoint_ns) AS gc_ns,
         if(starts_with(coalesce(r.device, ''), 'cpu') AND compute_cpu_ns > 0,
@@ -119,7 +125,7 @@ SELECT attempt, rank, step, is_known, window_ns,
     coalesce(unit * tp, 0) AS moving_tp_ns, coalesce(unit * pp, 0) AS moving_pp_ns,
     coalesce(unit * dp, 0) AS moving_dp_ns, coalesce(unit * ep, 0) AS moving_ep_ns,
     if(total > 0, coalesce(unit * other, 0), moving_ns) AS moving_other_ns,
-    schedule_ns, waiting_ns, data_ns, gc_ns, idle_ns - checkpoint_ns - gc_ns AS host_ns,
+    pipeline_ns, waits_ns - pipeline_ns AS waiting_ns, data_ns, gc_ns, idle_ns - checkpoint_ns - gc_ns AS host_ns,
     checkpoint_ns, window_ns - covered_ns AS unseen_ns
 FROM shared;
 

@@ -100,3 +100,33 @@ def test_a_step_that_a_rank_has_not_finished_counts_the_others_only(tmp_path):
     with open_run(run.folder) as opened:
         (row,) = opened.ask("device_time").to_pylist()
     assert (row["num_ranks"], row["world_size"]) == (1, 2)
+
+
+def test_idle_between_stages_is_pipeline_bubble_and_within_a_stage_waiting(tmp_path):
+    """Rank 1, the second stage, waits 40 ms for its input; rank 0 then waits 10 ms in the norm over
+    both stages, and rank 3 waits 20 ms for rank 2 in a group of their stage.
+    """
+    run = RunBuilder(tmp_path / "run", 4, ParallelLayout.from_sizes(pp=2, dp=2))
+    run.group(1, [0, 2], "pp")
+    run.group(2, [0, 1, 2, 3], "world")
+    run.group(3, [0, 1], "dp")
+    for rank in range(4):
+        run.step(rank, 0, 0, 100_000)
+        stage_us = 40_000 * (rank >= 2)
+        run.span(rank, 0, "forward", stage_us, stage_us + 40_000)
+    for rank in (0, 2):
+        begin_us = 0 if rank == 2 else 39_000
+        run.span(rank, 0, "pp_comm", begin_us, 40_000, group_id=1, coll_seq=0, track="p2p")
+        run.collective(rank, 0, 1, 0, begin_us, 40_000, op="recv" if rank == 2 else "send",
+                       peer=2 - rank, tag=0)  # fmt: skip
+    for rank in (0, 1):
+        begin_us = 40_000 + 20_000 * rank
+        run.span(rank, 0, "dp_comm", begin_us, 62_000, group_id=3, coll_seq=0)
+        run.collective(rank, 0, 3, 0, begin_us, 62_000)
+    run.rank_files()
+    run.publish()
+    with open_run(run.folder) as opened:
+        rows = opened.ask("device_time_by_rank").to_pylist()
+    assert (rows[0]["waiting_ms"], rows[0]["pipeline_ms"]) == (pytest.approx(20), 0)
+    assert (rows[2]["waiting_ms"], rows[2]["pipeline_ms"]) == (0, pytest.approx(39))
+    assert rows[2]["moving_pp_ms"] == pytest.approx(1)
