@@ -104,6 +104,8 @@ def _recommended(advice: Advice, between: str) -> str:
 
 def in_words(seconds: float) -> str:
     """Such as 4.2 s, 12 min or 3.5 h."""
+    if seconds <= 0:
+        return "0 s"
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     if seconds < 1:

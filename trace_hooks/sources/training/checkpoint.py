@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple
@@ -70,8 +70,9 @@ class Checkpoints(Source):
 
     def install(self) -> None:
         """Wrap torch.save and torch.load, and the distributed ones where they are imported."""
-        self._wrap(torch, "save", "torch.save", partial(file_bytes, 1))
-        self._wrap(torch, "load", "torch.load", partial(file_bytes, 0))
+        owners = (torch, torch.serialization)
+        self._wrap(owners, "save", "torch.save", partial(file_bytes, 1))
+        self._wrap(owners, "load", "torch.load", partial(file_bytes, 0))
         self.poll()
 
     def uninstall(self) -> None:
@@ -90,12 +91,17 @@ class Checkpoints(Source):
             if defining in self._distributed or not _is_imported(defining):
                 continue
             self._distributed.add(defining)
-            for owner in (sys.modules[DISTRIBUTED], sys.modules[defining]):
-                for function in functions:
-                    self._wrap(owner, function, f"distributed.{function}", tensor_bytes)
+            owners = (sys.modules[DISTRIBUTED], sys.modules[defining])
+            for function in functions:
+                self._wrap(owners, function, f"distributed.{function}", tensor_bytes)
 
-    def _wrap(self, owner: Any, function: str, name: str, size: Callable[..., int]) -> None:
-        self._patches.replace(owner, function, partial(_recorded, self, name, size))
+    def _wrap(
+        self, owners: Sequence[Any], function: str, name: str, size: Callable[..., int]
+    ) -> None:
+        """One wrapper for all owners: pickle wants a function to be that of its own module."""
+        wrapper_of = functools.cache(partial(_recorded, self, name, size))
+        for owner in owners:
+            self._patches.replace(owner, function, wrapper_of)
 
     def begin(self, name: str) -> _Call | None:
         """A call begins; None where it is not to be recorded."""

@@ -2,6 +2,8 @@
 
 import io
 import threading
+from multiprocessing.reduction import ForkingPickler
+from operator import attrgetter
 
 import pytest
 import torch
@@ -133,6 +135,14 @@ def saved_bytes():
     buffer = io.BytesIO()
     torch.save(torch.zeros(1), buffer)
     return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "function", ["save", "load", "distributed.checkpoint.save", "distributed.checkpoint.load"]
+)
+def test_a_job_can_pickle_the_functions(function):
+    with tracing("checkpoint"):
+        assert ForkingPickler.dumps(attrgetter(function)(torch))  # raises where it is not found
 
 
 def test_the_functions_are_restored():
