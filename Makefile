@@ -23,7 +23,7 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-real-faults bench-schedules bench-stuck samples requirements sbom clean
+.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -138,6 +138,10 @@ bench-dealing: $(VENV)/.ready
 bench-schedules: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.schedules --results benchmarks/results/schedules.jsonl
 	$(BIN)/python -m benchmarks.schedules --report benchmarks/results/schedules.jsonl --write docs/which-schedule.md
+
+# small losses of MFU planted into generated jobs with recorded noise; ten minutes, goes on where it ended
+bench-mfu: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.mfu_decline --write docs/mfu.md
 
 # data loaders with faults in real jobs, two hours; goes on where it ended
 bench-loaders: $(VENV)/.ready

@@ -223,7 +223,7 @@ def main() -> None:
     add("--report", action="store_true", help="print the tables of the results")
     add("--write", type=Path, metavar="PAGE", help="... into this page")
     options = parser.parse_args()
-    if not (options.report or options.write):
+    if not options.report:
         run_cases(options)
     text = report(read(options.results))
     print(text)
