@@ -116,7 +116,7 @@ class Session:
         self._layout_tries += 1
         from trace_hooks.job.layout_detection import detect_layout
 
-        self.set_layout(detect_layout())
+        self.set_layout(detect_layout(training=step >= 0))
 
     def set_layout(self, layout: ParallelLayout | None) -> None:
         """Take a layout over; the rank file follows."""

@@ -88,6 +88,26 @@ def test_the_layout_is_that_of_the_dense_mesh_in_whichever_order_meshes_were_mad
     assert len(kept) == 2
 
 
+@pytest.mark.parametrize(
+    ("names", "axes"),
+    [
+        (("data_parallel", "tensor_parallel"), (("dp", 2), ("tp", 4))),
+        (("dp", "sequence_parallel"), (("dp", 2), ("cp", 4))),
+        (("dp", "sp"), (("dp", 2), ("cp", 4))),
+        (("batch", "cp"), (("dp", 2), ("cp", 4))),
+        (("dp_replicate", "fsdp"), (("dp_replicate", 2), ("dp_shard", 4))),
+        (("ddp", "fsdp"), (("dp_replicate", 2), ("dp_shard", 4))),
+        (("dp", "shard"), (("dp_replicate", 2), ("dp_shard", 4))),
+    ],
+)
+def test_names_that_frameworks_give_dimensions(
+    names: tuple[str, str], axes: tuple[tuple[str, int], ...]
+) -> None:
+    kept = DeviceMesh(grid(2, 4), *names)
+    assert detect_layout() == ParallelLayout(axes)
+    assert kept.mesh.shape == (2, 4)
+
+
 def test_ranks_in_another_order_are_kept() -> None:
     kept = DeviceMesh(grid(2, 4).T, "dp", "tp")
     layout = detect_layout()
@@ -169,3 +189,21 @@ def test_megatron_before_its_groups_exist(monkeypatch: pytest.MonkeyPatch) -> No
     state.model_parallel_is_initialized = lambda: False  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
     assert detect_layout() is None
+
+
+def test_megatron_before_its_groups_of_experts_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It calls itself initialised then, and raises where it is asked for them."""
+    state = megatron(tp=[0, 1])
+    of_experts = state.get_expert_model_parallel_world_size
+
+    def not_yet() -> int:
+        raise AssertionError("expert model parallel group is not initialized")
+
+    state.get_expert_model_parallel_world_size = not_yet  # type: ignore[attr-defined]
+    state.get_expert_tensor_parallel_world_size = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "megatron.core.parallel_state", state)
+    assert detect_layout() is None
+    state.get_expert_model_parallel_world_size = of_experts  # type: ignore[attr-defined]
+    assert detect_layout() is None
+    state.get_expert_tensor_parallel_world_size = lambda: 1  # type: ignore[attr-defined]
+    assert str(detect_layout()) == "tp 2, ep 2"

@@ -96,7 +96,8 @@ class Group:
 
 
 class Groups:
-    """The process groups that this rank uses; writes the `groups` row of each once."""
+    """The process groups that this rank uses; writes the `groups` row of each, and again with its
+    axis where that becomes known later."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -151,10 +152,15 @@ class Groups:
             group.p2p_counted = counted - group.claimed
 
     def resolve_axes(self) -> None:
-        """Look again at groups of unknown axis, now that a layout may be known."""
+        """Look again at groups of unknown axis, now that a layout may be known.
+
+        One that has become known is written once more: readers take it instead of the unknown.
+        """
         for group in list(self._known.values()):
             if group.axis == "unknown":
                 group.axis = self._axis(group)
+                if group.axis != "unknown":
+                    self._write(group)
 
     def _axis(self, group: Group) -> str:
         named = axis_of_name(group.desc)
@@ -169,15 +175,18 @@ class Groups:
         group = Group(pg, ordinal, ranks)
         group.axis = self._axis(group)
         self._known[id(pg)] = group
+        self._write(group)
+        return group
+
+    def _write(self, group: Group) -> None:
         self._recorder.add_row(
             "groups",
             group_id=group.group_id,
             name=group.name,
             desc=group.desc,
             axis=group.axis,
-            ranks=list(ranks),
+            ranks=list(group.ranks),
         )
-        return group
 
 
 def _in_group_order(group_rank_of: dict[int, int]) -> tuple[int, ...]:

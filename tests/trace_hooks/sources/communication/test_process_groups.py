@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from torch.distributed import distributed_c10d
 
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.sources.communication.process_groups import Groups, group_id
 
@@ -29,6 +30,20 @@ def test_a_group_that_another_thread_is_just_making_is_added_later(
     half_made = SimpleNamespace(pg_names={object(): "new"}, pg_group_ranks={})
     monkeypatch.setattr(distributed_c10d, "_world", half_made)
     assert Groups(Recorder()).scan() == []
+
+
+def test_the_axis_of_a_group_is_written_when_the_layout_becomes_known() -> None:
+    recorder = Recorder()
+    groups = Groups(recorder)
+    assert groups.scan()[0].axis == "unknown"
+    groups.resolve_axes()
+    recorder.rank_state.layout = ParallelLayout((("dp", 2),))
+    group = next(iter(groups._known.values()))
+    group.ranks = (0, 1)  # of a world of one rank there is no axis
+    groups.resolve_axes()
+    groups.resolve_axes()
+    written = [(table, row["group_id"], row["axis"]) for table, row in recorder.rows]
+    assert written == [("groups", group.group_id, "unknown"), ("groups", group.group_id, "dp")]
 
 
 def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
