@@ -21,6 +21,7 @@ from diagnosis.mfu.comparison import FEWEST as FEWEST_COMPARED
 from diagnosis.mfu.cusum import half_found
 from diagnosis.mfu.cusum import rise as rise_of_blocks
 from diagnosis.mfu.windows import LONG_MADS, is_long
+from diagnosis.statistics.running_median import running_medians
 from diagnosis.statistics.step_levels import FEWEST_STEPS as LEVEL_STEPS
 from diagnosis.statistics.step_levels import WARM_UP_STEPS, Rise, rises
 
@@ -32,15 +33,13 @@ FEWEST_STEPS, _MOST_BLOCKS = 80, 100
 """Blocks of a long run are longer."""
 LEAST = 0.01
 """Share of a step: stretches of tens of steps of a healthy job differ by as much."""
-_ABOVE_ALL = 1.5
-"""A part that costs so many times what usual steps show is told instead: it lies in long steps."""
 
 
 @dataclass(frozen=True)
 class Decline:
     """Indices of steps, first and last: those that are longer, and those to compare them with.
     `first`: since when. `slowly`: they become longer all the time, so `after` has the last of them.
-    `costs`: share of a usual step. `part`: it shows in this part alone. `long_steps`: there are
+    `part`: it shows in this part alone. `long_steps`: there are
     more unusually long ones, and the usual ones are as before.
     """
 
@@ -48,7 +47,6 @@ class Decline:
     after: tuple[int, int]
     first: int
     slowly: bool = False
-    costs: float = 0.0
     part: str | None = None
     long_steps: bool = False
 
@@ -67,11 +65,9 @@ def decline(work_ms_S: Floats, parts: Mapping[str, Floats] | None = None) -> Dec
         return None
     usual_S = np.exp(_usual(work_ms_S))
     found = _risen(_usual(value_S), usual_S, usual_S)
-    costs = LEAST if found is None else _ABOVE_ALL * found.costs
     for name, part_S in (parts or {}).items():
-        risen = _risen(part_S[WARM_UP_STEPS:], part_S, usual_S, climbs=False)
-        if risen is not None and risen.costs >= costs:
-            found, costs = replace(risen, part=name), risen.costs
+        risen = None if found else _risen(part_S[WARM_UP_STEPS:], part_S, usual_S, climbs=False)
+        found = found or (risen and replace(risen, part=name))
     if found is None:
         counted_S = is_long(value_S).astype(np.float64)
         longer = _risen(counted_S, work_ms_S - usual_S, usual_S, climbs=False)
@@ -91,8 +87,8 @@ def _risen(
         return None
     found = _placed(series_S, series_S.size - (block_B.size - first) * size, size, climbs)
     before, after = (slice(low, high + 1) for low, high in (found.before, found.after))
-    costs = float((cost_S[after].mean() - cost_S[before].mean()) / usual_S[before].mean())
-    return replace(found, costs=costs) if costs >= LEAST else None
+    costs = (cost_S[after].mean() - cost_S[before].mean()) / usual_S[before].mean()
+    return found if costs >= LEAST else None
 
 
 def _lasts(rise: Rise) -> bool:
@@ -112,9 +108,10 @@ def smallest_shown(work_ms_S: Floats) -> float:
 
 
 def _usual(value_S: Floats) -> Floats:
-    """Logarithms, with unusually long steps as long as the longest usual one."""
-    usual: Floats = np.log(np.minimum(value_S, value_S[~is_long(value_S)].max()))
-    return usual
+    """Logarithms, with unusually long steps as long as those around them."""
+    usual_S = np.where(is_long(value_S), np.nan, value_S)
+    around_S = running_medians(usual_S)
+    return np.asarray(np.log(np.where(np.isfinite(usual_S), usual_S, around_S)), dtype=np.float64)
 
 
 def _blocks(value_S: Floats) -> tuple[int, Floats]:

@@ -57,8 +57,9 @@ def skew_of(
     rank = _longer_rank(before_rows, after_rows, waited_ms) if is_main else None
     if rank is not None:
         return Skew(RANK, f"for rank {rank}, which takes longer than before", (rank,))
-    text = f"skew of unknown cause: no single rank stands out, {_why(before, after)}"
-    return Skew(UNKNOWN, text, ())
+    few = after_rows.num_rows < _FEWEST_RANKS
+    alone = "ranks are too few to compare" if few else "no single rank stands out"
+    return Skew(UNKNOWN, f"skew of unknown cause: {alone}, {_why(before, after)}", ())
 
 
 def _by_collections(before: StepTimes, after: StepTimes) -> Skew:

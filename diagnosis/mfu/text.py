@@ -40,7 +40,8 @@ def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Ca
     lost = f"{part.points:.1f} {unit} more ({part.low:.1f} to {part.high:.1f})"
     took = f"{in_ms(part.after_ms)} per step after {in_ms(part.before_ms)}"
     if part.name in LONGEST:
-        took += " on the rank that has most, and the others wait"
+        lost = f"Up to {lost}"
+        took += " on the rank that has most, for which the others wait"
     return f"{lost} are lost to {_lower(part.title)} {since}: {took}{told}."
 
 

@@ -73,7 +73,10 @@ class Asked:
             name: self.run.ask(name, **asked, **(peak if name == "throughput" else {}))
             for name in QUESTIONS
         }
-        return step_times(answers)
+        try:
+            return step_times(answers)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def window(self, times: StepTimes) -> Window:
         """What is needed to say why it changed."""

@@ -142,7 +142,7 @@ def test_the_sentence_of_a_part_says_what_is_lost_to_it():
     after = times_of(100, first_step=100, compute=steady(2, 0.2, 100), checkpoint=saved_ms)
     said = sentence(compare(before, after, part="checkpoint"), "since step 100")
     assert re.fullmatch(
-        r"5\.0 % of a step more \(.*\) are lost to checkpoints since step 100: "
-        r"5\.0 ms per step after 0\.0 ms on the rank that has most, and the others wait\.",
+        r"Up to 5\.0 % of a step more \(.*\) are lost to checkpoints since step 100: "
+        r"5\.0 ms per step after 0\.0 ms on the rank that has most, for which the others wait\.",
         said,
     )
