@@ -125,7 +125,7 @@ def schedules(answer: Answer, names: Sequence[str], asked: Asked) -> list[Predic
         return []
     times = measured(answer.prepared)
     changes = asked.changes(times)
-    wanted = NAMES if ALL in names else names
+    wanted = NAMES if ALL in names else dict.fromkeys(names)
     return [predict(times, name, changes=changes) for name in wanted]
 
 
@@ -135,14 +135,16 @@ def schedules_json(predicted: Sequence[Prediction]) -> dict[str, Any]:
 
 
 def schedules_text(predicted: Sequence[Prediction]) -> str:
-    """A line for each schedule, the shortest span first, and what was assumed."""
+    """A line for each schedule, the least time of all devices first, and what was assumed."""
     known = [one for one in predicted if one.span_s is not None]
     lines = [
         f"{'schedule':15} {'by operations':>13} {'with gaps':>11} "
         f"{'10 % to 90 % of the steps':>27} {'bubble':>7}  held"
     ]
     for one in sorted(known, key=lambda one: (one.expected_s or 0.0) * one.num_devices):
-        held = f"{max(one.in_flight):g} micro-batches on the fullest of {one.num_devices} devices"
+        most = max(one.in_flight)
+        unit = "micro-batch" if most == 1 else "micro-batches"
+        held = f"{most:.3g} {unit} on the fullest of {one.num_devices} devices"
         between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
         lines.append(
             f"{one.name:15} {one.span_s:11.4g} s {one.expected_s:9.4g} s {between:>27} "
@@ -168,10 +170,9 @@ def advice(answer: Answer) -> dict[str, Any]:
 
 def advice_text(found: dict[str, Any]) -> str:
     """A line for each change that may save something, and what the numbers rest on."""
-    own = f"in the order of {found['own']}" if found["own"] else "in an order of its own"
     lines = [
         f"A step takes {found['step_s']:.4g} s, {found['rest_s']:.3g} s of it before and after the "
-        f"pipeline, which runs {own}.",
+        f"pipeline, which runs {found['own']}.",
         f"{'saves':>7} {'+-':>6} {'step':>10}   change",
     ]
     for one in found["advice"]:

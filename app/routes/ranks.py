@@ -57,9 +57,9 @@ class Parameters:
         self.run: str = request.path_params["run"]
         self._given = request.query_params
 
-    def text(self, name: str, default: str = "") -> str:
-        """A parameter as it is."""
-        return self._given.get(name, default)[:200]
+    def text(self, name: str, default: str = "", most: int = 200) -> str:
+        """A parameter as it is, its first `most` characters."""
+        return self._given.get(name, default)[:most]
 
     def whole(self, name: str, default: int | None = None) -> int | None:
         """A whole number from 0."""

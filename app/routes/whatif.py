@@ -156,7 +156,7 @@ def _asked(params: Parameters) -> Asked:
     return Asked(
         params.whole("microbatches"),
         params.whole("chunks"),
-        params.text("split"),
+        params.text("split", most=2_000),
         params.whole("held"),
         params.text("stragglers") != "no",
     )

@@ -8,19 +8,17 @@ const SHOWN = 8;
 export function adviceRows({ advice, own, step_s: step, rest_s: rest }) {
   const rows = advice.filter((one) => one.saves + one.error > 0).slice(0, SHOWN);
   const most = Math.max(...rows.map((one) => one.saves), 1e-9);
-  const order = own ? `in the order of ${own}` : 'in an order of its own';
-  const text = `A step takes ${seconds(step)}, ${seconds(rest)} of it before and after the pipeline, which runs ${order}.`;
+  const text = `A step takes ${seconds(step)}, ${seconds(rest)} of it before and after the pipeline, which runs ${own}.`;
   const nothing = rows.some((one) => one.is_certain) ? '' : 'No change saves more than its prediction may be off.';
   return { rows: rows.map((one) => ({ ...one, share: Math.max(0, one.saves) / most })), text, nothing };
 }
 
 /** @param {?object} answer null: still computing */
 export function showAdvice(element, app, answer) {
-  element.hidden = Boolean(answer?.reason);
   const head = make('header', {}, [make('h2', {}, 'Which change would save most'),
     make('span', { class: 'quiet' }, 'one change at a time, predicted from the times of this job')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Replaying other sizes and schedules.'));
-  if (answer.reason) return element.replaceChildren();
+  if (answer.reason) return element.replaceChildren(head, make('p', { class: 'quiet' }, `Not predicted: ${answer.reason}.`));
   const { rows, text, nothing } = adviceRows(answer);
   const change = (one) => {
     if (!one.pipeline) return one.change;

@@ -29,8 +29,8 @@ export function scheduleRows({ schedules }) {
     span: seconds(one.expected_s),
     between: `${seconds(one.low_s)} to ${seconds(one.high_s)}`,
     than: usual ? `${(one.expected_s / usual.expected_s).toFixed(2)} x` : '',
-    bubble: percent(one.bubble),
-    held: String(Math.max(...one.in_flight)),
+    bubble: percent(one.expected_bubble),
+    held: String(Number(Math.max(...one.in_flight).toFixed(2))),
     devices: String(one.num_devices),
     share: cost(one) / most,
   }));
@@ -173,7 +173,7 @@ export class Schedules {
       ])),
       ...impossible.map((text) => make('p', { class: 'map-note' }, `Not possible: ${text}`)),
       make('details', { class: 'whatif-notes' }, [
-        make('summary', {}, `${notes.length} assumptions`),
+        make('summary', {}, `${notes.length} assumption${notes.length === 1 ? '' : 's'}`),
         make('ul', {}, notes.map((text) => make('li', {}, text))),
       ]));
   }
@@ -186,7 +186,7 @@ export class Schedules {
     }
     const { step, replica, name } = this.shown;
     const isOne = this.shown.measured.length === this.shown.predicted.length;
-    this.about.textContent = `Step ${step} of dp rank ${replica}, the slowest replica in the step of median length. Numbers are micro-batches; paler: odd chunks.${isOne ? '' : ` ${name} runs forwards on the first half of its devices, backwards on the others.`}`;
+    this.about.textContent = `Step ${step} of dp rank ${replica}, the slowest replica in the step of median length. Numbers are micro-batches; paler: odd chunks.${isOne ? '' : ` ${name} runs forwards on the first half of its devices, backwards on the others.`}${name === 'zb-h2' ? ' This is one step by itself: the next one begins before it ends, and the table has the time from step to step.' : ''}`;
     this.canvas.setAttribute('aria-label', `Step ${step}: forwards and backwards of ${this.shown.measured.length} devices as measured, above the same under ${name}; the table above has the times.`);
     this.#draw();
   }

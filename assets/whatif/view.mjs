@@ -73,8 +73,7 @@ class WhatIfView {
       const causes = await this.app.json(this.app.api('what-if/causes', params), signal);
       if (!signal.aborted && !causes.reason && this.parts) showCauses(this.parts.causes, this.app, causes);
       if (!signal.aborted) await this.schedules?.load();
-      const advice = await this.app.json(this.app.api('what-if/advice', params), signal);
-      if (!signal.aborted && this.parts) showAdvice(this.parts.advice, this.app, advice);
+      await this.#fetchAdvice(params, signal);
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
@@ -84,6 +83,18 @@ class WhatIfView {
   async #fetchCosts(signal) {
     const costs = await this.app.json(this.app.api('what-if/costs', { attempt: this.app.view.attempt }), signal);
     if (!signal.aborted && this.parts) showCosts(this.parts.costs, this.app, costs);
+  }
+
+  /** Its failure hides nothing else. */
+  async #fetchAdvice(params, signal) {
+    let advice;
+    try {
+      advice = await this.app.json(this.app.api('what-if/advice', params), signal);
+    } catch (error) {
+      if (error.name === 'AbortError') return;
+      advice = { reason: error.message };
+    }
+    if (!signal.aborted && this.parts) showAdvice(this.parts.advice, this.app, advice);
   }
 
   async #fetchReplay() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from diagnosis.whatif.schedules.predict import predict, replayed_cell
 from ingest.errors import UserError
 
 EQUAL = "equal"
+_SHARE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 TENSOR_PARALLEL = (
     "Other sizes of tensor parallelism are not predicted: what a layer takes on other numbers of "
@@ -55,13 +57,12 @@ class Asked:
     @property
     def _shares(self) -> tuple[float, ...]:
         parts = self.split.split(",") if self.split else []
-        try:
-            return tuple(float(part) for part in parts)
-        except ValueError:
+        if not all(_SHARE.fullmatch(part) for part in parts):
             raise UserError(
                 f"shares of stages are {self.split[:40]!r}; give numbers with commas between them, "
                 f"such as 1,1,1,0.8, or {EQUAL}"
-            ) from None
+            )
+        return tuple(map(float, parts))
 
 
 def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> dict[str, Any]:
@@ -86,9 +87,9 @@ def advice_of(answer: Answer, go_on: Callable[[], object]) -> dict[str, Any]:
     """
     try:
         times = measured(answer.prepared)
+        advised = advise(times, answer.metrics.T_base_s, go_on)
     except NotAnswerable as error:
         return {"reason": str(error)}
-    advised = advise(times, answer.metrics.T_base_s, go_on)
     own = {name: getattr(advised, name) for name in ("own", "step_s", "rest_s", "error")}
     return (
         own
@@ -116,7 +117,7 @@ def _as_json(advice: Advice, job: Measured) -> dict[str, Any]:
         "error": advice.error,
         "is_certain": advice.is_certain,
         "needs": list(advice.needs),
-        "pipeline": fields if advice.has_same_stages else None,
+        "pipeline": fields if advice.has_link else None,
     }
 
 

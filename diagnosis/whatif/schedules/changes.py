@@ -10,7 +10,7 @@ import numpy as np
 from diagnosis.whatif.operations import Floats
 from diagnosis.whatif.schedules.measured import Cell, Measured
 
-MOST_MICROBATCHES, MOST_CHUNKS, MOST_OPERATIONS = 4_096, 16, 65_536
+MOST_MICROBATCHES, MOST_CHUNKS, MOST_OPERATIONS = 4_096, 16, 16_384
 """The last: forwards of one replica, over its stages and chunks."""
 
 
@@ -34,8 +34,11 @@ class Changes:
         _check("micro-batches", self.microbatches, MOST_MICROBATCHES)
         _check("chunks", self.chunks, MOST_CHUNKS)
         _check("micro-batches held at most", self.most_held, MOST_MICROBATCHES)
-        if any(not 0 < share < 1e6 for share in self.split):
-            raise ValueError(f"shares of stages are {self.split}; give numbers above 0")
+        for share in self.split:
+            if not 0 < share < 1e6:
+                raise ValueError(
+                    f"the share of a stage is {share:g}; give a number above 0 and below 1,000,000"
+                )
 
 
 def _check(what: str, value: int | None, most: int) -> None:
@@ -65,6 +68,10 @@ def changed(measured: Measured, changes: Changes) -> Measured:
     if changes.split:
         shares_P = np.array(changes.split) / sum(changes.split)
         usual = typical(measured)
+        idle = [own.sum(axis=(1, 2)) <= 0 for own in (usual.forward_PVM, usual.backward_PVM)]
+        if np.logical_or(*idle).any():
+            stage = int(np.flatnonzero(np.logical_or(*idle))[0])
+            raise ValueError(f"stage {stage} usually takes no time, so it has no share to change")
         forward_P, backward_P = (
             shares_P * one_PV.sum() / one_PV.sum(axis=1)
             for one_PV in (usual.forward_PVM[..., 0], usual.backward_PVM[..., 0])

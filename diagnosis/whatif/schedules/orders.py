@@ -34,14 +34,14 @@ def one_f_one_b(p: int, m: int) -> Plan:
 
 
 def interleaved(p: int, m: int, v: int) -> Plan:
-    """1F1B over v chunks, p micro-batches of a chunk after each other; raises ValueError where p
-    does not divide m.
+    """1F1B over v chunks, p micro-batches of a chunk after each other; all forwards first where
+    there are no more micro-batches than stages, as in Megatron-LM. Raises ValueError where p does
+    not divide m.
     """
-    if m % p:
-        raise ValueError(f"{m} micro-batches are no multiple of {p} stages, which it needs")
+    _check_multiple(p, m)
     orders = []
     for g in range(p):
-        warm_up = min(2 * (p - g - 1) + (v - 1) * p, m * v)
+        warm_up = m * v if m == p else min(2 * (p - g - 1) + (v - 1) * p, m * v)
         ops = [_turn(FORWARD, g, k, p, v) for k in range(warm_up)]
         for k in range(m * v):
             if k + warm_up < m * v:
@@ -85,7 +85,7 @@ def zero_bubble_h2(p: int, m: int) -> Plan:
     than that.
     """
     if m < 2 * p - 1:
-        raise ValueError(f"{m} micro-batches are fewer than the {2 * p - 1} that it needs")
+        raise ValueError(f"it needs at least {2 * p - 1} micro-batches; not {m}")
     orders = []
     for g in range(p):
         warm_up = 2 * (p - g) - 1
@@ -103,8 +103,7 @@ def zero_bubble_h2(p: int, m: int) -> Plan:
 
 def interleaved_zero_bubble(p: int, m: int, v: int) -> Plan:
     """Interleaved, with half of its warm-up and backwards of weights g operations later."""
-    if m % p:
-        raise ValueError(f"{m} micro-batches are no multiple of {p} stages, which it needs")
+    _check_multiple(p, m)
     orders = []
     for g in range(p):
         warm_up = min((p - g - 1) + (v - 1) * p, m * v)
@@ -165,7 +164,7 @@ def dualpipe_v(p: int, m: int) -> Plan:
     hides is not known.
     """
     if m < 2 * p:
-        raise ValueError(f"{m} micro-batches are fewer than the {2 * p} that it needs")
+        raise ValueError(f"it needs at least {2 * p} micro-batches; not {m}")
     return _plan_v([_dualpipe_device(p, g, m) for g in range(p)], p)
 
 
@@ -222,6 +221,11 @@ def decoupled(p: int, m: int) -> Plan:
     """Forwards on devices 0 to p - 1, backwards on p to 2p - 1, each in order of micro-batches."""
     orders = [_all(FORWARD, g, m) for g in range(p)] + [_all(BACKWARD, g, m) for g in range(p)]
     return _plan(orders, num_stages=p)
+
+
+def _check_multiple(p: int, m: int) -> None:
+    if m % p:
+        raise ValueError(f"it needs a multiple of {p} micro-batches, one for each stage; not {m}")
 
 
 class _Counted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ from diagnosis.whatif.schedules.replay import (
     replay,
 )
 
+MOST_TIMES = 4_000_000
+"""Ends of operations that are held at once: of fewer steps where there are more."""
+
 WEIGHTS_SHARE = 0.5
 """Of a backward, for the gradients of weights."""
 
@@ -30,10 +34,10 @@ class Prediction:
     """`span_s`: of the pipeline of the slowest replica, from its first forward to its last
     backward (of a schedule whose steps overlap: from step to step), mean over the steps, by
     operations and transfers alone; `expected_s`: with the gaps between operations that the job has;
-    `low_s`, `high_s`: 10th and 90th percentile of the latter. `bubble`: idle share
-    of the span, mean over steps and replicas. `in_flight`: of each device the most micro-batches it
-    holds, in whole stages. `memory_bytes`: None where the memory of a micro-batch is unknown.
-    `reason`: why there is no prediction; then all numbers are None.
+    `low_s`, `high_s`: 10th and 90th percentile of the latter. `bubble`: idle share of `span_s`,
+    mean over steps and replicas; `expected_bubble`: of `expected_s`. `in_flight`: of each device
+    the most micro-batches it holds, in whole stages. `memory_bytes`: None where the memory of a
+    micro-batch is unknown. `reason`: why there is no prediction; then all numbers are None.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Prediction:
     low_s: float | None
     high_s: float | None
     bubble: float | None
+    expected_bubble: float | None
     num_devices: int
     in_flight: tuple[float, ...]
     memory_bytes: float | None
@@ -63,15 +68,16 @@ def predict(
         plan, job = plan_for(measured, name, changes), changed(measured, changes)
     except ValueError as error:
         return _impossible(name, p, str(error))
-    overlaps, cells = name in OVERLAPPING, [cell for step in job.steps for cell in step]
-    shape = len(job.steps), len(job.steps[0])
+    steps = _replayed_steps(job, plan)
+    overlaps, cells = name in OVERLAPPING, [cell for step in steps for cell in step]
+    shape = len(steps), len(steps[0])
     made = _replayed(plan, cells, job, no_gap, overlaps)
     real = _replayed(plan, cells, job, _gaps(job, plan), overlaps)
     held = tuple(num / plan.chunks for num in made.held)
     most = changes.most_held
     if most is not None and max(held) > most:
         return _impossible(
-            name, p, f"the fullest device holds {max(held):g} micro-batches, and {most} may be held"
+            name, p, f"its fullest device holds {max(held):.3g} micro-batches; {most} may be held"
         )
     span_S, expected_S = (one.span_L.reshape(shape).max(axis=1) for one in (made, real))
     low, high = np.quantile(expected_S, (0.1, 0.9)).tolist()
@@ -83,6 +89,7 @@ def predict(
         low,
         high,
         float(made.bubble_L.mean()),
+        float(real.bubble_L.mean()),
         len(plan.orders),
         held,
         None if memory_bytes is None else max(held) * memory_bytes * smaller,
@@ -93,8 +100,16 @@ def predict(
     )
 
 
+def _replayed_steps(job: Measured, plan: Plan) -> Sequence[tuple[Cell, ...]]:
+    """Those of the job, or some of them where all would take too much memory."""
+    num_ops = sum(map(len, plan.orders))
+    most = max(1, MOST_TIMES // (num_ops * len(job.steps[0])))
+    at = np.linspace(0, len(job.steps) - 1, min(most, len(job.steps)))
+    return [job.steps[round(index)] for index in at.tolist()]
+
+
 def _impossible(name: str, p: int, reason: str) -> Prediction:
-    return Prediction(name, None, None, None, None, None, p, (), None, (), reason)
+    return Prediction(name, None, None, None, None, None, None, p, (), None, (), reason)
 
 
 def plan_for(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Plan:
@@ -114,7 +129,7 @@ class _Lanes:
 
 
 def _replayed(plan: Plan, cells: list[Cell], job: Measured, gap: Gap, overlaps: bool) -> _Lanes:
-    took, transfer = _of(plan, cells), _transfers(job)
+    took, transfer = _of(plan, cells), _transfers(job, plan)
     made = replay(plan, took, transfer, gap)
     span_L, bubble_L = np.asarray(made.span_s), np.asarray(made.bubble)
     if overlaps:
@@ -134,7 +149,8 @@ def replayed_cell(
     cells = job.steps[step] if changes.has_stragglers else job.steps[0]
     cell = cells[replica] if changes.has_stragglers else cells[0]
     took = _of(plan, [cell])
-    return replay(plan, lambda op: float(np.max(took(op))), _transfers(job), _gaps(job, plan))
+    transfer, gap = _transfers(job, plan), _gaps(job, plan)
+    return replay(plan, lambda op: float(np.max(took(op))), transfer, gap)
 
 
 def _of(plan: Plan, cells: list[Cell]) -> Took:
@@ -147,9 +163,12 @@ def _of(plan: Plan, cells: list[Cell]) -> Took:
     )
     p = forward_PVML.shape[0]
     weights = WEIGHTS_SHARE if plan.is_split else 0.0
+    was_measured = cells[0].forward_PVM.shape[1] == plan.chunks
 
     def took(op: Op) -> Floats:
-        at = plan.home[op.stage], op.stage // p if plan.chunks > 1 else 0, op.microbatch
+        # layers keep their time wherever they run; parts of a stage, that of their device's stage
+        stage = op.stage % p if was_measured else plan.home[op.stage]
+        at = stage, op.stage // p if plan.chunks > 1 else 0, op.microbatch
         if op.kind == FORWARD:
             own_L: Floats = forward_PVML[at]
         else:
@@ -166,14 +185,19 @@ def _by_chunk(own_PVM: Floats, chunks: int) -> Floats:
     return np.repeat(whole / chunks, chunks, axis=1)
 
 
-def _transfers(measured: Measured) -> Transfer:
+def _transfers(measured: Measured, plan: Plan) -> Transfer:
+    """Over the link between the two devices, in its direction."""
     p = len(measured.forward_transfer_P)
 
     def transfer(first: Op, then: Op) -> float:
         if first.kind != then.kind:  # a forward's result on the device of its backward
             return 0.0
-        own = measured.forward_transfer_P if first.kind == FORWARD else measured.backward_transfer_P
-        return float(own[first.stage % p])
+        source, target = plan.home[first.stage], plan.home[then.stage]
+        goes_up = target == (source + 1) % p
+        if p == 2:  # both neighbours are the same: as the direction of the operation
+            goes_up = first.kind == FORWARD
+        own_P = measured.forward_transfer_P if goes_up else measured.backward_transfer_P
+        return float(own_P[source])
 
     return transfer
 
@@ -191,7 +215,7 @@ def _assumptions(
     measured: Measured, plan: Plan, overlaps: bool, no_memory: bool
 ) -> tuple[str, ...]:
     said = ["Operations take as long as measured, and nothing else uses the devices."]
-    if plan.chunks > measured.sizes[1]:
+    if plan.chunks != measured.sizes[1] and plan.chunks > 1:
         said.append(f"Each of {plan.chunks} chunks takes its part of the stage's time.")
     if plan.is_split:
         said.append(
@@ -205,7 +229,7 @@ def _assumptions(
     if len(plan.orders) > len(set(plan.home)):
         said.append(
             f"It runs on {len(plan.orders)} devices instead of {len(set(plan.home))}, all equally "
-            "fast, and handing over a forward's results takes no time."
+            "fast, and a forward's activations are handed over at once."
         )
     if not measured.has_transfers:
         said.append("No transfers were recorded: they take no time.")

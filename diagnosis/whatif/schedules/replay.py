@@ -60,18 +60,34 @@ class Replayed:
 
     def held(self) -> tuple[int, ...]:
         """Of each device the most forwards whose activations it holds at once: from the start of
-        a forward to the end of its backward (of weights, where they run apart).
+        a forward to the end of its backward (of weights, where they run apart). Where backwards
+        have devices of their own, these hold them from the end of the forward.
         """
         released = WEIGHTS if self.plan.is_split else BACKWARD
         most = []
-        for ops in self.plan.orders:
+        for device, ops in enumerate(self.plan.orders):
+            if all(op.kind != FORWARD for op in ops):
+                most.append(self._held_by_backwards(device))
+                continue
             now = greatest = 0
             for op in ops:
                 now += op.kind == FORWARD
                 greatest = max(greatest, now)
+                now -= self.plan.device_of[op._replace(kind=released)] != device
                 now -= op.kind == released
             most.append(greatest)
         return tuple(most)
+
+    def _held_by_backwards(self, device: int) -> int:
+        changes = []
+        for op in self.plan.orders[device]:
+            arrives_s = self.end_s[op._replace(kind=FORWARD)]
+            changes += [(float(np.mean(arrives_s)), 1), (float(np.mean(self.end_s[op])), -1)]
+        now = greatest = 0
+        for _, change in sorted(changes):
+            now += change
+            greatest = max(greatest, now)
+        return greatest
 
 
 def replay(plan: Plan, took: Took, transfer: Transfer = instant, gap: Gap = no_gap) -> Replayed:

@@ -7,12 +7,11 @@ const one = (change, saves, more = {}) => ({ change, saves, error: 0.05, step_s:
 test('changes that may save something, the most first', () => {
   const { rows, text, nothing } = adviceRows({ own: '1f1b', step_s: 1, rest_s: 0.1, advice: [one('a', 0.2), one('b', 0.1), one('c', -0.01), one('d', -0.3)] });
   assert.deepEqual(rows.map(({ change, share }) => [change, share]), [['a', 1], ['b', 0.5], ['c', 0]]);
-  assert.match(text, /in the order of 1f1b/);
+  assert.match(text, /which runs 1f1b/);
   assert.equal(nothing, '');
 });
 
 test('where nothing is certain, a sentence says so', () => {
-  const { nothing, text } = adviceRows({ own: '', step_s: 1, rest_s: 0.1, advice: [one('a', 0.02)] });
+  const { nothing } = adviceRows({ own: 'gpipe', step_s: 1, rest_s: 0.1, advice: [one('a', 0.02)] });
   assert.match(nothing, /No change saves more/);
-  assert.match(text, /an order of its own/);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { scheduleRows } from '../../../assets/whatif/schedules.mjs';
 
 const one = (name, span, more = {}) => ({
-  name, span_s: span, expected_s: span, low_s: span, high_s: span, bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
+  name, span_s: span, expected_s: span, low_s: span, high_s: span, bubble: 0.2, expected_bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
 });
 
 test('schedules by the time of all devices, compared with 1F1B', () => {

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from diagnosis.whatif.analysis import prepare
 from diagnosis.whatif.operations import NotAnswerable, dense
 from diagnosis.whatif.schedules.changes import Changes
-from diagnosis.whatif.schedules.measured import Measured, measured
+from diagnosis.whatif.schedules.measured import Cell, Measured, measured
 from diagnosis.whatif.schedules.names import NAMES
+from diagnosis.whatif.schedules.plan import FORWARD, Op
 from diagnosis.whatif.schedules.predict import plan_for, predict, replayed_cell
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.whatif_traces import generated, needs_traces, published
@@ -116,7 +118,7 @@ def test_without_stragglers_a_slow_replica_is_as_fast_as_the_others() -> None:
 def test_what_memory_does_not_allow_is_said(job: Measured) -> None:
     assert predict(job, "1f1b", changes=Changes(most_held=4)).span_s is not None
     refused = predict(job, "gpipe", changes=Changes(most_held=4))
-    assert "micro-batches, and 4 may be held" in refused.reason
+    assert "holds 8 micro-batches; 4 may be held" in refused.reason
     within = predict(job, "breadth-first", changes=Changes(most_held=5))
     assert max(within.in_flight) <= 5
     assert within.span_s is not None
@@ -160,3 +162,63 @@ def test_gaps_between_operations_are_measured_and_expected_again() -> None:
     assert found.span_s is not None
     more = found.expected_s - found.span_s
     assert 2e-3 * m < more < 2 * 2e-3 * (m + 4)
+
+
+def uneven(job: Measured, last: float) -> Measured:
+    """Two chunks of a stage: forwards of 1 s, those of the last virtual stage `last`; no rest."""
+    forward_PVM = np.ones((2, 2, 4))
+    forward_PVM[1, 1] = last
+    cell = Cell(forward_PVM, np.zeros((2, 2, 4)))
+    none_P = np.zeros(2)
+    return replace(job, steps=((cell,),), forward_transfer_P=none_P, backward_transfer_P=none_P)
+
+
+def test_layers_keep_their_time_where_a_v_puts_them_elsewhere(job: Measured) -> None:
+    """The last virtual stage is on the first device then."""
+    at = {}
+    for name in ("interleaved", "zbv"):
+        made = replayed_cell(uneven(job, 5.0), name, 0, 0)
+        (slow,) = {op.stage for op in made.end_s if made.end_s[op] - made.start_s[op] == 5.0}
+        at[name] = slow, made.plan.device_of[Op(FORWARD, slow, 0)]
+    assert at == {"interleaved": (3, 1), "zbv": (3, 0)}
+
+
+def test_a_v_takes_the_link_between_its_devices(job: Measured) -> None:
+    """Forwards come back over the link that they went, the other way."""
+    p = job.sizes[0]
+    slow_link = replace(
+        job, forward_transfer_P=np.zeros(p), backward_transfer_P=np.array([0.0, 3.0, 0.0, 0.0])
+    )
+    made = replayed_cell(slow_link, "zbv", 0, 0)
+    back = Op(FORWARD, 2 * p - 2, 0), Op(FORWARD, 2 * p - 1, 0)
+    assert [made.plan.device_of[op] for op in back] == [1, 0]
+    assert made.start_s[back[1]] >= made.end_s[back[0]] + 3.0
+    down = Op(FORWARD, 0, 0), Op(FORWARD, 1, 0)
+    assert made.start_s[down[1]] < made.end_s[down[0]] + 3.0
+
+
+def test_devices_of_their_own_for_backwards_hold_the_activations(job: Measured) -> None:
+    m = job.sizes[2]
+    held = predict(job, "fbd").in_flight
+    assert held[:4] == (1, 1, 1, 1)
+    assert all(1 <= one <= m for one in held[4:])
+    assert max(held) > 1
+
+
+def test_a_stage_without_time_has_no_share(job: Measured) -> None:
+    cell = job.steps[0][0]
+    idle_PVM = cell.forward_PVM.copy()
+    idle_PVM[2] = 0
+    idle = replace(job, steps=((Cell(idle_PVM, cell.backward_PVM),),))
+    found = predict(idle, "1f1b", changes=Changes(split=(1.0,) * 4))
+    assert "stage 2 usually takes no time" in found.reason
+
+
+def test_of_large_jobs_fewer_steps_are_replayed(
+    job: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = predict(job, "1f1b")
+    monkeypatch.setattr("diagnosis.whatif.schedules.predict.MOST_TIMES", 1)
+    part = predict(job, "1f1b")
+    assert part.low_s == part.high_s
+    assert part.span_s == pytest.approx(whole.span_s, rel=0.05)

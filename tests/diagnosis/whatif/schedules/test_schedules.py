@@ -147,9 +147,9 @@ def test_devices_that_wait_for_each_other_are_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: orders.interleaved(4, 6, 2), "no multiple of 4"),
-        (lambda: orders.interleaved_zero_bubble(4, 6, 2), "no multiple of 4"),
-        (lambda: orders.dualpipe_v(4, 6), "fewer than the 8"),
+        (lambda: orders.interleaved(4, 6, 2), "multiple of 4 micro-batches"),
+        (lambda: orders.interleaved_zero_bubble(4, 6, 2), "multiple of 4 micro-batches"),
+        (lambda: orders.dualpipe_v(4, 6), "at least 8 micro-batches"),
     ],
 )
 def test_micro_batches_that_a_schedule_cannot_take(make: Callable[[], Plan], why: str) -> None:
@@ -165,7 +165,7 @@ def test_zero_bubble_h2_leaves_no_gap_from_step_to_step(p: int, more: int) -> No
     plan = orders.zero_bubble_h2(p, m)
     assert period_s(plan, times(1, 1, 1)) == pytest.approx(3 * m)
     assert replay(plan, times(1, 1, 1)).held() == (2 * p - 1,) * p
-    with pytest.raises(ValueError, match=f"than the {2 * p - 1} that it needs"):
+    with pytest.raises(ValueError, match=f"at least {2 * p - 1} micro-batches"):
         orders.zero_bubble_h2(p, 2 * p - 2)
 
 
