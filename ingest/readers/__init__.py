@@ -36,6 +36,9 @@ FORMATS = (
     "chrome_trace",
     "prometheus",
     "wandb_system",
+    "tensorboard",
+    "hf_trainer_state",
+    "lightning_csv",
     "logs",
 )
 """Names of the readers, in the order in which they look at a file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import PurePath
 
 from ingest.readers.logs.signs import is_named_like_log
 from ingest.readers.parsing.archives import is_tar
@@ -23,8 +22,11 @@ _JSON_LINES = re.compile(rb"\s*\{[^\n]*\}\s*\n\s*\{")
 _EVENT = re.compile(rb'"ph"\s*:\s*"')
 _HTML = re.compile(rb"\s*<(?:!doctype html|html)", re.IGNORECASE)
 _CHAKRA = re.compile(rb"[\x03-\x40]\x0a[\x03-\x20]\d+\.\d+\.\d+")
+_OF_SNAPSHOT = (b"device_traces", b"segment_type")
+"""Keys of memory snapshots; of a long one only the second stands near the beginning."""
 _LEAST_PACKETS = 3
 _LONGEST_VALUE_TYPE = 16
+_NAME_WITHIN = 64
 
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"PAR1", "a Parquet file with other columns than a trace has"),
@@ -47,12 +49,15 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
         "a pointer of Git LFS, not the file itself (`git lfs pull` fetches it)",
     ),
 )
-_ENDINGS = {
-    ".nsys-rep": "a report of Nsight Systems, judging by its name (convert it with `nsys export "
-    "--type sqlite`)",
-    ".qdrep": "a report of Nsight Systems, judging by its name (convert it with `nsys export "
-    "--type sqlite`)",
-}
+_NSYS = (
+    "a report of Nsight Systems, judging by its name (convert it with `nsys export --type sqlite "
+    "FILE`)"
+)
+_XPLANE = (
+    "a profile of JAX or TensorFlow (XPlane): import the trace.json.gz next to it, or what Python "
+    'gives for `xprof.convert.raw_to_tool_data.xspace_to_tool_data([FILE], "trace_viewer", {})`'
+)
+_ENDINGS = {".nsys-rep": _NSYS, ".qdrep": _NSYS, ".xplane.pb": _XPLANE}
 """Formats that cannot be recognised by their first bytes: their names are better than nothing."""
 
 
@@ -82,10 +87,12 @@ def _is_perfetto(head: bytes) -> bool:
 
 
 def _is_xplane(head: bytes) -> bool:
-    """Whether its first message is a plane of XSpace, which are named by devices and hosts."""
-    number, value = next(_first_fields(head), (0, b""))
+    """Whether its first message is a plane of XSpace, which are named by devices and hosts.
+
+    The name comes first; a plane may be longer than what is looked at.
+    """
     named = (b"/device:", b"/host:", b"Task Environment")
-    return number == 1 and isinstance(value, bytes) and any(name in value for name in named)
+    return head[:1] == b"\x0a" and any(name in head[:_NAME_WITHIN] for name in named)
 
 
 def _is_pprof(head: bytes) -> bool:
@@ -118,8 +125,9 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
         _is_sqlite,
     ),
     (
-        "a PyTorch memory snapshot, which says what was allocated but not when operations ran",
-        lambda head: b"device_traces" in head and b"segments" in head,
+        "a PyTorch memory snapshot, which says what was allocated but not when operations ran "
+        "(look at it with `python -m torch.cuda._memory_viz trace_plot FILE -o memory.html`)",
+        lambda head: b"segments" in head and any(key in head for key in _OF_SNAPSHOT),
     ),
     (
         "a Python pickle, which could run code and is not opened",
@@ -143,15 +151,17 @@ _LOOKALIKES: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
     ("a tar archive inside another file (unpack it first)", is_tar),
     ("an HTML page, perhaps a login page", lambda head: bool(_HTML.match(head))),
     (
-        "a Chakra execution trace (operators without GPU times), not a profiler trace",
+        "a Chakra execution trace (operators without GPU times): import the profiler trace that "
+        "it was made from (`chakra_jsonizer --input_filename FILE --output_filename FILE.json` "
+        "only shows it as JSON)",
         lambda head: bool(_CHAKRA.match(head)),
     ),
-    ("a file of TensorBoard events, not a trace", lambda head: b"brain.Event:" in head[:64]),
     (
-        "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read",
-        _is_xplane,
+        "a file of TensorBoard events that is damaged at its beginning",
+        lambda head: b"brain.Event:" in head[:64],
     ),
-    ("a native Perfetto trace (convert it with `traceconv json FILE`)", _is_perfetto),
+    (_XPLANE, _is_xplane),
+    ("a native Perfetto trace (convert it with `traceconv json FILE OUTPUT`)", _is_perfetto),
     ("a pprof profile, which holds samples and no operations", _is_pprof),
     ("plain text, neither a trace nor a log", _is_text),
 )
@@ -171,6 +181,6 @@ def what_it_is(source: Source) -> str:
     for name, applies in _LOOKALIKES:
         if applies(source.head):
             return name
-    return _ENDINGS.get(
-        PurePath(source.name).suffix.lower(), "in a format that rankscope does not know"
-    )
+    name = source.name.lower()
+    known = (what for ending, what in _ENDINGS.items() if name.endswith(ending))
+    return next(known, "in a format that rankscope does not know")

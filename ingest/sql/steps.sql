@@ -5,7 +5,7 @@
 -- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
 -- column: attempt  start of the job
--- column: step_ms  step time of the job, ms; NULL until a rank has finished it
+-- column: step_ms  step time of the job, ms; NULL until a rank has finished it, or not recorded
 -- column: num_ranks  ranks with data of this step
 -- column: num_finished  ranks that finished it
 -- column: loss  mean of what ranks logged
@@ -37,7 +37,7 @@ logged AS (
         avg(w.loss) AS loss, avg(w.grad_norm) AS grad_norm, max(w.lr) AS lr, max(w.flops) AS flops
     FROM placed LEFT JOIN step_rows w USING (attempt, rank, step) GROUP BY step, attempt
 )
-SELECT step, attempt, step_ns / 1e6 AS step_ms, num_ranks, num_finished, loss, grad_norm, lr,
-    tokens, tokens / (step_ns / 1e9) AS tokens_per_s, flops
+SELECT step, attempt, nullif(step_ns, 0) / 1e6 AS step_ms, num_ranks, num_finished, loss, grad_norm, lr,
+    tokens, tokens / (nullif(step_ns, 0) / 1e9) AS tokens_per_s, flops
 FROM logged JOIN job USING (step, attempt) LEFT JOIN tokens USING (step, attempt)
 ORDER BY step, attempt

@@ -7,7 +7,7 @@
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null which attempt; default: the newest attempt of each step
 -- column: step  optimizer step
--- column: step_ms  median over the ranks of the slowest pipeline group, ms
+-- column: step_ms  median over the ranks of the slowest pipeline group, ms; NULL not recorded
 -- column: tokens_per_s  tokens over all replicas / step time, 1/s; NULL where not logged
 -- column: tflops_per_s  model FLOPs of the whole step / step time, 1e12/s; NULL unknown
 -- column: mfu_ratio  model FLOPs / (step time x ranks x peak); NULL without FLOPs or peak
@@ -35,7 +35,7 @@ peaks AS (
     FROM (SELECT attempt, peak_tflops_of(device) AS tflops FROM ranks) GROUP BY attempt
 ),
 known AS (
-    SELECT step, step_ns / 1e9 AS step_s, tokens, world, coalesce($peak_tflops, p.tflops) AS peak,
+    SELECT step, nullif(step_ns, 0) / 1e9 AS step_s, tokens, world, coalesce($peak_tflops, p.tflops) AS peak,
         tokens * (6.0 * $model_parameters + 12.0 * $model_layers * $model_hidden * $model_seq)
             AS by_model,
         coalesce(l.flops, by_model) AS flops,

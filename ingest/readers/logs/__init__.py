@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from ingest.readers.logs.log_file import LogFile
 from ingest.readers.logs.places import place_of
 from ingest.readers.logs.signs import is_log
 from ingest.readers.logs.timestamps import UNKNOWN_NS, Clock, nearest_year_ns
+from ingest.readers.logs.training.job import TrainingJob
+from ingest.readers.logs.training.lines import TrainingLines, TrainingLog
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.staged_rows import StagedRows
@@ -51,6 +53,7 @@ class _Log:
     newest_ns: int = UNKNOWN_NS
     guessed_zone: bool = False
     guessed_year: bool = False
+    training: TrainingLog = field(default_factory=TrainingLog)
 
 
 def recognises(source: Source) -> bool:
@@ -65,7 +68,7 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
         _read_error(error, log)
     else:
         _read_lines(source, log)
-    for problem in source.damages():
+    for problem in filter(None, (*source.damages(), log.training.problem)):
         staged.add_problem(f"{source.name}: {problem}")
     return log
 
@@ -83,10 +86,13 @@ def _read_lines(source: Source, log: _Log) -> None:
     clock, facts = Clock(source.changed_s, first_lines), log.facts
     file = LogFile(first_lines, is_records(source.head))
     table = LineTable(file, facts.name, facts.place, clock, log.staged)
+    training = TrainingLines(first_lines, is_records(source.head), facts.place, clock)
     for lines in _whole_lines(source):
         table.add(file.add(lines))
+        training.add(lines)
     table.add(file.finish())
     table.write()
+    log.training = training.finish()
     facts.num_lines, facts.ranks, facts.hosts = file.num_kept, dict(file.ranks), dict(file.hosts)
     facts.first_ranks, facts.communicators = dict(file.first_ranks), dict(file.communicators)
     facts.first_ranks_of_hosts = file.first_ranks_of_hosts
@@ -128,14 +134,17 @@ class Import:
         folder = _common_folder([log.facts.name for log in self._logs])
         hosts: dict[int, str] = {}
         reference_ns = self._reference_ns()
+        training = TrainingJob()
         for log in self._logs:
             owner = attribution.owners[log.facts.name]
             shift_ns = _shift_ns(log, reference_ns)
             placed = _Placed(self._sink, owner, log.facts.name[len(folder) :], shift_ns)
             log.staged.give_to(placed)
+            training.add(log.training, placed.rank, shift_ns)
             for rank, host in placed.hosts.items():
                 hosts[rank] = hosts.get(rank) or host
-        self._add_ranks(hosts)
+        self._add_ranks(hosts, training)
+        training.add_guesses(self._sink)
         for guess in attribution.guesses:
             self._sink.add_guess(guess)
         self._add_guesses()
@@ -146,16 +155,29 @@ class Import:
         known = sorted(newest_ns for newest_ns in known if newest_ns != UNKNOWN_NS)
         return known[len(known) // 2] if known else UNKNOWN_NS
 
-    def _add_ranks(self, hosts: dict[int, str]) -> None:
+    def _add_ranks(self, hosts: dict[int, str], training: TrainingJob) -> None:
         """Each rank with its host, and rank 0 where no log names any: a run has a rank."""
-        if not hosts:
+        if self._sink.ranks_by_pid() is not None:  # a trace says which ranks there are
+            training.leave_out(self._sink)
+        if not hosts and not training.ranks:
             self._sink.add_rank(rank_info(0))
             self._sink.add_guess("no log names a rank: shown as rank 0, to which no line belongs")
             return
-        world_size = max(hosts) + 1
-        for rank, host in sorted(hosts.items()):
-            self._sink.add_rank(rank_info(rank, host=host, world_size=world_size))
-        if self._sink.ranks_by_pid() is None:  # no trace says which ranks there are
+        extents = training.write(self._sink, hosts)
+        ranks = sorted({*hosts, *extents})
+        named = ranks[-1] + 1 if hosts or len(ranks) > 1 else UNKNOWN
+        world_size = max(training.world_size, named)
+        for rank in ranks:
+            begin_ns, end_ns = extents.get(rank, (0, 0))
+            info = rank_info(
+                rank,
+                host=hosts.get(rank, ""),
+                world_size=world_size,
+                started_ns=begin_ns,
+                ended_ns=end_ns,
+            )
+            self._sink.add_rank(info)
+        if self._sink.ranks_by_pid() is None and world_size > training.world_size:
             self._sink.add_guess(
                 f"the world size is taken to be {world_size}, by the largest rank that logs name"
             )
@@ -220,6 +242,10 @@ class _Placed(StagedRows):
         for pair in pairs.group_by(["r", "h"]).aggregate([]).to_pylist():
             if pair["r"] >= 0:
                 self.hosts[pair["r"]] = self.hosts.get(pair["r"]) or pair["h"]
+
+    def rank(self, rank: int) -> int:
+        """The rank of a row that has this one."""
+        return int(self._ranks(pa.chunked_array([pa.array([rank], pa.int32())]))[0].as_py())
 
     def _ranks(self, ranks: pa.ChunkedArray) -> pa.ChunkedArray:
         """With the rank of the file, and of local ranks the global ones."""

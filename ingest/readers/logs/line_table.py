@@ -70,7 +70,7 @@ class LineTable:
             timed = "none" if ts_ns == UNKNOWN_NS else "file"
         text, template = _text_and_template(kept)
         return {
-            "rank": _rank_of(head, self._place),
+            "rank": rank_of(head, self._place),
             "ts_ns": ts_ns,
             "timed": timed,
             "host": head.host or host_in(text),
@@ -108,7 +108,8 @@ def _is_again(before: dict[str, Any], row: dict[str, Any]) -> bool:
     return all(before[name] == row[name] for name in ("text", "rank", "label", "host", "stream"))
 
 
-def _rank_of(head: Head, place: Place) -> int:
+def rank_of(head: Head, place: Place) -> int:
+    """Rank of a line, OF_FILE or below where it is not known yet; -1 of a host or its job."""
     if head.rank is not None:
         return head.rank if head.rank < limits().max_ranks else UNKNOWN
     if head.local_rank is not None:

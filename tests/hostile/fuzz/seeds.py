@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.window import Window
 from ingest.run import open_run
-from tests.folders import TRACES
+from tests.folders import FRAMEWORK_FILES, TRACES
 from tests.ingest.readers import test_nccl_inspector as nccl
 from tests.ingest.readers import test_nsys as nsys
 from tests.ingest.readers import test_prometheus as exporters
@@ -27,6 +27,7 @@ from tests.ingest.readers import test_stack_dumps as stacks
 from tests.ingest.readers import test_wandb_system as wandb
 from tests.ingest.readers import test_xpu_timer as xpu
 from tests.ingest.readers.flight_recorder import dumps as flight
+from tests.ingest.readers.logs import test_training as training
 from tests.ingest.readers.logs.log_files import small_logs
 from tests.ingest.readers.nccl_ras import ras_polls as ras
 from tests.ingest.readers.straggler_analysis import test_straggler_analysis as straggler
@@ -121,7 +122,11 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "rocpd": [("a.rpd", _database(rocpd.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
         "rankscope_trace": [("a.json", _exported())],
-        "logs": [(name, text.encode()) for name, text in small_logs().items()],
+        "logs": [
+            *((name, text.encode()) for name, text in small_logs().items()),
+            *_framework_files("trainer.log"),
+            ("megatron.log", (training.MEGATRON + training.TIMERS + training.DEEPSPEED).encode()),
+        ],
         "prometheus": [
             ("dcgm.prom", exporters.DCGM.encode()),
             ("node.prom", exporters.NODE.encode()),
@@ -131,11 +136,18 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
             ("rank1.jsonl", b"".join(json.dumps(wandb.ROW).encode() + b"\n" for _ in range(9))),
             ("system.csv", wandb.CSV.encode()),
         ],
+        "tensorboard": _framework_files("writer.tfevents", "lightning.tfevents"),
+        "hf_trainer_state": _framework_files("trainer_state.json"),
+        "lightning_csv": _framework_files("metrics.csv"),
         "straggler_analysis": [
             ("meta-ST.yaml", b"dp_size: 2\npp_size: 4\ntp_size: 1\n"),
             *[(name, _parquet()) for name in ("a.parquet", "b.parquet")],
         ],
     }
+
+
+def _framework_files(*names: str) -> list[tuple[str, bytes]]:
+    return [(name, (FRAMEWORK_FILES / name).read_bytes()) for name in names]
 
 
 def _polls() -> bytes:

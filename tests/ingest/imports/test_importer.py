@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import pickle  # noqa: TID251  # to make a snapshot
 import sqlite3
 import tarfile
 import zipfile
@@ -149,15 +150,21 @@ LOOKALIKES = {
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n"
     ),
     "an HTML page, perhaps a login page": b"\n<!DOCTYPE html><html><body>",
-    "a Chakra execution trace (operators without GPU times), not a profiler trace": (
-        b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"
+    "a Chakra execution trace (operators without GPU times): import the profiler trace that it was "
+    "made from (`chakra_jsonizer --input_filename FILE --output_filename FILE.json` only shows it "
+    "as JSON)": (b"\x07\x0a\x050.0.4\x0a\x08\x01\x12\x04root\x18\x01"),
+    "a file of TensorBoard events that is damaged at its beginning": (
+        b"\x18\0\0\0\0\0\0\0\xa3\x7fK\xff\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
     ),
-    "a file of TensorBoard events, not a trace": (
-        b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\xc0\x12\x11\xa2\xd8A\x1a\rbrain.Event:2ec"
+    "a native Perfetto trace (convert it with `traceconv json FILE OUTPUT`)": b"\x0a\x04\x32\x02ab"
+    * 5,
+    "a profile of JAX or TensorFlow (XPlane): import the trace.json.gz next to it, or what Python "
+    'gives for `xprof.convert.raw_to_tool_data.xspace_to_tool_data([FILE], "trace_viewer", {})`': (
+        b"\x0a\xff\xff\x7f\x08\x01\x12\x10/device:TPU:0\0\0\0"
     ),
-    "a native Perfetto trace (convert it with `traceconv json FILE`)": b"\x0a\x04\x32\x02ab" * 5,
-    "a profile of TensorFlow or JAX (XPlane); the trace.json.gz next to it is read": (
-        b"\x0a\x14\x08\x01\x12\x10/device:TPU:0\0\0\0"
+    "a PyTorch memory snapshot, which says what was allocated but not when operations ran (look at "
+    "it with `python -m torch.cuda._memory_viz trace_plot FILE -o memory.html`)": (
+        pickle.dumps({"segments": [{"address": 1, "segment_type": "large"}], "device_traces": []})
     ),
     "a pprof profile, which holds samples and no operations": (
         b"\x0a\x04\x08\x01\x10\x02\x12\x04\x0a\x02\x01\x02"

@@ -1,0 +1,41 @@
+"""Lines of DeepSpeed's engines.
+
+    [2023-08-02 00:41:17,935] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=10,
+    lr=[0.0001], mom=[(0.9, 0.999)]
+    [2023-08-02 00:41:17,936] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10,
+    RunningAvgSamplesPerSec=220.695, CurrSamplesPerSec=222.887, MemAllocated=0.07GB, ...
+    steps: 100 loss: 0.0585 iter time (s): 0.186 samples/sec: 53.694
+
+The last one is of the pipeline engine. The others have no loss. Sources: _report_progress of
+deepspeed/runtime/engine.py, train_batch of deepspeed/runtime/pipe/engine.py, ThroughputTimer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ingest.readers.logs.training.numbers import FLOAT, as_float
+from ingest.readers.tables.training_steps import LoggedStep, logged_step, ns_of_ms
+
+SIGNS = (b", skipped=", b"RunningAvgSamplesPerSec=", b"iter time (s):")
+
+_PROGRESS = re.compile(rf"\[Rank \d{{1,7}}\] step=(\d{{1,15}}), skipped=\d+, lr=\[({FLOAT})?")
+_SPEED = re.compile(
+    r"(?:global_step=|\d{1,9}/)(\d{1,15}), RunningAvgSamplesPerSec=[^,]{1,40}, "
+    rf"CurrSamplesPerSec=({FLOAT})"
+)
+_PIPELINE = re.compile(
+    rf"steps: (\d{{1,15}}) loss: ({FLOAT}) .{{0,200}}?iter time \(s\): ({FLOAT})"
+)
+
+
+def step_of(text: str) -> LoggedStep | None:
+    """The step of a line."""
+    if (line := _PROGRESS.search(text)) is not None:
+        return logged_step(int(line[1]), {"lr": as_float(line[2]) if line[2] else None})
+    if (line := _SPEED.search(text)) is not None:
+        return logged_step(int(line[1]), {})
+    if (line := _PIPELINE.search(text)) is not None:
+        dur_ns = ns_of_ms(as_float(line[3]) * 1e3)
+        return logged_step(int(line[1]), {"loss": as_float(line[2]), "dur_ns": dur_ns})
+    return None
