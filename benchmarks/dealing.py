@@ -48,17 +48,22 @@ LENGTHS = (
     "pareto,40,0.8",
     "two,100,8000,0.001",
     "two,100,8000,0.003",
+    "two,100,16000,0.002",
+    "two,100,16000,0.0006",
+    "two,100,16000,0.0004",
+    "two,100,32000,0.0002",
 )
 BEGIN, END = "<!-- benchmarks.dealing replaces what follows -->", "<!-- end of dealing -->"
 SIZES = {"nproc": 4, "pp": 1, "dp": 4, "tp": 1, "microbatches": 4, "batch": 1}
-MODEL = {"seq": 8192, "width": 32, "heads": 1, "layers": 2, "data-parallel": "ddp"}
+MODEL = {"width": 32, "heads": 1, "layers": 2, "data-parallel": "ddp"}
 
 
 def job(lengths: str, steps: int, seed: int) -> dict[str, Any]:
     """What the job took, and should have taken."""
     folder = Path(tempfile.mkdtemp(prefix="rankscope-dealing-"))
     try:
-        options = {**SIZES, **MODEL, "lengths": lengths, "steps": steps, "seed": seed}
+        options = {**SIZES, **MODEL, "seq": row_of(lengths), "lengths": lengths}
+        options |= {"steps": steps, "seed": seed}
         command = [sys.executable, "-m", "sample_traces.jobs.train_3d", "--runs", str(folder)]
         for name, value in {**options, "deal": "alternating"}.items():
             command += [f"--{name}", str(value)]
@@ -85,6 +90,13 @@ def job(lengths: str, steps: int, seed: int) -> dict[str, Any]:
         found[f"predicted {where}"] = 1 - (drawn.gain(where) or 0.0)
         found[f"measured {where}"] = took(balanced, axis) / took(drawn, axis)
     return found
+
+
+def row_of(lengths: str) -> int:
+    """Tokens of a row: 8,192, or the power of two into which the longest sequence fits."""
+    kind, _, *numbers = lengths.split(",")
+    longest = int(numbers[0]) if kind == "two" else 0
+    return max(8192, 1 << (longest - 1).bit_length())
 
 
 def _of_parity(tables: dict[str, pa.Table], odd: int) -> dict[str, pa.Table]:
