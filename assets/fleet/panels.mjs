@@ -28,7 +28,7 @@ export function slowdownPanel({ slowdowns }, straggling) {
   const lost = slowdowns.lost_share === null ? '' : ` A replay without stragglers saves ${percent(slowdowns.lost_share)} of the rank-hours of these runs.`;
   return panel(title, 'S: times as long as without stragglers, by replay',
     make('p', {}, `Median ${slowdown(slowdowns.median)}, 90th percentile ${slowdown(slowdowns.p90)}; at least ${straggling} in ${count(slowdowns.num_straggling)} of ${runs(slowdowns.num_runs)} (${share}).${lost}`),
-    table(['S', ['runs'], ['rank-hours'], ''], histogram(slowdowns, straggling)), ...reasons);
+    table(['S', ['runs'], ['rank-hours'], ''], histogram(slowdowns, straggling), 'fleet-histogram'), ...reasons);
 }
 
 export function causePanel({ causes, lost_share: lostShare }) {

@@ -86,7 +86,8 @@ export function mount(place, app) {
     } catch (error) {
       if (error.name === 'AbortError' || signal.aborted) return;
       drawn = '';
-      note(error.message);
+      note('');
+      content.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
       form.show(app.view.fleet, { models: [], hosts: [] });
     }
     if (!document.hidden) timer = setTimeout(fetcher.now, wait);

@@ -73,7 +73,7 @@ class SlowHost:
 
     `expected`: number of runs in which it would be slow by chance. `p_value`: times the number of
     hosts; `p_in_place`: the same against hosts in the same place. `runs`: name of the run and the
-    finding.
+    finding, in the order of time.
     """
 
     host: str
@@ -140,6 +140,7 @@ def slow_hosts(runs: Mapping[str, Summary]) -> SlowHosts:
         p_value = min(1.0, len(judged) * tail(counts.own(host), len(found)))
         if p_value <= BY_CHANCE:
             p_in_place = min(1.0, len(judged) * tail(in_place.own(host), len(found)))
+            found.sort(key=lambda one: (runs[one[0]].started_ns or 2**63, one[0]))
             named.append(_slow_host(host, counts, p_value, p_in_place))
     named.sort(key=lambda one: (one.p_value, one.host))
     num_too_few = len(counts.times) - len(judged)
