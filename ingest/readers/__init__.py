@@ -25,6 +25,7 @@ FORMATS = (
     "kineto",
     "straggler_analysis",
     "flight_recorder",
+    "ndtimeline",
     "megascan",
     "phase_log",
     "nccl_inspector",

@@ -20,6 +20,7 @@ from ingest.exports.window import Window
 from ingest.run import open_run
 from tests.folders import FRAMEWORK_FILES, TRACES
 from tests.ingest.readers import test_nccl_inspector as nccl
+from tests.ingest.readers import test_ndtimeline as ndtimeline
 from tests.ingest.readers import test_nsys as nsys
 from tests.ingest.readers import test_prometheus as exporters
 from tests.ingest.readers import test_rocpd as rocpd
@@ -93,6 +94,7 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
     bare = [{"coll_perf": call["coll_perf"]} for call in calls[:4]]
     newer = [nccl.stats(1, colls=4, p2p=1), *bare, {"p2p_perf": nccl.message(2, 1, 0)["p2p_perf"]}]
     kernels = [xpu.kernel(n % 3, 7 + n % 3, n * 10, 5, xpu.nccl(9, n)) for n in range(20)]
+    job = ndtimeline.MegatronJob(pp=2, dp=2, num_microbatches=2, num_steps=2)
     chrome = [
         {"ph": "B", "name": "x", "ts": 1, "pid": 1},
         {"ph": "E", "name": "x", "ts": 2, "pid": 1},
@@ -136,6 +138,7 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
             ("rank1.jsonl", b"".join(json.dumps(wandb.ROW).encode() + b"\n" for _ in range(9))),
             ("system.csv", wandb.CSV.encode()),
         ],
+        "ndtimeline": [("trace_step0_1", json.dumps(ndtimeline.events_of(job)).encode())],
         "tensorboard": _framework_files("writer.tfevents", "lightning.tfevents"),
         "hf_trainer_state": _framework_files("trainer_state.json"),
         "lightning_csv": _framework_files("metrics.csv"),

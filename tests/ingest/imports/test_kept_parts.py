@@ -15,10 +15,11 @@ import pytest
 from ingest.imports import pool
 from ingest.imports.importer import import_paths
 from ingest.imports.kept_parts import KeptParts, kept_parts
-from ingest.imports.parts import Part, format_of
+from ingest.imports.parts import Part, format_of, parts_of
 from ingest.imports.time_zero import Starts
 from ingest.readers.tables.staged_rows import StagedRows
 from tests.hostile.files.test_archives import trace
+from tests.hostile.fuzz.seeds import seeds
 
 NUM = 50_000
 
@@ -48,6 +49,26 @@ def test_a_part_that_a_killed_process_left_unfinished_is_dropped(tmp_path: Path)
     for size in range(whole, len(content)):
         path.write_bytes(content[:size])
         assert [one.name for one in kept_parts(tmp_path)] == ["whole"]
+
+
+@pytest.mark.parametrize("format_name", sorted(seeds()))
+def test_what_every_reader_returns_can_be_kept(tmp_path: Path, format_name: str) -> None:
+    staged, parts = tmp_path / "staged", tmp_path / "parts"
+    staged.mkdir()
+    (parts / "0").mkdir(parents=True)
+    num_read = 0
+    with KeptParts(parts / "0") as kept:
+        for number, (name, content) in enumerate(seeds()[format_name]):
+            (tmp_path / name).write_bytes(content)
+            for _, one in parts_of(tmp_path / name, staged, lambda _: None, _is_mine):
+                num_read += one.value is not None
+                kept.keep(one, number)
+    values = [one.value for one in kept_parts(parts)]
+    assert sum(value is not None for value in values) == num_read > 0
+
+
+def _is_mine(_number: int, _name: str) -> bool:
+    return True
 
 
 CLAIM = """

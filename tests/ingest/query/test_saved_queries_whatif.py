@@ -48,10 +48,28 @@ def test_operations_are_numbered_by_start_in_step_and_cell(tmp_path: Path) -> No
 
 def test_times_are_float32_as_in_the_file(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(dp=1))
+    run.add("spans", 0, 0, name="forward-compute", ts_ns=0, dur_ns=5)
     run.add("spans", 0, 0, name="optimizer", ts_ns=46_649_176_025, dur_ns=42_361_999)
     table = answer(run, "whatif_ops")
     assert table["start_s"].type == table["duration_s"].type == pa.float32()
-    assert table["start_s"].to_pylist() == pytest.approx([46.649176025], rel=1e-7)
+    assert sorted(table["start_s"].to_pylist()) == [0.0, pytest.approx(46.649176025, rel=1e-7)]
+
+
+def test_absolute_times_count_from_the_first_operation_of_the_step(tmp_path: Path) -> None:
+    """Of two tensor-parallel ranks the first stands for the cell, without parts of operations."""
+    run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(tp=2))
+    for rank, step, name, at_s in (
+        (1, 0, "optimizer", 0),
+        (0, 0, "optimizer", 1),
+        (0, 0, "optimizer-inner-step", 1),
+        (0, 1, "optimizer", 9),
+    ):
+        run.add("spans", rank, step, name=name, ts_ns=T0 + at_s * 10**9, dur_ns=10**8)
+    rows = answer(run, "whatif_ops").to_pylist()
+    assert sorted((r["rank"], r["step"], r["optype"], r["start_s"]) for r in rows) == [
+        (0, 0, "optimizer", 0.0),
+        (0, 1, "optimizer", 0.0),
+    ]
 
 
 def test_ranks_of_a_cell_are_numbered_on_the_aligned_clock(tmp_path: Path) -> None:
