@@ -117,7 +117,6 @@ def judged(job: SyntheticJob) -> dict[str, Any]:
             "causes": [[cause.part, cause.kind, *cause.ranks] for cause in change.causes],
             "lost": (compared.part or compared.lost).points,
             "mfu": compared.mfu_before,
-            "sentence": change.sentence,
         }
     return found
 

@@ -32,14 +32,17 @@ from app.view_state import View  # noqa: E402 - the script is started from anywh
 from benchmarks.browser import FLAGS, MISSING, Server, chromium  # noqa: E402
 from ingest.imports.importer import import_paths  # noqa: E402
 from sample_traces import RECORDED  # noqa: E402
+from sample_traces.generate.faults import SyntheticFault  # noqa: E402
+from sample_traces.generate.job import SyntheticJob  # noqa: E402
 from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace  # noqa: E402
+from sample_traces.generate.tables.write import generate  # noqa: E402
 
 RUN = "slow_rank"
 JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
 PERTURBED, UNPERTURBED = "perturbed", "alike"
 PROMPTED = "prompted"
-EXPERTS = "experts"
+EXPERTS, SKEWED = "experts", "skewed"
 HOT_EXPERT = 5
 LEARNT = 900
 """Steps after which the small model can continue a sequence of numbers."""
@@ -71,13 +74,14 @@ PICTURES = {
     "model-inspect": (View(WATCHED, "model", model=_COMPARED).url(), (1400, 900)),
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
     "experts": (View(EXPERTS, "experts", expert=(2, HOT_EXPERT)).url(), (1400, 2070)),
+    "mfu": (View(SKEWED, "efficiency", peak="300").url(), (1400, 1300)),
     "stuck": (View("sleep", "stuck").url(), (1400, 1180)),
     "stuck-circle": (View("order", "stuck").url(), (390, 844)),
     "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
 }
 """name: address of the view, and size of the window."""
 
-PARTS = {"which-schedule": ".whatif-schedules"}
+PARTS = {"which-schedule": ".whatif-schedules", "mfu": ".mfu"}
 """Pictures of one part of their page."""
 
 
@@ -145,6 +149,13 @@ def experts_run(scratch: Path, runs: Path) -> None:
         "OMP_NUM_THREADS": "1",
     }
     subprocess.run(command, cwd=DOCS.parent, env=os.environ | recording, check=True)
+
+
+def skewed_run(runs: Path) -> None:
+    """Generate a job whose garbage collections stop its ranks for longer and longer."""
+    growing = [f"gc_pauses,ms=4,from={step}" for step in (80, 120, 160)]
+    faults = tuple(SyntheticFault.parse(text) for text in growing)
+    generate(SyntheticJob(16, pp=2, tp=2, num_steps=200, faults=faults), runs / SKEWED)
 
 
 def perturbed_runs(scratch: Path, runs: Path, server: Server) -> None:
@@ -285,6 +296,8 @@ def main(names: Sequence[str]) -> None:
             watched_run(scratch, runs)
         if "experts" in wanted:
             experts_run(scratch, runs)
+        if "mfu" in wanted:
+            skewed_run(runs)
         server = Server(runs, "--job-token", TOKEN).start()
         running.callback(server.stop)
         if "model-perturb" in wanted:

@@ -109,7 +109,8 @@ def _mfu(shown: ShownView, stop: Stop | None) -> Answers:
         windows = None if view.steps is None or view.against is None else (view.against, view.steps)
         change = decline_of(asked) if windows is None else change_between(asked, *windows)
     except UserError as error:  # a window of few steps
-        change = Change(f"{error}.")
+        text = str(error)
+        change = Change(f"{text[0].upper()}{text[1:]}.")
     return {
         "mfu": {"waterfall": as_json(fall), "why": ""},
         "mfu/change": asdict(change),

@@ -55,12 +55,12 @@ function leads({ comparison, causes }, app) {
 }
 
 /** @param {{sentence: string, comparison: ?Object, causes: Object[]}} answer of api/run/RUN/mfu/change */
-export function changePanel(answer, app, fields) {
+export function changePanel(answer, app, fields, role = null) {
   const { sentence, comparison } = answer;
   return make('section', { class: 'panel mfu-change', 'aria-label': 'What changed' }, [
     make('header', {}, [make('h2', {}, 'What changed'), make('span', { class: 'quiet' },
       comparison ? `${unitText(comparison)} lost to each part, largest first` : ''), fields]),
-    make('p', { class: 'mfu-sentence' }, sentence),
+    make('p', { class: 'mfu-sentence', role }, sentence),
     ...(comparison ? [leads(answer, app), table(comparison)] : []),
   ]);
 }

@@ -13,8 +13,8 @@ export function milliseconds(ms) {
   return `${ms >= 100 ? Math.round(ms).toLocaleString('en') : ms >= 1 || ms === 0 ? ms.toFixed(1) : ms.toPrecision(2)} ms`;
 }
 
-/** '+1.9'. */
-export const signed = (value) => `${value < 0 ? '\u2212' : '+'}${Math.abs(value).toFixed(1)}`;
+/** '+1.9', '+0.28'. */
+export const signed = (value) => `${value < 0 ? '\u2212' : '+'}${Math.abs(value).toFixed(Math.abs(value) >= 1 ? 1 : 2)}`;
 
 /** What the waterfall is about: 'steps 3 to 13, the newest 11: 1,981 ms per step, 8 ranks'. */
 export function aboutText(fall, why) {

@@ -34,12 +34,13 @@ export function mount(element, app) {
     if (active) [...place.querySelectorAll('button')].find((button) => button.value === value)?.focus();
   }
 
-  const fetched = (place, get) => makeFetcher(async (signal) => {
+  const fields = () => (app.pages ? againstFields(app, () => shown) : []);
+  const fetched = (place, get, failed) => makeFetcher(async (signal) => {
     try {
       const panel = await get(signal);
       if (!signal.aborted) put(place, panel);
     } catch (error) {
-      if (error.name !== 'AbortError') put(place, sentence('alert', error.message));
+      if (error.name !== 'AbortError') put(place, failed(error.message));
     }
   }, NEWS_MS);
 
@@ -52,13 +53,13 @@ export function mount(element, app) {
       if (!fall) return nothing();
       shown = [fall.first_step, fall.last_step];
       return waterfallPanel(answer, app, app.pages ? peakField(app, fall.peak_tflops) : []);
-    }),
+    }, (message) => sentence('alert', message)),
     fetched(places[1], async (signal) => {
       const { attempt, steps, against, peak } = asked;
       const window = against ? { steps, against } : {};
       const answer = await app.json(app.api('mfu/change', { attempt, peak, ...window }), signal);
-      return changePanel(answer, app, app.pages ? againstFields(app, () => shown) : []);
-    }),
+      return changePanel(answer, app, fields());
+    }, (message) => changePanel({ sentence: `${message[0].toUpperCase()}${message.slice(1)}.`, comparison: null }, app, fields(), 'alert')),
   ];
 
   function follow() {

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.mfu.bootstrap import block_length, drawn_means
-from diagnosis.mfu.parts import NAMES, title_of
+from diagnosis.mfu.parts import COMPUTE, NAMES, title_of
 from diagnosis.mfu.step_times import StepTimes
 from diagnosis.mfu.windows import is_long, points_of, points_per_ms, same_work, usual_and_surplus
 
@@ -40,7 +40,7 @@ FEWEST = 4
 @dataclass(frozen=True)
 class Change:
     """By how much a part changed, in the unit of its comparison, and a 95 % interval; more is
-    worse. `before_ms`, `after_ms`: per step.
+    worse. `before_ms`, `after_ms`: per step, of kernels below peak what is beyond the peak.
     """
 
     name: str
@@ -97,7 +97,7 @@ def compare(before: StepTimes, after: StepTimes, part: str | None = None) -> Com
     for window in (before, after):
         if window.step_S.size < FEWEST:
             raise ValueError(
-                f"a window has {window.step_S.size} finished steps; give at least {FEWEST}"
+                f"a window has {window.step_S.size} finished steps; choose at least {FEWEST}"
             )
     why = before.why_no_mfu or after.why_no_mfu
     ideal_ms = None if why else float(before.ideal_ms_S.mean())
@@ -159,7 +159,8 @@ class _Drawn:
         """Of some parts together."""
         low, high = np.percentile(self.point_NV[:, values].sum(axis=1), _WITHIN)
         own = slice(len(NAMES), None) if name == LONG_STEPS else values
-        before_ms, after_ms = self.mean_2V[:, own].sum(axis=1).tolist()
+        at_peak_ms = (self.ideal_ms or 0.0) if name == COMPUTE else 0.0
+        before_ms, after_ms = (self.mean_2V[:, own].sum(axis=1) - at_peak_ms).tolist()
         title = _TITLES.get(name) or title_of(name, self.ideal_ms is not None)
         points = float(self.point_V[values].sum())
         return Change(name, title, points, float(low), float(high), before_ms, after_ms)

@@ -28,7 +28,8 @@ FLOPS_UNKNOWN = (
     " of the model in run.json."
 )
 PEAK_UNKNOWN = (
-    "The peak of the devices is not known: give it with --peak-tflops, in 1e12 FLOP/s per device."
+    "The peak of the devices is not known: state it in 1e12 FLOP/s per device, with --peak-tflops"
+    " or in the field peak of the page."
 )
 
 

@@ -37,7 +37,8 @@ def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Ca
     told = next(
         (f" ({cause.text})" for cause in causes if cause.part == part.name and cause.text), ""
     )
-    lost = f"{part.points:.1f} {unit} more ({part.low:.1f} to {part.high:.1f})"
+    within = f"({_number(part.low)} to {_number(part.high)})"
+    lost = f"{_number(part.points)} {unit} more {within}"
     took = f"{in_ms(part.after_ms)} per step after {in_ms(part.before_ms)}"
     if part.name in LONGEST:
         lost = f"Up to {lost}"
@@ -50,7 +51,7 @@ def _usual_steps(comparison: Comparison, since: str, causes: tuple[Cause, ...]) 
     if lost.low <= 0 <= lost.high:
         return _as_before(comparison, since)
     low, high = sorted((abs(lost.low), abs(lost.high)))
-    by = f"{abs(lost.points):.1f} {{}} ({low:.1f} to {high:.1f})"
+    by = f"{_number(abs(lost.points))} {{}} ({_number(low)} to {_number(high)})"
     parts = _parts(comparison, causes) if lost.points > 0 else ""
     if comparison.mfu_before is None or comparison.mfu_after is None:
         how = "longer" if lost.points > 0 else "less"
@@ -74,19 +75,21 @@ def _long_steps(comparison: Comparison) -> str:
     )
     unit = "points of MFU" if comparison.in_points else "% of a step"
     title = _lower(title_of(comparison.long_by, comparison.in_points))
-    within = f"({change.low:.1f} to {change.high:.1f})"
+    within = f"({_number(change.low)} to {_number(change.high)})"
     return (
         f"unusually long steps ({after:.0f} % of them, after {before:.0f} %) cost "
-        f"{change.points:.1f} {unit} more {within}, above all {title}"
+        f"{_number(change.points)} {unit} more {within}, above all {title}"
     )
 
 
 def _as_before(comparison: Comparison, since: str) -> str:
     lost = comparison.lost
     if comparison.in_points:
-        change = f"{-lost.points:+.1f} points ({-lost.high:+.1f} to {-lost.low:+.1f})"
+        low, high = _number(-lost.high, "+"), _number(-lost.low, "+")
+        change = f"{_number(-lost.points, '+')} points ({low} to {high})"
         return f"MFU did not change beyond its noise {since}: {change}."
-    change = f"{lost.points:+.1f} % ({lost.low:+.1f} to {lost.high:+.1f})"
+    low, high = _number(lost.low, "+"), _number(lost.high, "+")
+    change = f"{_number(lost.points, '+')} % ({low} to {high})"
     return f"The step time did not change beyond its noise {since}: {change}."
 
 
@@ -97,10 +100,15 @@ def _parts(comparison: Comparison, causes: tuple[Cause, ...]) -> str:
         change = comparison.of(name)
         assert change is not None
         more = f" ({texts[name]})" if texts.get(name) else ""
-        named.append(f"{_lower(change.title)} {change.points:+.1f}{more}")
+        named.append(f"{_lower(change.title)} {_number(change.points, '+')}{more}")
     if not named:
         return "; no single part grew beyond its noise"
     return ": " + ", ".join(named)
+
+
+def _number(value: float, sign: str = "") -> str:
+    """With a second decimal below 1."""
+    return f"{value:{sign}.{1 if abs(value) >= 1 else 2}f}"
 
 
 def _lower(title: str) -> str:

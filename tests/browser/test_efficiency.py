@@ -65,7 +65,7 @@ def test_a_peak_and_two_windows_are_in_the_address(
     tab.page.wait_for_selector(f"{ROWS} >> text=MFU")
     tab.page.fill(".mfu-fields input[name=first]", "10")
     tab.page.fill(".mfu-fields input[name=last]", "19")
-    tab.page.click("text=Compare >> visible=true")
+    tab.page.get_by_role("button", name="Compare").click()
     tab.wait_for("location.search.includes('against=10..19')")
     tab.page.locator(SENTENCE, has_text="from steps 10 to 19").wait_for()
     tab.page.click("button[value=automatic]")
@@ -79,7 +79,7 @@ def test_a_window_of_few_steps_is_a_sentence(tabs: OpenTab, server: Server, decl
     tab.problems.allow("400")
     tab.open(View(declined, "efficiency", steps=(130, 139), against=(0, 1)).url())
     tab.page.wait_for_selector(".mfu [role=alert]")
-    assert "a window has 2 finished steps" in tab.page.locator(".mfu [role=alert]").inner_text()
+    assert "A window has 2 finished steps" in tab.page.locator(".mfu [role=alert]").inner_text()
 
 
 def test_a_bar_leads_to_the_timeline(tabs: OpenTab, server: Server, declined: str) -> None:

@@ -51,7 +51,7 @@ def test_against_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--window", "x"], "'x' is no window"),
         (["--peak-tflops", "0"], "'0' is no number above 0"),
         (["--peak-tflops", "nan"], "'nan' is no number above 0"),
-        (["--against", "0:1"], "a window has 2 finished steps; give at least 4"),
+        (["--against", "0:1"], "a window has 2 finished steps; choose at least 4"),
         (["--against", "nowhere"], "nowhere does not exist"),
     ],
 )

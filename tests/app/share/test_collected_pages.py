@@ -108,7 +108,7 @@ def test_the_page_efficiency_is_in_its_file(hub: Hub) -> None:
     compared = answers(hub, chosen.to(against=(0, 9)))["mfu/change"]
     assert compared["comparison"]["before"] == (0, 9)
     few = answers(hub, chosen.to(against=(0, 1)))["mfu/change"]
-    assert few["sentence"] == "a window has 2 finished steps; give at least 4."
+    assert few["sentence"] == "A window has 2 finished steps; choose at least 4."
     assert "mfu" not in answers(hub, View("declined", "ranks"))
     parsed = Parsed(document(collect(hub, shown_view(hub, chosen), DETAILS[0])))
     assert ("div", {"id": "shared-mfu", "class": "mfu efficiency"}) in parsed.tags

@@ -78,7 +78,7 @@ def test_more_long_steps_are_a_part_and_say_what_they_are_longer_by():
 
 
 def test_a_window_of_few_steps_is_refused():
-    with pytest.raises(ValueError, match="a window has 3 finished steps; give at least 4"):
+    with pytest.raises(ValueError, match="a window has 3 finished steps; choose at least 4"):
         compare(times_of(3, compute=1.0), times_of(compute=1.0))
 
 
