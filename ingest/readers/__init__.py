@@ -31,6 +31,7 @@ FORMATS = (
     "nccl_inspector",
     "nccl_ras",
     "xpu_timer",
+    "xpu_timer_ascend",
     "nsys",
     "rocpd",
     "stack_dumps",

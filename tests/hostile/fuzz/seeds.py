@@ -27,6 +27,7 @@ from tests.ingest.readers import test_rocpd as rocpd
 from tests.ingest.readers import test_stack_dumps as stacks
 from tests.ingest.readers import test_wandb_system as wandb
 from tests.ingest.readers import test_xpu_timer as xpu
+from tests.ingest.readers import test_xpu_timer_ascend as ascend
 from tests.ingest.readers.flight_recorder import dumps as flight
 from tests.ingest.readers.logs import test_training as training
 from tests.ingest.readers.logs.log_files import small_logs
@@ -120,6 +121,9 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
             ("rank_3.txt", stacks.faulthandler_text(stacks.WAITS).encode()),
         ],
         "xpu_timer": [("00001-00002.timeline", xpu.timeline(1, kernels, [xpu.host(b"GC", 1, 2)]))],
+        "xpu_timer_ascend": [
+            ("ascend_trace.rank1.pid7.jsonl", (json.dumps(ascend.CALL) + "\n").encode() * 9)
+        ],
         "nsys": [("a.sqlite", _database(nsys.nsys_tables()))],
         "rocpd": [("a.rpd", _database(rocpd.ROCPD))],
         "chrome_trace": [("a.json", json.dumps(chrome).encode())],
