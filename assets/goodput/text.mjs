@@ -41,3 +41,7 @@ export function xOf(curve, seconds, width) {
 /** Intervals for the axis: 1, 10 s, 1, 10 min, ... within the curve. */
 export const ticks = (curve) => [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 36000, 360000].filter(
   (seconds) => seconds >= curve[0][0] && seconds <= curve[curve.length - 1][0]);
+
+/** What the lines of the curve are. */
+export const caption = ({ mtbf_s: mean }) => `Share of the time that is training, by the work between two saves: ${
+  mean === null ? 'if interruptions came as often as they still may' : 'thick for the mean time between interruptions, thin for the ends of its 95 % interval'}.`;

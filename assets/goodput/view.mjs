@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { duration } from '../lib/value_text.mjs';
-import { cells, headline, path, segments, ticks, xOf } from './text.mjs';
+import { caption, cells, headline, path, segments, ticks, xOf } from './text.mjs';
 
 const NEWS_MS = 5000;
 const BOX = { width: 560, height: 150 };
@@ -79,7 +79,7 @@ const drawn = (tag, attributes, text = '') => {
 function curve(advice) {
   if (!advice?.curve.length) return [];
   const { width, height } = BOX;
-  const svg = drawn('svg', { viewBox: `-34 -8 ${width + 44} ${height + 32}`, class: 'goodput-curve', role: 'img' });
+  const svg = drawn('svg', { viewBox: `-44 -8 ${width + 60} ${height + 32}`, class: 'goodput-curve', role: 'img' });
   svg.setAttribute('aria-label', advice.best_s ? `training share by the interval between saves, best at ${duration(advice.best_s)}` : 'training share by the interval between saves');
   for (const share of [0, 0.5, 1]) {
     svg.append(drawn('line', { x1: 0, x2: width, y1: height * (1 - share), y2: height * (1 - share), class: 'goodput-grid' }),
@@ -88,11 +88,12 @@ function curve(advice) {
   for (const seconds of ticks(advice.curve)) svg.append(drawn('text', { x: xOf(advice.curve, seconds, width), y: height + 16, 'text-anchor': 'middle' }, duration(seconds)));
   for (const [column, kind] of [[2, 'low'], [3, 'high'], [1, 'mean']]) svg.append(drawn('path', { d: path(advice.curve, column, BOX), class: `goodput-${kind}` }));
   const points = [[advice.interval_s, 'now'], [advice.best_s, 'best']];
+  const isLeft = (seconds) => seconds === Math.min(...points.map(([one]) => one ?? Infinity)) && points.every(([one]) => one);
   for (const [seconds, label] of points) {
     if (!seconds || seconds < advice.curve[0][0] || seconds > advice.curve[advice.curve.length - 1][0]) continue;
     const x = xOf(advice.curve, seconds, width);
     svg.append(drawn('line', { x1: x, x2: x, y1: 0, y2: height, class: `goodput-mark-${label}` }),
-      drawn('text', { x: x + 4, y: label === 'now' ? 10 : 24, class: `goodput-mark-${label}` }, `${label} ${duration(seconds)}`));
+      drawn('text', { x: x + (isLeft(seconds) ? -4 : 4), y: height - 6, 'text-anchor': isLeft(seconds) ? 'end' : 'start', class: `goodput-mark-${label}` }, `${label} ${duration(seconds)}`));
   }
-  return [svg, make('p', { class: 'quiet' }, 'Share of the time that is training, by the work between two saves: thick for the mean time between interruptions, thin for the ends of its 95 % interval.')];
+  return [make('div', { class: 'scroll' }, svg), make('p', { class: 'quiet' }, caption(advice))];
 }

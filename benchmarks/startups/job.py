@@ -6,8 +6,7 @@ PLANT: none, import (before the hooks start), late-import (after), fifo (the che
 through a pipe), disk (torch.load of a slow file), group (inside new_group), groups (many of them,
 on every rank), model, data (the first batch), or own (a function that nothing knows). FOLDER has
 checkpoint.pt, which every rank reads. With a checkpoint of its own in FOLDER the job continues from
-that, and it saves one every ten steps; KILL_AT=17,26 in the environment kills rank RANK of the
-first start after step 17, and of the second after step 26.
+that, and it saves one every ten steps; KILL_AT in the environment kills rank RANK after that step.
 """
 
 from __future__ import annotations
@@ -79,9 +78,12 @@ class Slow(nn.Linear):
 class SlowFile(io.FileIO):
     """A file on a slow disk."""
 
+    is_slow = True
+
     def readinto(self, buffer: Any) -> int | None:
         """The first read takes its time."""
-        if self.tell() == 0:
+        if self.is_slow:
+            self.is_slow = False
             time.sleep(SECONDS)
         return super().readinto(buffer)
 
@@ -128,13 +130,6 @@ def first_step() -> int:
     return int(torch.load(own)["step"]) if own.exists() else 0  # noqa: TID251 - weights only
 
 
-def killed_after() -> int | None:
-    """The step after which this start of the job loses a rank."""
-    steps = [int(step) for step in os.environ.get("KILL_AT", "").split(",") if step]
-    start = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    return steps[start] if start < len(steps) else None
-
-
 def main() -> None:
     tracer = th.start()
     import_library("late-import")
@@ -156,7 +151,7 @@ def main() -> None:
             optimizer.zero_grad()
             if step % SAVE_EVERY == SAVE_EVERY - 1 and RANK == 0:
                 torch.save({"step": step + 1}, FOLDER / "own.pt")
-        if step == killed_after() and RANK == SLOW_RANK:
+        if str(step) == os.environ.get("KILL_AT") and RANK == SLOW_RANK:
             os.kill(os.getpid(), signal.SIGKILL)
     tracer.stop()
     dist.destroy_process_group()

@@ -75,7 +75,7 @@ def sentences(advice: Advice) -> list[str]:
     if advice.best_s and advice.best_low_s and advice.best_high_s:
         between = f"{in_words(advice.best_low_s)} to {in_words(advice.best_high_s)}"
         if advice.num_interruptions < FEWEST:
-            said.append(f"Of the interval between saves all that follows is {between}.")
+            said.append(f"All that follows for the interval between saves: {between}.")
         else:
             said.append(_recommended(advice, between))
     return said

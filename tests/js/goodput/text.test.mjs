@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cells, headline, path, segments, ticks, xOf } from '../../../assets/goodput/text.mjs';
+import { caption, cells, headline, path, segments, ticks, xOf } from '../../../assets/goodput/text.mjs';
 
 const ATTEMPT = { wall_s: 100, parts: { productive: 60, restart: 30, rewound: 0 }, unaccounted_s: 10, ended: 'killed', first_step: 3, last_step: 9, num_steps: 7 };
 
@@ -29,4 +29,9 @@ test('the curve leaves out what is unknown', () => {
   assert.equal(path([[1, null]], 1, { width: 1, height: 1 }), '');
   assert.equal(xOf(curve, 10, 100), 50);
   assert.deepEqual(ticks(curve), [1, 10, 60]);
+});
+
+test('what the lines are', () => {
+  assert.match(caption({ mtbf_s: 3 }), /thick for the mean time between interruptions/);
+  assert.match(caption({ mtbf_s: null }), /as often as they still may/);
 });
