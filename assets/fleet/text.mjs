@@ -87,7 +87,8 @@ export function summary(answer) {
   const which = fleet.num_runs === numAll ? runs(numAll) : `${count(fleet.num_runs)} of ${runs(numAll)}`;
   if (!fleet.num_runs) return which;
   const lost = fleet.lost_share === null ? 'wall time unknown' : `${percent(fleet.lost_share)} of ${hours(fleet.rank_hours)} rank-hours lost to known causes`;
-  return `${which}, ${lost}`;
+  const elsewhere = answer.num_elsewhere ? `; summaries of ${runs(answer.num_elsewhere)} are kept in the server's cache, as their folders cannot be written` : '';
+  return `${which}, ${lost}${elsewhere}`;
 }
 
 /** What is still being done; '' nothing. */

@@ -8,6 +8,7 @@ import { runTable } from './run_table.mjs';
 import { progress, summary } from './text.mjs';
 
 const NEWS_MS = 1000;
+const FIRST_POLL_MS = 300;
 const POLL_MS = 2000;
 const SETTLED_POLL_MS = 15_000;
 
@@ -81,8 +82,9 @@ export function mount(place, app) {
     try {
       const answer = await app.json(`${app.base}/api/fleet?${new URLSearchParams(app.view.fleet)}`, signal);
       if (signal.aborted) return;
-      show(answer);
-      if (!answer.num_missing) wait = SETTLED_POLL_MS;
+      if (answer.has_looked) show(answer);
+      if (!answer.has_looked) wait = FIRST_POLL_MS;
+      else if (!answer.num_missing) wait = SETTLED_POLL_MS;
     } catch (error) {
       if (error.name === 'AbortError' || signal.aborted) return;
       drawn = '';

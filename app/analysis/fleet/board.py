@@ -38,7 +38,8 @@ _CLOSE_S = 10.0
 @dataclass(frozen=True)
 class Standing:
     """What is known by now. `current`: the run that is being summarised; `num_missing`: runs that
-    wait for it, those included of which an older summary is known.
+    wait for it, those included of which an older summary is known. `has_looked`: whether the stored
+    summaries have been read.
     """
 
     summaries: dict[str, Summary]
@@ -47,9 +48,10 @@ class Standing:
     num_missing: int
     current: str | None
     num_elsewhere: int
+    has_looked: bool = True
 
 
-_NOTHING = Standing({}, SlowHosts(), {}, 0, None, 0)
+_NOTHING = Standing({}, SlowHosts(), {}, 0, None, 0, has_looked=False)
 
 
 class FleetBoard:

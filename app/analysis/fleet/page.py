@@ -87,6 +87,7 @@ def shown(standing: Standing, choice: Choice) -> dict[str, Any]:
         "models": _models(standing),
         "hosts": _hosts(standing),
         "num_all": len(standing.summaries),
+        "has_looked": standing.has_looked,
         "num_missing": standing.num_missing,
         "current": standing.current,
         "num_elsewhere": standing.num_elsewhere,

@@ -53,6 +53,7 @@ test('what is shown, in one line', () => {
   const fleet = { num_runs: 2, lost_share: 0.12, rank_hours: 300 };
   assert.equal(summary({ fleet, num_all: 2 }), '2 runs, 12 % of 300 rank-hours lost to known causes');
   assert.equal(summary({ fleet: { ...fleet, lost_share: null }, num_all: 5 }), '2 of 5 runs, wall time unknown');
+  assert.match(summary({ fleet, num_all: 2, num_elsewhere: 1 }), /causes; summaries of 1 run are kept in the server's cache/);
   assert.equal(summary({ fleet: { num_runs: 0 }, num_all: 0 }), '0 runs');
 });
 
