@@ -28,7 +28,7 @@ from trace_hooks.recording.recorder import Mark
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
-from trace_hooks.sources.patching import Patches
+from trace_hooks.sources.patching import Patches, is_imported
 from trace_hooks.sources.training.checkpoint_sizes import file_bytes, tensor_bytes
 
 PHASE = "checkpoint"
@@ -88,7 +88,9 @@ class Checkpoints(Source):
     def poll(self) -> None:
         """Wrap the distributed ones once they are imported; importing them costs seconds."""
         for defining, functions in DISTRIBUTED_MODULES.items():
-            if defining in self._distributed or not _is_imported(defining):
+            if defining in self._distributed:
+                continue
+            if not is_imported(DISTRIBUTED) or not is_imported(defining):
                 continue
             self._distributed.add(defining)
             owners = (sys.modules[DISTRIBUTED], sys.modules[defining])
@@ -166,12 +168,6 @@ class Checkpoints(Source):
             num_bytes=num_bytes,
             state="completed" if is_done else "failed",
         )
-
-
-def _is_imported(module: str) -> bool:
-    """Whether a module and its package are ready, not just being imported on another thread."""
-    found = [sys.modules.get(name) for name in (DISTRIBUTED, module)]
-    return all(it is not None and not getattr(it.__spec__, "_initializing", False) for it in found)
 
 
 def _is_fetch() -> bool:

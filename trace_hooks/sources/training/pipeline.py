@@ -9,6 +9,7 @@ micro-batch and chunk (the global stage index) are set, and every span inside in
 first stage torch leaves I empty and does the whole backward pass in W.
 Misses: the schedule's own loop; waits and messages between the stages, which `collectives` records,
 one span a wait.
+The package is hooked once the job has imported it: to import it takes a second and 70 MB.
 The names are private to torch; where one is missing, the source logs it once and does not record
 that action. Tested with torch 2.13.
 Costs: two guarded calls an action; see benchmarks/hook_overhead.py.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +28,8 @@ from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.recorder import Mark, Recorder
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
-from trace_hooks.sources.patching import Patches, around
+from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.patching import Patches, around, is_imported
 
 log = logging.getLogger("trace_hooks")
 
@@ -104,6 +107,10 @@ SCHEDULE_FUNCTIONS: dict[str, Callable[..., Action | None]] = {
 }
 """Functions of the module schedules."""
 
+STAGE = "torch.distributed.pipelining.stage"
+SCHEDULES = "torch.distributed.pipelining.schedules"
+MODULES = ("torch.distributed.pipelining", STAGE, SCHEDULES)
+
 FULLY_SHARD = "torch.distributed.fsdp._fully_shard._fully_shard"
 """Module of FSDP2."""
 
@@ -128,15 +135,34 @@ class Pipeline(Source):
 
     name = "pipeline"
 
-    def install(self) -> None:
-        """Wrap the stage's methods; nothing where torch is built without distributed."""
-        from torch import distributed
+    poll_s = 0.2
 
+    def __init__(self, context: SourceContext) -> None:
+        super().__init__(context)
         self._patches = Patches()
-        if not distributed.is_available():
-            return
-        from torch.distributed.pipelining import schedules, stage
+        self._is_taken = threading.Lock()  # by the thread that wraps: the drain thread looks, too
 
+    def install(self) -> None:
+        """Wrap the stage's methods if the job has imported them, else once it has."""
+        self._is_taken = threading.Lock()
+        self.poll()
+
+    def instrument(self, model: Any, stage: int | None = None) -> None:
+        """A job may have imported them just before."""
+        self.poll()
+
+    def step_begin(self) -> None:
+        """A job may have imported them just before."""
+        self.poll()
+
+    def poll(self) -> None:
+        """Wrap the methods where the modules that define them are imported by now."""
+        if self._is_taken.locked() or not all(map(is_imported, MODULES)):
+            return
+        if self._is_taken.acquire(blocking=False):
+            self._wrap_all(sys.modules[STAGE], sys.modules[SCHEDULES])
+
+    def _wrap_all(self, stage: Any, schedules: Any) -> None:
         self._wrap(getattr(stage, "_PipelineStageBase", None), STAGE_METHODS)
         self._wrap(getattr(schedules, "_PipelineSchedule", None), SCHEDULE_METHODS)
         self._wrap(schedules, SCHEDULE_FUNCTIONS)
@@ -147,6 +173,7 @@ class Pipeline(Source):
 
     def uninstall(self) -> None:
         """Restore the methods."""
+        self._is_taken.acquire(blocking=False)
         self._patches.restore()
 
     def _wrap(self, owner: Any, methods: dict[str, Callable[..., Action | None]]) -> None:

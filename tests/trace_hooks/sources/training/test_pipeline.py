@@ -11,6 +11,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.pipelining import schedules, stage
 
 from tests.forks import fork, succeeded
+from tests.trace_hooks.processes import run
 from tests.trace_hooks.tiny_models import tracing
 from trace_hooks.sources.training import pipeline
 
@@ -95,7 +96,8 @@ def test_modules_lie_inside_the_action_of_their_micro_batch(ranks, job: str, ran
     around = [s for s in own_spans if s["name"] in actions]
     inside = [s for s in own_spans if s["name"] not in actions]
     ends = {0, max(chunk for stages in STAGES[job] for chunk in stages)}
-    parts = sum(2 if chunk in ends else 1 for chunk in STAGES[job][rank])
+    # a block, on the ends of the pipeline another part, and the whole module of the stage
+    parts = sum(3 if chunk in ends else 2 for chunk in STAGES[job][rank])
     forwards = [s for s in inside if s["kind"] == "forward" and "." not in s["name"]]
     assert len(forwards) == parts * MICROBATCHES * STEPS
     for span in inside:
@@ -172,3 +174,23 @@ def test_uninstall_restores_the_methods():
     with tracing("pipeline"):
         assert all(now is not then for now, then in zip(methods(), before, strict=True))
     assert all(now is then for now, then in zip(methods(), before, strict=True))
+
+
+IMPORTS = """
+import sys, time
+import trace_hooks
+tracer = trace_hooks.start()
+with tracer.step(): pass
+print("torch.distributed.pipelining" in sys.modules)
+from torch.distributed.pipelining.stage import _PipelineStageBase
+with tracer.step():
+    print(hasattr(_PipelineStageBase.forward_one_chunk, "__wrapped__"))
+tracer.stop()
+print(hasattr(_PipelineStageBase.forward_one_chunk, "__wrapped__"))
+"""
+
+
+def test_the_package_is_hooked_once_the_job_imports_it(tmp_path: Path):
+    """To import it takes a second and 70 MB, which a job without a pipeline must not pay."""
+    code, out, err = run(tmp_path, IMPORTS, TRACE_HOOKS_SOURCES="pipeline")
+    assert (code, out.split()) == (0, ["False", "True", "False"]), err
