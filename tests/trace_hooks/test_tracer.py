@@ -69,7 +69,7 @@ def test_own_steps_count_from_0_though_a_batch_was_fetched_before_the_first(tmp_
 def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path) -> None:
     tracer = start(tmp_path)
     with tracer.step():
-        tracer.log(wheels=4)
+        tracer.log(wheels=4, lr=0.5)
         tracer.log(loss="a lot")
         tracer.log(loss=0.25)
         with tracer.span("x", kind="dancing"):
@@ -84,7 +84,7 @@ def test_bad_arguments_are_counted_and_do_not_switch_the_call_off(tmp_path: Path
         "tracer.span_begin": 1,
         "tracer.step_begin": 1,
     }
-    assert [row["loss"] for row in rows(tmp_path, "steps")] == [0.25]
+    assert [(row["loss"], row["lr"]) for row in rows(tmp_path, "steps")] == [(0.25, 0.5)]
     assert {r["name"] for r in rows(tmp_path, "spans") if r["kind"] == "host"} == {"y"}
     errors = [row["text"] for row in rows(tmp_path, "marks") if row["kind"] == "hook_error"]
     assert len(errors) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -76,3 +77,19 @@ def logged_value(value: Any) -> Value:
         return Known(float(value))
     except (TypeError, ValueError):
         raise ValueError(f"{value!r} is not a number") from None
+
+
+def read_values(values: Mapping[str, Any]) -> tuple[dict[str, Value], list[str]]:
+    """The numbers among `values` by name, None left out, and what is wrong with the others."""
+    read: dict[str, Value] = {}
+    problems = []
+    unknown = [name for name in values if name not in LOGGED]
+    if unknown:
+        problems.append(f"log takes {', '.join(LOGGED)}, not {', '.join(unknown)}")
+    for name in LOGGED:
+        if values.get(name) is not None:
+            try:
+                read[name] = logged_value(values[name])
+            except ValueError as error:
+                problems.append(f"{name}: {error}")
+    return read, problems

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_hooks.recording.clock import now
-from trace_hooks.recording.logged_values import LOGGED, Value, logged_value
+from trace_hooks.recording.logged_values import Value, read_values
 from trace_hooks.recording.recorder import Recorder
 
 LATE_S = 0.6
@@ -27,6 +27,7 @@ class StepRow:
         self.start_ns = start_ns
         self.end_ns: int | None = None
         self.values: dict[str, Value] = {}
+        self.batch_tokens = 0  # of the batches that were read in it
 
 
 class StepCounter:
@@ -93,12 +94,14 @@ class StepCounter:
         """Attach numbers to the running step, else to the one that has just ended.
 
         Raises ValueError for a name that is not in LOGGED, a value that is not a number, and a step
-        whose row is written already.
+        whose row is written already. Those left out for their name or value cost no other.
         """
-        unknown = [name for name in values if name not in LOGGED]
-        if unknown:
-            raise ValueError(f"log takes {', '.join(LOGGED)}, not {', '.join(unknown)}")
-        read = {name: logged_value(value) for name, value in values.items() if value is not None}
+        read, problems = read_values(values)
+        self._attach(read)
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    def _attach(self, read: dict[str, Value]) -> None:
         if self._running is not None:
             self._running.values.update(read)
             return
@@ -111,6 +114,11 @@ class StepCounter:
                     "the last step's row is written; log before or right after its end"
                 )
             self._finished[-1].values.update(read)
+
+    def count_tokens(self, tokens: int) -> None:
+        """Tokens of a batch of the running step, for a job that logs none."""
+        if self._running is not None:
+            self._running.batch_tokens += tokens
 
     def publish(self, everything: bool = False) -> None:
         """Write the rows of steps that are complete: ended a while ago, all their values known."""
@@ -142,6 +150,8 @@ class StepCounter:
     def _write(self, row: StepRow) -> None:
         assert row.end_ns is not None
         values = {name: v.number() for name, v in row.values.items() if v.is_ready()}
+        if "tokens" not in row.values and row.batch_tokens:
+            values["tokens"] = float(row.batch_tokens)
         self._recorder.add_row(
             "steps",
             step=row.number,

@@ -79,6 +79,25 @@ def test_a_row_waits_a_moment_for_late_numbers(recorder: Recorder, steps: StepCo
     assert len(rows(recorder)) == 1
 
 
-def test_unknown_numbers_are_refused(steps: StepCounter) -> None:
-    with pytest.raises(ValueError, match="log takes loss, grad_norm"):
-        steps.log({"accuracy": 1.0})
+def test_unknown_numbers_are_refused_and_the_others_kept(
+    recorder: Recorder, steps: StepCounter
+) -> None:
+    steps.begin()
+    with pytest.raises(ValueError, match=r"log takes loss, grad_norm.*not accuracy; lr: 'low'"):
+        steps.log({"accuracy": 1.0, "loss": 2.0, "lr": "low"})
+    steps.end()
+    steps.publish(everything=True)
+    assert [row["loss"] for row in rows(recorder)] == [2.0]
+
+
+def test_tokens_are_those_of_the_batches_unless_the_job_logs_them(
+    recorder: Recorder, steps: StepCounter
+) -> None:
+    for logged in (None, 70):
+        steps.begin()
+        steps.count_tokens(32)
+        steps.count_tokens(32)
+        steps.end()
+        steps.log({"tokens": logged})
+    steps.publish(everything=True)
+    assert [row["tokens"] for row in rows(recorder)] == [64.0, 70.0]

@@ -130,6 +130,8 @@ class DataLoaders(Source):
         for batch in batches:
             if batch["step"] is None:
                 batch["step"] = self.rank_state.step
+            if batch["tokens"] > 0 and batch["step"] == self.rank_state.step:
+                self.context.steps.count_tokens(batch["tokens"])
             self.recorder.add_row("data_batches", **batch)
 
     def _row(self, at_ns: int) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_without_workers_the_span_is_the_fetching_itself():
             assert abs(span.row.end_ns - span.row.begin_ns - row["fetch_ns"]) < 1_000_000
             assert row["source"] == "Slow"
             assert (row["tokens"], row["sum_sq_len"]) == (6, -1)
+        assert traced.steps.tokens == 12
 
 
 @pytest.mark.torch
