@@ -8,6 +8,7 @@ SOURCES = {
     "pipeline": "training.pipeline:Pipeline",
     "collectives": "communication.collectives:Collectives",
     "functional": "communication.functional:FunctionalCollectives",
+    "ddp": "communication.ddp:DataParallelReducers",
     "flight_recorder": "communication.flight_recorder:FlightRecorder",
     "optimizer": "training.optimizer:Optimizers",
     "data": "training.data_loader:DataLoaders",

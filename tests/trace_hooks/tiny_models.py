@@ -16,6 +16,7 @@ from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.sources import load_source
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext, SourceOptions
+from trace_hooks.sources.training.module_parts import unwrap
 
 VOCABULARY = 17
 
@@ -90,6 +91,7 @@ class ListedSteps:
         self.recorder = recorder
         self.begun: list[int] = []  # ns
         self.ended: list[int] = []
+        self.tokens = 0
 
     def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
         assert at_ns is not None
@@ -102,6 +104,9 @@ class ListedSteps:
 
     def forget(self) -> None:
         self.begun.pop()
+
+    def count_tokens(self, tokens: int) -> None:
+        self.tokens += tokens
 
 
 class Span(NamedTuple):
@@ -130,8 +135,8 @@ class Tracing:
         for source in self.sources:
             source.instrument(model, stage)
 
-    def spans(self, *kinds: str) -> list[Span]:
-        """Spans by begin, outer before inner."""
+    def spans(self, *kinds: str, whole: bool = False) -> list[Span]:
+        """Spans by begin, outer before inner; `whole`: also of whole models and backward passes."""
         flat, sites = self.recorder.spans, self.recorder.sites
         rows = [SpanRow(*flat[i : i + SPAN_FIELDS]) for i in range(0, len(flat), SPAN_FIELDS)]
         rows.sort(key=lambda row: (row.begin_ns, row.depth))
@@ -139,7 +144,18 @@ class Tracing:
             Span(sites[r.site].kind, sites[r.site].name, r, sites[r.site].mode, sites[r.site].chunk)
             for r in rows
         )
-        return [span for span in found if not kinds or span.kind in kinds]
+        return [
+            span
+            for span in found
+            if not kinds or span.kind in kinds
+            if whole or span.mode != "eager" or span.name not in self._whole
+        ]
+
+    @property
+    def _whole(self) -> set[str]:
+        roots = [unwrap(model) for model, _ in self.context.models.roots.values()]
+        with_parts = [model for model in roots if next(model.children(), None) is not None]
+        return {"backward", *(type(model).__name__ for model in with_parts)}
 
     def rows(self, table: str) -> list[dict]:
         return [row for name, row in self.recorder.rows if name == table]
@@ -159,7 +175,7 @@ def tracing(*names: str, errors: bool = False, **options: Any) -> Iterator[Traci
     try:
         yield found
     finally:
-        for source in found.sources:
+        for source in reversed(found.sources):
             source.uninstall()
         seen = dict(guard.account.errors)
         guard.disabled.clear()

@@ -46,11 +46,12 @@ def _of_stage(stage: Any) -> Iterator[AxisRanks]:
     yield "pp", _ranks(stage.group)
 
 
+DDP = ("torch.nn.parallel.distributed", "DistributedDataParallel")
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_common"
 _STAGE = "torch.distributed.pipelining.stage"
 
 HOLDERS: dict[tuple[str, str], Callable[[Any], Iterator[AxisRanks]]] = {
-    ("torch.nn.parallel.distributed", "DistributedDataParallel"): _of_ddp,
+    DDP: _of_ddp,
     ("torch.distributed.fsdp.fully_sharded_data_parallel", "FullyShardedDataParallel"): _of_fsdp1,
     (_FSDP2, "FSDPMeshInfo"): _of_fsdp2,
     (_FSDP2, "DDPMeshInfo"): _of_fsdp2,

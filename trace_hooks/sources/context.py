@@ -30,6 +30,9 @@ class Steps(Protocol):
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 
+    def count_tokens(self, tokens: int) -> None:
+        """Tokens of a batch of the running step, for a job that logs none."""
+
 
 @dataclass(frozen=True)
 class SourceOptions:
@@ -54,6 +57,9 @@ class TracedModels:
         """Called with every (part, stage of its model, output, arguments) in the same way."""
         self.on_compiled: Callable[[Any], None] | None = None
         """Called with a module of theirs that is being compiled, whose inner hooks are removed."""
+        self.on_gradients: Callable[[int], None] | None = None
+        """To be called with a backward pass (its graph task) whose gradients are all computed,
+        where something else follows in it."""
         self.running_part: Callable[[], tuple[Any, int | None, Mark] | None] | None = None
         """Innermost (part, stage of its model, its mark) that runs on the calling thread."""
 

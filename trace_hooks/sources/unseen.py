@@ -1,13 +1,17 @@
-"""Operations of the hooks on the job's tensors that leave no trace in the job."""
+"""What the hooks do that leaves no trace in the job: operations on its tensors, and calls that
+torch.compile does not look into."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _pop_mode, _push_mode
+
+from trace_hooks.recording.guard import guarded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,3 +49,26 @@ def _without_modes(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     finally:
         for mode in reversed(modes):
             _push_mode(mode)
+
+
+def uncompiled(original: Any, wrapper: Any) -> Any:
+    """The wrapper of a function, which torch.compile neither traces nor compiles.
+
+    What the wrapper calls is compiled or not, as it would be without it; but no guarded hook is,
+    since hooks read clocks. Private to torch (2.6 to 2.13); without it, only tracing is prevented.
+    """
+    functools.update_wrapper(wrapper, original)
+    wrapper.__dict__["_torchdynamo_disable"] = True
+    with suppress(ImportError, AttributeError):
+        from torch._C._dynamo import eval_frame
+
+        skip, default = eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+        for code, inside in ((wrapper.__code__, default), (_hook.__code__, skip)):
+            how = eval_frame._FrameExecStrategy(skip, inside)
+            eval_frame.set_code_exec_strategy(code, how)
+    return wrapper
+
+
+@guarded("unseen.hook")
+def _hook() -> None:
+    """All guarded hooks have the same code."""

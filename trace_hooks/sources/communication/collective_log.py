@@ -19,6 +19,7 @@ from trace_hooks.recording.recorder import CollectiveRow, Extra, Mark, Recorder
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.communication.process_groups import Group, Groups
+from trace_hooks.sources.communication.seen_ends import SeenEnds
 
 
 class Payload(NamedTuple):
@@ -117,6 +118,7 @@ class CollectiveLog:
         self.recorder = recorder
         self.rank_state = recorder.rank_state
         self.groups = Groups(recorder)
+        self.seen_ends = SeenEnds(recorder)  # of collectives that others issue
         self._sites: dict[tuple[str, str, int], int] = {}
         self._on_device: deque[tuple[Instance, str]] = deque()  # complete once stamps resolve
         from torch import distributed

@@ -2,7 +2,9 @@
 
 Wrappers notice a gap in a group's numbers at almost no cost. Only then, and rarely enough to cost
 at most MAX_SHARE of the time, the drain thread reads the recorder and fills the gap. Its times say
-when a collective was created, not when it ran: rows have no end. On gloo the recorder calls a
+when a collective was created, not when it ran: rows have the end of the call that waited for it
+(ddp.py, compiled regions), or none. Where NCCL measures its kernels (TORCH_NCCL_ENABLE_TIMING),
+they have the end that it found and the time that it measured. On gloo the recorder calls a
 collective "completed" that failed on its time-out, so rows of the wrappers take precedence. A group
 is read a last time before it is shut down, because most jobs destroy their groups before they exit.
 """
@@ -141,7 +143,11 @@ class FlightRecorder(Source):
         if entries:
             self._next_record[recorder] = int(min(unsettled, entries[-1]["record_id"] + 1))
         for name, number in newest.items():
-            self._forget_overwritten(groups[name], number)
+            group = groups[name]
+            self._forget_overwritten(group, number)
+            self._log.seen_ends.forget_before(
+                group, min(group.unseen.values(), default=group.claimed)
+            )
 
     def _settle(self, entry: flight_dump.Entry, group: Group, last: bool) -> bool:
         """Write the row of an entry that no wrapper saw; False where it has to be read again."""
@@ -150,8 +156,9 @@ class FlightRecorder(Source):
             return count <= group.claimed + group.p2p_counted + group.surplus
         state = _state(entry)
         seq = group.unseen[count]
-        row = self._row(entry, group, seq, state)
-        if state != "completed" and not last:
+        end_ns = self._end_of(entry, group, seq) if state == "completed" else UNKNOWN
+        row = self._row(entry, group, seq, state, UNKNOWN if end_ns is None else end_ns)
+        if (state != "completed" or end_ns is None) and not last:
             self._announce(row)
             return False
         del group.unseen[count]
@@ -181,7 +188,16 @@ class FlightRecorder(Source):
     def _ended(self, row: CollectiveRow) -> None:
         number, ring = self._under_way.pop((row.group_id, row.seq), 0), self.rank_state.ring
         if number and ring is not None:
-            ring.ended(number, now() if row.state == "completed" else UNKNOWN)
+            ended_ns = row.end_ns if row.end_ns != UNKNOWN else now()
+            ring.ended(number, ended_ns if row.state == "completed" else UNKNOWN)
+
+    def _end_of(self, entry: flight_dump.Entry, group: Group, seq: int) -> int | None:
+        """End of a completed collective, monotonic ns; None not known yet, UNKNOWN never."""
+        seen_ns = self._log.seen_ends.end_of(group, seq)
+        found_ns = int(entry.get("time_discovered_completed_ns") or 0) - self._anchor.offset_ns
+        if not entry.get("duration_ms") or found_ns <= 0:
+            return seen_ns
+        return found_ns if seen_ns in (None, UNKNOWN) else min(found_ns, seen_ns)
 
     def _forget_overwritten(self, group: Group, newest: int) -> None:
         """Drop gaps older than the newest entry: the recorder has overwritten their entries."""
@@ -190,7 +206,9 @@ class FlightRecorder(Source):
                 del group.unseen[count]
                 self.recorder.dropped += 1
 
-    def _row(self, entry: flight_dump.Entry, group: Group, seq: int, state: str) -> CollectiveRow:
+    def _row(
+        self, entry: flight_dump.Entry, group: Group, seq: int, state: str, end_ns: int
+    ) -> CollectiveRow:
         created_ns = int(entry["time_created_ns"]) - self._anchor.offset_ns
         dtype, num_bytes = _payload(entry)
         return CollectiveRow(
@@ -203,8 +221,8 @@ class FlightRecorder(Source):
             UNKNOWN,
             UNKNOWN,
             created_ns,
-            created_ns,
-            UNKNOWN,
+            _start_ns(entry, created_ns, end_ns),
+            end_ns,
             state,
             self.name,
         )
@@ -229,6 +247,14 @@ def _before_shutdown(source: FlightRecorder, pg: Any) -> None:
     from torch.distributed import distributed_c10d
 
     source.read_last(last=pg is distributed_c10d.GroupMember.WORLD)
+
+
+def _start_ns(entry: flight_dump.Entry, created_ns: int, end_ns: int) -> int:
+    """When the collective began: by the time that NCCL measured, else when it was created."""
+    measured_ns = round(float(entry.get("duration_ms") or 0) * 1e6)
+    if end_ns == UNKNOWN or not measured_ns:
+        return created_ns
+    return max(created_ns, end_ns - measured_ns)
 
 
 def _count_at(entry: flight_dump.Entry, group: Group) -> int:

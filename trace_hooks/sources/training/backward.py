@@ -81,7 +81,7 @@ class BackwardSpans:
             running.epoch = self.epoch
         if running.announced != task:
             running.announced = task
-            _engine.queue_callback(functools.partial(self._finish, task))
+            _engine.queue_callback(functools.partial(self.finish, task))
         mark = self.recorder.open()
         if spans and spans[-1][0].part.block is whose.part:
             # block and MLP share an output and the MLP began first: put the block outside
@@ -100,7 +100,8 @@ class BackwardSpans:
                 return
 
     @guarded("modules.backward_finish")
-    def _finish(self, task: int) -> None:
+    def finish(self, task: int) -> None:
+        """Close the spans of a backward pass that are still open: its gradients are computed."""
         running = self._threads.running
         running.announced = -1
         for index, (_, _, begun_in) in enumerate(running.spans):

@@ -1,12 +1,13 @@
-"""Forward and backward spans of blocks, attention and MLP of an instrumented model.
+"""Forward and backward spans of a model as a whole, its blocks, attention and MLP.
 
-Sees: every call of the modules that `find_parts` returns, with its micro-batch and chunk; the
-repeated forward of activation checkpointing (recompute); compiled modules from outside (mode
-compiled). Models that were not passed to `tracer.watch` are found when an optimizer takes their
-parameters. Misses: what happens inside a compiled region, modules of a model under
-torch.jit.script, a second backward over one graph. Forward hooks make nn.TransformerEncoder leave
-its fused path for inference (torch's own rule); training never takes it. Costs: two registered
-hooks a module and, with gradients, two more in the backward pass; see benchmarks/hook_overhead.py.
+Sees: every call of an instrumented model and of the modules in it that `find_parts` returns, with
+its micro-batch and chunk; whole backward passes (passes.py); the repeated forward of activation
+checkpointing (recompute); compiled modules from outside (mode compiled). Models that were not
+passed to `tracer.watch` are found when an optimizer takes their parameters. Misses: what happens
+inside a compiled region, modules of a model under torch.jit.script, a second backward over one
+graph. Forward hooks make nn.TransformerEncoder leave its fused path for inference (torch's own
+rule); training never takes it. Costs: two registered hooks a module and, with gradients, two more
+in the backward pass; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.backward import BackwardSpans, Border, ModuleBackward, graph_task
 from trace_hooks.sources.training.model_discovery import Discovery
-from trace_hooks.sources.training.module_parts import Part, find_parts
+from trace_hooks.sources.training.module_parts import Part, find_parts, is_compiled, unwrap
+from trace_hooks.sources.training.passes import BackwardPasses
 
 is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
@@ -78,10 +80,13 @@ class _Open(threading.local):
 class PartCalls:
     """Records the calls of one module."""
 
-    def __init__(self, source: Modules, part: Part, stage: int | None) -> None:
+    def __init__(
+        self, source: Modules, part: Part, stage: int | None, is_whole: bool = False
+    ) -> None:
         self.source = source
         self.part = part
         self.stage = stage
+        self.is_whole = is_whole  # of the model: its backward is the pass's own span
         self.leaf = next(part.module.children(), None) is None
         self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
 
@@ -108,12 +113,11 @@ class PartCalls:
         if is_grad_enabled():
             if source.auto.waiting and graph_task() < 0:
                 source.auto.activity(now())
-            backward = ModuleBackward(source.backward, self.part, backward_site, state.microbatch)
-            tensor = _first_with_grad(args)
-            if tensor is None and kwargs:
-                tensor = _first_with_grad(kwargs.values())
-            if tensor is not None:
-                border = backward.end_at_input(tensor)
+            if not self.is_whole:
+                backward = ModuleBackward(
+                    source.backward, self.part, backward_site, state.microbatch
+                )
+                border = _end_at_input(backward, args, kwargs)
         source.open.calls.append((self, site, source.recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
@@ -164,19 +168,23 @@ class Modules(Source):
         self._parts: dict[int, Part] = {}
         self._roots = context.models.roots
         self._discovery = Discovery(self._add_model)
+        self._passes = BackwardPasses(self.backward)
 
     def install(self) -> None:
         """Look for models and for torch.compile from now on."""
         if self.context.options.level == "steps":
             return
         self.models.running_part = self._running_part
+        self.models.on_gradients = self.backward.finish
         self._patches.replace(torch, "compile", self._around_compile)
         self._discovery.install()
+        self._passes.install()
 
     def uninstall(self) -> None:
         """Remove every hook from the modules."""
-        self.models.running_part = None
+        self.models.running_part = self.models.on_gradients = None
         self._discovery.uninstall()
+        self._passes.uninstall()
         self._patches.restore()
         for module_id in list(self._handles):
             self._unhook(module_id)
@@ -199,8 +207,10 @@ class Modules(Source):
         self.backward.step_begin()
 
     def _running_part(self) -> tuple[Part, int | None, Mark] | None:
-        calls = self.open.calls
-        return (calls[-1][0].part, calls[-1][0].stage, calls[-1][2]) if calls else None
+        for calls, _, mark, _, _ in reversed(self.open.calls):
+            if not calls.is_whole:
+                return calls.part, calls.stage, mark
+        return None
 
     def _add_model(self, model: nn.Module, stage: int | None = None) -> None:
         if self.context.options.level == "steps":
@@ -210,9 +220,13 @@ class Modules(Source):
             if id(part.module) not in self._parts:
                 self._parts[id(part.module)] = part
                 self._hook(part, stage)
+        if not is_compiled(model) and not isinstance(model, torch.jit.ScriptModule):
+            whole = Part(model, type(unwrap(model)).__name__)
+            if id(model) not in self._handles:
+                self._hook(whole, stage, is_whole=True)
 
-    def _hook(self, part: Part, stage: int | None) -> None:
-        module, calls = part.module, PartCalls(self, part, stage)
+    def _hook(self, part: Part, stage: int | None, is_whole: bool = False) -> None:
+        module, calls = part.module, PartCalls(self, part, stage, is_whole)
         compiled_call = module.__dict__.get("_compiled_call_impl")
         if compiled_call is not None:
             ours = _recorded_call(compiled_call, calls)
@@ -266,6 +280,16 @@ class Modules(Source):
 
 
 _NOT_INSTRUMENTED = object()
+
+
+def _end_at_input(
+    backward: ModuleBackward, args: Iterable[Any], kwargs: dict[str, Any]
+) -> Border | None:
+    """Have the gradient of the first input that needs one end `backward`; None without one."""
+    tensor = _first_with_grad(args)
+    if tensor is None and kwargs:
+        tensor = _first_with_grad(kwargs.values())
+    return None if tensor is None else backward.end_at_input(tensor)
 
 
 def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:

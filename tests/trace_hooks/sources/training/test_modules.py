@@ -58,8 +58,31 @@ def test_forward_and_backward_of_every_part_in_order_and_nested():
         loss_of(model, batch(0)).backward()
         assert names(traced.spans("forward")) == PARTS
         assert names(traced.spans("backward")) == BACKWARD
-        assert_nested(traced.spans())
+        assert_nested(traced.spans(whole=True))
         assert all(span.row.cpu_ns >= 0 and span.mode == "eager" for span in traced.spans())
+
+
+def test_the_whole_model_and_the_whole_backward_pass_are_around_their_parts():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model)
+        loss_of(model, batch(0)).backward()
+        whole = [span for span in traced.spans(whole=True) if span.row.depth == 0]
+        assert [(span.kind, span.name) for span in whole] == [
+            ("forward", "TinyGPT"),
+            ("backward", "backward"),
+        ]
+        loss_of(model, batch(0)).backward(retain_graph=True)
+        assert len(traced.spans("backward", whole=True)) == 2 * (len(BACKWARD) + 1)
+
+
+def test_inside_an_action_of_a_pipeline_there_is_no_whole_pass():
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        traced.watch(model, stage=0)
+        traced.rank_state.chunk = 0
+        loss_of(model, batch(0)).backward()
+        assert len(traced.spans("backward", whole=True)) == len(BACKWARD)
 
 
 @pytest.mark.parametrize("level", ["blocks", "steps"])
@@ -69,7 +92,7 @@ def test_lower_levels_record_less(level: str):
         traced.watch(model)
         loss_of(model, batch(0)).backward()
         assert set(names(traced.spans())) == (BLOCKS if level == "blocks" else set())
-        assert hooks_on(model) == (10 if level == "blocks" else 0)
+        assert hooks_on(model) == (12 if level == "blocks" else 0)
 
 
 @pytest.mark.parametrize("reentrant", [None, False, True])
@@ -93,7 +116,7 @@ def test_the_repeated_forward_of_checkpointing_is_marked(reentrant: bool):
         assert names(first) == PARTS
         assert sorted(names(again)) == sorted(name for name in PARTS if "layers" in name)
         assert sorted(names(traced.spans("backward"))) == sorted(BACKWARD)
-        assert_nested(traced.spans())
+        assert_nested(traced.spans(whole=True))
 
 
 def test_the_stage_given_to_watch_is_the_chunk():
@@ -126,7 +149,7 @@ def test_an_exception_in_a_forward_passes_and_leaves_order():
             model(batch(0))
         model.layers[1].mlp = nn.Identity()
         loss_of(model, batch(0)).backward()
-        assert_nested(traced.spans())
+        assert_nested(traced.spans(whole=True))
         assert not traced.source("modules").open.calls
 
 
@@ -257,7 +280,7 @@ def test_compiled_modules_keep_their_graphs_and_are_seen_from_outside(
             }
         else:
             assert seen == {("TinyGPT", "compiled")}
-        assert_nested(traced.spans())
+        assert_nested(traced.spans(whole=True))
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
