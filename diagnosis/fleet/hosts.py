@@ -50,6 +50,7 @@ OF_A_HOST = frozenset(
         "host_contention",
         "stopped_process",
         "faulty_machine",
+        "slow_startup",
         "slow_host",
         "slow_node_link",
         "slow_link",

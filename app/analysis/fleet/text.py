@@ -62,7 +62,7 @@ def _slowdowns(given: Slowdowns) -> list[str]:
     else:
         lines.append("S          not known of any run")
     for reason, number in list(given.unknown.items())[:_REASONS_SHOWN]:
-        lines.append(f"  unknown  in {_runs(number)}: {reason}")
+        lines.append(f"  unknown  in {_runs(number)}: {reason.split('. ')[0]}")
     return lines
 
 
