@@ -23,11 +23,12 @@ VERBS = {
     "whatif": "estimate step times without stragglers, and list what findings cost",
     "mfu": "show where the time of the devices goes, and since when more of it is lost",
     "fleet": "what all runs of a folder lose, and to what; hosts that are slow again and again",
-    "query": "query a run with SQL or with a saved query",
     "goodput": "show how much of a run's time was training, and what was slow before it",
+    "query": "query a run with SQL or with a saved query",
     "export": "write a run, or what a view of it shows, into one file",
     "layout": "correct the parallel layout of an imported run by hand",
     "index": "index a folder of runs, once or continuously",
+    "doctor": "check every file of a run against its index, and repair it",
     "generate": "create a synthetic run with known faults",
 }
 MODULES = {"import": "import_files"}
