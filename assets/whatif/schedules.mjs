@@ -186,7 +186,7 @@ export class Schedules {
     }
     const { step, replica, name } = this.shown;
     const isOne = this.shown.measured.length === this.shown.predicted.length;
-    this.about.textContent = `Step ${step} of dp rank ${replica}, the slowest replica in the step of median length. Numbers are micro-batches; paler: odd chunks.${isOne ? '' : ` ${name} runs forwards on the first half of its devices, backwards on the others.`}${name === 'zb-h2' ? ' This is one step by itself: the next one begins before it ends, and the table has the time from step to step.' : ''}`;
+    this.about.textContent = `Step ${step} of dp rank ${replica}, the slowest replica in the step of median length. Numbers are micro-batches; fainter: odd chunks.${isOne ? '' : ` ${name} runs forwards on the first half of its devices, backwards on the others.`}${name === 'zb-h2' ? ' This is one step by itself: the next one begins before it ends, and the table has the time from step to step.' : ''}`;
     this.canvas.setAttribute('aria-label', `Step ${step}: forwards and backwards of ${this.shown.measured.length} devices as measured, above the same under ${name}; the table above has the times.`);
     this.#draw();
   }
