@@ -102,6 +102,9 @@ class ListedSteps:
         assert at_ns is not None
         self.ended.append(at_ns)
 
+    def extend(self, at_ns: int) -> None:
+        self.ended[-1] = at_ns
+
     def forget(self) -> None:
         self.begun.pop()
 

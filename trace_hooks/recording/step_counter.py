@@ -81,6 +81,12 @@ class StepCounter:
         with self._lock:
             self._finished.append(row)
 
+    def extend(self, at_ns: int) -> None:
+        """The step that has just ended goes on until then, unless its row is written already."""
+        with self._lock:
+            if self._running is None and self._finished:
+                self._finished[-1].end_ns = at_ns
+
     def forget(self) -> None:
         """Drop the running step: the user marks steps, or it was not one.
 

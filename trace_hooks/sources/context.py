@@ -27,6 +27,9 @@ class Steps(Protocol):
     def end(self, at_ns: int | None = None) -> None:
         """The running step ends."""
 
+    def extend(self, at_ns: int) -> None:
+        """The step that has just ended goes on until then."""
+
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 

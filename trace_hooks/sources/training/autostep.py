@@ -6,7 +6,9 @@ again, in hindsight at the last optimizer step before. So two optimizers (GAN) m
 cycle, an optimizer per parameter stepping inside the backward pass one per iteration, and gradient
 accumulation counts optimizer steps only. An optimizer that sits out once (GradScaler found an
 overflow) does not change the cycle; a smaller cycle is adopted when it was seen twice in a row. An
-iteration in which no optimizer steps belongs to the step after it.
+iteration in which no optimizer steps belongs to the step after it. One that steps again with other
+parameters, and no forward in between, goes on with the step: ZeRO in DeepSpeed steps its optimizer
+once for each group of parameters.
 
 Events before a step's end that is known only in hindsight keep the number of the step before. Steps
 are numbered from 0; the checkpoint number of a resumed job is unknown, so the number is a guess
@@ -31,6 +33,8 @@ class AutoSteps:
         """A step begins with the next activity."""
         self._boundary_ns: int | None = None  # end of the last step
         self._stepped: list[int] = []  # ids of the optimizers that stepped in this step
+        self._parts: set[tuple[int, int]] = set()  # (optimizer, its first parameter): in this step
+        self._goes_on = False  # an optimizer steps with more parameters of the last step
         self._last_ns = 0  # end of the latest optimizer step
         self._cycle: set[int] = set()
         self._candidate: set[int] = set()
@@ -51,6 +55,7 @@ class AutoSteps:
         self._alive, self._first_cycle = alive, None
         self._cycle, self._candidate = set(), set()
         self._stepped, self._boundary_ns = [], None
+        self._parts.clear()
 
     def switch_off(self) -> None:
         """Stop recognising steps. A running step without an optimizer step was not one."""
@@ -70,20 +75,32 @@ class AutoSteps:
         steps = self._active()
         if steps is not None and self.waiting:
             self.waiting = False
+            self._parts.clear()
             steps.begin(at_ns=at_ns if self._boundary_ns is None else self._boundary_ns)
 
-    def optimizer_begins(self, optimizer: int, at_ns: int) -> None:
-        """Optimizer with this id is about to step."""
+    def optimizer_begins(self, optimizer: int, at_ns: int, parameter: int = 0) -> None:
+        """Optimizer with this id is about to step; `parameter`: id of its first one, 0 none."""
         if self._active() is None:
+            return
+        before = {first for known, first in self._parts if known == optimizer}
+        self._goes_on = self.waiting and bool(before) and parameter not in before
+        if self._goes_on:
+            self._parts.add((optimizer, parameter))
             return
         if optimizer in self._stepped:
             self._learn(set(self._stepped))
             self._end(self._last_ns)
         self.activity(at_ns)
+        self._parts.add((optimizer, parameter))
 
     def optimizer_ended(self, optimizer: int, at_ns: int) -> None:
         """Optimizer with this id has stepped."""
-        if self._active() is None:
+        steps = self._active()
+        if steps is None:
+            return
+        if self._goes_on:
+            self._goes_on, self._boundary_ns = False, at_ns
+            steps.extend(at_ns)
             return
         self._stepped.append(optimizer)
         self._last_ns = at_ns

@@ -70,7 +70,7 @@ class Optimizers(Source):
                 del self._open[index:]
                 break
         if not self._open:
-            self.auto.optimizer_begins(which, now())
+            self.auto.optimizer_begins(which, now(), _first_parameter(optimizer))
         self._open.append((which, self.recorder.open()))
 
     @guarded("optimizer.step_end")
@@ -84,6 +84,11 @@ class Optimizers(Source):
                 break
         if not self._open:
             self.auto.optimizer_ended(which, now())
+
+
+def _first_parameter(optimizer: Any) -> int:
+    """Id of the first parameter that it will step; 0 where it has none."""
+    return next((id(p) for group in optimizer.param_groups for p in group["params"][:1]), 0)
 
 
 def live_optimizers() -> set[int]:

@@ -63,6 +63,38 @@ def test_two_optimizers_are_one_step_a_cycle():
     assert [ns for what, ns in calls if what == "end"] == [11, 31, 51]
 
 
+class Engine:
+    """Steps its one optimizer once for each group of parameters, as DeepSpeed's ZeRO does."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.optimizer = torch.optim.AdamW(
+            [{"params": list(part.parameters())} for part in (model.layers, model.head)], lr=1e-2
+        )
+
+    def step(self) -> None:
+        groups = self.optimizer.param_groups
+        for group in groups:
+            self.optimizer.param_groups = [group]
+            self.optimizer.step()
+        self.optimizer.param_groups = groups
+        self.optimizer.zero_grad()
+
+
+def test_an_optimizer_that_steps_once_for_each_group_of_parameters_is_one_step():
+    with tracing("modules", "optimizer") as traced:
+        model = TinyGPT()
+        engine = Engine(model)
+        for step in range(5):
+            loss_of(model, batch(step)).backward()
+            engine.step()
+        steps, spans = traced.steps, traced.spans("optimizer")
+        assert (len(steps.begun), len(steps.ended), len(spans)) == (5, 5, 10)
+        assert {span.row.step for span in spans[-2:]} == {4}
+        assert all(
+            end >= span.row.end_ns for end, span in zip(steps.ended, spans[1::2], strict=True)
+        )
+
+
 def test_many_optimizers_inside_the_backward_pass_are_one_step_an_iteration():
     one_iteration = list(range(100))
     assert stepped(*one_iteration * 4).num_ended == 4
