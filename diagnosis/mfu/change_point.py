@@ -11,16 +11,17 @@ Shape suffixes: S steps, B blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from diagnosis.mfu.comparison import FEWEST as FEWEST_COMPARED
-from diagnosis.mfu.cusum import half_found
+from diagnosis.mfu.cusum import climb, half_found
 from diagnosis.mfu.cusum import rise as rise_of_blocks
 from diagnosis.mfu.windows import LONG_MADS, is_long
+from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.running_median import running_medians
 from diagnosis.statistics.step_levels import FEWEST_STEPS as LEVEL_STEPS
 from diagnosis.statistics.step_levels import WARM_UP_STEPS, Rise, rises
@@ -56,17 +57,33 @@ def decline(work_ms_S: Floats, parts: Mapping[str, Floats] | None = None) -> Dec
     `parts`: times of some parts of these steps, ms.
     """
     higher = [rise for rise in rises(work_ms_S) if _lasts(rise)]
-    if higher:
-        greatest = max(higher, key=lambda rise: rise.excess * (rise.last - rise.first + 1))
-        before = WARM_UP_STEPS, greatest.first - 1
-        return Decline(before, (greatest.first, greatest.last), greatest.first)
+    going_on = [r for r in higher if work_ms_S.size - 1 - r.last < OVER_AFTER_STEPS]
+    if going_on:
+        return _of_rise(going_on)
+    steady_S = work_ms_S.copy()
+    for rise in higher:  # over: what else has changed, and lasts, is told before them
+        steady_S[rise.first : rise.last + 1] *= rise.before_ms / rise.now_ms
+    found = _small(steady_S, parts or {})
+    return found if found or not higher else _of_rise(higher)
+
+
+def _of_rise(higher: Sequence[Rise]) -> Decline:
+    """The one that costs most."""
+    greatest = max(higher, key=lambda rise: rise.excess * (rise.last - rise.first + 1))
+    before = WARM_UP_STEPS, greatest.first - 1
+    return Decline(before, (greatest.first, greatest.last), greatest.first)
+
+
+def _small(work_ms_S: Floats, parts: Mapping[str, Floats]) -> Decline | None:
+    """A rise of usual steps, of a part, or of the number of long steps: the first that is found."""
     value_S = work_ms_S[WARM_UP_STEPS:]
     if value_S.size < FEWEST_STEPS:
         return None
     usual_S = np.exp(_usual(work_ms_S))
     found = _risen(_usual(value_S), usual_S, usual_S)
-    for name, part_S in (parts or {}).items():
-        risen = None if found else _risen(part_S[WARM_UP_STEPS:], part_S, usual_S, climbs=False)
+    for name, part_S in parts.items():
+        ranked_S = _ranked(part_S[WARM_UP_STEPS:])
+        risen = None if found else _risen(ranked_S, part_S, usual_S, climbs=False)
         found = found or (risen and replace(risen, part=name))
     if found is None:
         counted_S = is_long(value_S).astype(np.float64)
@@ -85,10 +102,23 @@ def _risen(
     first = rise_of_blocks(block_B)
     if first is None:
         return None
-    found = _placed(series_S, series_S.size - (block_B.size - first) * size, size, climbs)
+    since = climb(block_B) if climbs else None
+    if since is None:
+        found = _placed(series_S, series_S.size - (block_B.size - first) * size, size)
+    else:
+        found = _slow(series_S.size - (block_B.size - since) * size, series_S.size)
     before, after = (slice(low, high + 1) for low, high in (found.before, found.after))
     costs = (cost_S[after].mean() - cost_S[before].mean()) / usual_S[before].mean()
     return found if costs >= LEAST else None
+
+
+def _ranked(value_S: Floats) -> Floats:
+    """Places of the values among all of them, 0 to 1, equal ones in the middle of theirs: what is
+    next to nothing before it grows varies more afterwards, and its places do not.
+    """
+    _, place_S, counts = np.unique(value_S, return_inverse=True, return_counts=True)
+    middles = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(middles[place_S] / value_S.size, dtype=np.float64)
 
 
 def _lasts(rise: Rise) -> bool:
@@ -126,50 +156,22 @@ def _blocks(value_S: Floats) -> tuple[int, Floats]:
     return size, np.clip(block_B, middle - most, middle + most) if most > 0 else block_B
 
 
-def _placed(series_S: Floats, about: int, size: int, climbs: bool) -> Decline:
-    """From the border of a block to the step at which it changes, and how."""
+def _placed(series_S: Floats, about: int, size: int) -> Decline:
+    """At which step it changes, from the border of a block."""
     low, high = max(about - 2 * size, size), min(about + 2 * size, series_S.size - size)
     halfway = (series_S[:about].mean() + series_S[about:].mean()) / 2
     sums = np.cumsum(series_S[low:high] - halfway)
     first = low + int(np.argmin(np.concatenate(([0.0], sums))))
-    climb, squares = _climb(series_S, size)
-    if climbs and squares < _squares_of_levels(series_S, first):
-        return _slow(climb, series_S.size)
     return _from(0, first - 1, first, series_S.size - 1, first)
 
 
 def _slow(first: int, num_steps: int) -> Decline:
-    """Of a line that climbs from some step on the last third, and of a longer run the first fifth
-    where it climbs from the begin.
-    """
-    before = max(first, num_steps // 5)
-    after = max(num_steps - (num_steps - first) // 3, before)
-    return _from(0, before - 1, after, num_steps - 1, first, slowly=True)
+    """Of what climbs from some step on the last third."""
+    after = num_steps - (num_steps - first) // 3
+    return _from(0, first - 1, after, num_steps - 1, first, slowly=True)
 
 
 def _from(low: int, high: int, begin: int, end: int, first: int, slowly: bool = False) -> Decline:
     """With indices of all steps, those of the warm-up included."""
     low, high, begin, end, first = (WARM_UP_STEPS + at for at in (low, high, begin, end, first))
     return Decline((low, high), (begin, end), first, slowly)
-
-
-def _squares_of_levels(series_S: Floats, first: int) -> float:
-    sides = series_S[:first], series_S[first:]
-    return sum(float(((side - side.mean()) ** 2).sum()) for side in sides)
-
-
-def _climb(series_S: Floats, size: int) -> tuple[int, float]:
-    """From which step on the line climbs that fits best, and what it leaves, as a sum of squares:
-    two numbers and a place, as two levels have.
-    """
-    best = (0, math.inf)
-    centred_S = series_S - series_S.mean()
-    step_S = np.arange(series_S.size, dtype=np.float64)
-    for first in range(0, series_S.size - 2 * size, max(size // 2, 1)):
-        line_S = np.maximum(step_S - first, 0.0)
-        line_S -= line_S.mean()
-        slope = max(float(line_S @ centred_S / (line_S @ line_S)), 0.0)
-        squares = float(((centred_S - slope * line_S) ** 2).sum())
-        if squares < best[1]:
-            best = (first, squares)
-    return best

@@ -25,6 +25,8 @@ slowly, as their correlation is known badly.
 """
 LEAST_SIDE = 2
 """Blocks before and after a rise."""
+_MAIN_SHARE, _CLEAR = 0.5, 3.0
+"""Of its rise a series climbs, and by so many standard deviations."""
 _MOST_MEMORY = 0.9
 _GRID = 20
 """Limits are known for correlations of whole twentieths."""
@@ -45,6 +47,18 @@ def half_found(block_B: Floats) -> float:
     spread = float(_deviation(rest_NB, memory_N)[0])
     # a step of height d in the middle makes the greatest sum d * num / 4
     return 4 * _limit(block_B.size, _rounded(memory_N[0])) * spread / math.sqrt(block_B.size)
+
+
+def climb(block_B: Floats) -> int | None:
+    """The block from which a series climbs all the time; None where it rises at once."""
+    centred_NB = block_B[None] - block_B.mean()
+    first, slope = (float(found[0]) for found in _best_fit(centred_NB))
+    before_B, after_B = np.split(block_B, [int(first)])
+    climbed = slope * (after_B.size - 1)
+    risen = after_B.mean() + climbed / 2 - before_B.mean()  # at its end
+    rest_NB, memory_N = _without_rise(block_B[None])
+    noise = math.sqrt(12 / after_B.size) * float(_deviation(rest_NB, memory_N)[0])  # of `climbed`
+    return int(first) if climbed > max(_MAIN_SHARE * risen, _CLEAR * noise) else None
 
 
 def _greatest(block_NB: Floats) -> tuple[Floats, Floats, Ints]:
