@@ -45,7 +45,7 @@ PLANTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fifo": ("a checkpoint that comes slowly through a pipe", ("restore",)),
     "disk": ("torch.load from a slow disk", ("restore",)),
     "group": ("something slow inside new_group", ("groups",)),
-    "groups": ("60 process groups, on every rank", ("groups",)),
+    "groups": ("400 process groups, on every rank", ("groups",)),
     "model": ("a layer that is slow to make", ("model",)),
     "data": ("a slow first batch", ("data",)),
     "own": ("a slow function of the job", ("other",)),

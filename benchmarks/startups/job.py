@@ -23,7 +23,7 @@ from typing import Any
 PLANT, SLOW_RANK, SECONDS = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 FOLDER, STEPS = Path(sys.argv[4]), int(sys.argv[5]) if len(sys.argv) > 5 else 12
 RANK = int(os.environ["RANK"])
-MANY_GROUPS = 60
+MANY_GROUPS = 400
 STEP_S, SAVE_EVERY = 0.15, 10
 
 
@@ -115,7 +115,7 @@ def make_groups() -> None:
 
         module._new_process_group_helper = slow_helper
     for _ in range(MANY_GROUPS if PLANT == "groups" else 1):
-        dist.new_group([0, 1])
+        dist.new_group(range(dist.get_world_size()))
 
 
 def index_corpus() -> None:

@@ -1,9 +1,9 @@
 """Which phase of the start-up a stack of Python frames is in, and where in the job's own code.
 
-A collective decides, whatever calls it: a rank that reads a checkpoint and waits for the others in
-between waits. Otherwise the outermost call that says what it is for decides: a batch that imports a
-module is still the wait for a batch. Imports come last, because a whole program may run while a
-module is imported.
+A collective decides, whatever calls it, but for the making of groups: a rank that reads a
+checkpoint and waits for the others in between waits. Otherwise the outermost call that says what it
+is for decides: a batch that imports a module is still the wait for a batch. Imports come last,
+because a whole program may run while a module is imported.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _placed(codes: list[Code], phases: list[str | None]) -> Place | None:
 
 def _deciding(phases: list[str | None]) -> int | None:
     """Index of the frame that decides about the phase; None where there is no call to name."""
-    if "rendezvous" not in phases and "communication" in phases:
+    if "communication" in phases and not {"rendezvous", "groups"} & set(phases):
         return len(phases) - 1 - phases[::-1].index("communication")
     named = [index for index, phase in enumerate(phases) if phase not in (None, "imports")]
     return named[-1] if named else None

@@ -4,6 +4,8 @@ import io
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -88,24 +90,46 @@ def test_a_read_of_a_checkpoint_is_named_whatever_its_file_does():
     assert place.what.startswith("load (serialization.py) at test_stack_phases.py:")
 
 
-def test_a_collective_decides_whoever_calls_it():
+C10D = torch.distributed.distributed_c10d
+
+
+@pytest.fixture
+def alone():
+    """A process group of this process."""
     store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
 
+
+@pytest.mark.usefixtures("alone")
+def test_a_collective_decides_whoever_calls_it():
     def load_checkpoint(pause):
-        monkeypatch.setattr(torch.distributed.distributed_c10d, "_rank_not_in_group", pause)
-        torch.distributed.barrier()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(C10D, "_rank_not_in_group", pause)
+            torch.distributed.barrier()
 
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-        try:
-            place = place_in(load_checkpoint)
-        finally:
-            monkeypatch.undo()
-            torch.distributed.destroy_process_group()
+    place = place_in(load_checkpoint)
     assert place.phase == "communication"
     assert place.what.startswith(
         "pause (test_stack_phases.py) inside barrier (distributed_c10d.py)"
     )
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_barrier_of_new_group_is_the_making_of_a_group():
+    def make_groups(pause):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(C10D.logger, "debug", pause)
+            C10D._store_based_barrier(0, C10D._get_default_store(), "g", 1, timedelta(seconds=9))
+
+    def new_group(pause):
+        patched.setattr(C10D, "_new_process_group_helper", lambda *_, **__: make_groups(pause))
+        with suppress(TypeError):  # nothing was made
+            torch.distributed.new_group([0])
+
+    with pytest.MonkeyPatch.context() as patched:
+        assert place_in(new_group).phase == "groups"
 
 
 def test_other_code_is_named_by_its_function():
