@@ -245,6 +245,11 @@ def _wait_for_cause(page: Page) -> None:
         page.locator(part).first.wait_for(timeout=300_000)
 
 
+def _wait_for_change(page: Page) -> None:
+    """All steps are searched for a decline."""
+    page.locator(".mfu-change table").wait_for(timeout=60_000)
+
+
 def _prompt(page: Page) -> None:
     """Let the model continue a sequence, and open the attention of one of its tokens."""
     page.get_by_label("prompt", exact=True).fill("100 103 106 109 112 115 118 121 124 127 130 133")
@@ -317,7 +322,8 @@ def main(names: Sequence[str]) -> None:
                 with prompted_run(scratch, runs, server):
                     take(browser, server.url + view, size, file, _prompt)
             else:
-                take(browser, server.url + view, size, file, part=PARTS.get(name))
+                act = _wait_for_change if name == "mfu" else None
+                take(browser, server.url + view, size, file, act, PARTS.get(name))
             print(f"{file.relative_to(DOCS)} {file.stat().st_size // 1000} kB")
 
 

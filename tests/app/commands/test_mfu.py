@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.imports import import_paths
 from app.cli import EXIT_USER_ERROR, main
 from app.commands.mfu import EXIT_NOT_ENOUGH
+from tests.folders import NO_TRACES, TRACES
 from tests.mfu_runs import changed_run, mfu_run
 from tests.runs_builder import RunBuilder
 
@@ -78,3 +80,18 @@ def test_a_job_without_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     )
     assert main(["mfu", str(run.folder), "--json"]) == EXIT_NOT_ENOUGH
     assert json.loads(capsys.readouterr().out)["waterfall"] is None
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
+@pytest.mark.parametrize(("trace", "last_to_come"), [("dlrm8.tar.gz", 7), ("megatron_tp2", 0)])
+def test_the_parts_of_real_profiles_add_up_and_name_who_is_waited_for(
+    trace: str, last_to_come: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = import_paths([TRACES / "kineto" / trace], tmp_path)
+    assert main(["mfu", str(run), "--peak-tflops", "312", "--json"]) == 0
+    fall = json.loads(capsys.readouterr().out)["waterfall"]
+    bars = {bar["name"]: bar for bar in fall["bars"]}
+    assert sum(bar["share"] for bar in bars.values()) == pytest.approx(1, abs=0.01)
+    assert bars["waiting"]["ranks"][0]["rank"] == last_to_come
+    assert fall["mfu"] is None
+    assert "FLOPs of the steps are not known" in fall["why_no_mfu"]
