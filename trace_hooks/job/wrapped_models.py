@@ -46,6 +46,17 @@ def _of_stage(stage: Any) -> Iterator[AxisRanks]:
     yield "pp", _ranks(stage.group)
 
 
+def _of_deepspeed(engine: Any) -> Iterator[AxisRanks]:
+    if engine.dp_world_size:  # set with the groups
+        yield "dp", _ranks(engine.data_parallel_group)
+    if engine.sequence_parallel_size > 1:
+        yield "cp", _ranks(engine.seq_parallel_group)
+    grid = getattr(engine, "grid", None)  # of a pipeline
+    if grid is not None:
+        yield "pp", _ranks(grid.get_pipe_parallel_group())
+        yield "tp", _ranks(grid.get_slice_parallel_group())
+
+
 DDP = ("torch.nn.parallel.distributed", "DistributedDataParallel")
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_common"
 _STAGE = "torch.distributed.pipelining.stage"
@@ -56,8 +67,10 @@ HOLDERS: dict[tuple[str, str], Callable[[Any], Iterator[AxisRanks]]] = {
     (_FSDP2, "FSDPMeshInfo"): _of_fsdp2,
     (_FSDP2, "DDPMeshInfo"): _of_fsdp2,
     (_STAGE, "_PipelineStageBase"): _of_stage,
+    ("deepspeed.runtime.engine", "DeepSpeedEngine"): _of_deepspeed,
 }
-"""By module and class: what an object of it, or of a subclass, says. Verified with torch 2.13."""
+"""By module and class: what an object of it, or of a subclass, says. Verified with torch 2.13 and
+DeepSpeed 0.19."""
 
 
 def instances(*names: tuple[str, str]) -> list[Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,6 +85,44 @@ def test_objects_that_span_the_world_are_the_layout(
 def test_what_is_not_known_for_sure_stays_unknown(make: Callable[[], object]) -> None:
     kept = make()
     assert detect_layout() is None
+    assert kept
+
+
+class DeepSpeedEngine:
+    """DeepSpeed's, as far as it is read."""
+
+    def __init__(self, data: Any, sequence: Any = None, grid: Any = None) -> None:
+        self.data_parallel_group, self.seq_parallel_group = data, sequence
+        self.dp_world_size = dist.get_world_size(data)
+        self.sequence_parallel_size = 1 if sequence is None else dist.get_world_size(sequence)
+        if grid is not None:
+            self.grid = grid
+
+
+def grid(pipe: Any) -> Any:
+    get_slice = lambda: group_of(RANK)  # noqa: E731
+    return SimpleNamespace(get_pipe_parallel_group=lambda: pipe, get_slice_parallel_group=get_slice)
+
+
+@pytest.mark.parametrize(
+    ("make", "layout"),
+    [
+        (lambda: DeepSpeedEngine(None), "dp 8"),
+        (lambda: DeepSpeedEngine(group_of(1, 5), group_of(4, 5, 6, 7)), "dp 2 x cp 4"),
+        (lambda: DeepSpeedEngine(group_of(4, 5, 6, 7), grid=grid(group_of(1, 5))), "pp 2 x dp 4"),
+        (lambda: DeepSpeedEngine(group_of(1, 3, 5, 7)), None),
+    ],
+)
+def test_deepspeed_says_its_groups(
+    make: Callable[[], object], layout: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("deepspeed.runtime.engine")
+    module.DeepSpeedEngine = DeepSpeedEngine  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(DeepSpeedEngine, "__module__", module.__name__)
+    kept = make()
+    found = detect_layout()
+    assert (found and str(found)) == layout
     assert kept
 
 
