@@ -16,12 +16,11 @@ from pathlib import PurePath
 from typing import Any
 
 from ingest.readers.base import Format
-from ingest.readers.parsing.json_lines import decoded
+from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.scalar_series import ScalarFile, ScalarImport
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.training_steps import LoggedStep, TrainingSteps, logged_step, ns_of_ms
-from ingest.readers.tables.whole_files import TooLarge, all_of
 
 FORMAT = Format(
     "hf_trainer_state", "Hugging Face trainer_state.json", is_generic=True, accompanies=True
@@ -40,27 +39,22 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source, staged: StagedRows) -> ScalarFile | None:
     """Read one file."""
-    try:
-        state = decoded(all_of(source))
-    except TooLarge as error:
-        staged.add_problem(f"{source.name}: {error}")
-        return None
-    for problem in source.damages():
-        staged.add_problem(f"{source.name}: {problem}")
-    history = None if state is None else state.get("log_history")
-    if not isinstance(history, list):
-        staged.add_problem(f"{source.name}: is cut off or damaged; no step could be read")
-        return None
+    stream = EventStream(source.read, decode_objects, tolerant_object, "log_history")
     file = ScalarFile(source.name, TrainingSteps(), _training_of(source.name))
     tokens, seconds = _Count(_TOKENS), _Count(("train_runtime",))
-    for entry in history:
-        step = _step_of(entry)
-        if step is not None:
-            step.tokens = tokens.per_step(entry, step.step)
-            length_s = seconds.per_step(entry, step.step)
-            step.dur_ns = None if length_s is None else ns_of_ms(length_s * 1e3)
-            file.steps.add(step)
-    file.guesses = _whole(history)
+    newest: dict[str, Any] = {}
+    for entries in stream:
+        for entry in entries:
+            newest = entry
+            step = _step_of(entry)
+            if step is not None:
+                step.tokens = tokens.per_step(entry, step.step)
+                length_s = seconds.per_step(entry, step.step)
+                step.dur_ns = None if length_s is None else ns_of_ms(length_s * 1e3)
+                file.steps.add(step)
+    for problem in (*source.damages(), *stream.problems):
+        staged.add_problem(f"{source.name}: {problem}")
+    file.guesses = _whole(newest)
     return file
 
 
@@ -70,9 +64,9 @@ def _training_of(name: str) -> str:
     return _CHECKPOINT.sub("", name) if _CHECKPOINT.search(name) else str(PurePath(name).parent)
 
 
-def _step_of(entry: object) -> LoggedStep | None:
+def _step_of(entry: dict[str, Any]) -> LoggedStep | None:
     """The step of an entry that has a loss; evaluations and the summary have none."""
-    if not isinstance(entry, dict) or "loss" not in entry or type(entry.get("step")) is not int:
+    if "loss" not in entry or type(entry.get("step")) is not int:
         return None
     return logged_step(
         entry["step"],
@@ -102,11 +96,10 @@ class _Count:
         return grown / steps if grown >= 0 and steps > 0 else None
 
 
-def _whole(history: list[Any]) -> list[str]:
-    """How long all of it took, which is the only length that the file has."""
-    last = history[-1] if history and isinstance(history[-1], dict) else {}
+def _whole(last: dict[str, Any]) -> list[str]:
+    """How long all of it took, as the last entry of a training that ended says."""
     seconds, steps = _number(last.get("train_runtime")), last.get("step")
-    if seconds is None or type(steps) is not int:
+    if seconds is None or type(steps) is not int or "train_loss" not in last:
         return []
     return [f"the training ended at step {steps:,} and took {seconds:,.1f} s in all"]
 

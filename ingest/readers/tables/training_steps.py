@@ -28,13 +28,14 @@ class LoggedStep:
     """What a file says of one step; None where it says nothing.
 
     `end_ns`: Unix ns at which it was logged; `dur_ns`: mean length of the steps since the line
-    before; `samples`, `tokens`: of this step, over all ranks; `tokens_per_s` and
-    `flops_per_s`: of one device.
+    before, as the file says; `since_ns`: the same by the times of the lines; `samples`, `tokens`:
+    of this step, over all ranks; `tokens_per_s` and `flops_per_s`: of one device.
     """
 
     step: int
     end_ns: int | None = None
     dur_ns: int | None = None
+    since_ns: int | None = None
     loss: float | None = None
     grad_norm: float | None = None
     lr: float | None = None
@@ -42,6 +43,11 @@ class LoggedStep:
     tokens: float | None = None
     tokens_per_s: float | None = None
     flops_per_s: float | None = None
+
+    @property
+    def length_ns(self) -> int | None:
+        """How long it took; None unknown."""
+        return self.since_ns if self.dur_ns is None else self.dur_ns
 
     def filled(self, other: LoggedStep) -> LoggedStep:
         """This one, and of another line on the same step what this one does not have."""
@@ -68,8 +74,6 @@ class TrainingSteps:
 
     steps: dict[int, LoggedStep] = field(default_factory=dict)
     restarts: list[Restart] = field(default_factory=list)
-    num_measured: int = 0
-    """steps whose length is that between two lines"""
     most_between: int = 1
     """steps between two lines that follow on each other"""
     _newest: LoggedStep | None = None
@@ -84,17 +88,12 @@ class TrainingSteps:
             self.restarts.append(Restart(newest.step, logged.step, logged.end_ns))
         elif newest is not None:
             self.most_between = max(self.most_between, logged.step - newest.step)
-            self._measure(logged, newest)
+            if logged.end_ns is not None and newest.end_ns is not None:
+                since_ns = (logged.end_ns - newest.end_ns) // (logged.step - newest.step)
+                logged.since_ns = since_ns if since_ns > 0 else None
         if len(self.steps) >= MOST_STEPS:
             raise ValueError(f"has more than {MOST_STEPS:,} steps, of which the first were read")
         self._newest = self.steps[logged.step] = logged
-
-    def _measure(self, logged: LoggedStep, before: LoggedStep) -> None:
-        if logged.dur_ns is None and logged.end_ns is not None and before.end_ns is not None:
-            since_ns = logged.end_ns - before.end_ns
-            if since_ns > 0:
-                logged.dur_ns = since_ns // (logged.step - before.step)
-                self.num_measured += 1
 
     @property
     def have_times(self) -> bool:
@@ -104,7 +103,7 @@ class TrainingSteps:
     @property
     def have_lengths(self) -> bool:
         """Whether the length of any step is known."""
-        return any(step.dur_ns is not None for step in self.steps.values())
+        return any(step.length_ns is not None for step in self.steps.values())
 
     @property
     def first_ns(self) -> int:
@@ -124,7 +123,6 @@ class TrainingSteps:
         if self._newest is not None and first is not None and first.step <= self._newest.step:
             both.restarts.append(Restart(self._newest.step, first.step, first.end_ns))
         both.restarts += later.restarts
-        both.num_measured = self.num_measured + later.num_measured
         both.most_between = max(self.most_between, later.most_between)
         both._newest = later._newest or self._newest
         return both
@@ -165,9 +163,12 @@ class TrainingSteps:
                 f"not every step is in the log (up to {self.most_between:,} lie between two "
                 "lines): the numbers of a step stand for those since the line before"
             )
-        if self.num_measured:
+        measured = sum(
+            step.dur_ns is None and step.since_ns is not None for step in self.steps.values()
+        )
+        if measured:
             found.append(
-                f"the length of {self.num_measured:,} steps is the time since the line before "
+                f"the length of {measured:,} steps is the time since the line before "
                 "divided by the steps in between, with everything else that happened there"
             )
         if self.restarts:
@@ -181,7 +182,7 @@ class TrainingSteps:
 
 
 def _row(step: LoggedStep, world_size: int) -> dict[str, Any]:
-    seconds = None if step.dur_ns is None else step.dur_ns / 1e9
+    seconds = None if step.length_ns is None else step.length_ns / 1e9
     tokens, flops = step.tokens, None
     if seconds is not None and tokens is None and step.tokens_per_s is not None:
         tokens = step.tokens_per_s * seconds
@@ -190,7 +191,7 @@ def _row(step: LoggedStep, world_size: int) -> dict[str, Any]:
     return {
         "step": step.step,
         "end_ns": step.end_ns or 0,
-        "dur_ns": step.dur_ns or 0,
+        "dur_ns": step.length_ns or 0,
         "loss": step.loss,
         "grad_norm": step.grad_norm,
         "lr": step.lr,

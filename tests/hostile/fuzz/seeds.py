@@ -130,7 +130,7 @@ def _made() -> dict[str, list[tuple[str, bytes]]]:
         "rankscope_trace": [("a.json", _exported())],
         "logs": [
             *((name, text.encode()) for name, text in small_logs().items()),
-            *_framework_files("trainer.log"),
+            *_framework_files("trainer.log", "deepspeed.log", "megatron_timers.log"),
             ("megatron.log", (training.MEGATRON + training.TIMERS + training.DEEPSPEED).encode()),
         ],
         "prometheus": [

@@ -1,10 +1,10 @@
 """Lines of DeepSpeed's engines.
 
-    [2023-08-02 00:41:17,935] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=10,
+    [2026-01-05 08:30:17,500] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=2,
     lr=[0.0001], mom=[(0.9, 0.999)]
-    [2023-08-02 00:41:17,936] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10,
-    RunningAvgSamplesPerSec=220.695, CurrSamplesPerSec=222.887, MemAllocated=0.07GB, ...
-    steps: 100 loss: 0.0585 iter time (s): 0.186 samples/sec: 53.694
+    [2026-01-05 08:30:17,501] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10,
+    RunningAvgSamplesPerSec=220.5, CurrSamplesPerSec=222.5, MemAllocated=0.1GB, ...
+    steps: 100 loss: 2.5000 iter time (s): 0.250 samples/sec: 64.000
 
 The last one is of the pipeline engine. The others have no loss. Sources: _report_progress of
 deepspeed/runtime/engine.py, train_batch of deepspeed/runtime/pipe/engine.py, ThroughputTimer.

@@ -106,10 +106,10 @@ class TrainingJob:
         steps = next(iter(self.ranks.values()), TrainingSteps()).steps
         for (rank, number), times in sorted(self._timers.items()):
             logged = steps.get(number)
-            if logged is None or logged.dur_ns is None:
+            if logged is None or logged.length_ns is None:
                 continue
-            at_ns = begin_ns = 0 if relative else (logged.end_ns or 0) - logged.dur_ns
-            windows.setdefault(rank, []).append((number, begin_ns, begin_ns + logged.dur_ns))
+            at_ns = begin_ns = 0 if relative else (logged.end_ns or 0) - logged.length_ns
+            windows.setdefault(rank, []).append((number, begin_ns, begin_ns + logged.length_ns))
             for name, kind in KINDS.items():
                 if name in times:
                     own = spans.setdefault(rank, SpanList())

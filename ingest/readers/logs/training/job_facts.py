@@ -7,9 +7,12 @@ from math import prod
 
 from ingest.limits import limits
 
-SIGNS = (b"sing world size: ", b"seq_length ..", b"device mesh with ")
+SIGNS = (b"sing world size: ", b" world_size = ", b"seq_length ..", b"device mesh with ")
 
-_WORLD_SIZE = re.compile(r"[Uu]sing world size: (\d{1,7})\b")
+_WORLD_SIZE = re.compile(
+    r"[Uu]sing world size: (\d{1,7})\b|\bConfig mesh_device .{1,60} world_size = (\d{1,7})\b"
+)
+"""Of Megatron-LM, and of DeepSpeed."""
 _SEQUENCE = re.compile(r"^ *(?:seq_length|encoder_seq_length) \.{2,60} (\d{1,9})\s*$")
 _MESH_SIZES = re.compile(r"Building \d-D device mesh with \[[^\]]{0,200}\], \[([\d, ]{1,60})\]")
 _PARALLELISM = re.compile(
@@ -28,7 +31,7 @@ class JobFacts:
     def add(self, text: str) -> None:
         """A line, without prefixes."""
         if (line := _WORLD_SIZE.search(text)) is not None:
-            self._note_size(int(line[1]))
+            self._note_size(int(line[1] or line[2]))
         elif (line := _SEQUENCE.search(text)) is not None:
             self.sequence_length = int(line[1])
         elif (line := _MESH_SIZES.search(text)) is not None:

@@ -93,7 +93,8 @@ class TrainingLines:
                 return
         if any(sign in raw for sign in huggingface.SIGNS):
             self._hugging_face_head = self._head(raw)
-            self._hugging_face.add_line(self._hugging_face_head.text)
+            step = self._hugging_face.add_line(self._hugging_face_head.text)
+            self._note(self._hugging_face_head, step)
         elif self._timers.is_open or megatron_timers.SIGNS[0] in raw:
             self._timers.add(self._head(raw).text, self._step)
         elif any(sign in raw for sign in job_facts.SIGNS):

@@ -1,7 +1,7 @@
 """Lines of torchtitan.
 
-    [rank0]:[titan] 2025-10-30 20:35:06,466 - root - INFO - step: 30  loss:  8.4717  grad_norm:
-    2.9549  memory: 52.53GiB(66.33%)  tps: 11,601  tflops: 210.05  mfu: 21.24%
+    [rank0]:[titan] 2026-01-05 08:30:06,500 - root - INFO - step: 30  loss:  8.5000  grad_norm:
+    2.7500  memory: 50.00GiB(62.50%)  tps: 11,500  tflops: 200.00  mfu: 20.25%
 
 Source: MetricsProcessor.log of torchtitan/components/metrics.py; `tps` and `tflops` are of one
 device.

@@ -9,23 +9,24 @@ import pytest
 
 from app.analysis.diagnosis import diagnose_run
 from ingest.run import open_run
+from tests.folders import FRAMEWORK_FILES
 from tests.ingest.readers.flight_recorder.dumps import dump, entry, write
 from tests.ingest.readers.logs.log_files import write_logs
 from tests.reader_results import Imported
 
 S = 10**9
-T_NS = 1_744_587_680 * S
-"""2025-04-13 23:41:20 UTC"""
+T_NS = 1_767_601_820 * S
+"""2026-01-05 08:30:20 UTC"""
 MEGATRON = """using world size: 8, data-parallel size: 1, context-parallel size: 1, tensor-\
 model-parallel size: 4, pipeline-model-parallel size: 2
   seq_length ...................................... 512
- [2025-04-13 23:41:12] iteration       10/    1000 | consumed samples:          160 | elapsed time \
-per iteration (ms): 1147.6 | learning rate: 0.000000E+00 | global batch size:    16 | loss scale: \
-8388608.0 | number of skipped iterations:  10 | number of nan iterations:   0 |
- [2025-04-13 23:41:20] iteration       20/    1000 | consumed samples:          320 | elapsed time \
-per iteration (ms): 820.7 | throughput per GPU (TFLOP/s/GPU): 120.5 | learning rate: \
-4.000000E-05 | global batch size:    16 | lm loss: 1.072453E+01 | loss scale: 131072.0 | grad \
-norm: 3.874 | num zeros: 71.0 | number of skipped iterations:   6 | number of nan iterations:   0 |
+ [2026-01-05 08:30:12] iteration       10/    1000 | consumed samples:          160 | elapsed time \
+per iteration (ms): 1150.5 | learning rate: 0.000000E+00 | global batch size:    16 | loss scale: \
+65536.0 | number of skipped iterations:  10 | number of nan iterations:   0 |
+ [2026-01-05 08:30:20] iteration       20/    1000 | consumed samples:          320 | elapsed time \
+per iteration (ms): 800.5 | throughput per GPU (TFLOP/s/GPU): 120.5 | learning rate: \
+4.000000E-05 | global batch size:    16 | lm loss: 1.050000E+01 | loss scale: 32768.0 | grad \
+norm: 3.25 | num zeros: 64.0 | number of skipped iterations:   6 | number of nan iterations:   0 |
 """
 TIMERS = """times across ranks (ms):
   forward-backward:
@@ -41,19 +42,19 @@ saving checkpoint
   optimizer:
      rank  0: 99.00
 """
-TITAN = """[rank0]:[titan] 2025-10-30 20:34:24,804 - root - INFO - step:  1  loss: 12.0388  \
-grad_norm:  1.7301  memory: 37.96GiB(47.94%)  tps: 1,689  tflops: 30.58  mfu: 3.09%
-[rank0]:[titan] 2025-10-30 20:34:38,804 - root - INFO - \x1b[31mstep: 11  \x1b[32mloss: 11.1385  \
-\x1b[38;2;180;60;0mgrad_norm:  2.4909  \x1b[38;2;54;234;195mmemory: 52.53GiB(66.33%)  \
-\x1b[34mtps: 11,023  \x1b[36mtflops: 199.58  \x1b[35mmfu: 20.18%\x1b[39m
+TITAN = """[rank0]:[titan] 2026-01-05 08:34:24,804 - root - INFO - step:  1  loss: 12.5000  \
+grad_norm:  1.7500  memory: 40.00GiB(50.00%)  tps: 1,700  tflops: 30.00  mfu: 3.00%
+[rank0]:[titan] 2026-01-05 08:34:38,804 - root - INFO - \x1b[31mstep: 11  \x1b[32mloss: 11.2500  \
+\x1b[38;2;180;60;0mgrad_norm:  2.2500  \x1b[38;2;54;234;195mmemory: 50.00GiB(62.50%)  \
+\x1b[34mtps: 11,000  \x1b[36mtflops: 200.00  \x1b[35mmfu: 20.25%\x1b[39m
 """
 DEEPSPEED = """\
-[2023-08-02 00:41:17,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=10, \
+[2026-01-05 08:30:17,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=10, \
 lr=[0.0001, 0.0002], mom=[(0.9, 0.999)]
-[2023-08-02 00:41:17,936] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10, \
-RunningAvgSamplesPerSec=220.69530887096045, CurrSamplesPerSec=222.88787331278564, \
-MemAllocated=0.07GB, MaxMemAllocated=1.36GB
-[2023-08-02 00:41:18,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=20, skipped=17, \
+[2026-01-05 08:30:17,936] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10, \
+RunningAvgSamplesPerSec=220.5, CurrSamplesPerSec=222.5, \
+MemAllocated=0.1GB, MaxMemAllocated=1.5GB
+[2026-01-05 08:30:18,000] [INFO] [logging.py:96:log_dist] [Rank 0] step=20, skipped=17, \
 lr=[5e-05], mom=[(0.9, 0.999)]
 """
 
@@ -74,11 +75,11 @@ def test_lines_of_megatron(folder: Path, runs: Path) -> None:
     assert run.info["source"] == "logs"
     ms = 10**6
     assert steps_of(run, "start_ns", "dur_ns", "loss", "grad_norm", "lr", "tokens") == [
-        (0, 10, T_NS - 8 * S - 1147_600_000, 1147_600_000, None, None, 0.0, 16 * 512),
-        (0, 20, T_NS - 820_700_000, 820_700_000, 10.72453, 3.874, 4e-5, 16 * 512),
+        (0, 10, T_NS - 8 * S - 1150_500_000, 1150_500_000, None, None, 0.0, 16 * 512),
+        (0, 20, T_NS - 800_500_000, 800_500_000, 10.5, 3.25, 4e-5, 16 * 512),
     ]
     ((flops,),) = [row for row in run.rows("steps", "flops") if row[0] is not None]
-    assert flops == pytest.approx(120.5e12 * 820.7 * ms / 1e9 * 8)
+    assert flops == pytest.approx(120.5e12 * 800.5 * ms / 1e9 * 8)
     assert run.ranks[0]["world_size"] == 8
     assert any("up to 10 lie between two" in guess for guess in run.guesses)
     assert any("are shown as those of rank 0" in guess for guess in run.guesses)
@@ -94,34 +95,68 @@ def test_timers_of_megatron_name_the_slow_rank(folder: Path, runs: Path) -> None
         (1, 20, "forward-compute", "forward", 250_500_000),
         (1, 20, "optimizer", "optimizer", 30_100_000),
     ]
-    assert steps_of(run, "dur_ns")[1:] == [(0, 20, 820_700_000), (1, 20, 820_700_000)]
+    assert steps_of(run, "dur_ns")[1:] == [(0, 20, 800_500_000), (1, 20, 800_500_000)]
     assert any("not when: they are laid" in guess for guess in run.guesses)
 
 
+def test_timers_of_a_real_megatron_core(folder: Path, runs: Path) -> None:
+    timers = (FRAMEWORK_FILES / "megatron_timers.log").read_text()
+    run = imported(folder, runs, train=MEGATRON + timers)
+    assert sorted(run.rows("spans", "rank", "name", "dur_ns")) == [
+        (0, "forward-compute", 11_970_000),
+        (0, "optimizer", 10_170_000),
+        (1, "forward-compute", 24_000_000),
+        (1, "optimizer", 20_180_000),
+    ]
+
+
+def test_a_real_log_of_deepspeed(runs: Path) -> None:
+    run = Imported(FRAMEWORK_FILES / "deepspeed.log", into=runs)
+    assert [row[:3] for row in steps_of(run, "lr")] == [(0, n, 0.001) for n in (0, 2, 4, 6, 8)]
+    assert run.info["clock"] == "absolute"
+    assert run.ranks[0]["world_size"] == 2
+    assert all(dur_ns > 0 for _, step, dur_ns in steps_of(run, "dur_ns") if step)
+
+
 def test_lines_of_torchtitan_with_colours(folder: Path, runs: Path) -> None:
-    mesh = "[titan] 2025-10-30 20:34:00,000 - root - INFO - Building device mesh with parallelism: "
+    mesh = "[titan] 2026-01-05 08:34:00,000 - root - INFO - Building device mesh with parallelism: "
     mesh += "pp=1, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=1\n"
     run = imported(folder, runs, rank_0=mesh + TITAN)
     assert steps_of(run, "loss", "grad_norm", "dur_ns") == [
-        (0, 1, 12.0388, 1.7301, 0),
-        (0, 11, 11.1385, 2.4909, 1_400_000_000),
+        (0, 1, 12.5, 1.75, 0),
+        (0, 11, 11.2500, 2.2500, 1_400_000_000),
     ]
     assert run.rows("steps", "tokens", "flops")[1] == (
-        pytest.approx(11023 * 1.4),
-        pytest.approx(199.58e12 * 1.4 * 8),
+        pytest.approx(11000 * 1.4),
+        pytest.approx(200.00e12 * 1.4 * 8),
     )
     assert any("the time since the line before" in guess for guess in run.guesses)
 
 
 def test_lines_of_deepspeed_on_one_step_are_one_row(folder: Path, runs: Path) -> None:
-    text = DEEPSPEED + "steps: 30 loss: 0.0585 iter time (s): 0.186 samples/sec: 53.694 \n"
+    text = DEEPSPEED + "steps: 30 loss: 2.5 iter time (s): 0.25 samples/sec: 64.0 \n"
     run = imported(folder, runs, rank_0=text)
     assert steps_of(run, "lr", "loss", "dur_ns") == [
         (0, 10, 1e-4, None, 0),
         (0, 20, 5e-5, None, 100_000_000),
-        (0, 30, None, 0.0585, 186_000_000),
+        (0, 30, None, 2.5, 250_000_000),
     ]
     assert run.info["clock"] == "per_step_relative"  # the last line has no time
+
+
+def test_a_stated_length_counts_more_than_the_time_between_lines(folder: Path, runs: Path) -> None:
+    line = (
+        "[2026-01-05 08:30:{:02},000] [INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped=0, "
+    )
+    text = (
+        line.format(10, 1) + "lr=[0.1], mom=[0.9]\n" + line.format(20, 2) + "lr=[0.2], mom=[0.9]\n"
+    )
+    text += "steps: 2 loss: 2.5 iter time (s): 0.250 samples/sec: 64.000\n"
+    run = imported(folder, runs, rank_0=text)
+    assert steps_of(run, "dur_ns", "loss", "lr") == [
+        (0, 1, 0, None, 0.1),
+        (0, 2, 250_000_000, 2.5, 0.2),
+    ]
 
 
 def test_lines_of_the_trainer_get_the_step_of_the_bar_behind_them(folder: Path, runs: Path) -> None:
@@ -137,6 +172,35 @@ def test_lines_of_the_trainer_get_the_step_of_the_bar_behind_them(folder: Path, 
     ]
 
 
+def test_lines_of_megatron_with_seconds_and_without_colons(folder: Path, runs: Path) -> None:
+    text = """\
+[default7]: iteration     2542/    9765 | consumed samples:      5206016 | elapsed time per \
+iteration (s): 23.50 | learning rate: 2.5E-06 | global batch size:  2048 | lm loss: 1.25E+00 | \
+grad norm: 0.540 | number of nan iterations:   0 | samples per second: 86.451 | TFLOPs: 161.87
+[default7]: iteration     2543/    9765 | elapsed time per iteration (ms): 23000.0 | learning rate \
+2.0E-06 | lm loss 1.125E+00 | loss scale 16384.0 |
+"""
+    run = imported(folder, runs, train=text)
+    assert steps_of(run, "dur_ns", "loss", "lr", "grad_norm") == [
+        (0, 2542, 23_500_000_000, 1.25, 2.5e-6, 0.54),
+        (0, 2543, 23_000_000_000, 1.125, 2e-6, None),
+    ]
+
+
+@pytest.mark.parametrize("named", ["'step': 1500", "'global_step/max_steps': '1500/9000'"])
+def test_lines_of_the_trainer_may_name_their_step(folder: Path, runs: Path, named: str) -> None:
+    run = imported(folder, runs, train=f"{{'loss': 5.5, 'epoch': 0.16, {named}}}\n")
+    assert steps_of(run, "loss") == [(0, 1500, 5.5)]
+
+
+def test_a_bar_whose_earlier_states_are_gone_tells_no_step(folder: Path, runs: Path) -> None:
+    """Copied from a terminal: the state behind a line is that of the next line."""
+    bar, line = " {0}%|█   | {0}/100 [00:05<08:15,  2.00it/s]", "{{'loss': {}, 'epoch': 0.1}}\n"
+    text = "".join(bar.format(n) + line.format(n / 4) for n in (10, 20, 30))
+    run = imported(folder, runs, train=text + "\n" + bar.format(40) + "\n")
+    assert run.table("steps").num_rows == 0
+
+
 def test_lines_of_losses_that_were_held_back_get_no_step(folder: Path, runs: Path) -> None:
     lines = "".join(f"{{'loss': {loss}, 'epoch': 0.1}}\n" for loss in (2.5, 2.25, "nan"))
     bar = " 90%|█   | 90/100 [00:05<08:15,  2.00it/s]\n"
@@ -146,9 +210,9 @@ def test_lines_of_losses_that_were_held_back_get_no_step(folder: Path, runs: Pat
 
 
 def test_a_step_before_the_last_one_is_a_restart(folder: Path, runs: Path) -> None:
-    again = MEGATRON.replace("13 23:41", "14 00:00").replace("lm loss: 1.07", "lm loss: 9.07")
+    again = MEGATRON.replace("05 08:30", "05 09:30").replace("lm loss: 1.05", "lm loss: 9.05")
     run = imported(folder, runs, train=MEGATRON + again)
-    assert steps_of(run, "loss") == [(0, 10, None), (0, 20, 90.72453)]
+    assert steps_of(run, "loss") == [(0, 10, None), (0, 20, 90.5)]
     assert run.rows("marks", "kind", "step", "text") == [
         ("restart", 10, "restarted: the log goes on at step 10 after step 20")
     ]
@@ -156,7 +220,7 @@ def test_a_step_before_the_last_one_is_a_restart(folder: Path, runs: Path) -> No
 
 
 def test_logs_of_two_attempts_are_one_training(folder: Path, runs: Path) -> None:
-    again = TITAN.replace("20:34", "21:34").replace("step: 11", "step:  9")
+    again = TITAN.replace("08:34", "09:34").replace("step: 11", "step:  9")
     logs = {"attempt_1/0/stdout.log": again, "attempt_0/0/stdout.log": TITAN}
     run = Imported(write_logs(folder, logs), into=runs)
     assert [row[:2] for row in steps_of(run)] == [(0, 1), (0, 9), (0, 11)]
