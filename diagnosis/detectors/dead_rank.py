@@ -120,9 +120,14 @@ def _was_seen_alive(row: Row, look: Row | None, newest_ns: float) -> bool:
 
 
 def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the watchdog says so of it and not of the whole job, of which none has finished."""
+    """Whether the watchdog says so of it and not of the whole job, of which none has finished.
+
+    Where as many ranks are gone as are left, one that failed shows that the job was not ended from
+    outside: an error reached it, and it could still say so.
+    """
     lost = sum(other["is_lost"] for other in rows)
-    is_over = 2 * lost >= len(rows) or any(other["status"] == "finished" for other in rows)
+    ends = {other["status"] for other in rows if not other["is_lost"]}
+    is_over = "finished" in ends or (2 * lost >= len(rows) and "failed" not in ends)
     return bool(row["is_lost"] and row["status"] is None and not is_over)
 
 

@@ -119,6 +119,15 @@ def test_a_rank_that_the_watchdog_missed_when_the_others_were_stopped(
         assert "2.4 s before the others, and its process is gone" in findings[0].text
 
 
+@pytest.mark.parametrize(("others", "is_found"), [("failed", True), (None, False)])
+def test_where_half_of_the_ranks_are_gone_one_that_failed_shows_that_they_died(
+    others: str | None, is_found: bool
+) -> None:
+    """Of two ranks, the one that is killed is half of the job."""
+    findings = judged(0, 2, 5, 7, quiet_s=1.1, others=others, is_lost=True).findings
+    assert [[p.rank for p in finding.culprits] for finding in findings] == [[0, 2, 5, 7]] * is_found
+
+
 @pytest.mark.parametrize(
     ("silent", "changed"),
     [
