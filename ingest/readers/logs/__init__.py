@@ -173,6 +173,7 @@ class Import:
                 rank,
                 host=hosts.get(rank, ""),
                 world_size=world_size,
+                layout=training.layout if training.world_size == world_size else None,
                 started_ns=begin_ns,
                 ended_ns=end_ns,
             )

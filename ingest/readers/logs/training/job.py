@@ -10,23 +10,26 @@ from ingest.readers.logs.training.lines import TrainingLog
 from ingest.readers.logs.training.megatron_timers import KINDS
 from ingest.readers.tables.span_list import SpanList, write_steps
 from ingest.readers.tables.training_steps import TrainingSteps
+from trace_hooks.layout import ParallelLayout
 
 _NOBODY = -1
 """Rank of steps of the whole job."""
 
 
 class TrainingJob:
-    """The steps of one import, by rank. `world_size`: -1 unknown."""
+    """The steps of one import, by rank. `world_size`: -1 unknown; `layout`: None unknown."""
 
     def __init__(self) -> None:
         self.ranks: dict[int, TrainingSteps] = {}
         self.world_size = -1
+        self.layout: ParallelLayout | None = None
         self._timers: dict[tuple[int, int], dict[str, int]] = {}
         self._num_without_step = 0
 
     def add(self, log: TrainingLog, rank_of: Callable[[int], int], shift_ns: int) -> None:
         """One log. `rank_of`: rank of a line's; `shift_ns`: to add to its times."""
-        self.world_size = max(self.world_size, log.world_size)
+        if log.world_size > self.world_size:
+            self.world_size, self.layout = log.world_size, log.layout
         self._num_without_step += log.num_without_step
         self._timers |= log.timers
         for named, steps in log.ranks.items():
@@ -72,7 +75,12 @@ class TrainingJob:
         return extents
 
     def add_guesses(self, sink: Sink) -> None:
-        """Say what could not be taken."""
+        """Say what was decided for all ranks, and what could not be taken."""
+        if self.ranks and self.layout is not None and self.layout.world_size > 1:
+            sink.add_guess(
+                f"the layout {self.layout} has the sizes that the log names, in the order of axes "
+                "that the framework has by default"
+            )
         if self._num_without_step:
             sink.add_guess(
                 f"{self._num_without_step:,} lines of losses name no step, and no progress bar "

@@ -24,6 +24,7 @@ from ingest.readers.logs.training import (
     torchtitan,
 )
 from ingest.readers.tables.training_steps import LoggedStep, TrainingSteps
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.log_text.line_rows import without_progress
 
 _FRAMEWORKS = (megatron, torchtitan, deepspeed)
@@ -43,6 +44,7 @@ class TrainingLog:
     ranks: dict[int, TrainingSteps] = field(default_factory=dict)
     timers: dict[tuple[int, int], dict[str, int]] = field(default_factory=dict)
     world_size: int = -1
+    layout: ParallelLayout | None = None
     num_without_step: int = 0
     problem: str = ""
 
@@ -78,7 +80,8 @@ class TrainingLines:
 
     def finish(self) -> TrainingLog:
         """What was found in all lines."""
-        self.log.timers, self.log.world_size = self._timers.times, self._facts.world_size
+        self.log.timers = self._timers.times
+        self.log.world_size, self.log.layout = self._facts.world_size, self._facts.layout
         self.log.num_without_step = self._hugging_face.num_without_step
         return self.log
 

@@ -99,6 +99,48 @@ def test_timers_of_megatron_name_the_slow_rank(folder: Path, runs: Path) -> None
     assert any("not when: they are laid" in guess for guess in run.guesses)
 
 
+@pytest.mark.parametrize(
+    ("line", "axes"),
+    [
+        (
+            "using world size: 16, data-parallel size: 2, context-parallel size: 2, hierarchical "
+            "context-parallel sizes: Nonetensor-model-parallel size: 2, encoder-tensor-model-"
+            "parallel size: 0, pipeline-model-parallel size: 2",
+            {"pp": 2, "dp": 2, "cp": 2, "tp": 2},
+        ),
+        (
+            "using world size: 8, data-parallel-size: 4, tensor-model-parallel size: 2, "
+            "pipeline-model-parallel size: 1 ",
+            {"dp": 4, "tp": 2},
+        ),
+        ("using world size: 8, data-parallel-size: 4, tensor-model-parallel size: 2", None),
+        (
+            "using world size: 9, data-parallel-size: 4, tensor-model-parallel size: 2, "
+            "pipeline-model-parallel size: 1",
+            None,
+        ),
+        (
+            "[titan] Building device mesh with parallelism: pp=2, dp_replicate=2, dp_shard=4, "
+            "cp=1, tp=2, ep=1",
+            {"pp": 2, "dp_replicate": 2, "dp_shard": 4, "tp": 2},
+        ),
+        (
+            "using world size: 8, data-parallel-size: 4, tensor-model-parallel size: 2, "
+            "pipeline-model-parallel size: 1\n  use_tp_pp_dp_mapping ............ True",
+            None,
+        ),
+    ],
+)
+def test_the_layout_is_that_of_the_sizes_in_the_log(
+    folder: Path, runs: Path, line: str, axes: dict[str, int] | None
+) -> None:
+    text = MEGATRON.partition("\n")[2]
+    run = imported(folder, runs, train=f"{line}\n{text}")
+    layout = run.ranks[0]["layout"]
+    assert (layout and layout["axes"]) == axes
+    assert any("has the sizes that the log names" in g for g in run.guesses) == bool(axes)
+
+
 def test_timers_of_a_real_megatron_core(folder: Path, runs: Path) -> None:
     timers = (FRAMEWORK_FILES / "megatron_timers.log").read_text()
     run = imported(folder, runs, train=MEGATRON + timers)
