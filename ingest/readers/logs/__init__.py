@@ -35,7 +35,7 @@ from trace_hooks.log_text.labels import label_of
 from trace_hooks.log_text.line_rows import LONGEST_TEXT, level_of
 from trace_hooks.schema import UNKNOWN
 
-FORMAT = Format("logs", "Logs", is_generic=True, accompanies=True)
+FORMAT = Format("logs", "Logs", is_generic=True, accompanies=True, layout_from="job")
 
 _AT_ONCE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -18,6 +18,7 @@ from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.rows import rows
 from ingest.readers.tables.span_list import MAX_STEP
 
+_S = 1_000_000_000
 MOST_STEPS = 2_000_000
 """Of one file and rank; each takes some 250 bytes."""
 _COLUMNS = ("start_ns", "dur_ns", "loss", "grad_norm", "lr", "tokens", "flops")
@@ -126,6 +127,23 @@ class TrainingSteps:
         both.most_between = max(self.most_between, later.most_between)
         both._newest = later._newest or self._newest
         return both
+
+    def refine_times(self) -> None:
+        """Where times are whole seconds, set them by the lengths of steps as far as seconds allow.
+
+        A time of a second stands for any in it: a step ends as long after the one before it as the
+        steps in between took, but not outside of its own second.
+        """
+        timed = [step for step in self.steps.values() if step.end_ns is not None]
+        if any(step.end_ns % _S for step in timed if step.end_ns is not None):
+            return
+        before: LoggedStep | None = None
+        for step in sorted(timed, key=lambda step: (step.end_ns or 0, step.step)):
+            second_ns = step.end_ns or 0
+            if before is not None and step.step > before.step and step.dur_ns is not None:
+                by_length_ns = (before.end_ns or 0) + step.dur_ns * (step.step - before.step)
+                step.end_ns = min(max(by_length_ns, second_ns), second_ns + _S - 1)
+            before = step
 
     def write(self, sink: Sink, rank: int, world_size: int, relative: bool) -> tuple[int, int]:
         """Rows of `steps`, and a mark for each restart; returns when they begin and end.

@@ -68,6 +68,7 @@ class TrainingJob:
             sink.add_guess("not every step has a time: every step begins at 0")
         extents = {}
         for rank, steps in sorted(self.ranks.items()):
+            steps.refine_times()
             extents[rank] = steps.write(sink, rank, self.world_size, relative)
             for guess in steps.guesses():
                 sink.add_guess(f"steps of rank {rank}: {guess}")

@@ -99,6 +99,18 @@ def test_timers_of_megatron_name_the_slow_rank(folder: Path, runs: Path) -> None
     assert any("not when: they are laid" in guess for guess in run.guesses)
 
 
+def test_times_of_whole_seconds_follow_the_lengths_of_steps(folder: Path, runs: Path) -> None:
+    """The third line comes 20 s later: what happened in between is no part of a step."""
+    line = (
+        " [2026-01-05 08:30:{:02}] iteration {}/ 9 | elapsed time per iteration (ms): {} | a: 2 |\n"
+    )
+    lines = ((10, 1, 700.0), (11, 2, 700.0), (31, 3, 700.0), (32, 4, 700.0), (32, 5, 200.0))
+    run = imported(folder, runs, train="".join(line.format(*each) for each in lines))
+    found = steps_of(run, "start_ns", "dur_ns")
+    ends_ms = [(start_ns + dur_ns - T_NS) // 10**6 for _, _, start_ns, dur_ns in found]
+    assert ends_ms == [-10_000, -9_000, 11_000, 12_000, 12_200]
+
+
 @pytest.mark.parametrize(
     ("line", "axes"),
     [
