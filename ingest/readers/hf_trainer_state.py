@@ -18,9 +18,10 @@ from typing import Any
 from ingest.readers.base import Format
 from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
+from ingest.readers.tables.logged_step import LoggedStep, logged_step, ns_of_ms
 from ingest.readers.tables.scalar_series import ScalarFile, ScalarImport
 from ingest.readers.tables.staged_rows import StagedRows
-from ingest.readers.tables.training_steps import LoggedStep, TrainingSteps, logged_step, ns_of_ms
+from ingest.readers.tables.training_steps import TrainingSteps
 
 FORMAT = Format(
     "hf_trainer_state", "Hugging Face trainer_state.json", is_generic=True, accompanies=True

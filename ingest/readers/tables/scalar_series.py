@@ -11,13 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ingest.readers.base import Sink
+from ingest.readers.tables.logged_step import logged_step, ns_of_ms
 from ingest.readers.tables.rows import rank_info
-from ingest.readers.tables.training_steps import (
-    MOST_STEPS,
-    TrainingSteps,
-    logged_step,
-    ns_of_ms,
-)
+from ingest.readers.tables.training_steps import MOST_STEPS, TrainingSteps
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "loss": (

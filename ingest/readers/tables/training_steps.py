@@ -8,56 +8,17 @@ steps that were trained again, the newest numbers count.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.readers.base import Sink
-from ingest.readers.parsing.trace_events import MAX_NS
+from ingest.readers.tables.logged_step import LoggedStep
 from ingest.readers.tables.rows import rows
-from ingest.readers.tables.span_list import MAX_STEP
+from ingest.readers.tables.whole_seconds import place_within_seconds
 
-_S = 1_000_000_000
 MOST_STEPS = 2_000_000
 """Of one file and rank; each takes some 250 bytes."""
 _COLUMNS = ("start_ns", "dur_ns", "loss", "grad_norm", "lr", "tokens", "flops")
-
-
-@dataclass(slots=True)
-class LoggedStep:
-    """What a file says of one step; None where it says nothing.
-
-    `end_ns`: Unix ns at which it was logged; `dur_ns`: mean length of the steps since the line
-    before, as the file says; `since_ns`: the same by the times of the lines; `samples`, `tokens`:
-    of this step, over all ranks; `tokens_per_s` and `flops_per_s`: of one device.
-    """
-
-    step: int
-    end_ns: int | None = None
-    dur_ns: int | None = None
-    since_ns: int | None = None
-    loss: float | None = None
-    grad_norm: float | None = None
-    lr: float | None = None
-    samples: float | None = None
-    tokens: float | None = None
-    tokens_per_s: float | None = None
-    flops_per_s: float | None = None
-
-    @property
-    def length_ns(self) -> int | None:
-        """How long it took; None unknown."""
-        return self.since_ns if self.dur_ns is None else self.dur_ns
-
-    def filled(self, other: LoggedStep) -> LoggedStep:
-        """This one, and of another line on the same step what this one does not have."""
-        missing = {
-            name: getattr(other, name)
-            for name in self.__slots__
-            if getattr(self, name) is None and getattr(other, name) is not None
-        }
-        return replace(self, **missing)
 
 
 @dataclass(slots=True)
@@ -129,21 +90,8 @@ class TrainingSteps:
         return both
 
     def refine_times(self) -> None:
-        """Where times are whole seconds, set them by the lengths of steps as far as seconds allow.
-
-        A time of a second stands for any in it: a step ends as long after the one before it as the
-        steps in between took, but not outside of its own second.
-        """
-        timed = [step for step in self.steps.values() if step.end_ns is not None]
-        if any(step.end_ns % _S for step in timed if step.end_ns is not None):
-            return
-        before: LoggedStep | None = None
-        for step in sorted(timed, key=lambda step: (step.end_ns or 0, step.step)):
-            second_ns = step.end_ns or 0
-            if before is not None and step.step > before.step and step.dur_ns is not None:
-                by_length_ns = (before.end_ns or 0) + step.dur_ns * (step.step - before.step)
-                step.end_ns = min(max(by_length_ns, second_ns), second_ns + _S - 1)
-            before = step
+        """Where times are whole seconds, set them by the lengths that lines state."""
+        place_within_seconds(self.steps.values())
 
     def write(self, sink: Sink, rank: int, world_size: int, relative: bool) -> tuple[int, int]:
         """Rows of `steps`, and a mark for each restart; returns when they begin and end.
@@ -216,21 +164,3 @@ def _row(step: LoggedStep, world_size: int) -> dict[str, Any]:
         "tokens": tokens,
         "flops": flops,
     }
-
-
-def logged_step(step: int, numbers: Mapping[str, float | None]) -> LoggedStep | None:
-    """A step from numbers by the names of LoggedStep; None where the step is impossible."""
-    if not 0 <= step < MAX_STEP:
-        return None
-    return LoggedStep(step, **{name: value for name, value in numbers.items() if _fits(value)})  # type: ignore[arg-type]
-
-
-def _fits(value: float | None) -> bool:
-    """Infinite and NaN are values of a loss; but no number that no job can have."""
-    return value is not None and (not math.isfinite(value) or abs(value) < 1e300)
-
-
-def ns_of_ms(milliseconds: float) -> int | None:
-    """Whole nanoseconds; None for what is no length of time."""
-    ns = milliseconds * 1e6
-    return round(ns) if 0 <= ns < MAX_NS else None

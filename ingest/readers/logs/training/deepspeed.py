@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from ingest.readers.logs.training.numbers import FLOAT, as_float
-from ingest.readers.tables.training_steps import LoggedStep, logged_step, ns_of_ms
+from ingest.readers.tables.logged_step import LoggedStep, logged_step, ns_of_ms
 
 SIGNS = (b", skipped=", b"RunningAvgSamplesPerSec=", b"iter time (s):")
 

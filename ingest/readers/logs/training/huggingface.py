@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ingest.readers.logs.training.numbers import FLOAT, as_float
-from ingest.readers.tables.training_steps import LoggedStep, logged_step
+from ingest.readers.tables.logged_step import LoggedStep, logged_step
 
 SIGNS = (b"{'loss': ",)
 BAR = b"%|"

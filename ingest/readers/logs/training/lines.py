@@ -23,7 +23,8 @@ from ingest.readers.logs.training import (
     megatron_timers,
     torchtitan,
 )
-from ingest.readers.tables.training_steps import LoggedStep, TrainingSteps
+from ingest.readers.tables.logged_step import LoggedStep
+from ingest.readers.tables.training_steps import TrainingSteps
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.log_text.line_rows import without_progress
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 
 from ingest.readers.logs.training.numbers import FLOAT, as_float
-from ingest.readers.tables.training_steps import LoggedStep, logged_step, ns_of_ms
+from ingest.readers.tables.logged_step import LoggedStep, logged_step, ns_of_ms
 
 SIGNS = (b"elapsed time per iteration (",)
 

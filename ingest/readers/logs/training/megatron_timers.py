@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ingest.limits import limits
-from ingest.readers.tables.training_steps import ns_of_ms
+from ingest.readers.tables.logged_step import ns_of_ms
 
 SIGNS = (b"times across ranks (ms):",)
 
