@@ -29,3 +29,17 @@ def test_what_a_file_is(tmp_path: Path, content: bytes, what: str) -> None:
     (tmp_path / "f").write_bytes(content)
     (source,) = sources([tmp_path / "f"], lambda _: None)
     assert what_it_is(source) == what
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("report1.nsys-rep", "nsys export --type sqlite FILE"),
+        ("old.QDREP", "nsys export --type sqlite FILE"),
+        ("vm.xplane.pb", "xprof.convert.raw_to_tool_data.xspace_to_tool_data"),
+    ],
+)
+def test_what_content_does_not_show_the_name_may(tmp_path: Path, name: str, command: str) -> None:
+    (tmp_path / name).write_bytes(b"\x00\x01\x02\xff" * 9)
+    (source,) = sources([tmp_path / name], lambda _: None)
+    assert command in what_it_is(source)

@@ -19,7 +19,7 @@ from ingest.readers.tables.logged_step import LoggedStep, logged_step, ns_of_ms
 SIGNS = (b"elapsed time per iteration (",)
 
 _LINE = re.compile(r"(?:^|\s)iteration +(\d{1,15})/ *(?:\d{1,15}|infinity) \|(.*)")
-_FIELD = re.compile(rf" *([A-Za-z][^:|]{{0,60}}?)(?:: *| +)({FLOAT}) *(?=\||$)")
+_FIELD = re.compile(rf"([A-Za-z][^:]{{0,60}}?)(?:: *| +)({FLOAT})")
 _LOSSES = ("lm loss", "loss", "reduced_train_loss")
 _BATCHES = ("global batch size", "gloabl batch size")
 _LENGTHS = ("actual seqlen", "actual seq length")
@@ -31,7 +31,8 @@ def step_of(text: str) -> LoggedStep | None:
     line = _LINE.search(text)
     if line is None:
         return None
-    fields = {name: as_float(value) for name, value in _FIELD.findall(line[2])}
+    parts = (_FIELD.fullmatch(part.strip()) for part in line[2].split("|"))
+    fields = {part[1]: as_float(part[2]) for part in parts if part is not None}
     tflops, samples = _first(fields, _DEVICE_TFLOPS), _first(fields, _BATCHES)
     dur_ms, dur_s = (fields.get(f"elapsed time per iteration ({unit})") for unit in ("ms", "s"))
     dur_ms = dur_s * 1e3 if dur_s is not None else dur_ms
