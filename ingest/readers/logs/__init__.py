@@ -9,19 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
-from ingest.limits import limits
 from ingest.readers.base import Format, Sink
-from ingest.readers.logs.attribution import Attribution, LogFacts, Owner
+from ingest.readers.logs.attribution import Attribution, LogFacts
 from ingest.readers.logs.error_file import error_in, level_of_error, seconds_of, text_of
 from ingest.readers.logs.heads import is_records
-from ingest.readers.logs.line_table import LOCAL, OF_FILE, LineTable, error_table
+from ingest.readers.logs.line_table import LineTable, error_table
 from ingest.readers.logs.log_file import LogFile
 from ingest.readers.logs.placed_rows import PlacedRows
 from ingest.readers.logs.places import place_of
