@@ -63,7 +63,8 @@ class Comparison:
     None). MFU, step times and `lost`, which has all parts together, are of usual steps; `changes`,
     the greatest first, are of its parts and of unusually long steps. `long_by`: the part in which
     those are longer, above all; None where there are none. `part`: the change of one part over all
-    steps, on the rank that has most of it, where it was asked for.
+    steps, on the rank that has most of it, where it was asked for. `hides_waiting`: what ranks wait
+    for each other may be inside other parts.
     """
 
     before: tuple[int, int]
@@ -80,6 +81,7 @@ class Comparison:
     changes: tuple[Change, ...]
     long_by: str | None
     part: Change | None
+    hides_waiting: bool
     why_no_mfu: str
 
     @property
@@ -119,6 +121,7 @@ def compare(before: StepTimes, after: StepTimes, part: str | None = None) -> Com
         changes=_changes(drawn),
         long_by=drawn.long_by,
         part=None if part is None else _of_part(before, after, part, ideal_ms),
+        hides_waiting=before.hides_waiting or after.hides_waiting,
         why_no_mfu=why,
     )
 

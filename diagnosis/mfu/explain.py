@@ -76,7 +76,7 @@ def _cause(name: str, before: Window, after: Window) -> Cause:
     ranks = _ranks_with_more(name, before, after)
     if name in COMMUNICATION:
         return Cause(name, "operation", _moved(name.removeprefix("moving_"), before, after), ranks)
-    if name == COMPUTE:
+    if name == COMPUTE and not after.times.hides_waiting:
         return Cause(name, "operation", _computed(before, after), ranks)
     return Cause(name, "", "", ranks)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from diagnosis.mfu.parts import LONGEST, NAMES
+from diagnosis.mfu.parts import COMMUNICATION, LONGEST, NAMES, WAITING
 
 QUESTIONS = ("device_time", "throughput")
 
@@ -98,6 +98,12 @@ class StepTimes:
             return self.step_ms_S
         work: Floats = self.step_ms_S * self.tflop_S.mean() / self.tflop_S
         return work
+
+    @property
+    def hides_waiting(self) -> bool:
+        """Whether what ranks wait for each other may be inside other parts."""
+        shared = any(self.of(name).any() for name in (*COMMUNICATION, *WAITING))
+        return bool((self.ranks_S > 1).any() and not (shared and self.known_S.all()))
 
     @property
     def why_no_mfu(self) -> str:

@@ -27,8 +27,10 @@ def sentence(
     long = _long_steps(comparison)
     if of_long_steps and long:
         return f"{long[0].upper()}{long[1:]} {since}."
-    text = _usual_steps(comparison, since, causes)
-    return f"{text[:-1]}; {long}." if long else text
+    text = _usual_steps(comparison, since, causes)[:-1]
+    if comparison.hides_waiting and named_parts(comparison):
+        text += "; what ranks wait for each other may be inside these parts"
+    return f"{text}; {long}." if long else f"{text}."
 
 
 def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Cause, ...]) -> str:

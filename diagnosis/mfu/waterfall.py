@@ -113,10 +113,11 @@ def _known_mean(values_S: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float
 
 def _notes(times: StepTimes) -> list[str]:
     notes = []
-    if not times.known_S.all():
+    if times.hides_waiting:
         notes.append(
-            "Waiting cannot be told from communication in some of these steps, as clocks are not "
-            "aligned or members of groups were not recorded: it is in the bars of communication."
+            "What ranks wait for each other cannot be told from the rest in some of these steps: "
+            "clocks are not aligned, or collectives were not recorded by all members. It is in the "
+            "bars of communication, or of compute where one timer holds both."
         )
     if (times.ranks_S < times.world_S).any():
         notes.append(

@@ -7,6 +7,7 @@ import pytest
 
 from diagnosis.mfu.bootstrap import block_length, drawn_means
 from diagnosis.mfu.comparison import LONG_STEPS, compare
+from diagnosis.mfu.text import sentence
 from tests.diagnosis.mfu.step_times_made import times_of
 
 KNOWN = {"tflop": 0.08, "peak": 1.0}  # 40 ms on two devices
@@ -75,6 +76,17 @@ def test_more_long_steps_are_a_part_and_say_what_they_are_longer_by():
     assert found.changes[0].points == pytest.approx(5, rel=0.1)
     assert (found.num_long_after, found.long_by) == (10, "checkpoint")
     assert abs(found.lost.points) < 0.5
+
+
+def test_where_waiting_hides_in_other_parts_the_sentence_says_so():
+    before, after = times_of(compute=80.0), times_of(compute=90.0)
+    said = sentence(compare(before, after), "since step 9")
+    assert said == (
+        "Steps take 12.5 % (12.5 to 12.5) longer since step 9: compute +12.5; what ranks wait for "
+        "each other may be inside these parts."
+    )
+    aligned = times_of(compute=80.0, waiting=1.0), times_of(compute=90.0, waiting=1.0)
+    assert "may be inside" not in sentence(compare(*aligned), "since step 9")
 
 
 def test_a_window_of_few_steps_is_refused():
