@@ -1,4 +1,5 @@
 -- What every rank did in every finished step, by phase: it explains why a rank arrives late.
+-- Steps whose length is not recorded are left out.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: pp int = null ranks of this pipeline stage only
@@ -38,6 +39,6 @@ SELECT s.rank, s.step, window_ns / 1e6 AS step_ms, compute_ns / 1e6 AS compute_m
     coalesce(host_ns, 0) / 1e6 AS host_ms, forward_ns / 1e6 AS forward_idle_ms,
     backward_ns / 1e6 AS backward_idle_ms
 FROM chosen_steps($attempt) s LEFT JOIN kinds k USING (rank, step)
-WHERE finished AND s.step >= 0 AND s.step BETWEEN $step_min AND $step_max
+WHERE finished AND window_ns > 0 AND s.step >= 0 AND s.step BETWEEN $step_min AND $step_max
     AND ($pp IS NULL OR s.rank IN (SELECT rank FROM ranks WHERE attempt = $attempt AND pp = $pp))
 ORDER BY s.rank, s.step

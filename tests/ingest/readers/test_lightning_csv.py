@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.diagnosis import diagnose_run
 from ingest.readers.lightning_csv import recognises
 from ingest.readers.parsing.sources import sources
+from ingest.run import open_run
 from tests.folders import FRAMEWORK_FILES
 from tests.reader_results import Imported
 
@@ -27,6 +29,17 @@ def test_the_table_of_a_real_training(runs: Path) -> None:
     assert set(run.rows("steps", "dur_ns")) == {(0,)}
     assert any("1 other scalars were left out (val_loss)" in guess for guess in run.guesses)
     assert any("their lengths are not recorded" in guess for guess in run.guesses)
+
+
+def test_lengths_that_are_not_recorded_are_not_judged(runs: Path) -> None:
+    with open_run(Imported(FRAMEWORK_FILES / "metrics.csv", into=runs).folder) as run:
+        steps = run.ask("steps").to_pylist()
+        assert {row["step_ms"] for row in steps} == {row["tokens_per_s"] for row in steps} == {None}
+        assert {row["step_ms"] for row in run.ask("throughput").to_pylist()} == {None}
+        assert run.ask("rank_phases").num_rows == 0
+        verdicts = diagnose_run(run)
+    assert not verdicts.findings
+    assert not [text for text in verdicts.checked if "steps is 5 % longer" in text]
 
 
 def test_rows_without_a_step_are_counted(tmp_path: Path, runs: Path) -> None:
