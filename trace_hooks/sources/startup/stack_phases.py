@@ -13,8 +13,9 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
+
+from trace_hooks.sources.startup.dumped_stack import Code
 
 
 class Place(NamedTuple):
@@ -22,14 +23,6 @@ class Place(NamedTuple):
 
     phase: str
     what: str
-
-
-class Code(NamedTuple):
-    """One frame of a stack."""
-
-    file: str
-    function: str
-    line: int
 
 
 class _Rule(NamedTuple):
@@ -93,20 +86,15 @@ _STANDARD = tuple(
     for path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 )
 _PACKAGES = ("/site-packages/", "/dist-packages/")
-_MOST_FRAMES = 200
 _LONGEST = 160
 
 
-def place_of(frame: FrameType | None) -> Place | None:
-    """Where the thread with this innermost frame is; None: in our own code, or nowhere."""
-    codes: list[Code] = []
-    phases: list[str | None] = []
-    while frame is not None and len(codes) < _MOST_FRAMES:
-        code = frame.f_code
-        codes.append(Code(code.co_filename, code.co_name, frame.f_lineno))
-        phases.append(phase_of(code.co_filename, code.co_name))
-        frame = frame.f_back
-    return _placed(codes, phases)
+def place_of(codes: list[Code]) -> Place | None:
+    """Where the thread with this stack is; None: in our own code, or nowhere.
+
+    `codes`: from the innermost frame outwards.
+    """
+    return _placed(codes, [phase_of(code.file, code.function) for code in codes])
 
 
 @lru_cache(maxsize=4096)

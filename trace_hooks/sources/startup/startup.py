@@ -7,8 +7,8 @@ job's own code. A stretch is written while it lasts, so a rank that hangs in one
 Misses: what lasts less than a fifth of a second, and what a call does while it holds the GIL (all
 of it counts as that call). A rank that is not told its run yet (before init_process_group returns)
 keeps its rows until then.
-Costs: nothing on the training thread but its two looks at the clock; the drain thread looks at the
-frames of all threads, tens of microseconds, until the first step has ended.
+Costs: nothing on the training thread but its two looks at the clock; the drain thread has all
+stacks dumped, which holds the global lock for about half a millisecond, until the first step ends.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from trace_hooks.recording.clock import now
 from trace_hooks.schema import BEFORE_FIRST_STEP, UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.startup.dumped_stack import StackDump
 from trace_hooks.sources.startup.stack_phases import IN_FIRST_STEP, Place, place_of
 from trace_hooks.sources.startup.stretches import Stretches
 
@@ -48,6 +49,7 @@ class Startup(Source):
         self._cpu_ns = time.process_time_ns()
         self._thread = 0
         self._stretches: Stretches | None = None
+        self._dump: StackDump | None = None
         self._ended_ns: int | None = None  # of the first step
 
     def install(self) -> None:
@@ -67,6 +69,7 @@ class Startup(Source):
         if self._stretches is not None and self._ended_ns is None:
             self._stretches.close()
         self._ended_ns = self._ended_ns or now()
+        self._close_dump()
 
     def step_end(self) -> None:
         """The first step has ended, and with it the start-up."""
@@ -77,16 +80,24 @@ class Startup(Source):
         """Look at what the training thread does (drain thread)."""
         at_ns = now()
         if self._stretches is None:
+            self._stretches = Stretches(self._add, at_ns)
             if self._ended_ns is None:
                 self._add(self._begun_ns, at_ns, HOOKS, "measured")
-            self._stretches = Stretches(self._add, at_ns)
+                self._dump = StackDump()
         elif self._ended_ns is not None or at_ns - self._begun_ns > LONGEST_NS:
             self._stretches.close()
+            self._close_dump()
         else:
             self._stretches.see(at_ns, self._look())
 
+    def _close_dump(self) -> None:
+        dump, self._dump = self._dump, None
+        if dump is not None:
+            dump.close()
+
     def _look(self) -> Place | None:
-        place = place_of(sys._current_frames().get(self._thread))
+        dump = self._dump
+        place = place_of(dump.stack_of(self._thread)) if dump is not None else None
         in_step = self.rank_state.step > BEFORE_FIRST_STEP
         return None if in_step and place and place.phase not in IN_FIRST_STEP else place
 

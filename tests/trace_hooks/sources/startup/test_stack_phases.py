@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from trace_hooks.sources.startup.dumped_stack import StackDump
 from trace_hooks.sources.startup.stack_phases import phase_of, place_of
 
 LIBRARY = "/usr/lib/python3/site-packages"
@@ -51,7 +52,9 @@ def place_in(function):
     thread = threading.Thread(target=function, args=(pause,))
     thread.start()
     assert inside.wait(20)
-    place = place_of(sys._current_frames()[thread.ident])
+    dump = StackDump()
+    place = place_of(dump.stack_of(thread.ident))
+    dump.close()
     go_on.set()
     thread.join()
     return place
@@ -145,8 +148,10 @@ def test_an_import_is_named_by_its_module_and_the_line_that_imports(tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text("from slowlib import inner\n")
     (package / "inner.py").write_text(
-        "import sys\nfrom trace_hooks.sources.startup.stack_phases import place_of\n"
-        "print(tuple(place_of(sys._getframe())))\n"
+        "from threading import get_ident\n"
+        "from trace_hooks.sources.startup.dumped_stack import StackDump\n"
+        "from trace_hooks.sources.startup.stack_phases import place_of\n"
+        "print(tuple(place_of(StackDump().stack_of(get_ident()))))\n"
     )
     script = tmp_path / "job.py"
     script.write_text("import sys\n\nimport slowlib\n")
