@@ -163,6 +163,7 @@ class Recording:
 
     def _find_all(self) -> None:
         self._session.find_identity(last_call=True)
+        self._session.note_if_empty()
         self._session.find_offset()
 
     def _write_end(self, status: str, error: str | None) -> None:

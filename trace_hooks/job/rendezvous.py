@@ -14,10 +14,11 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from trace_hooks.inherit import is_on
 from trace_hooks.job.identity import Identity, Shared
 from trace_hooks.job.process_info import (
     Place,
@@ -60,9 +61,11 @@ class IdentityFinder:
         self._settings = settings
         self._clock = clock
         self._environ = environ
-        # a torchrun agent's store outlives a restart: never read what the last attempt wrote
+        # a torchrun agent's store outlives a restart: never read what the last attempt wrote;
+        # launchers of other kinds do not give all ranks the same variables
         names = ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE")
-        launch = "-".join(environ.get(name, "") for name in names)
+        is_elastic = "TORCHELASTIC_RUN_ID" in environ
+        launch = "-".join(environ.get(name, "") for name in names) if is_elastic else ""
         self.prefix = f"trace_hooks/{launch}/{ordinal}"
         self._key = f"{self.prefix}/run"
         self._agent = agent_key(environ)
@@ -76,6 +79,8 @@ class IdentityFinder:
         waited_s = time.monotonic() - self._begun_s
         place = find_place(self._environ)
         if place is None:
+            if is_on(self._environ) and not stepping:
+                return None  # it joins the group later, or starts the ranks and is none
             wait_more = may_still_join() and not stepping and waited_s < JOIN_WAIT_S
             if wait_more and not last_call:
                 return None
@@ -89,6 +94,22 @@ class IdentityFinder:
         if shared is not None:
             return self._identity(shared, place)
         return self._without_group(place) if alone else None
+
+    def revised(self, identity: Identity) -> Identity:
+        """The identity of a process that has joined a group since: rank 0 of it keeps its run."""
+        place = find_place(self._environ)
+        if place is None or distributed() is None or place.world_size == identity.place.world_size:
+            return identity
+        if place.rank == 0:
+            return replace(identity, place=place)
+        log.warning(
+            "trace_hooks: this process was taken for a job of its own, %s, and is rank %d of %d; "
+            "see the ranks that a script starts itself in docs/hooks.md",
+            identity.folder,
+            place.rank,
+            place.world_size,
+        )
+        return identity
 
     def share(self, identity: Identity) -> bool:
         """Share it with the other ranks once the group has a store; True when nothing is left to

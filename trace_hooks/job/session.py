@@ -15,7 +15,7 @@ from trace_hooks.job.rendezvous import IdentityFinder
 from trace_hooks.job.run_files import CPU, Device, cuda_device, describe_model, rank_info, run_info
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording import guard
-from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.drain_thread import Chore, Drain
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.segment_writer import SegmentWriter
@@ -29,6 +29,12 @@ MOST_WAITING_BYTES = 1 << 30
 counted."""
 LAYOUT_TRIES = 5
 """Looking for a layout walks all of Python's objects: done at the first steps only."""
+
+
+NOTHING_SEEN = (
+    "this process made no training step and joined no process group; where a script starts its "
+    "ranks itself, TRACE_HOOKS_AUTO=1 has them traced (docs/hooks.md)"
+)
 
 
 class Session:
@@ -47,6 +53,7 @@ class Session:
         self.on_identity: list[Callable[[Identity], object]] = []
         self.more_hooks: dict[str, Any] = {}  # added to the rank file's entry `hooks`
         self._settings = settings
+        self._recorder = recorder
         self._rank_state = recorder.rank_state
         self._drain = drain
         self._model = model
@@ -55,6 +62,8 @@ class Session:
         self.finder = IdentityFinder(settings, clock, ordinal)
         self._offsets = ClockOffsets(recorder, anchor, self.finder.prefix)
         self._shared = False
+        self._shared_with = 0  # ranks of the job when it was shared
+        self._joined = False  # a process group is there
         self._layout_tries = 0
         self._layout_step: int | None = None
         self._end: dict[str, Any] | None = None
@@ -79,8 +88,17 @@ class Session:
             if self.identity is None:
                 return
             self._begin_writing(self.identity)
-        if not self._shared:
+        if not self._joined and distributed() is not None:
+            self._joined = True
+            self.identity = self.finder.revised(self.identity)
+        if not self._shared or self.identity.place.world_size != self._shared_with:
+            self._shared_with = self.identity.place.world_size
             self._shared = self.finder.share(self.identity)
+
+    def note_if_empty(self) -> None:
+        """Say why nothing was recorded, where a process ends that was no rank."""
+        if self.identity is not None and self._rank_state.step < 0 and not self._joined:
+            self._recorder.add_row("marks", ts_ns=now(), kind="note", text=NOTHING_SEEN)
 
     def find_offset(self) -> None:
         """Write what is known about this rank's clock against rank 0's."""

@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from ingest.summary import info
 from tests.forks import fork, succeeded
 from tests.trace_hooks.processes import begin, environment, rank_files, rows, run
 from tests.waiting import wait_until
+from trace_hooks.job import process_info, rendezvous
 from trace_hooks.job.identity import Shared
 from trace_hooks.job.rendezvous import GROUP_WAIT_S, IdentityFinder
 from trace_hooks.protocol.job_claims import DIGEST_FILE, SECRET_FILE, digest_of
@@ -59,6 +61,48 @@ def test_rank_0_takes_the_next_free_attempt_and_keeps_t0(tmp_path: Path) -> None
         2,
         12345,
     )
+
+
+def test_a_process_taken_for_a_job_of_its_own_keeps_its_run_as_rank_0_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lightning's first process has no RANK, and joins its group seconds later."""
+    finder = IdentityFinder(settings(tmp_path, TRACE_HOOKS_RUN="night"), CLOCK, 0, {})
+    alone = finder.poll(stepping=True)
+    assert alone is not None
+    assert finder.revised(alone) is alone
+
+    def join(rank: int) -> None:
+        group = SimpleNamespace(get_rank=lambda: rank, get_world_size=lambda: 2)
+        for module in (process_info, rendezvous):
+            monkeypatch.setattr(module, "distributed", lambda: group)
+
+    join(rank=0)
+    revised = finder.revised(alone)
+    assert (revised.place.rank, revised.place.world_size) == (0, 2)
+    assert revised.shared is alone.shared
+    join(rank=1)
+    assert finder.revised(alone) is alone
+    assert "is rank 1 of 2" in caplog.text
+
+
+def test_processes_that_may_inherit_are_no_rank_until_they_join(tmp_path: Path) -> None:
+    environ = {"TRACE_HOOKS_AUTO": "1"}
+    finder = IdentityFinder(settings(tmp_path), CLOCK, 0, environ)
+    assert finder.poll(last_call=True) is None
+    assert finder.poll(stepping=True) is not None
+
+
+def test_only_under_an_agent_that_restarts_do_its_variables_name_the_attempt(
+    tmp_path: Path,
+) -> None:
+    """Launchers of other kinds do not give all ranks the same ones."""
+    ranks = [{"MASTER_PORT": "1", "WORLD_SIZE": "2"}, {}]
+    assert len({IdentityFinder(settings(tmp_path), CLOCK, 0, e).prefix for e in ranks}) == 1
+    restarts = [
+        {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(n)} for n in range(2)
+    ]
+    assert len({IdentityFinder(settings(tmp_path), CLOCK, 0, e).prefix for e in restarts}) == 2
 
 
 def test_starts_of_one_run_at_the_same_instant_are_two_attempts(tmp_path: Path) -> None:
