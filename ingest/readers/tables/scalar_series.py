@@ -140,6 +140,8 @@ class ScalarImport:
             self._leave_out()
             return
         runs = self._chosen()
+        if not runs:  # other files may lie next to these, and a run has a rank
+            self._sink.add_rank(rank_info(0))
         for file in (file for files in runs.values() for file in files):
             for guess in file.guesses:
                 self._sink.add_guess(f"{file.name}: {guess}")
@@ -193,7 +195,8 @@ class ScalarImport:
         num_steps = sum(len(file.steps.steps) for file in self._files)
         self._sink.add_guess(
             f"{num_steps:,} steps of {len(self._files):,} files ({self.what}) were left out, "
-            "because the trace says which steps there are; import them by themselves to see them"
+            "because a run takes its steps from one kind of files; import them by themselves to "
+            "see them"
         )
 
 

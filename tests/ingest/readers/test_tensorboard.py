@@ -141,3 +141,15 @@ def test_scalars_of_tensorflow_are_tensors(tmp_path: Path, runs: Path) -> None:
         data += event(field(5, field(1, field(1, tag.encode()) + field(8, tensor))), 7)
     rows = imported(tmp_path, runs, run=data).rows("steps", "step", "loss", "lr", "grad_norm")
     assert rows == [(7, 1.5, 0.25, None)]
+
+
+def test_logs_next_to_files_without_known_scalars_are_read(tmp_path: Path, runs: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "events.out.tfevents.1.a.1.0").write_bytes(
+        VERSION + scalar("accuracy", 1, 1)
+    )
+    (tmp_path / "in" / "train.log").write_text("2026-01-01 00:00:00 step: 1  loss: 2.5\n")
+    run = Imported(tmp_path / "in", into=runs)
+    assert run.rows("log_lines", "text") == [("2026-01-01 00:00:00 step: 1  loss: 2.5",)]
+    assert "has no loss, learning rate or speed by steps" in run.problems[0]
+    assert any("takes its steps from one kind of files" in guess for guess in run.guesses)

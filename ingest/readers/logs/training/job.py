@@ -43,13 +43,15 @@ class TrainingJob:
             self.ranks[rank] = steps if before is None else before.continued(steps)
 
     def leave_out(self, sink: Sink) -> None:
-        """Say that they are not taken, because a trace has steps of its own."""
+        """Say that they are not taken: next to a trace, which has steps of its own, or to other
+        files that may.
+        """
         num_steps = sum(len(steps.steps) for steps in self.ranks.values())
         if num_steps:
             sink.add_guess(
                 f"{num_steps:,} steps in the logs (loss, learning rate, speed) were left out, "
-                "because the trace says which steps there are; import the logs by themselves to "
-                "see them"
+                "because a run takes its steps from one kind of files; import the logs by "
+                "themselves to see them"
             )
         self.ranks.clear()
         self._timers.clear()
