@@ -75,7 +75,7 @@ def _step(
     def span(kind: str, took_us: float, **values: object) -> None:
         nonlocal at
         if took_us:
-            run.span(rank, step, kind, at, at + took_us, **values)
+            run.span(rank, step, kind, at, at + took_us, **{"name": kind, **values})
         at += took_us
 
     span("data_wait", 5_000)

@@ -102,6 +102,8 @@ def waterfall_lines(found: Efficiency) -> list[str]:
     for bar in fall.bars:
         ranks = named_ranks(rank.rank for rank in found.ranks[bar.name])
         most = f"  most in step {bar.worst_step}, {ranks}" if ranks else ""
+        named = ", ".join(name for name, _ in found.operations.get(bar.name, ()))
+        most += f" ({named})" if named else ""
         lines.append(f"- {bar.title:26} {100 * bar.share:6.1f} % {in_ms(bar.ms):>10}{most}")
     if fall.mfu is not None:
         lines.append(f"= {'MFU':26} {100 * fall.mfu:6.1f} %")

@@ -28,5 +28,12 @@ export const rankText = (name, { rank, ms }) => (name === 'waiting'
   ? `rank ${rank} makes others wait ${milliseconds(ms)} per step, added up over them`
   : `rank ${rank}: ${milliseconds(ms)} per step`);
 
+/** 'reduce_scatter, all_gather'. */
+export const operationsText = (operations) => operations.map(({ name }) => name).join(', ');
+
+/** 'reduce_scatter 4.0 ms, all_gather 0.50 ms per step, hidden time included'. */
+export const operationsTitle = (operations) => (
+  `${operations.map(({ name, ms }) => `${name} ${milliseconds(ms)}`).join(', ')} per step, hidden time included`);
+
 /** Heading of the column of changes. */
 export const unitText = (comparison) => (comparison.mfu_before === null ? '% of a step before' : 'points of MFU');

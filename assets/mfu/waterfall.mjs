@@ -1,7 +1,7 @@
 /** From the peak of the devices down to the measured MFU: a row for each part, with what it leads to. */
 import { make } from '../lib/dom.mjs';
 import { waterfallRows } from './geometry.mjs';
-import { aboutText, milliseconds, percent, rankText } from './text.mjs';
+import { aboutText, milliseconds, operationsText, operationsTitle, percent, rankText } from './text.mjs';
 
 const number = (text) => make('td', { class: 'number' }, text);
 
@@ -28,7 +28,8 @@ function leads({ name, worst_step: step, ranks }, app) {
 function row(one, app) {
   const isPart = one.ranks !== undefined;
   return make('tr', { class: isPart ? null : 'mfu-end' }, [
-    make('th', { scope: 'row', title: one.meaning }, one.title), bar(one), number(percent(one.share)),
+    make('th', { scope: 'row', title: one.meaning }, one.title, isPart && one.operations.length
+      ? make('span', { class: 'mfu-operations quiet', title: operationsTitle(one.operations) }, operationsText(one.operations)) : []), bar(one), number(percent(one.share)),
     number(isPart ? milliseconds(one.ms) : ''), isPart ? leads(one, app) : make('td'),
   ]);
 }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from diagnosis.mfu.comparison import LONG_STEPS, Comparison
+from diagnosis.mfu.operations import op_means
 from diagnosis.mfu.parts import COMMUNICATION, COMPUTE, WAITING
 from diagnosis.mfu.skew import skew_of
 from diagnosis.mfu.step_times import StepTimes
@@ -104,25 +104,13 @@ def _moved(axis: str, before: Window, after: Window) -> str:
 
 def _computed(before: Window, after: Window) -> str:
     """The operation that computes for longer, above all; of nested ones the innermost."""
-    was, now = (_op_means(window.tables["op_times"].to_pylist()) for window in (before, after))
+    was, now = (op_means(window.tables["op_times"].to_pylist()) for window in (before, after))
     grown = {op: (was[op][0], ms) for op, (ms, _) in now.items() if op in was}
     more = {op: after_ms - before_ms for op, (before_ms, after_ms) in grown.items()}
     greatest = max(more.values(), default=0.0)
     behind = [op for op, ms in more.items() if ms >= _MAIN_SHARE * greatest > 0]
     inner = max(behind, key=lambda op: (now[op][1], more[op]), default=None)
     return "" if inner is None else _grown_text(inner, *grown[inner])
-
-
-def _op_means(rows: Iterable[Mapping[str, Any]]) -> dict[str, tuple[float, int]]:
-    """By operation: mean time per step and rank, and how deep it is nested."""
-    sums: dict[str, list[float]] = {}
-    depth: dict[str, int] = {}
-    cells = set()
-    for row in rows:
-        sums.setdefault(row["name"], []).append(row["typical_ms"])
-        depth[row["name"]] = min(row["depth"], depth.get(row["name"], row["depth"]))
-        cells.add((row["rank"], row["step"]))
-    return {name: (sum(times) / len(cells), depth[name]) for name, times in sums.items()}
 
 
 def _most_grown(ops: Mapping[str, tuple[float, float]]) -> str:

@@ -13,6 +13,8 @@ from diagnosis.mfu.change_point import Decline, decline, smallest_shown
 from diagnosis.mfu.comparison import Comparison, compare, is_loss
 from diagnosis.mfu.explain import QUESTIONS as EXPLAINED_BY
 from diagnosis.mfu.explain import Cause, Window, causes
+from diagnosis.mfu.operations import QUESTIONS as OPERATIONS_FROM
+from diagnosis.mfu.operations import Operations, operations_of
 from diagnosis.mfu.parts import DIRECT
 from diagnosis.mfu.step_times import QUESTIONS, StepTimes, step_times
 from diagnosis.mfu.text import sentence, since_text, steady_text
@@ -38,10 +40,11 @@ class RankTime:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """`ranks`: by part, those that have most of it."""
+    """`ranks`: by part, those that have most of it; `operations`: its longest ones, ms per step."""
 
     waterfall: Waterfall
     ranks: dict[str, tuple[RankTime, ...]]
+    operations: Operations
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,11 @@ def efficiency_of(asked: Asked, steps: Steps) -> Efficiency | None:
     found = waterfall(asked.times(steps))
     if found is None:
         return None
-    rows = asked.run.ask(
-        "device_time_by_rank", attempt=asked.attempt, stop=asked.stop, **_bounds(steps)
-    ).to_pylist()
-    return Efficiency(found, {bar.name: _ranks_of(bar.name, rows) for bar in found.bars})
+    given = {"attempt": asked.attempt, "stop": asked.stop} | _bounds(steps)
+    rows = asked.run.ask("device_time_by_rank", **given).to_pylist()
+    ranks = {bar.name: _ranks_of(bar.name, rows) for bar in found.bars}
+    tables = {name: asked.run.ask(name, **given) for name in OPERATIONS_FROM}
+    return Efficiency(found, ranks, operations_of(tables))
 
 
 def _ranks_of(name: str, rows: Sequence[dict[str, Any]]) -> tuple[RankTime, ...]:
@@ -180,4 +184,6 @@ def as_json(found: Efficiency | None) -> dict[str, Any] | None:
     plain = asdict(found.waterfall)
     for bar in plain["bars"]:
         bar["ranks"] = [asdict(rank) for rank in found.ranks[bar["name"]]]
+        named = found.operations.get(bar["name"], ())
+        bar["operations"] = [{"name": name, "ms": ms} for name, ms in named]
     return plain

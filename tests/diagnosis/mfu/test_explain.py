@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.views.efficiency.mfu import Asked, change_between, decline_of
+from app.views.efficiency.mfu import Asked, change_between, decline_of, efficiency_of
 from diagnosis.mfu.skew import GC, UNKNOWN
 from ingest.run import open_run
 from tests.mfu_runs import PEAK_TFLOPS, changed_run
@@ -58,3 +58,11 @@ def test_a_steady_run_has_no_decline(tmp_path):
         change = decline_of(Asked(run, 0, PEAK_TFLOPS))
     assert change.comparison is None
     assert change.sentence.startswith("No decline is seen in steps 0 to 99.")
+
+
+def test_a_part_names_its_longest_operations(tmp_path):
+    with open_run(changed_run(tmp_path / "run", 8, 8)) as run:
+        found = efficiency_of(Asked(run, 0, PEAK_TFLOPS), (0, 7))
+    assert found.operations["moving_dp"] == (("reduce_scatter", pytest.approx(6)),)
+    assert [name for name, _ in found.operations["compute"]] == ["backward", "forward"]
+    assert [ms for _, ms in found.operations["compute"]] == pytest.approx([40, 30])

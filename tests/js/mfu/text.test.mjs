@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aboutText, milliseconds, percent, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
+import { aboutText, milliseconds, operationsText, operationsTitle, percent, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
 
 test('numbers as text', () => {
   assert.deepEqual([0.341, 0.0004, 0, 1].map(percent), ['34.1 %', '0.04 %', '0.0 %', '100.0 %']);
@@ -17,6 +17,12 @@ test('what the waterfall is about', () => {
 test('a rank of the waiting is one that others wait for', () => {
   assert.equal(rankText('waiting', { rank: 5, ms: 12 }), 'rank 5 makes others wait 12.0 ms per step, added up over them');
   assert.equal(rankText('data', { rank: 5, ms: 12 }), 'rank 5: 12.0 ms per step');
+});
+
+test('operations of a part', () => {
+  const operations = [{ name: 'reduce_scatter', ms: 4 }, { name: 'all_gather', ms: 0.5 }];
+  assert.equal(operationsText(operations), 'reduce_scatter, all_gather');
+  assert.equal(operationsTitle(operations), 'reduce_scatter 4.0 ms, all_gather 0.50 ms per step, hidden time included');
 });
 
 test('the unit is points where MFU is known', () => {
