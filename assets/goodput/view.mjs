@@ -41,7 +41,7 @@ const nothing = () => make('p', { class: 'panel sentence', role: 'status' },
 function panel(found, attemptButton) {
   return make('section', { class: 'panel' },
     make('header', {}, make('h2', {}, 'Goodput'), make('span', { class: 'quiet' }, headline(found))),
-    legend(found), ledger(found, attemptButton), make('h3', {}, 'Interval between saves'),
+    legend(found), ledger(found, attemptButton), found.says.length ? make('h3', {}, 'Interval between saves') : '',
     ...found.says.map((text) => make('p', { class: 'goodput-says' }, text)), ...curve(found.advice));
 }
 

@@ -1,7 +1,7 @@
 """Where the wall time of a run went over its attempts, and how often it was interrupted.
 
 Reads the answer `goodput`. An attempt is interrupted where a later one follows and not all of its
-ranks ended in order, or where it was the last and a rank failed.
+ranks ended by themselves, or where it was the last and a rank failed or was lost.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ QUESTION = "goodput"
 PARTS = ("productive", "checkpoint", "rewound", "start_up", "stalled", "restart")
 """In the order in which they are shown; the answer has a column of seconds for each."""
 
-FINISHED, FAILED, KILLED, RUNNING = "finished", "failed", "killed", "running"
+FINISHED, FAILED, STOPPED, KILLED = "finished", "failed", "stopped", "killed"
+RUNNING, UNKNOWN = "running", "not recorded"
 
 
 @dataclass(frozen=True)
 class Attempt:
     """One start of the job. `wall_s` None: when it started is unknown. `unaccounted_s`: of the wall
-    time, in no part. `ended`: finished, failed, killed (no rank said how it ended), or running.
+    time, in no part. `ended`: finished, failed, stopped (by a signal, in order), killed (a rank did
+    not say how it ended), running, or not recorded.
     """
 
     attempt: int
@@ -72,7 +74,7 @@ class Ledger:
     def interrupted(self) -> list[Attempt]:
         """Attempts that did not end in order."""
         *before, last = self.attempts
-        return [one for one in before if one.ended != FINISHED] + [
+        return [one for one in before if one.ended not in (FINISHED, UNKNOWN)] + [
             one for one in [last] if one.ended in (FAILED, KILLED)
         ]
 
@@ -100,7 +102,7 @@ class Ledger:
         costs = [
             one.parts["stalled"] + one.parts["restart"] + after.parts["start_up"]
             for one, after in zip(self.attempts, self.attempts[1:], strict=False)
-            if one.ended != FINISHED
+            if one.ended not in (FINISHED, UNKNOWN)
         ]
         return mean(costs) if costs else None
 
@@ -111,16 +113,24 @@ class Ledger:
         return sum(value * times for value, times in known) / number if number else None
 
 
-def ledger_of(answer: pa.Table, is_running: bool) -> Ledger | None:
-    """The ledger of the answer `goodput`; None where there is no attempt."""
+def ledger_of(answer: pa.Table, is_running: bool, has_ends: bool = True) -> Ledger | None:
+    """The ledger of the answer `goodput`; None where there is no attempt.
+
+    `has_ends`: what recorded the run also recorded how its ranks ended.
+    """
     rows = answer.to_pylist()
     if not rows:
         return None
     newest = len(rows) - 1
-    return Ledger(tuple(_attempt(row, is_running and at == newest) for at, row in enumerate(rows)))
+    return Ledger(
+        tuple(
+            _attempt(row, _ended(row, is_running and at == newest) if has_ends else UNKNOWN)
+            for at, row in enumerate(rows)
+        )
+    )
 
 
-def _attempt(row: Mapping[str, Any], is_running: bool) -> Attempt:
+def _attempt(row: Mapping[str, Any], ended: str) -> Attempt:
     parts = {part: row[f"{part}_s"] or 0.0 for part in PARTS}
     wall_s = row["wall_s"]
     return Attempt(
@@ -128,7 +138,7 @@ def _attempt(row: Mapping[str, Any], is_running: bool) -> Attempt:
         wall_s=wall_s,
         parts=parts,
         unaccounted_s=0.0 if wall_s is None else wall_s - sum(parts.values()),
-        ended=_ended(row, is_running),
+        ended=ended,
         first_step=row["first_step"],
         last_step=row["last_step"],
         num_saves=row["num_saves"],
@@ -142,8 +152,10 @@ def _ended(row: Mapping[str, Any], is_running: bool) -> str:
         return RUNNING
     if row["num_failed"]:
         return FAILED
-    is_whole = row["num_finished"] and row["num_finished"] >= (row["num_ranks"] or 1)
-    return FINISHED if is_whole else KILLED
+    num_ranks, finished = row["num_ranks"] or 1, row["num_finished"]
+    if finished >= num_ranks:
+        return FINISHED
+    return STOPPED if finished + row["num_stopped"] >= num_ranks else KILLED
 
 
 def shares_of(attempts: Sequence[Attempt]) -> dict[str, float]:

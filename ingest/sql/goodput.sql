@@ -24,6 +24,7 @@
 -- column: num_ranks  ranks of the job, as it recorded; NULL unknown
 -- column: num_finished  ranks that ended in order
 -- column: num_failed  ranks that ended with an error
+-- column: num_stopped  ranks that a signal ended in order
 -- empty: no attempt has a finished step or the file of a rank
 WITH per_step AS (
     SELECT attempt, step, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns,
@@ -53,7 +54,8 @@ sums AS (
 starts AS (
     SELECT attempt, min(started_ns) AS hooks_ns, max(ended_ns) AS ended_ns,
         max(world_size) AS num_ranks, count(*) FILTER (status = 'finished') AS num_finished,
-        count(*) FILTER (status = 'failed') AS num_failed
+        count(*) FILTER (status = 'failed') AS num_failed,
+        count(*) FILTER (status = 'stopped') AS num_stopped
     FROM ranks GROUP BY attempt
 ),
 processes AS (
@@ -83,5 +85,5 @@ SELECT attempt, started_ns, (until_ns - started_ns) / 1e9 AS wall_s,
     coalesce(productive_ns, 0) / nullif(until_ns - started_ns, 0) AS goodput_ratio,
     first_step, last_step, coalesce(num_saves, 0) AS num_saves, each_ns / 1e9 AS save_s,
     interval_ns / 1e9 AS interval_s, num_ranks, coalesce(num_finished, 0) AS num_finished,
-    coalesce(num_failed, 0) AS num_failed
+    coalesce(num_failed, 0) AS num_failed, coalesce(num_stopped, 0) AS num_stopped
 FROM walls ORDER BY attempt

@@ -27,7 +27,7 @@ WORDS = {
 class Goodput:
     """Plain values. `attempts`: a row each, oldest first, with `parts` in s; `totals`: of all;
     `effective_share`: effective training time ratio, 0 to 1, None where a start is unknown.
-    `advice`: fields of Advice, None where times are unknown; `says`: the same in sentences.
+    `advice`: fields of Advice, None where times or ends are unknown; `says`: it in sentences.
     """
 
     attempts: tuple[Row, ...]
@@ -43,7 +43,8 @@ class Goodput:
 
 def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
     """Of all attempts; None where no rank has left anything yet."""
-    ledger = ledger_of(run.ask(QUESTION, stop=stop), run.state in ("running", "silent"))
+    is_running, has_ends = run.state in ("running", "silent"), run.info["source"] == "hooks"
+    ledger = ledger_of(run.ask(QUESTION, stop=stop), is_running, has_ends)
     if ledger is None:
         return None
     advice = advice_of(ledger)
@@ -55,8 +56,8 @@ def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
         wall_s=ledger.wall_s,
         effective_share=ledger.effective_share,
         num_interruptions=len(ledger.interrupted),
-        advice=None if advice is None else asdict(advice),
-        says=() if advice is None else tuple(sentences(advice)),
+        advice=asdict(advice) if advice is not None and has_ends else None,
+        says=tuple(sentences(advice)) if advice is not None and has_ends else (),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from diagnosis.goodput.checkpoint_interval import advice_of
@@ -44,6 +45,25 @@ def test_a_running_attempt_is_no_interruption(tmp_path):
     assert [one.ended for one in ledger_of(rows, is_running=True).attempts] == ["failed", "running"]
     assert len(ledger_of(rows, is_running=True).interrupted) == 1
     assert len(ledger_of(rows, is_running=False).interrupted) == 2
+
+
+def test_a_job_that_was_stopped_last_was_not_interrupted_then(tmp_path):
+    interrupted_run(tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        rows = run.ask("goodput").to_pylist()
+    rows[1] |= {"num_finished": 0, "num_stopped": 2}
+    stopped = ledger_of(pa.Table.from_pylist(rows[:2]), is_running=False)
+    assert [one.ended for one in stopped.attempts] == ["failed", "stopped"]
+    assert [one.attempt for one in stopped.interrupted] == [0]
+    assert len(ledger_of(pa.Table.from_pylist(rows), is_running=False).interrupted) == 2
+
+
+def test_how_the_attempts_of_an_imported_run_ended_is_not_recorded(tmp_path):
+    interrupted_run(tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        imported = ledger_of(run.ask("goodput"), is_running=False, has_ends=False)
+    assert {one.ended for one in imported.attempts} == {"not recorded"}
+    assert imported.interrupted == []
 
 
 def test_few_interruptions_give_a_range_and_no_advice(ledger):
