@@ -17,7 +17,6 @@ whether there is newer data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -76,21 +75,34 @@ class _Answers:
         return JSONResponse(costs_json(diagnosis))
 
     def schedules(self, params: Parameters, stop: Stop) -> Response:
-        return self._of_schedules(
-            params,
-            ("what-if schedules", ""),
-            lambda analysis, stop: schedules_of(analysis, _asked(params), lambda: stop_here(stop)),
+        cached = self._analysis(params, stop)
+        analysis = cached.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
+        asked = _asked(params)
+        found = self._hub.cache.get(
+            params.run,
+            ("what-if schedules", cached.version, _scope(params), asked),
+            lambda _run, stop: schedules_of(analysis, asked, lambda: stop_here(stop)),
+            min_age(NEW_EVERY_S),
             stop,
         )
+        return JSONResponse(found)
 
     def schedule(self, params: Parameters, stop: Stop) -> Response:
-        name = params.text("name")
-        return self._of_schedules(
-            params,
-            ("what-if schedule", name),
-            lambda analysis, stop: timeline_of(analysis, _asked(params), name),
+        cached = self._analysis(params, stop)
+        analysis = cached.value
+        if isinstance(analysis, Refusal):
+            return JSONResponse(_refused(analysis))
+        name, asked = params.text("name"), _asked(params)
+        found = self._hub.cache.get(
+            params.run,
+            ("what-if schedule", name, cached.version, _scope(params), asked),
+            lambda _run, stop: timeline_of(analysis, asked, name),
+            min_age(NEW_EVERY_S),
             stop,
         )
+        return JSONResponse(found)
 
     def advice(self, params: Parameters, stop: Stop) -> Response:
         cached = self._analysis(params, stop)
@@ -101,26 +113,6 @@ class _Answers:
             params.run,
             ("what-if advice", cached.version, _scope(params)),
             lambda _run, stop: advice_of(analysis, lambda: stop_here(stop)),
-            min_age(NEW_EVERY_S),
-            stop,
-        )
-        return JSONResponse(found)
-
-    def _of_schedules(
-        self,
-        params: Parameters,
-        what: tuple[str, str],
-        compute: Callable[[Answer, Stop | None], dict[str, Any]],
-        stop: Stop,
-    ) -> Response:
-        cached = self._analysis(params, stop)
-        analysis = cached.value
-        if isinstance(analysis, Refusal):
-            return JSONResponse(_refused(analysis))
-        found = self._hub.cache.get(
-            params.run,
-            (*what, cached.version, _scope(params), _asked(params)),
-            lambda _run, stop: compute(analysis, stop),
             min_age(NEW_EVERY_S),
             stop,
         )
