@@ -62,7 +62,9 @@ class Group:
 
     @property
     def kind(self) -> str:
-        """Span kind of this group's communication."""
+        """Span kind of this group's communication; of one rank it is none."""
+        if len(self.ranks) == 1:
+            return "host"
         return KIND_OF_AXIS.get(self.axis, "other_comm")
 
     def count(self) -> int:

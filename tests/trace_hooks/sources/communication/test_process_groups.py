@@ -46,6 +46,15 @@ def test_the_axis_of_a_group_is_written_when_the_layout_becomes_known() -> None:
     assert written == [("groups", group.group_id, "unknown"), ("groups", group.group_id, "dp")]
 
 
+def test_operations_of_a_group_of_one_rank_are_no_communication() -> None:
+    groups = Groups(Recorder())
+    groups.scan()
+    group = next(iter(groups._known.values()))
+    assert (group.ranks, group.kind) == ((0,), "host")
+    group.ranks = (0, 1)
+    assert group.kind == "other_comm"
+
+
 def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
     groups = Groups(Recorder())
     answers: list[Any] = []
