@@ -28,6 +28,7 @@ from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.backward import BackwardSpans, Border, ModuleBackward, graph_task
+from trace_hooks.sources.training.micro_batches import MicroBatches
 from trace_hooks.sources.training.model_discovery import Discovery
 from trace_hooks.sources.training.module_parts import Part, find_parts, is_compiled, unwrap
 from trace_hooks.sources.training.passes import BackwardPasses
@@ -107,17 +108,17 @@ class PartCalls:
             return
         source, stage = self.source, self.stage
         state = source.rank_state
-        chunk = state.chunk if stage is None else stage
-        site, backward_site = self._sites.get(chunk) or self.sites(chunk)
-        backward = border = None
         if is_grad_enabled():
             if source.auto.waiting and graph_task() < 0:
                 source.auto.activity(now())
-            if not self.is_whole:
-                backward = ModuleBackward(
-                    source.backward, self.part, backward_site, state.microbatch
-                )
-                border = _end_at_input(backward, args, kwargs)
+            if self.is_whole and graph_task() < 0:
+                source.micro_batches.forward(id(self.part.module))
+        chunk = state.chunk if stage is None else stage
+        site, backward_site = self._sites.get(chunk) or self.sites(chunk)
+        backward = border = None
+        if is_grad_enabled() and not self.is_whole:
+            backward = ModuleBackward(source.backward, self.part, backward_site, state.microbatch)
+            border = _end_at_input(backward, args, kwargs)
         source.open.calls.append((self, site, source.recorder.open(), backward, border))
 
     @guarded("modules.forward_end")
@@ -168,7 +169,8 @@ class Modules(Source):
         self._parts: dict[int, Part] = {}
         self._roots = context.models.roots
         self._discovery = Discovery(self._add_model)
-        self._passes = BackwardPasses(self.backward)
+        self.micro_batches = MicroBatches(context.rank_state)
+        self._passes = BackwardPasses(self.backward, self.micro_batches)
 
     def install(self) -> None:
         """Look for models and for torch.compile from now on."""
@@ -205,6 +207,7 @@ class Modules(Source):
     def step_begin(self) -> None:
         """Forget calls that exceptions of the last step left open."""
         self.backward.step_begin()
+        self.micro_batches.step_begins()
 
     def _running_part(self) -> tuple[Part, int | None, Mark] | None:
         for calls, _, mark, _, _ in reversed(self.open.calls):

@@ -17,6 +17,7 @@ from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.backward import BackwardSpans, ModuleBackward, graph_task
+from trace_hooks.sources.training.micro_batches import MicroBatches
 from trace_hooks.sources.training.module_parts import Part
 from trace_hooks.sources.unseen import uncompiled
 
@@ -28,8 +29,9 @@ is_compiling = torch.compiler.is_compiling
 class BackwardPasses:
     """Opens a span in `spans` when a backward pass begins; it ends with the pass."""
 
-    def __init__(self, spans: BackwardSpans) -> None:
+    def __init__(self, spans: BackwardSpans, micro_batches: MicroBatches) -> None:
         self._spans = spans
+        self._micro_batches = micro_batches
         self._recorder = spans.recorder
         self._patches = Patches()
 
@@ -43,25 +45,35 @@ class BackwardPasses:
 
     def _around_backward(self, original: Callable[..., None]) -> Callable[..., None]:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            self._announce(tensors)
+            is_announced = self._announce(tensors)
             original(tensors, *args, **kwargs)
+            if is_announced:
+                self._passed()
 
         wrapper: Callable[..., None] = uncompiled(original, backward)
         return wrapper
 
     @guarded("modules.pass_begins")
-    def _announce(self, tensors: Any) -> None:
+    def _announce(self, tensors: Any) -> bool:
         """The pass begins when the gradient of its first tensor is there: on autograd's thread."""
         state = self._recorder.rank_state
         if is_compiling() or graph_task() >= 0 or state.chunk != UNKNOWN:
-            return
+            return False
         if state.prompting_thread or "modules.backward_begin" in disabled:
-            return
+            return False
         tensor = first_root(tensors)
-        if tensor is not None:
-            site = self._recorder.site(_PASS.name, "backward")
-            border = self._spans.border(tensor)
-            border.begins = (ModuleBackward(self._spans, _PASS, site, UNKNOWN), *border.begins)
+        if tensor is None:
+            return False
+        self._micro_batches.backward()
+        site = self._recorder.site(_PASS.name, "backward")
+        border = self._spans.border(tensor)
+        whole = ModuleBackward(self._spans, _PASS, site, state.microbatch)
+        border.begins = (whole, *border.begins)
+        return True
+
+    @guarded("modules.pass_ends")
+    def _passed(self) -> None:
+        self._micro_batches.passed()
 
 
 def first_root(tensors: Any) -> Tensor | None:
