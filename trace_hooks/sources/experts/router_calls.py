@@ -16,7 +16,7 @@ from trace_hooks.sources.experts.routers import Router
 from trace_hooks.sources.tensors.tensor_names import NO_LAYER
 from trace_hooks.sources.tensors.tensor_samples import is_capturing, own_part
 from trace_hooks.sources.training.backward import graph_task
-from trace_hooks.sources.training.modules import Detachable
+from trace_hooks.sources.training.part_calls import Detachable
 from trace_hooks.sources.unseen import unseen
 
 MAX_KEPT = 1 << 20

@@ -27,7 +27,7 @@ from trace_hooks.sources.tensors.attention import CALLS, AttentionCall
 from trace_hooks.sources.tensors.global_indices import GlobalPlaces, tensor_parallel
 from trace_hooks.sources.tensors.tensor_names import output_place
 from trace_hooks.sources.training.module_parts import Part, find_parts
-from trace_hooks.sources.training.modules import Detachable
+from trace_hooks.sources.training.part_calls import Detachable
 
 is_compiling = torch.compiler.is_compiling
 
