@@ -9,7 +9,7 @@ const NEWS_MS = 5000;
 
 const sentence = (role, ...content) => make('p', { class: 'panel sentence', role }, ...content);
 
-const nothing = () => sentence('status', make('strong', {}, 'No step is finished yet. '),
+const nothing = () => sentence('status', make('strong', {}, 'There is no finished step yet. '),
   'This section then shows what the time of the devices went to.');
 
 /** What the answers depend on. */

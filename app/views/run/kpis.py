@@ -57,7 +57,11 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     if not job and run.state == "finished":  # there will be no steps
         newest = run.newest_attempt if attempt is None else attempt
         return Measured(tuple(recorded_kpis(recorded(run, newest))), ())
-    shares = run.ask("job_shares", **filters).to_pylist()
+    shares = [
+        row
+        for row in run.ask("job_shares", **filters).to_pylist()
+        if row["not_visible_ratio"] < 1  # else nothing is known of the step but its length
+    ]
     lost = run.ask("time_lost", **filters).to_pylist()
     speed = run.ask("throughput", **filters).to_pylist() if _has_flops(run, job) else []
     tiles = [

@@ -16,7 +16,7 @@ from app.view_state import View
 from app.views.run.kpi_baseline import Baseline, Scope, baseline_of, change_of, now_of
 from app.views.run.kpis import _bubble, _step_time, kpis, measured, with_reporting
 from ingest.run import open_run
-from tests.runs_builder import restarted_run, two_rank_run
+from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 from trace_hooks.schema import publish_json
 
 
@@ -146,3 +146,15 @@ def test_less_schedule_bubble_is_not_praised() -> None:
     assert tile is not None
     assert (tile.value, tile.tone) == ("2.0", "plain")
     assert tile.detail == "▼ 8.0 pt vs steps 3 to 7"
+
+
+def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(tmp_path: Path) -> None:
+    job = RunBuilder(tmp_path / "run", world_size=1)
+    job.rank_files()
+    for step in range(4):
+        job.step(0, step, 1000 * step, 1000 * step + 1000)
+    job.publish()
+    with open_run(tmp_path / "run") as run:
+        keys = {kpi.key for kpi in measured(run, None, Scope()).kpis}
+    assert "step_time" in keys
+    assert not keys & {"bubble", "exposed_comm"}
