@@ -113,10 +113,16 @@ class Ledger:
         return sum(value * times for value, times in known) / number if number else None
 
 
-def ledger_of(answer: pa.Table, is_running: bool, has_ends: bool = True) -> Ledger | None:
+_NO_WALL_TIME = {"wall_s": None, "start_up_s": 0.0, "stalled_s": 0.0, "restart_s": 0.0}
+
+
+def ledger_of(
+    answer: pa.Table, is_running: bool, has_ends: bool = True, has_wall_time: bool = True
+) -> Ledger | None:
     """The ledger of the answer `goodput`; None where there is no attempt.
 
-    `has_ends`: what recorded the run also recorded how its ranks ended.
+    `has_ends`: what recorded the run also recorded how its ranks ended. `has_wall_time`: it has one
+    clock for all steps; where times count from the begin of each step, only step times are known.
     """
     rows = answer.to_pylist()
     if not rows:
@@ -124,7 +130,10 @@ def ledger_of(answer: pa.Table, is_running: bool, has_ends: bool = True) -> Ledg
     newest = len(rows) - 1
     return Ledger(
         tuple(
-            _attempt(row, _ended(row, is_running and at == newest) if has_ends else UNKNOWN)
+            _attempt(
+                row if has_wall_time else row | _NO_WALL_TIME,
+                _ended(row, is_running and at == newest) if has_ends else UNKNOWN,
+            )
             for at, row in enumerate(rows)
         )
     )

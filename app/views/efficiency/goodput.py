@@ -44,7 +44,8 @@ class Goodput:
 def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
     """Of all attempts; None where no rank has left anything yet."""
     is_running, has_ends = run.state in ("running", "silent"), run.info["source"] == "hooks"
-    ledger = ledger_of(run.ask(QUESTION, stop=stop), is_running, has_ends)
+    has_wall_time = run.info["clock"] != "per_step_relative"
+    ledger = ledger_of(run.ask(QUESTION, stop=stop), is_running, has_ends, has_wall_time)
     if ledger is None:
         return None
     advice = advice_of(ledger)

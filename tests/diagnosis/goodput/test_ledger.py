@@ -80,3 +80,14 @@ def test_without_saves_nothing_is_advised(tmp_path):
         advice = advice_of(ledger_of(run.ask("goodput"), is_running=False))
     assert (advice.best_s, advice.save_s, advice.curve) == (None, None, ())
     assert "No save was recorded" in advice.why_not
+
+
+def test_where_times_count_from_each_step_there_is_no_wall_time(tmp_path):
+    interrupted_run(tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        rows = run.ask("goodput")
+    ledger = ledger_of(rows, is_running=False, has_wall_time=False)
+    assert ledger.wall_s is None
+    assert ledger.effective_share is None
+    assert ledger.totals["productive"] == pytest.approx(30 * 4 - 6 * 0.5)
+    assert ledger.totals["start_up"] == ledger.totals["stalled"] == ledger.totals["restart"] == 0
