@@ -15,10 +15,9 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import os
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -26,8 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from trace_hooks.recording.guard import guarded
-
-VARIABLE = "TRACE_HOOKS_AUTO"
+from trace_hooks.settings import AUTO
 
 TARGET = "torch.distributed.distributed_c10d"
 """Defines init_process_group; torch.distributed takes the function over from there."""
@@ -35,14 +33,9 @@ TARGET = "torch.distributed.distributed_c10d"
 FILE = "trace_hooks_auto.pth"
 
 LINE = (
-    f"import os; os.environ.get('{VARIABLE}') == '1'"
+    f"import os; os.environ.get('{AUTO}') == '1'"
     " and __import__('trace_hooks.inherit').inherit.begin()\n"
 )
-
-
-def is_on(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether processes of this job are traced from init_process_group on."""
-    return environ.get(VARIABLE, "").strip() == "1"
 
 
 def begin() -> None:
@@ -115,7 +108,7 @@ def main(argv: Sequence[str]) -> None:
     try:
         if action == "install":
             path.write_text(LINE, encoding="utf-8")
-            print(f"{path} is written; {VARIABLE}=1 switches it on")
+            print(f"{path} is written; {AUTO}=1 switches it on")
         else:
             path.unlink(missing_ok=True)
             print(f"{path} is removed")

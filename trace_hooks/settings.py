@@ -17,6 +17,9 @@ from trace_hooks.source_names import LEVELS, SOURCES
 JOB_ID_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "TORCHX_JOB_ID")
 """Where schedulers put a job's id, which a requeued job keeps."""
 
+AUTO = "TRACE_HOOKS_AUTO"
+"""Where it is 1, processes are traced from init_process_group on; see trace_hooks/inherit.py."""
+
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=@-]{0,119}")
 
 
@@ -55,6 +58,11 @@ class Settings:
                 f"run name {self.run!r} cannot name a folder; use up to 120 letters, digits "
                 "and ._+=@- beginning with a letter or digit"
             )
+
+
+def starts_by_itself(environ: Mapping[str, str]) -> bool:
+    """Whether AUTO starts the hooks of this job's processes."""
+    return environ.get(AUTO, "").strip() == "1"
 
 
 def is_off(environ: Mapping[str, str]) -> bool:

@@ -18,7 +18,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from trace_hooks.inherit import is_on
 from trace_hooks.job.identity import Identity, Shared
 from trace_hooks.job.process_info import (
     Place,
@@ -30,7 +29,7 @@ from trace_hooks.job.process_info import (
 )
 from trace_hooks.job.run_files import claimed_attempt
 from trace_hooks.protocol.job_claims import attempt_file, first_text, new_start, run_secret
-from trace_hooks.settings import Settings
+from trace_hooks.settings import Settings, starts_by_itself
 
 log = logging.getLogger("trace_hooks")
 
@@ -79,7 +78,7 @@ class IdentityFinder:
         waited_s = time.monotonic() - self._begun_s
         place = find_place(self._environ)
         if place is None:
-            if is_on(self._environ) and not stepping:
+            if starts_by_itself(self._environ) and not stepping:
                 return None  # it joins the group later, or starts the ranks and is none
             wait_more = may_still_join() and not stepping and waited_s < JOIN_WAIT_S
             if wait_more and not last_call:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.recording.recorder import Mark
 from trace_hooks.sources.training.backward import Border, ModuleBackward, graph_task
 from trace_hooks.sources.training.module_parts import Part
-
-if TYPE_CHECKING:
-    from trace_hooks.sources.training.modules import Modules
 
 is_compiling = torch.compiler.is_compiling
 is_grad_enabled = torch.is_grad_enabled
@@ -70,11 +67,23 @@ class OpenCalls(threading.local):
         ] = []  # (whose, site, mark, backward to come, where it ends)
 
 
+class Owner(Protocol):
+    """What calls need of the source whose they are (modules.py)."""
+
+    recorder: Any
+    rank_state: Any
+    models: Any
+    auto: Any
+    micro_batches: Any
+    backward: Any
+    open: OpenCalls
+
+
 class PartCalls:
     """Records the calls of one module."""
 
     def __init__(
-        self, source: Modules, part: Part, stage: int | None, is_whole: bool = False
+        self, source: Owner, part: Part, stage: int | None, is_whole: bool = False
     ) -> None:
         self.source = source
         self.part = part
