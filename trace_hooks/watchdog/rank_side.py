@@ -7,7 +7,8 @@ the other threads come from other_threads.py.
 Known risk: CPython's handler does not restore errno (its write sets it to 0; with chain=True it
 does, and races with itself on several threads). A call that has just failed in a main thread that
 runs may then report error 0: seen 11 times in 60,000 signals to processes that did nothing but
-failing calls. Looks with stacks are only at ranks without progress, whose main thread mostly waits.
+failing calls. Looks with stacks are only at ranks without progress, and the signal is sent while
+the main thread waits, where it does at some moment (rank_status.py).
 """
 
 from __future__ import annotations

@@ -19,6 +19,9 @@ from trace_hooks.watchdog.other_threads import fresh_text
 from trace_hooks.watchdog.pauses import Pauses
 from trace_hooks.watchdog.rank_logs import RankLogs
 
+ASLEEP_TRIES, ASLEEP_S = 10, 0.001
+"""How long a look waits for a main thread that runs to wait; one that never does is looked at."""
+
 STACKS_S = 3.0
 """A rank has this long to write its stacks."""
 
@@ -176,12 +179,26 @@ def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
         if member.is_stopped():
             continue  # it would write once it is continued
         before[member.ring] = (member, _size(member.stacks))
+        _wait_until_asleep(header.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.kill(header.pid, header.signal)
     _wait_until_written(before)
     return {
         ring: _with_others(ring, member.stacks, size) for ring, (member, size) in before.items()
     }
+
+
+def _wait_until_asleep(pid: int) -> None:
+    """Until the main thread waits, for a moment: see rank_side.py on signals to one that runs.
+
+    Source: proc(5), stat, whose state is that of the main thread.
+    """
+    for _ in range(ASLEEP_TRIES):
+        with suppress(OSError):
+            text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+            if text.rpartition(")")[2].split()[0] != "R":
+                return
+        time.sleep(ASLEEP_S)
 
 
 def _with_others(ring: Path, stacks: Path, position: int) -> str:
