@@ -149,7 +149,7 @@ class Tab:
         """Nothing failed to draw, nothing is still loading, nothing sticks out."""
         assert self.page.locator(".failed").all_inner_texts() == []
         assert self.page.locator("#page.loading").count() == 0
-        assert self.sticking_out() == []
+        assert self.sticking_out() == [], self.sticking_out()
 
     def settle(self) -> None:
         """Wait until all requests are answered, no new one follows, and what came is drawn."""
