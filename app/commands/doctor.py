@@ -25,7 +25,9 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope doctor`."""
     parser.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument("--repair", action="store_true", help="set damaged files aside, index anew")
+    parser.add_argument(
+        "--repair", action="store_true", help="set damaged files aside and make the index again"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
 
 
@@ -79,7 +81,9 @@ def _as_text(found: Examined, left: Examined, aside: Path | None, is_repair: boo
     if found.is_sound:
         lines.append("everything is as the index has it")
     elif not is_repair:
-        lines.append("nothing was changed; --repair sets damaged files aside and indexes anew")
+        lines.append(
+            "nothing was changed; --repair sets damaged files aside and makes the index again"
+        )
     else:
         lines += [f"set aside in {aside}"] if aside else []
         lines.append(

@@ -17,6 +17,7 @@ whether there is newer data.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -57,66 +58,74 @@ class _Answers:
         return JSONResponse(content | {"is_outdated": is_outdated})
 
     def causes(self, params: Parameters, stop: Stop) -> Response:
-        cached = self._analysis(params, stop)
-        analysis = cached.value
-        if isinstance(analysis, Refusal):
-            return JSONResponse(_refused(analysis))
-        named = self._hub.cache.get(
-            params.run,
-            ("what-if causes", cached.version, _scope(params)),
-            lambda _run, stop: causes(analysis.prepared, lambda: stop_here(stop)),
-            min_age(NEW_EVERY_S),
-            stop,
-        )
-        return JSONResponse(causes_json(named))
+        def found(analysis: Answer, version: int) -> dict[str, Any]:
+            named = self._hub.cache.get(
+                params.run,
+                ("what-if causes", version, _scope(params)),
+                lambda _run, stop: causes(analysis.prepared, lambda: stop_here(stop)),
+                min_age(NEW_EVERY_S),
+                stop,
+            )
+            return causes_json(named)
+
+        return self._of_analysis(params, stop, found)
 
     def costs(self, params: Parameters, stop: Stop) -> Response:
         diagnosis = diagnosis_of(self._hub, params.run, params.whole("attempt"), stop)
         return JSONResponse(costs_json(diagnosis))
 
     def schedules(self, params: Parameters, stop: Stop) -> Response:
-        cached = self._analysis(params, stop)
-        analysis = cached.value
-        if isinstance(analysis, Refusal):
-            return JSONResponse(_refused(analysis))
         asked = _asked(params)
-        found = self._hub.cache.get(
-            params.run,
-            ("what-if schedules", cached.version, _scope(params), asked),
-            lambda _run, stop: schedules_of(analysis, asked, lambda: stop_here(stop)),
-            min_age(NEW_EVERY_S),
+        return self._of_analysis(
+            params,
             stop,
+            lambda analysis, version: self._hub.cache.get(
+                params.run,
+                ("what-if schedules", version, _scope(params), asked),
+                lambda _run, stop: schedules_of(analysis, asked, lambda: stop_here(stop)),
+                min_age(NEW_EVERY_S),
+                stop,
+            ),
         )
-        return JSONResponse(found)
 
     def schedule(self, params: Parameters, stop: Stop) -> Response:
-        cached = self._analysis(params, stop)
-        analysis = cached.value
-        if isinstance(analysis, Refusal):
-            return JSONResponse(_refused(analysis))
         name, asked = params.text("name"), _asked(params)
-        found = self._hub.cache.get(
-            params.run,
-            ("what-if schedule", name, cached.version, _scope(params), asked),
-            lambda _run, stop: timeline_of(analysis, asked, name),
-            min_age(NEW_EVERY_S),
+        return self._of_analysis(
+            params,
             stop,
+            lambda analysis, version: self._hub.cache.get(
+                params.run,
+                ("what-if schedule", name, version, _scope(params), asked),
+                lambda _run, stop: timeline_of(analysis, asked, name),
+                min_age(NEW_EVERY_S),
+                stop,
+            ),
         )
-        return JSONResponse(found)
 
     def advice(self, params: Parameters, stop: Stop) -> Response:
-        cached = self._analysis(params, stop)
-        analysis = cached.value
-        if isinstance(analysis, Refusal):
-            return JSONResponse(_refused(analysis))
-        found = self._hub.cache.get(
-            params.run,
-            ("what-if advice", cached.version, _scope(params)),
-            lambda _run, stop: advice_of(analysis, lambda: stop_here(stop)),
-            min_age(NEW_EVERY_S),
+        return self._of_analysis(
+            params,
             stop,
+            lambda analysis, version: self._hub.cache.get(
+                params.run,
+                ("what-if advice", version, _scope(params)),
+                lambda _run, stop: advice_of(analysis, lambda: stop_here(stop)),
+                min_age(NEW_EVERY_S),
+                stop,
+            ),
         )
-        return JSONResponse(found)
+
+    def _of_analysis(
+        self,
+        params: Parameters,
+        stop: Stop,
+        compute: Callable[[Answer, int], dict[str, Any]],
+    ) -> Response:
+        """What `compute` makes of the analysis and its version, or why there is none."""
+        cached = self._analysis(params, stop)
+        if isinstance(cached.value, Refusal):
+            return JSONResponse(_refused(cached.value))
+        return JSONResponse(compute(cached.value, cached.version))
 
     def replay(self, params: Parameters, stop: Stop) -> Response:
         analysis = self._analysis(params, stop).value

@@ -231,8 +231,8 @@ def main() -> None:
     for plant in options.only * options.repeat:
         seen = watched(plant, options.seconds)
         all_seen.append(seen)
-        told = "; ".join(finding.text for finding in seen.findings) or "nothing"
-        print(f"{plant}: {'right' if seen.is_right else 'WRONG'}: {told}", flush=True)
+        texts = "; ".join(finding.text for finding in seen.findings) or "nothing"
+        print(f"{plant}: {'right' if seen.is_right else 'WRONG'}: {texts}", flush=True)
     known = ", ".join(f"{name} {value}" for name, value in conditions().items())
     text = f"{RANKS} ranks, {options.seconds:g} s slow, {known}.\n\n{table(all_seen)}\n\n{ledger()}"
     print(text)

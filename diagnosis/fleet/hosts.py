@@ -17,8 +17,8 @@ where the hypothesis holds has a host named by chance in at most BY_CHANCE of ca
 
 A place in the job may be slow instead of the machine (the first rank writes the logs), and the
 scheduler may give the same machine the same place. So the same is tested once more against hosts in
-the same place only: b is then a place in the runs of a job. Where that could be chance, place and
-machine cannot be told apart, and the text says so (`is_place_possible`).
+the same place only: b is then a place in the runs of a job. Where that could be chance, the cause
+may be either of them, and the text says so (`is_place_possible`).
 """
 
 from __future__ import annotations

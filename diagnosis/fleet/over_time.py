@@ -11,7 +11,7 @@ from diagnosis.fleet.summary import Summary
 from diagnosis.fleet.totals import lost_hours
 
 MOST_PERIODS = 40
-"""Bars that can be told apart; the shortest unit of the calendar that needs no more is taken."""
+"""Bars that fit into the chart; the shortest unit of the calendar that needs no more is taken."""
 
 DAY = timedelta(days=1)
 

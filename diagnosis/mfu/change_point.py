@@ -61,7 +61,7 @@ def decline(work_ms_S: Floats, parts: Mapping[str, Floats] | None = None) -> Dec
     if going_on:
         return _of_rise(going_on)
     steady_S = work_ms_S.copy()
-    for rise in higher:  # over: what else has changed, and lasts, is told before them
+    for rise in higher:  # over: a change that lasts comes first
         steady_S[rise.first : rise.last + 1] *= rise.before_ms / rise.now_ms
     found = _small(steady_S, parts or {})
     return found if found or not higher else _of_rise(higher)

@@ -37,7 +37,7 @@ PEAK_UNKNOWN = (
 class StepTimes:
     """Means over the ranks, ms. `tflop_S`: model FLOPs of the whole step in 1e12, `peak_S`: of one
     device in 1e12 FLOP/s; NaN unknown. `world_S`: ranks of the job, `ranks_S`: those recorded.
-    `known_S`: whether waiting could be told from communication. `longest_LS`: parts.LONGEST of the
+    `known_S`: whether waiting was measured apart. `longest_LS`: parts.LONGEST of the
     rank that has most of each, ms. `gc_rank_S`: which one has most garbage collections, -1 none.
     """
 

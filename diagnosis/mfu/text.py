@@ -36,7 +36,7 @@ def sentence(
 def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Cause, ...]) -> str:
     """What a part costs that grew while the noise of the whole step hides it."""
     unit = "points of MFU" if comparison.in_points else "% of a step"
-    told = next(
+    why = next(
         (f" ({cause.text})" for cause in causes if cause.part == part.name and cause.text), ""
     )
     within = f"({_number(part.low)} to {_number(part.high)})"
@@ -45,7 +45,7 @@ def _one_part(comparison: Comparison, part: Change, since: str, causes: tuple[Ca
     if part.name in LONGEST:
         lost = f"Up to {lost}"
         took += " on the rank that has most, for which the others wait"
-    return f"{lost} are lost to {_lower(part.title)} {since}: {took}{told}."
+    return f"{lost} are lost to {_lower(part.title)} {since}: {took}{why}."
 
 
 def _usual_steps(comparison: Comparison, since: str, causes: tuple[Cause, ...]) -> str:

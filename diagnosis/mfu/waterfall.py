@@ -115,7 +115,7 @@ def _notes(times: StepTimes) -> list[str]:
     notes = []
     if times.hides_waiting:
         notes.append(
-            "What ranks wait for each other cannot be told from the rest in some of these steps: "
+            "In some of these steps it is not known how long ranks wait for each other: "
             "clocks are not aligned, or collectives were not recorded by all members. It is in the "
             "bars of communication, or of compute where one timer holds both."
         )

@@ -95,19 +95,21 @@ def _counts(place: Place) -> None:
         for _ in range(20):
             _stepping(training, tracer)()
             sleep(PAUSE_S)
-    told = sorted(rows_of(folder, "expert_load").to_pylist(), key=lambda r: (r["step"], r["layer"]))
+    written = sorted(
+        rows_of(folder, "expert_load").to_pylist(), key=lambda r: (r["step"], r["layer"])
+    )
     own = [
         chosen.flatten().bincount(minlength=EXPERTS).tolist()
         for layers in training.choices
         for chosen in layers
     ]
-    same = sum(row["tokens"] == tokens for row, tokens in zip(told, own, strict=False))
+    same = sum(row["tokens"] == tokens for row, tokens in zip(written, own, strict=False))
     place.say(
         Figure(
             "loads equal to the model's own count",
             same,
             f"of {len(own)}",
-            holds=same == len(own) == len(told) == 20 * LAYERS,
+            holds=same == len(own) == len(written) == 20 * LAYERS,
         )
     )
 
