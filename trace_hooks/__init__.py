@@ -90,4 +90,8 @@ def __getattr__(name: str) -> Any:
         from trace_hooks.tracer import Tracer
 
         return Tracer
+    from trace_hooks.integrations import FRAMEWORKS, load
+
+    if name in FRAMEWORKS:
+        return load(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

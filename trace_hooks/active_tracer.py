@@ -83,9 +83,15 @@ class NullTracer(Tracer):
         self._sources = InstalledSources((), self.context)
         self._stopped = True
 
+    def _active(self) -> bool:
+        return False
+
     def step(self, n: int | None = None) -> AbstractContextManager[None]:
         """Nothing."""
         return nullcontext()
+
+    def renumber(self, n: int) -> None:
+        """Nothing."""
 
     def span(self, name: str, kind: str = "host") -> AbstractContextManager[None]:
         """Nothing."""

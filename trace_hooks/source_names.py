@@ -12,6 +12,7 @@ SOURCES = {
     "flight_recorder": "communication.flight_recorder:FlightRecorder",
     "optimizer": "training.optimizer:Optimizers",
     "data": "training.data_loader:DataLoaders",
+    "trainer_logs": "training.trainer_logs:TrainerLogs",
     "gc": "training.garbage_collection:GarbageCollector",
     "checkpoint": "training.checkpoint:Checkpoints",
     "logs": "output.printed_lines:PrintedLines",

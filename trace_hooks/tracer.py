@@ -48,6 +48,13 @@ class Tracer:
         """One optimizer step with all its micro-batches; None takes the next number."""
         return OwnStep(self.steps, n)
 
+    def renumber(self, n: int) -> None:
+        """The running step has this number, or the next one if none is running: a job resumes.
+
+        For steps that the hooks recognise by themselves; those of `step` keep their numbers.
+        """
+        _renumber(self.steps, n)
+
     def span(self, name: str, kind: str = "host") -> AbstractContextManager[None]:
         """A span around the user's own code; `kind` is one of schema.KINDS."""
         return OwnSpan(self.recorder, name, kind)
@@ -314,6 +321,11 @@ def _begin_step(steps: StepCounter, number: int | None) -> None:
 @guard.guarded("tracer.step_end", stays_on=True)
 def _end_step(steps: StepCounter) -> None:
     steps.end()
+
+
+@guard.guarded("tracer.renumber", stays_on=True)
+def _renumber(steps: StepCounter, number: int) -> None:
+    steps.renumber(number)
 
 
 @guard.guarded("tracer.span_begin", stays_on=True)

@@ -14,6 +14,9 @@ from trace_hooks.recording.recorder import Recorder
 LATE_S = 0.6
 """A finished step's row waits this long for numbers that are logged right after the step."""
 
+HELD_S = 60.0
+"""As LATE_S, where it is known that numbers will be logged: once the device has computed them."""
+
 LOCK_S = 0.5
 """The drain thread waits this long for the lock. A signal handler that stops the tracer waits
 for the drain thread, and may have interrupted the training thread while that held the lock."""
@@ -28,6 +31,7 @@ class StepRow:
         self.end_ns: int | None = None
         self.values: dict[str, Value] = {}
         self.batch_tokens = 0  # of the batches that were read in it
+        self.late_s = LATE_S
 
 
 class StepCounter:
@@ -87,6 +91,24 @@ class StepCounter:
             if self._running is None and self._finished:
                 self._finished[-1].end_ns = at_ns
 
+    def renumber(self, number: int) -> None:
+        """The running automatic step, else the next one, has this number.
+
+        Nothing happens where the user numbers the steps.
+        """
+        if self.explicit:
+            return
+        self._next = int(number)
+        if self._running is not None:
+            self._running.number = self._rank_state.step = self._next
+            self._next += 1
+
+    def hold(self) -> None:
+        """Numbers of the step that has just ended will be logged later than usual."""
+        with self._lock:
+            if self._running is None and self._finished:
+                self._finished[-1].late_s = HELD_S
+
     def forget(self) -> None:
         """Drop the running step: the user marks steps, or it was not one.
 
@@ -120,6 +142,7 @@ class StepCounter:
                     "the last step's row is written; log before or right after its end"
                 )
             self._finished[-1].values.update(read)
+            self._finished[-1].late_s = LATE_S
 
     def count_tokens(self, tokens: int) -> None:
         """Tokens of a batch of the running step, for a job that logs none."""
@@ -128,11 +151,11 @@ class StepCounter:
 
     def publish(self, everything: bool = False) -> None:
         """Write the rows of steps that are complete: ended a while ago, all their values known."""
-        limit_ns = now() - (0 if everything else round(LATE_S * 1e9))
+        now_ns = now()
         if not self._lock.acquire(timeout=LOCK_S):
             return
         try:
-            while self._finished and self._is_complete(self._finished[0], limit_ns):
+            while self._finished and self._is_complete(self._finished[0], now_ns, everything):
                 self._write(self._finished.pop(0))
         finally:
             self._lock.release()
@@ -149,9 +172,11 @@ class StepCounter:
                 self._write(row)
             self._finished.clear()
 
-    def _is_complete(self, row: StepRow, limit_ns: int) -> bool:
+    def _is_complete(self, row: StepRow, now_ns: int, everything: bool) -> bool:
         assert row.end_ns is not None
-        return row.end_ns <= limit_ns and all(value.is_ready() for value in row.values.values())
+        late_ns = 0 if everything else round(row.late_s * 1e9)
+        is_over = row.end_ns + late_ns <= now_ns
+        return is_over and all(value.is_ready() for value in row.values.values())
 
     def _write(self, row: StepRow) -> None:
         assert row.end_ns is not None

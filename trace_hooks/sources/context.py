@@ -30,6 +30,12 @@ class Steps(Protocol):
     def extend(self, at_ns: int) -> None:
         """The step that has just ended goes on until then."""
 
+    def hold(self) -> None:
+        """Numbers of the step that has just ended will be logged later than usual."""
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Attach numbers to the running step, else to the one that has just ended."""
+
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 

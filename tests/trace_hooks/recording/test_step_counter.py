@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trace_hooks.recording import step_counter
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 
@@ -101,3 +102,55 @@ def test_tokens_are_those_of_the_batches_unless_the_job_logs_them(
         steps.log({"tokens": logged})
     steps.publish(everything=True)
     assert [row["tokens"] for row in rows(recorder)] == [64.0, 70.0]
+
+
+def test_a_resumed_job_renumbers_its_steps(recorder: Recorder, steps: StepCounter) -> None:
+    steps.renumber(41)  # no step is running: the next one
+    steps.begin()
+    steps.renumber(43)  # the running one
+    assert recorder.rank_state.step == 43
+    steps.end()
+    steps.begin()
+    steps.end()
+    steps.publish_last()
+    assert [row["step"] for row in rows(recorder)] == [43, 44]
+
+
+def test_steps_that_the_user_numbers_keep_their_numbers(
+    recorder: Recorder, steps: StepCounter
+) -> None:
+    steps.explicit = True
+    steps.begin(7)
+    steps.renumber(40)
+    steps.end()
+    steps.publish_last()
+    assert [row["step"] for row in rows(recorder)] == [7]
+
+
+def test_a_held_row_waits_for_what_is_logged_late(
+    recorder: Recorder, steps: StepCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps.begin(at_ns=0)
+    steps.end(at_ns=1)
+    steps.hold()
+    monkeypatch.setattr(step_counter, "now", lambda: 10_000_000_000)  # the device is slow
+    steps.publish()
+    assert not rows(recorder)
+    steps.log({"loss": 2.5})
+    steps.publish()
+    assert [row["loss"] for row in rows(recorder)] == [2.5]
+
+
+def test_a_held_row_is_written_when_the_next_step_begins_or_a_minute_has_passed(
+    recorder: Recorder, steps: StepCounter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps.begin(at_ns=0)
+    steps.end(at_ns=1)
+    steps.hold()
+    steps.begin(at_ns=2)
+    assert len(rows(recorder)) == 1
+    steps.end(at_ns=3)
+    steps.hold()
+    monkeypatch.setattr(step_counter, "now", lambda: 61_000_000_000)
+    steps.publish()
+    assert len(rows(recorder)) == 2
