@@ -22,7 +22,7 @@ from benchmarks.gpu.figures import Figure, Place
 from benchmarks.gpu.jobs.memory import OFF, Memory, Sample
 from benchmarks.gpu.training import WORKLOADS
 
-NUM_STEPS = {"small": 4_000, "large": 40}
+NUM_STEPS = {"small": 2_000, "large": 40}
 WAYS = {
     OFF: "without hooks, again (null)",
     "layers": "level layers (default)",

@@ -9,9 +9,9 @@ lie before its kernel begins (both in Unix ns; the profiler's clock is tied to t
 some microseconds, hence the tolerance). `start` and `end` of a row are CUDA events around the
 call on the job's stream; the part measures how much longer they make it than its kernel. The Flight
 Recorder has durations with TORCH_NCCL_ENABLE_TIMING only, and its times of completion are those at
-which torch's watchdog checked, up to some 100 ms late. So rows of DDP, which come from the Flight
-Recorder alone, have no end. The cost is CPU time of the calling thread; the same loop runs twice
-without hooks, to measure the noise.
+which torch's watchdog checked, up to some 100 ms late. DDP starts its all-reduces in C++, where no
+hook sees them: their rows have the end that DDP's own log or NCCL's timing tells. The cost is CPU
+time of the calling thread; the same loop runs twice without hooks, to measure the noise.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def ddp_figures(name: str, ranks: list[dict[str, Any]]) -> list[Figure]:
             f"{name}: DDP's all-reduces with an end",
             with_end,
             f"of {expected}",
-            note="their rows come from the Flight Recorder and promise none",
+            note="of those that DDP starts, where it or NCCL tells when they end",
         ),
     ]
 
