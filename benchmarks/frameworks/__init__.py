@@ -1,0 +1,1 @@
+"""Small real jobs of training frameworks, with and without hooks: `make test-frameworks`."""

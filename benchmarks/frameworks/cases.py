@@ -1,0 +1,52 @@
+"""The jobs, how each is launched, and what is true of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+JOBS = Path(__file__).with_name("jobs")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job. `ranks`, `layout`, `microbatches` and `tokens` (of a replica and step) are true of it.
+
+    `layout`: None where the framework's ranks have none to speak of. `microbatches` and `tokens`:
+    None where they are not compared, and `not_compared` says why. `first_step`: number of the first
+    step with the lines of docs/frameworks.md; without them it is 0. `own_launcher`: the script
+    starts its ranks itself.
+    """
+
+    name: str
+    title: str
+    script: str
+    arguments: tuple[str, ...]
+    ranks: int
+    layout: dict[str, int] | None
+    distributions: tuple[str, ...]
+    microbatches: int | None = 1
+    tokens: int | None = None
+    not_compared: str = ""
+    first_step: int = 0
+    own_launcher: bool = False
+    environ: tuple[tuple[str, str], ...] = ()
+
+
+CASES = (
+    Case("ddp", "torch DDP", "plain_torch.py", ("ddp",), 2, {"dp": 2}, ("torch",), 1, 516),
+    Case("fsdp2", "torch FSDP2", "plain_torch.py", ("fsdp2",), 2, {"dp": 2}, ("torch",), 1, 516),
+    Case(
+        "hsdp",
+        "torch HSDP",
+        "plain_torch.py",
+        ("hsdp",),
+        4,
+        {"dp_replicate": 2, "dp_shard": 2},
+        ("torch",),
+        1,
+        516,
+    ),
+    Case("pp", "torch pipelining", "plain_torch.py", ("pp",), 2, {"pp": 2}, ("torch",), 4, 516),
+    Case("tp", "torch TP", "plain_torch.py", ("tp",), 2, {"tp": 2}, ("torch",), 1, 516),
+)

@@ -1,0 +1,1 @@
+"""The jobs: scripts as users write them, which report (report.py) what they computed."""
