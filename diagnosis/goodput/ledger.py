@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 QUESTION = "goodput"
-PARTS = ("productive", "checkpoint", "rewound", "start_up", "stalled", "restart")
+PARTS = ("productive", "checkpoint", "evaluation", "rewound", "start_up", "stalled", "restart")
 """In the order in which they are shown; the answer has a column of seconds for each."""
 
 FINISHED, FAILED, STOPPED, KILLED = "finished", "failed", "stopped", "killed"

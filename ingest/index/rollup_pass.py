@@ -48,7 +48,8 @@ def touched_steps(
 ) -> dict[int, tuple[int, int]]:
     """Per attempt the first and last step whose rollups the new files can change.
 
-    A span can last into later steps, and a step's row moves the next step's beginning.
+    A span can last into later steps, or until one begins, and a step's row moves the next step's
+    beginning.
     """
     touched: dict[int, tuple[int, int]] = {}
     latest_ns: dict[int, int] = {}
@@ -63,7 +64,7 @@ def touched_steps(
     for attempt, ts_max in latest_ns.items():
         low, high = touched[attempt]
         row = connection.execute(
-            "SELECT max(step) FROM step_rows WHERE attempt = ? AND step > ? AND start_ns < ?",
+            "SELECT max(step) FROM step_rows WHERE attempt = ? AND step > ? AND start_ns <= ?",
             [attempt, high, ts_max],
         ).fetchall()[0]
         touched[attempt] = low, max(high, row[0]) if row[0] is not None else high

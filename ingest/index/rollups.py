@@ -12,6 +12,8 @@ The rules (specs: metrics; user's words: docs/data-model.md):
 5. Blocked on data is `data_wait`, and `data_fetch` that nothing of the rank hides: a loader without
    workers fetches on the training thread itself. Next to compute or communication on another track
    a fetch is hidden.
+6. An evaluation is no part of a step (evaluations.py): the window's length is without it, and only
+   the row of its kind has its time.
 
 Shape suffixes: S spans, C cells (one (rank, step) each), P pieces of spans, E pieces of time,
 K kinds, T transfers, U distinct (rank, step) pairs of spans.
@@ -19,13 +21,14 @@ K kinds, T transfers, U distinct (rank, step) pairs of spans.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.index.evaluations import outside_evaluations
 from ingest.intervals import Bools, Ints, divide, overlay, owned_segments, parents
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, MODES
 
@@ -44,6 +47,7 @@ COMPUTE = _bits(*COMPUTE_KINDS)
 KERNEL = _bits("kernel")
 COMM = _bits(*COMM_KINDS)
 OTHER = _bits("gc", "host", "checkpoint", "memcpy")
+CHECKPOINT, EVALUATION = _bits("checkpoint"), _bits("evaluation")
 ANY_KIND = (1 << len(KINDS)) - 1
 LATE = 1 << _LATE_BIT
 NONE: Ints = np.empty(0, dtype=np.int64)
@@ -95,6 +99,10 @@ class Spans:
             )
         }
         return cls(**numbers, track_S=_ints(track.indices), recompute_S=recompute)
+
+    def only(self, keep_S: Bools) -> Spans:
+        """Some of the spans."""
+        return Spans(*(getattr(self, column.name)[keep_S] for column in fields(self)))
 
     @classmethod
     def none(cls) -> Spans:
@@ -254,6 +262,13 @@ class _Sums:
         """Pieces with any of these bits."""
         return np.asarray((self.bits_E & bits) != 0)
 
+    def divided(self) -> tuple[_Sums, Ints]:
+        """The pieces outside evaluations, and how long these last in each cell, ns."""
+        is_evaluation_E = self.having(EVALUATION) & ~self.having(CHECKPOINT)
+        keep_E = ~is_evaluation_E
+        pieces = (self.cell_E[keep_E], self.length_E[keep_E], self.bits_E[keep_E] & ~EVALUATION)
+        return _Sums(self.num_cells, *pieces), self.time(is_evaluation_E)
+
 
 @dataclass(frozen=True)
 class Rollups:
@@ -271,6 +286,7 @@ def rollups(
     Where they are not, the bubble of a cell with communication is unknown (-1).
     """
     num_cells = windows.rank_C.size
+    spans = _without_evaluated(spans, relative)
     end_S = spans.ts_S + spans.dur_S
     cut = _cut(spans.rank_S, spans.step_S, spans.ts_S, end_S, windows, relative)
     num_tracks = int(spans.track_S.max()) + 1 if spans.track_S.size else 1
@@ -291,11 +307,22 @@ def rollups(
         np.concatenate((bits_S[span_E], bit_M)),
         _NUM_BITS,
     )
-    sums = _Sums(num_cells, *pieces)
+    sums, evaluation_C = _Sums(num_cells, *pieces).divided()
     cpu_CK, count_CK = _cpu_and_counts(spans, windows, cut)
     compute_E = _compute(sums)
-    kinds = _kind_rows(windows, sums, compute_E, cpu_CK, count_CK)
-    return Rollups(_step_rows(windows, sums, compute_E, cpu_CK, count_CK, aligned_C), kinds)
+    kinds = _kind_rows(windows, sums, compute_E, evaluation_C, cpu_CK, count_CK)
+    steps = _step_rows(windows, sums, compute_E, evaluation_C, cpu_CK, count_CK, aligned_C)
+    return Rollups(steps, kinds)
+
+
+def _without_evaluated(spans: Spans, relative: bool) -> Spans:
+    """The spans without those inside evaluations; with relative times a step's own spans only."""
+    group_S = spans.rank_S
+    if relative and spans.step_S.size:
+        low = int(spans.step_S.min())
+        group_S = _pair_keys(group_S, spans.step_S, low, int(spans.step_S.max()) - low + 1)
+    end_S = spans.ts_S + spans.dur_S
+    return spans.only(outside_evaluations(group_S, spans.ts_S, end_S, spans.kind_S))
 
 
 def _dense(group: Ints) -> Ints:
@@ -336,6 +363,7 @@ def _kind_rows(
     windows: Windows,
     sums: _Sums,
     compute_E: Bools,
+    evaluation_C: Ints,
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
 ) -> dict[str, npt.NDArray[Any]]:
@@ -345,6 +373,8 @@ def _kind_rows(
         if has_E.any():
             time_CK[:, number] = sums.time(has_E)
             exposed_CK[:, number] = sums.time(has_E & ~compute_E)
+    evaluation = KINDS.index("evaluation")
+    time_CK[:, evaluation] = exposed_CK[:, evaluation] = evaluation_C
     cell, kind = np.nonzero((time_CK > 0) | (count_CK > 0))
     return {
         "rank": windows.rank_C[cell],
@@ -367,6 +397,7 @@ def _step_rows(
     windows: Windows,
     sums: _Sums,
     compute_E: Bools,
+    evaluation_C: Ints,
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
     aligned_C: Bools,
@@ -388,7 +419,7 @@ def _step_rows(
         for number, mode in enumerate(MODES)
     }
     compute_kinds = [number for number, kind in enumerate(KINDS) if kind in COMPUTE_KINDS]
-    window_C = windows.end_C - windows.begin_C
+    window_C = windows.end_C - windows.begin_C - evaluation_C
     return {
         "rank": windows.rank_C,
         "step": windows.step_C,

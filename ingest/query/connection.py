@@ -38,6 +38,7 @@ INDEX_TABLES = (
     "arrivals",
     "ranks",
     "step_rows",
+    "evaluations",
     "group_members",
     "clock_offsets",
     "step_rollup",

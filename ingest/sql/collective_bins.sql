@@ -32,7 +32,7 @@ placed AS (
 ),
 cut AS (
     SELECT rank, greatest(own_begin_ns, $begin_ns) AS begin_ns, least(own_end_ns, $end_ns) AS end_ns,
-        if(axis IN ('tp', 'pp', 'dp', 'ep'), axis || '_comm', 'other_comm') AS kind
+        if(axis IN ('tp', 'pp', 'dp', 'ep', 'cp'), axis || '_comm', 'other_comm') AS kind
     FROM placed LEFT JOIN (
         SELECT group_id, axis FROM group_members WHERE attempt = $attempt) USING (group_id)
     WHERE own_begin_ns < $end_ns AND own_end_ns >= $begin_ns

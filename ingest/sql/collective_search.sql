@@ -25,7 +25,7 @@ WITH found AS (
 )
 SELECT f.rank, f.start_ns + coalesce(
         o.offset_ns + CAST(o.drift_ppb * ((f.start_ns - o.ts_ns) / 1e9) AS BIGINT), 0) AS begin_ns,
-    dur_ns, if(axis IN ('tp', 'pp', 'dp', 'ep'), axis || '_comm', 'other_comm') AS kind, op AS name,
+    dur_ns, if(axis IN ('tp', 'pp', 'dp', 'ep', 'cp'), axis || '_comm', 'other_comm') AS kind, op AS name,
     step, num_found
 FROM found f ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
     ON f.rank = o.rank AND f.start_ns >= o.valid_from_ns

@@ -12,8 +12,10 @@
 -- column: productive_s  step time of steps no later attempt repeated, without checkpoints, s
 -- column: rewound_s  step time of steps a later attempt repeated, s
 -- column: checkpoint_s  checkpoint time inside kept steps not hidden by compute, of the slowest rank, s
--- column: stalled_s  from the end of its last finished step to its last sign of life, s: a step that did
---   not end, a hang, the end of the job
+-- column: evaluation_s  evaluations of the model before kept steps and after the last one, of the rank
+--   that takes longest, s
+-- column: stalled_s  from the end of its last finished step to its last sign of life, without evaluations,
+--   s: a step that did not end, a hang, the end of the job
 -- column: restart_s  from then to the next attempt's start, s; 0 of the last
 -- column: goodput_ratio  productive / wall; NULL where the start is unknown
 -- column: first_step  first finished step; NULL none
@@ -28,28 +30,40 @@
 -- empty: no attempt has a finished step or the file of a rank
 WITH per_step AS (
     SELECT attempt, step, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns,
-        median(window_ns) AS window_ns
+        median(window_ns) AS window_ns, median(end_ns - begin_ns) AS whole_ns
     FROM step_rollup WHERE finished AND step >= 0 GROUP BY attempt, step
 ),
 saves AS (
-    SELECT attempt, step, max(exposed_ns) AS save_ns, max(time_ns) AS whole_ns
+    SELECT attempt, step, max(exposed_ns) AS save_ns, max(time_ns) AS saved_ns
     FROM kind_rollup WHERE kind = 'checkpoint' GROUP BY attempt, step
+),
+evaluated AS (
+    SELECT attempt, step, max(time_ns) AS evaluation_ns
+    FROM kind_rollup WHERE kind = 'evaluation' GROUP BY attempt, step
 ),
 apart AS (
     SELECT attempt, end_ns - lag(end_ns) OVER (PARTITION BY attempt ORDER BY step) AS apart_ns
-    FROM per_step JOIN saves USING (attempt, step) WHERE whole_ns > 0
+    FROM per_step JOIN saves s USING (attempt, step) WHERE s.saved_ns > 0
 ),
 intervals AS (SELECT attempt, median(apart_ns) AS interval_ns FROM apart GROUP BY attempt),
+-- a rank that evaluates alone is waited for in the step after
+steps AS (
+    SELECT p.attempt, p.step, begin_ns, end_ns, n.attempt = p.attempt AS is_kept, save_ns, saved_ns,
+        coalesce(evaluation_ns, 0) AS evaluation_ns,
+        least(window_ns, greatest(whole_ns - coalesce(evaluation_ns, 0), 0)) AS step_ns
+    FROM per_step p JOIN newest_steps n ON n.step = p.step
+        LEFT JOIN saves s ON s.attempt = p.attempt AND s.step = p.step
+        LEFT JOIN evaluated e ON e.attempt = p.attempt AND e.step = p.step
+),
 sums AS (
     SELECT p.attempt, min(p.begin_ns) AS first_ns, max(p.end_ns) AS last_ns,
         min(p.step) AS first_step, max(p.step) AS last_step,
-        sum(p.window_ns - coalesce(save_ns, 0)) FILTER (n.attempt = p.attempt) AS productive_ns,
-        sum(p.window_ns) FILTER (n.attempt <> p.attempt) AS rewound_ns,
-        sum(save_ns) FILTER (n.attempt = p.attempt) AS save_ns,
-        count(*) FILTER (whole_ns > 0) AS num_saves, avg(save_ns) FILTER (whole_ns > 0) AS each_ns
-    FROM per_step p JOIN newest_steps n ON n.step = p.step
-        LEFT JOIN saves s ON s.attempt = p.attempt AND s.step = p.step
-    GROUP BY p.attempt
+        sum(step_ns - coalesce(save_ns, 0)) FILTER (is_kept) AS productive_ns,
+        sum(step_ns + evaluation_ns) FILTER (NOT is_kept) AS rewound_ns,
+        sum(save_ns) FILTER (is_kept) AS save_ns,
+        sum(evaluation_ns) FILTER (is_kept) AS evaluation_ns,
+        count(*) FILTER (saved_ns > 0) AS num_saves, avg(save_ns) FILTER (saved_ns > 0) AS each_ns
+    FROM steps p GROUP BY p.attempt
 ),
 starts AS (
     SELECT attempt, min(started_ns) AS hooks_ns, max(ended_ns) AS ended_ns,
@@ -65,14 +79,23 @@ processes AS (
 beats AS (
     SELECT attempt, max(ts_max) AS beat_ns FROM files WHERE table_name = 'heartbeats' GROUP BY attempt
 ),
+-- after the last step of all ranks
+later AS (
+    SELECT attempt, max(evaluation_ns) AS later_ns, max(end_ns) AS evaluated_ns FROM (
+        SELECT attempt, rank, sum(e.end_ns - greatest(e.begin_ns, last_ns)) AS evaluation_ns,
+            max(e.end_ns) AS end_ns
+        FROM evaluations e JOIN sums USING (attempt) WHERE e.end_ns > last_ns GROUP BY attempt, rank
+    ) GROUP BY attempt
+),
 begun AS (
     SELECT *, coalesce(least(process_ns, hooks_ns), hooks_ns, process_ns) AS started_ns
     FROM starts FULL JOIN sums USING (attempt) LEFT JOIN processes USING (attempt)
         LEFT JOIN beats USING (attempt) LEFT JOIN intervals USING (attempt)
+        LEFT JOIN later USING (attempt)
 ),
 walls AS (
     SELECT *, lead(started_ns) OVER (ORDER BY attempt) AS next_ns,
-        greatest(ended_ns, last_ns, beat_ns, starting_ns, started_ns) AS sign_ns,
+        greatest(ended_ns, last_ns, evaluated_ns, beat_ns, starting_ns, started_ns) AS sign_ns,
         least(sign_ns, coalesce(next_ns, sign_ns)) AS alive_ns, coalesce(next_ns, sign_ns) AS until_ns
     FROM begun
 )
@@ -80,7 +103,8 @@ SELECT attempt, started_ns, (until_ns - started_ns) / 1e9 AS wall_s,
     (coalesce(first_ns, alive_ns) - started_ns) / 1e9 AS start_up_s,
     coalesce(productive_ns, 0) / 1e9 AS productive_s, coalesce(rewound_ns, 0) / 1e9 AS rewound_s,
     coalesce(save_ns, 0) / 1e9 AS checkpoint_s,
-    greatest(alive_ns - coalesce(last_ns, alive_ns), 0) / 1e9 AS stalled_s,
+    (coalesce(evaluation_ns, 0) + coalesce(later_ns, 0)) / 1e9 AS evaluation_s,
+    greatest(alive_ns - coalesce(last_ns, alive_ns) - coalesce(later_ns, 0), 0) / 1e9 AS stalled_s,
     greatest(until_ns - greatest(alive_ns, coalesce(last_ns, alive_ns)), 0) / 1e9 AS restart_s,
     coalesce(productive_ns, 0) / nullif(until_ns - started_ns, 0) AS goodput_ratio,
     first_step, last_step, coalesce(num_saves, 0) AS num_saves, each_ns / 1e9 AS save_s,

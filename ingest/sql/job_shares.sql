@@ -39,7 +39,7 @@ axes AS (
         sum(exposed_ns) FILTER (kind = 'pp_comm') AS pp_ns,
         sum(exposed_ns) FILTER (kind = 'dp_comm') AS dp_ns,
         sum(exposed_ns) FILTER (kind = 'ep_comm') AS ep_ns,
-        sum(exposed_ns) FILTER (kind = 'other_comm') AS other_ns
+        sum(exposed_ns) FILTER (kind IN ('cp_comm', 'other_comm')) AS other_ns
     FROM comm GROUP BY step
 ),
 sums AS (

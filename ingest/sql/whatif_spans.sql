@@ -44,7 +44,7 @@ chosen AS (
     FROM spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
         AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm', 'ep_comm',
-            'other_comm')
+            'cp_comm', 'other_comm')
     UNION ALL
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))

@@ -35,7 +35,7 @@ placed AS (
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
 )
 SELECT rank, begin_ns, end_al AS end_ns,
-    if(axis IN ('tp', 'pp', 'dp', 'ep'), axis || '_comm', 'other_comm') AS kind,
+    if(axis IN ('tp', 'pp', 'dp', 'ep', 'cp'), axis || '_comm', 'other_comm') AS kind,
     CASE WHEN end_ns >= 0 THEN op WHEN state = 'completed' THEN op || ', completed, nobody saw when'
          ELSE op || ', ' || state || ', not completed' END AS name,
     step, group_id, if(seq < 2147483648, seq, -1) AS seq, peer, num_bytes

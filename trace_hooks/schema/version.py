@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 7
+SCHEMA_MINOR = 8
 SCHEMA_VERSION = f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"
 VERSION_BYTES = SCHEMA_VERSION.encode()
 
@@ -13,7 +13,7 @@ VERSION_BYTES = SCHEMA_VERSION.encode()
 def check_version(text: str, where: str | Path) -> None:
     """Raise ValueError when `text` ("major.minor") is not a version this code can read.
 
-    Another minor is fine: it only adds nullable columns.
+    Another minor is fine: it only adds tables, nullable columns and words (kinds of spans).
     """
     major = text.partition(".")[0]
     if not major.isdecimal():

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 COMPUTE_KINDS = ("forward", "backward", "wgrad", "optimizer")
-COMM_KINDS = ("tp_comm", "pp_comm", "dp_comm", "ep_comm", "other_comm")
-OTHER_KINDS = ("data_fetch", "data_wait", "checkpoint", "gc", "host", "kernel", "memcpy")
+COMM_KINDS = ("tp_comm", "pp_comm", "dp_comm", "ep_comm", "cp_comm", "other_comm")
+OTHER_KINDS = (
+    "data_fetch",
+    "data_wait",
+    "checkpoint",
+    "evaluation",
+    "gc",
+    "host",
+    "kernel",
+    "memcpy",
+)
 KINDS = COMPUTE_KINDS + COMM_KINDS + OTHER_KINDS
 
 TENSORS = ("residual", "attention", "mlp", "output", "gradient", "weight", "update")

@@ -15,6 +15,7 @@ Row = dict[str, Any]
 WORDS = {
     "productive": "productive",
     "checkpoint": "saving checkpoints",
+    "evaluation": "evaluating",
     "rewound": "repeated steps",
     "start_up": "start-up",
     "stalled": "after the last step",

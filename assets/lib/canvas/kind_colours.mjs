@@ -2,16 +2,16 @@
 
 export const COLOUR_OF_KIND = {
   forward: '--forward', backward: '--backward', wgrad: '--wgrad', optimizer: '--optimizer',
-  kernel: '--kernel', tp_comm: '--tp', pp_comm: '--pp', dp_comm: '--dp', ep_comm: '--ep',
+  kernel: '--kernel', tp_comm: '--tp', pp_comm: '--pp', dp_comm: '--dp', ep_comm: '--ep', cp_comm: '--cp',
   other_comm: '--other-comm', data_fetch: '--data', data_wait: '--data', checkpoint: '--checkpoint',
-  gc: '--gc', host: '--host', memcpy: '--memcpy',
+  evaluation: '--evaluation', gc: '--gc', host: '--host', memcpy: '--memcpy',
 };
 
 export const LABEL_OF_KIND = {
   forward: 'forward', backward: 'backward', wgrad: 'weight gradient', optimizer: 'optimizer',
   kernel: 'kernels', tp_comm: 'TP comm', pp_comm: 'PP send/recv', dp_comm: 'DP comm',
-  ep_comm: 'EP comm', other_comm: 'other comm', data_fetch: 'data', data_wait: 'data wait',
-  checkpoint: 'checkpoint', gc: 'garbage collection', host: 'host', memcpy: 'copies',
+  ep_comm: 'EP comm', cp_comm: 'CP comm', other_comm: 'other comm', data_fetch: 'data', data_wait: 'data wait',
+  checkpoint: 'checkpoint', evaluation: 'evaluation', gc: 'garbage collection', host: 'host', memcpy: 'copies',
   waiting: 'waiting within the stage', upstream: 'waiting across stages', bubble: 'schedule bubble',
   not_visible: 'not visible',
 };

@@ -13,7 +13,7 @@ from diagnosis.whatif.operations import Bools, Ints, NotAnswerable
 from diagnosis.whatif.optypes import BACKWARD, FORWARD
 from diagnosis.whatif.recorded.rows import Rows, Spans, joined_key, numbered, places
 
-WITHIN_CELLS = ("tp_comm", "ep_comm", "other_comm")
+WITHIN_CELLS = ("tp_comm", "ep_comm", "cp_comm", "other_comm")
 """Kinds of collectives in which members of a cell wait for each other."""
 
 OVER_REPLICAS = ("dp_comm", "other_comm")

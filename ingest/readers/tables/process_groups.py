@@ -30,7 +30,7 @@ _MOST_MEMBERS = 1 << 20
 """Members of groups that one file may describe by start and stride alone."""
 _TP_AND_CP = re.compile(r"tensor_and_context_parallel_group")
 _WITH_CP = re.compile(r"_WITH_CP$")
-_KIND_BY_AXIS = {"tp": "tp_comm", "pp": "pp_comm", "dp": "dp_comm", "ep": "ep_comm"}
+_KIND_BY_AXIS = {axis: f"{axis}_comm" for axis in ("tp", "pp", "dp", "ep", "cp")}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 -- Every member's part in every collective instance of some steps, on the aligned clock.
 -- An instance: (group_id, seq); point-to-point: (group_id, src, dst, tag, seq). It is open while a
 -- member is missing or not complete, unaligned while a member's clock is unknown: then there is no
--- wait, no transfer and no culprit.
+-- wait, no transfer and no culprit. Those of an evaluation are left out: a step does not wait in them.
 CREATE OR REPLACE TEMP TABLE collective_members AS
 WITH rows AS (
     SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.num_bytes, c.start_ns, c.end_ns,
@@ -9,10 +9,13 @@ WITH rows AS (
         CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
         CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
         CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
+        coalesce(c.start_ns < e.end_ns, false) AS in_evaluation,
         o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns
     FROM read_parquet($collectives, hive_partitioning = false) c
     ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
+    ASOF LEFT JOIN (SELECT * FROM evaluations WHERE attempt = $attempt) e
+        ON c.rank = e.rank AND c.start_ns >= e.begin_ns
     WHERE c.attempt = $attempt AND c.step BETWEEN $step_min - 1 AND $step_max + 1
 ),
 placed AS (
@@ -25,7 +28,7 @@ instances AS (
         CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(g.size) END AS expected,
         bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
         max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end,
-        min(end_ns) AS first_own_end
+        min(end_ns) AS first_own_end, bool_or(in_evaluation) AS in_evaluation
     FROM placed LEFT JOIN (SELECT group_id, len(ranks) AS size FROM group_members WHERE attempt = $attempt) g
         USING (group_id)
     GROUP BY group_id, src, dst, tag, seq
@@ -45,3 +48,4 @@ SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes,
             'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
          THEN if(aligned, p.end_al - first_end, p.end_ns - first_own_end) END AS end_late_ns
 FROM placed p JOIN instances i USING (group_id, src, dst, tag, seq)
+WHERE NOT i.in_evaluation

@@ -1,6 +1,8 @@
--- Spans that can lie in the given windows, with kinds and modes as numbers.
+-- Spans that can lie in the given windows, with kinds and modes as numbers. A kind that is not known
+-- here, of a newer schema, is work of the host.
 SELECT s.rank, s.step, s.ts_ns, greatest(s.dur_ns, 0) AS dur_ns, s.cpu_ns, s.recompute,
-    list_position($kinds, if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind)) - 1 AS kind,
+    coalesce(list_position($kinds, if(ends_with(s.kind, '_comm'), coalesce(c.kind, s.kind), s.kind)),
+        list_position($kinds, 'host')) - 1 AS kind,
     list_position($modes, s.mode) - 1 AS mode, s.track
 FROM read_parquet($spans, hive_partitioning = false) s
     LEFT JOIN corrected_kinds c USING (attempt, group_id)

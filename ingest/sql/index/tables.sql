@@ -26,6 +26,11 @@ CREATE TABLE IF NOT EXISTS step_rows (
     attempt INTEGER, rank INTEGER, step BIGINT, start_ns BIGINT, dur_ns BIGINT, loss DOUBLE,
     grad_norm DOUBLE, tokens DOUBLE, flops DOUBLE, lr DOUBLE, PRIMARY KEY (attempt, rank, step)
 );
+-- evaluations of the model, from spans of this kind that lie in no other span; step: as in spans
+CREATE TABLE IF NOT EXISTS evaluations (
+    attempt INTEGER, rank INTEGER, begin_ns BIGINT, end_ns BIGINT, step BIGINT,
+    PRIMARY KEY (attempt, rank, begin_ns)
+);
 -- process groups, once each; axis: in the layout as it is now, told_axis: as the files told it
 CREATE TABLE IF NOT EXISTS group_members (
     attempt INTEGER, group_id BIGINT, name VARCHAR, description VARCHAR, axis VARCHAR,

@@ -77,7 +77,7 @@ kinds AS (
         sum(exposed_ns) FILTER (kind = 'pp_comm') AS pp_ns,
         sum(exposed_ns) FILTER (kind = 'dp_comm') AS dp_ns,
         sum(exposed_ns) FILTER (kind = 'ep_comm') AS ep_ns,
-        sum(exposed_ns) FILTER (kind = 'other_comm') AS other_ns
+        sum(exposed_ns) FILTER (kind IN ('cp_comm', 'other_comm')) AS other_ns
     FROM chosen_kinds(wanted) WHERE step BETWEEN low AND high GROUP BY attempt, rank, step
 ),
 waits AS (

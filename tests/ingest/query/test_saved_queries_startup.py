@@ -75,7 +75,15 @@ def test_calls_are_summed_by_rank_and_the_slowest_is_named(tmp_path):
 
 def test_parts_of_an_attempt_add_up_to_its_wall_time(tmp_path):
     for row in asked(interrupted_run(tmp_path / "run"), "goodput"):
-        parts = ("start_up", "productive", "rewound", "checkpoint", "stalled", "restart")
+        parts = (
+            "start_up",
+            "productive",
+            "rewound",
+            "checkpoint",
+            "evaluation",
+            "stalled",
+            "restart",
+        )
         assert sum(row[f"{part}_s"] for part in parts) == pytest.approx(row["wall_s"])
 
 
@@ -101,3 +109,20 @@ def test_an_attempt_that_never_trained_is_start_up(tmp_path):
     run.publish()
     second = asked(run, "goodput")[1]
     assert (second["start_up_s"], second["first_step"], second["productive_s"]) == (4.0, None, 0.0)
+
+
+@pytest.mark.parametrize("evaluating", [(0, 1), (0,)], ids=["all ranks", "one rank"])
+def test_evaluations_are_a_part_of_their_own(tmp_path, evaluating):
+    """Steps of 1 s; 5 s of evaluation before the third one, 4 s after the last."""
+    run = RunBuilder(tmp_path / "run", 2)
+    run.rank_files(end={"status": "finished", "ended_ns": T0 + 13 * S})
+    for rank in range(2):
+        for step, (begin_s, end_s) in enumerate(((0, 1), (1, 2), (2, 8), (8, 9))):
+            run.step(rank, step, begin_s * 1e6, end_s * 1e6)
+        for step, begin_s, end_s in ((1, 2, 7), (3, 9, 13)):
+            if rank in evaluating:
+                run.span(rank, step, "evaluation", begin_s * 1e6, end_s * 1e6)
+    run.publish()
+    (row,) = asked(run, "goodput")
+    assert (row["productive_s"], row["evaluation_s"], row["stalled_s"]) == (4.0, 9.0, 0.0)
+    assert row["wall_s"] == 13.0

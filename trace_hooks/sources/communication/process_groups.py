@@ -24,6 +24,7 @@ KIND_OF_AXIS = {
     "pp": "pp_comm",
     "dp": "dp_comm",
     "ep": "ep_comm",
+    "cp": "cp_comm",
 }
 
 LOCK_S = 0.5
