@@ -11,6 +11,7 @@ import { mount as mountSelftest } from './selftest/view.mjs';
 import { mount as mountStartup } from './startup/view.mjs';
 import { stuckPanels } from './stuck/page.mjs';
 import { mount as mountTimeline } from './timeline/view.mjs';
+import { mount as mountWhatIf } from './whatif/view.mjs';
 
 const root = document.documentElement;
 const prefersLight = matchMedia('(prefers-color-scheme: light)');
@@ -44,6 +45,7 @@ picture('shared-machines', (element) => mountMachines(element, app));
 picture('shared-machine-changes', (element) => mountMachineChanges(element, app));
 picture('shared-data-loading', (element) => mountData(element, app));
 picture('shared-experts', (element) => mountExperts(element, app));
+picture('shared-whatif', (element) => mountWhatIf(element, app));
 picture('shared-mfu', (element) => mountMfu(element, app));
 picture('shared-startup', (element) => mountStartup(element, app));
 picture('shared-goodput', (element) => mountGoodput(element, app));

@@ -179,12 +179,12 @@ USES: dict[str, Use] = {
     # what-if
     "what-if": _min_age(
         "a replay of every step, and parts of the page must describe the same moment",
-        "routes/whatif.py",
+        "analysis/whatif_answers.py",
     ),
-    "what-if causes": _min_age("one replay per cause", "routes/whatif.py"),
-    "what-if schedules": _min_age("a replay per schedule", "routes/whatif.py"),
-    "what-if schedule": _min_age("a replay of one step", "routes/whatif.py"),
-    "what-if advice": _min_age("a replay per change", "routes/whatif.py"),
+    "what-if causes": _min_age("one replay per cause", "analysis/whatif_answers.py"),
+    "what-if schedules": _min_age("a replay per schedule", "analysis/whatif_answers.py"),
+    "what-if schedule": _min_age("a replay of one step", "analysis/whatif_answers.py"),
+    "what-if advice": _min_age("a replay per change", "analysis/whatif_answers.py"),
     # shared files
     "shared heat": _fresh(
         "a coarser try of the same file reads nothing again", "share/collected_view.py"

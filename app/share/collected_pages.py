@@ -1,5 +1,5 @@
-"""Answers of the server that a shared file needs for Machines, Data, Experts, Efficiency and
-Selftest.
+"""Answers of the server that a shared file needs for Machines, Data, Experts, What-if, Efficiency
+and Selftest.
 
 assets/lib/offline_app.mjs gives them to the same views that the live pages have. Keys are what
 these views ask for: a route of the run and its parameters, without attempt and steps. Bytes are
@@ -15,6 +15,7 @@ from typing import Any
 from app.analysis.machine_samples import has_samples
 from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
+from app.share.collected_whatif import whatif_answers
 from app.share.shown_view import ShownView
 from app.view_state import peak_of
 from app.views.data_loading import data_loading_of
@@ -52,7 +53,7 @@ _MOST_NAMES = 128
 def page_answers(hub: Hub, shown: ShownView, most_hosts: int, stop: Stop | None) -> Answers:
     """What the file has of these pages; raises UserError. `most_hosts`: of the map."""
     view = shown.view
-    chosen = view.steps, view.against, view.peak, view.rank, view.expert
+    chosen = view.steps, view.against, view.peak, view.rank, view.expert, view.replay, view.pipeline
     key = ("shared pages", view.page, shown.attempt, *chosen)
     found = hub.cache.get(
         shown.run_name, key, lambda run, stop: _pages(hub, shown, stop), stop=stop
@@ -73,6 +74,8 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
         found["data"] = asdict(loading)
     if shown.view.page == "experts":
         found |= _experts(shown, stop)
+    if shown.view.page == "what-if":
+        found |= whatif_answers(hub, shown, stop)
     if shown.view.page == "efficiency":
         found |= _mfu(shown, stop)
         goodput = goodput_of(shown.run, stop)

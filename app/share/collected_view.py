@@ -79,8 +79,11 @@ class CollectedView:
     heat: bytes | None
     tile: bytes | None
     shown_ranks: tuple[int, ...]
+    page: str
     rank: int | None
     expert: tuple[int, ...] | None
+    pipeline: dict[str, str]
+    """changes of the job, for the page What-if"""
     steps: tuple[int, int] | None
     """of the timeline"""
     chosen_steps: tuple[int, int] | None
@@ -93,7 +96,7 @@ class CollectedView:
     fronts: tuple[Front, ...] = field(default=())
     """where each group of a finished run without steps stands"""
     answers: dict[str, Any] = field(default_factory=dict)
-    """of routes, for the pages Machines, Data, Experts and Selftest; bytes are packed arrays"""
+    """of routes, for pages that have some (app.share.collected_pages); bytes are packed arrays"""
     stuck: dict[str, Any] | None = None
     """of a job that is stuck or has failed, or where the view is the page Stuck"""
 
@@ -121,8 +124,10 @@ def collect(
         metric=metric_of(shown.metric).title,
         heat=heat,
         shown_ranks=tuple(lanes),
+        page=shown.view.page,
         rank=shown.timeline.rank,
         expert=shown.view.expert,
+        pipeline=dict(shown.view.pipeline),
         steps=shown.timeline.steps,
         chosen_steps=shown.view.steps,
         rows=tuple(reading.tried(lambda: _rank_rows(hub, shown, stop), ())[: detail.rows]),

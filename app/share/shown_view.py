@@ -10,10 +10,13 @@ from app.analysis.finding_metric import metric_of_finding
 from app.analysis.headline import Headline, headline
 from app.analysis.page_scope import page_scope
 from app.runs.hub import Hub
-from app.view_state import View, explain
+from app.view_state import PAGES, View, explain
 from app.views.timeline.window import attempt_for
 from diagnosis.findings import Finding
 from ingest.run import Run
+
+ONLY_LIVE = {page.name: page.title for page in PAGES if page.name in ("query", "model")}
+"""Pages of which a file has nothing, with their titles: each of their pictures is a query."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ def shown_view(hub: Hub, view: View) -> ShownView:
     finding = chosen_finding(diagnosis, view.finding)
     if (note := stale_link_note(diagnosis, view.finding)) is not None:
         notes.append(note)
+    if (title := ONLY_LIVE.get(view.page)) is not None:
+        notes.append(f"The page {title} is not in this file; open it in rankscope.")
     return ShownView(
         run_name=run_name,
         run=run,

@@ -100,6 +100,11 @@ export class App extends EventTarget {
     return true;
   }
 
+  /** Whether there is a server that computes what nobody has asked yet. */
+  get computes() {
+    return true;
+  }
+
   /**
    * Fetch a binary answer of app/web/arrays.py. Throws an Error with the server's message.
    * @param {string} url @param {AbortSignal} [signal]

@@ -4,16 +4,16 @@ import { emptyView } from './view_state.mjs';
 
 export class OfflineApp extends EventTarget {
   /**
-   * @param {{rank: ?number, expert: ?number[], ranks: number[], steps: ?[number, number], culprits: number[],
-   *   victims: number[], fault_steps: ?[number, ?number], answers: Object<string, *>}} data fault_steps: of
+   * @param {{page: string, rank: ?number, expert: ?number[], ranks: number[], steps: ?[number, number], culprits: number[],
+   *   pipeline: Object<string, string>, victims: number[], fault_steps: ?[number, ?number], answers: Object<string, *>}} data fault_steps: of
    *   the finding, the last one null while it goes on; answers: by api(), packed arrays as {base64}
    */
-  constructor({ rank, expert = null, ranks, steps, culprits = [], victims = [], fault_steps: fault = null, answers = {} }) {
+  constructor({ page = 'timeline', pipeline = {}, rank, expert = null, ranks, steps, culprits = [], victims = [], fault_steps: fault = null, answers = {} }) {
     super();
     this.base = '';
     this.answers = answers;
     this.roles = { culprits, victims, steps: fault && [fault[0], fault[1] ?? Infinity] };
-    this.view = { ...emptyView(), run: 'shared', page: 'timeline', rank, expert, ranks, steps };
+    this.view = { ...emptyView(), run: 'shared', page, rank, expert, ranks, steps, pipeline };
   }
 
   /** Change the view state; there is no URL to write it to. */
@@ -29,9 +29,17 @@ export class OfflineApp extends EventTarget {
 
   /** Key of an answer: a file has one attempt and its own steps. */
   api(name, { attempt, steps, ...params } = {}) {
-    const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined);
+    const given = Object.entries(params).filter(([, value]) => value !== null && value !== undefined && value !== '');
     return given.length ? `${name}?${given.map(([key, value]) => `${key}=${value}`).join('&')}` : name;
   }
+
+  /** A file has only what was computed when it was made. */
+  get computes() {
+    return false;
+  }
+
+  /** There is no strip of steps to mark. */
+  showScope() {}
 
   has(key) {
     return key in this.answers;
@@ -39,7 +47,9 @@ export class OfflineApp extends EventTarget {
 
   async json(key) {
     if (!this.has(key)) throw new Error('This file contains only what it shows; open the live page for the rest.');
-    return this.answers[key];
+    const answer = this.answers[key];
+    if (answer?.refused) throw new Error(answer.refused);  // as the server did when the file was made
+    return answer;
   }
 
   async arrays(key) {

@@ -13,6 +13,11 @@ export function adviceRows({ advice, own, step_s: step, rest_s: rest }) {
   return { rows: rows.map((one) => ({ ...one, share: Math.max(0, one.saves) / most })), text, nothing };
 }
 
+const changesJob = (pipeline) => Object.entries(pipeline).some(([name, value]) => name !== 'schedule' && value !== '');
+
+/** Whether a shared file shows a change: it has other schedules for the changes of its own link alone. Pure. */
+export const isInFile = (pipeline, own) => !changesJob(pipeline) && !changesJob(own);
+
 /** @param {?object} answer null: still computing */
 export function showAdvice(element, app, answer) {
   const head = make('header', {}, [make('h2', {}, 'Which change would save most'),
@@ -21,7 +26,7 @@ export function showAdvice(element, app, answer) {
   if (answer.reason) return element.replaceChildren(head, make('p', { class: 'quiet' }, `Not predicted: ${answer.reason}.`));
   const { rows, text, nothing } = adviceRows(answer);
   const change = (one) => {
-    if (!one.pipeline) return one.change;
+    if (!one.pipeline || !(app.computes || isInFile(one.pipeline, app.view.pipeline))) return one.change;
     const button = make('button', { type: 'button', class: 'whatif-choose', title: 'Show it below' }, one.change);
     button.addEventListener('click', () => app.set({ pipeline: one.pipeline }));
     return button;

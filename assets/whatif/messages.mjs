@@ -6,7 +6,7 @@ const MOST_NAMED = 8;
 /** `46.3 s`, `2.17 s`, `132 ms`: three digits. */
 export function seconds(s) {
   if (Math.abs(s) >= 100) return `${s.toFixed(0)} s`;
-  if (Math.abs(s) >= 1) return `${s.toPrecision(3)} s`;
+  if (Math.abs(s) >= 0.9995) return `${s.toPrecision(3)} s`;  // 999.6 ms is 1.00 s
   return Math.abs(s) < 1e-3 ? `${(1e6 * s).toFixed(0)} µs` : `${(1e3 * s).toPrecision(3)} ms`;
 }
 

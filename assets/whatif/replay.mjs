@@ -11,6 +11,7 @@ import { rankLink } from './summary.mjs';
 
 const CLOSER = 0.7;
 const SHORTEST_S = 1e-5;
+const ONE_STEP = 'This file holds this step alone; the live page replays every step, of every dp rank.';
 
 export class ReplayView {
   constructor(element, app) {
@@ -47,17 +48,27 @@ export class ReplayView {
       make('header', {}, [
         make('h2', {}, 'One step, with and without stragglers'), this.about,
         make('span', { class: 'whatif-controls' }, [
-          button('‹', 'previous step', () => this.#turn(-1)), make('label', {}, ['step ', this.step]), button('›', 'next step', () => this.#turn(1)),
-          this.replica, button('+', 'Zoom in (W)', () => this.#zoom(CLOSER)), button('−', 'Zoom out (S)', () => this.#zoom(1 / CLOSER)),
+          ...(this.app.computes
+            ? [button('‹', 'previous step', () => this.#turn(-1)), make('label', {}, ['step ', this.step]), button('›', 'next step', () => this.#turn(1)), this.replica]
+            : []),
+          button('+', 'Zoom in (W)', () => this.#zoom(CLOSER)), button('−', 'Zoom out (S)', () => this.#zoom(1 / CLOSER)),
           button('Fit', 'Fit the whole step (F)', () => this.#setWindow(null)),
         ]),
       ]),
-      this.stage, this.legend, this.table);
+      this.stage, this.legend, this.table,
+      ...(this.app.computes ? [] : [make('p', { class: 'map-note' }, ONE_STEP)]));
     this.canvas.addEventListener('pointermove', (event) => this.#point(pointOn(this.canvas, event)));
     this.canvas.addEventListener('pointerleave', () => { this.tip.hidden = true; });
     this.canvas.addEventListener('wheel', (event) => this.#wheel(event), { passive: false });
     this.canvas.addEventListener('dblclick', () => this.#setWindow(null));
     this.canvas.addEventListener('keydown', (event) => this.#key(event));
+  }
+
+  /** The file has no room for the step. */
+  showNothing() {
+    this.element.replaceChildren(
+      make('header', {}, make('h2', {}, 'One step, with and without stragglers')),
+      make('p', { class: 'quiet' }, 'A step of this job takes more room than this file has; the live page replays it.'));
   }
 
   /** @param {Object} result numbers @param {import('./replay_lanes.mjs').Ops} ops */
@@ -176,7 +187,7 @@ export class ReplayView {
       w: () => this.#zoom(CLOSER), s: () => this.#zoom(1 / CLOSER), a: () => this.#pan(-0.2), d: () => this.#pan(0.2),
       f: () => this.#setWindow(null), '[': () => this.#turn(-1), ']': () => this.#turn(1),
     }[event.key];
-    if (!act || !this.ops) return;
+    if (!act || !this.ops || (!this.app.computes && '[]'.includes(event.key))) return;
     event.preventDefault();
     act();
   }

@@ -18,6 +18,16 @@ const NUMBERS = [
 /** Parameters of a request, from the fields p.NAME of a link. Pure. */
 export const changesOf = ({ microbatches, chunks, held, split, stragglers }) => ({ microbatches, chunks, held, split, stragglers });
 
+/** What a shared file says instead of its controls. Pure. @param {Object<string, string>} pipeline fields p.NAME of the link */
+export function fileText({ microbatches, chunks, held, split, stragglers }) {
+  const changes = [
+    microbatches && `${microbatches} micro-batches`, chunks && `${chunks} chunks of a stage`, held && `at most ${held} micro-batches held`,
+    split && (split === 'equal' ? 'equal stages' : `stages of ${split}`), stragglers === 'no' && 'no stragglers',
+  ].filter(Boolean);
+  const job = changes.length ? `the job with ${changes.join(', ')}` : 'the job as it ran';
+  return `This file holds predictions for ${job}; the live page also predicts other micro-batches, chunks, stages and limits.`;
+}
+
 /** Rows of the table and the sentences below it. Pure. @param {{schedules: object[]}} answer of what-if/schedules */
 export function scheduleRows({ schedules }) {
   const known = schedules.filter((one) => one.span_s !== null);
@@ -57,7 +67,8 @@ export class Schedules {
     this.stage.hidden = true;
     element.replaceChildren(
       make('header', {}, [make('h2', {}, 'Other schedules'),
-        make('span', { class: 'quiet' }, 'the measured operations in the order of other pipeline schedules; least time of all devices first'), this.controls]),
+        make('span', { class: 'quiet' }, 'the measured operations in the order of other pipeline schedules; least time of all devices first'),
+        app.computes ? this.controls : make('span', { class: 'quiet' }, fileText(app.view.pipeline))]),
       this.status, this.table, this.about, this.stage, this.legend);
     this.context = this.canvas.getContext('2d', { willReadFrequently: isSoftwareGl() });
     this.stopTheme = onTheme(() => this.#draw());
@@ -78,7 +89,7 @@ export class Schedules {
     this.request?.abort();
     const { signal } = this.request = new AbortController();
     this.#fillControls();
-    const changes = changesOf(this.app.view.pipeline);
+    const changes = this.app.computes ? changesOf(this.app.view.pipeline) : {};
     this.status.hidden = false;
     this.status.textContent = 'Replaying other schedules.';
     this.status.classList.remove('failed');

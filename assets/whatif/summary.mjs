@@ -6,8 +6,9 @@ const MOST_ROWS = 12;
 const MOST_LINKS = 8;
 const NOISE = 1.03;
 
-/** A link to another view that opens without a reload. */
+/** A link to another view that opens without a reload; a shared file has no other view. */
 function appLink(app, view, text) {
+  if (!app.computes) return text;
   const link = make('a', { href: app.link(view) }, text);
   link.addEventListener('click', (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -85,7 +86,7 @@ export function showCauses(element, app, answer) {
   const items = answer.causes.map((cause) => make('li', {}, [
     make('strong', {}, cause.kind.replaceAll('_', ' ')), `: ${cause.text}. `,
     make('span', { class: 'quiet' }, `Replayed with it alone, all steps together are ${seconds(cause.cost_s)} longer on average. `),
-    ...(cause.ranks.length && cause.ranks.length <= MOST_LINKS ? ['Timeline of ', ...rankLinks(app, cause.ranks), '.'] : []),
+    ...(app.computes && cause.ranks.length && cause.ranks.length <= MOST_LINKS ? ['Timeline of ', ...rankLinks(app, cause.ranks), '.'] : []),
   ]));
   return element.replaceChildren(
     head,

@@ -101,12 +101,15 @@ class WhatIfView {
     this.replayRequest?.abort();
     const { signal } = this.replayRequest = new AbortController();
     const { rank, replay: step } = this.app.view;
+    const key = this.app.api('what-if/replay', this.app.computes ? { ...this.#params(), rank, step } : {});
+    if (!this.app.has(key)) return this.replay?.showNothing();
     try {
-      const ops = await this.app.arrays(this.app.api('what-if/replay', { ...this.#params(), rank, step }), signal);
+      const ops = await this.app.arrays(key, signal);
       if (!signal.aborted && !ops.meta.reason) this.replay?.show(this.result, ops);
     } catch (error) {
       if (error.name !== 'AbortError') this.#showMessage(error.message, true);
     }
+    return undefined;
   }
 
   /** Show a sentence instead of everything. */
@@ -129,8 +132,10 @@ class WhatIfView {
     this.parts = Object.fromEntries(names.map((name) => [name, make('section', { class: `panel whatif-${name}` })]));
     this.map = new WorkerMap(this.parts.map, this.app);
     this.replay = new ReplayView(this.parts.replay, this.app);
-    this.schedules = new Schedules(this.parts.schedules, this.app, (path, changes, signal) => (
-      this.app.json(this.app.api(`what-if/${path}`, { ...this.#params(), ...changes }), signal)));
+    this.schedules = new Schedules(this.parts.schedules, this.app, (path, changes, signal) => {
+      const key = this.app.api(`what-if/${path}`, { ...this.#params(), ...changes });
+      return this.app.has(key) ? this.app.json(key, signal) : { reason: 'this file has no room for it; the live page draws it' };
+    });
     showCosts(this.parts.costs, this.app, null);
     showCauses(this.parts.causes, this.app, null);
     showAdvice(this.parts.advice, this.app, null);

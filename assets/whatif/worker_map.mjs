@@ -22,11 +22,10 @@ export class WorkerMap extends CanvasView {
     this.result = result;
     this.hovered = null;
     const { worst, workers } = result;
-    this.about.textContent = result.members > 1
-      ? 'the slowest rank of each stage and dp rank; click for its timeline'
-      : 'of its stage or its dp rank, whichever is less; click for its timeline';
+    const about = result.members > 1 ? 'the slowest rank of each stage and dp rank' : 'of its stage or its dp rank, whichever is less';
+    this.about.textContent = this.app.computes ? `${about}; click for its timeline` : about;
     this.canvas.setAttribute('aria-label', `What-if slowdown of ${workers} ranks, ${result.S_w.length} stages x ${result.S_w[0].length} dp ranks; `
-      + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move, Enter opens the timeline.`);
+      + `worst rank ${worst[0].rank} with ${ratio(worst[0].value)} x. Arrow keys move${this.app.computes ? ', Enter opens the timeline' : ''}.`);
     this.worst.replaceChildren(
       make('summary', {}, workers > worst.length ? `The ${worst.length} worst as a table` : 'As a table'),
       make('div', { class: 'scroll' }, make('table', {}, [
@@ -123,6 +122,7 @@ export class WorkerMap extends CanvasView {
   }
 
   choose({ number }) {
+    if (!this.app.computes) return;  // a shared file has no other page
     this.app.open({ page: 'timeline', rank: this.map.blocks[number].rank, ranks: [] });
   }
 }

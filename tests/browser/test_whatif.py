@@ -15,6 +15,7 @@ from sample_traces.generate.straggler_trace import MegatronJob, straggler_trace
 from tests.browser.conftest import OpenTab
 from tests.browser.support import runs_made
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab
+from tests.browser.test_share import opened_offline, saved
 
 JOB = MegatronJob(pp=4, dp=4, tp=2, num_steps=8, slow=((2, 1, 1.7),))
 SLOW_RANK = 2 * 8 + 1 * 2
@@ -149,3 +150,24 @@ def test_what_findings_cost_leads_to_the_finding(tab: Tab) -> None:
     tab.page.wait_for_url("**/run/slow_rank/overview?*finding=slow_worker-0-5-*")
     tab.wait_for("document.querySelector('.kpis')?.innerText.includes('Cost of the finding')")
     tab.assert_sound()
+
+
+def test_a_shared_file_has_the_page_and_says_what_it_cannot_compute(
+    tab: Tab, tabs: OpenTab, straggler_run: str, tmp_path: Path
+) -> None:
+    link = View(straggler_run, "what-if", pipeline=(("schedule", "gpipe"),))
+    reader = opened_offline(tabs, saved(tab, link.url(), tmp_path))
+    page = reader.page
+    assert f"rank {SLOW_RANK}" in page.locator(".whatif-head").inner_text()
+    assert reader.num_colours(page.locator(f"{MAP} canvas")) > 20
+    assert reader.num_pixels(page.locator(f"{REPLAY} canvas"), "--forward") > 500
+    assert "This file holds this step alone" in page.locator(REPLAY).inner_text()
+    schedules = page.locator("section.whatif-schedules")
+    assert "This file holds predictions for the job as it ran" in schedules.inner_text()
+    assert schedules.locator("input").count() == 0
+    assert schedules.locator("tr.chosen").inner_text().startswith("gpipe")
+    schedules.get_by_role("button", name="1f1b").click()
+    reader.wait_for("document.querySelector('tr.chosen').innerText.startsWith('1f1b')")
+    assert reader.num_pixels(schedules.locator("canvas"), "--backward") > 500
+    assert schedules.locator(".failed").count() == 0
+    assert reader.sticking_out() == []

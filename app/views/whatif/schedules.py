@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,12 @@ from diagnosis.whatif.schedules.predict import predict, replayed_cell
 from ingest.errors import UserError
 
 EQUAL = "equal"
+FIELDS = ("microbatches", "chunks", "held", "split", "stragglers")
+"""Changes of the job in a link, and as parameters of routes."""
+
+_DIGITS = 7
+"""Of times in a timeline, s."""
+
 _SHARE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 TENSOR_PARALLEL = (
@@ -41,6 +47,14 @@ class Asked:
     split: str = ""
     most_held: int | None = None
     has_stragglers: bool = True
+
+    @classmethod
+    def of_link(cls, fields: Mapping[str, str]) -> Asked:
+        """From FIELDS as texts; raises UserError."""
+        sizes = (_whole(name, fields.get(name, "")) for name in ("microbatches", "chunks", "held"))
+        microbatches, chunks, most_held = sizes
+        split, stragglers = fields.get("split", ""), fields.get("stragglers", "")
+        return cls(microbatches, chunks, split, most_held, stragglers != "no")
 
     def changes(self, job: Measured) -> Changes:
         """For a job; raises UserError where they do not fit it."""
@@ -63,6 +77,12 @@ class Asked:
                 f"such as 1,1,1,0.8, or {EQUAL}"
             )
         return tuple(map(float, parts))
+
+
+def _whole(name: str, text: str) -> int | None:
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise UserError(f"{name} is {text[:40]!r}; give a whole number from 0")
+    return int(text) if text else None
 
 
 def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> dict[str, Any]:
@@ -155,8 +175,8 @@ def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
                 FORWARD if is_forward else BACKWARD,
                 int(ops.seq_O[op]),
                 max(int(ops.chunk_O[op]), 0),
-                float(begin),
-                float(end),
+                round(float(begin), _DIGITS),
+                round(float(end), _DIGITS),
             ]
         )
     predicted = [
@@ -165,8 +185,8 @@ def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
                 op.kind,
                 op.microbatch,
                 op.stage // times.sizes[0],
-                float(made.start_s[op]),
-                float(made.end_s[op]),
+                round(float(made.start_s[op]), _DIGITS),
+                round(float(made.end_s[op]), _DIGITS),
             ]
             for op in own
         ]

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { adviceRows } from '../../../assets/whatif/advice.mjs';
+import { adviceRows, isInFile } from '../../../assets/whatif/advice.mjs';
 
 const one = (change, saves, more = {}) => ({ change, saves, error: 0.05, step_s: 1 - saves, is_certain: saves > 0.05, needs: [], pipeline: {}, ...more });
 
@@ -14,4 +14,10 @@ test('changes that may save something, the most first', () => {
 test('where nothing is certain, a sentence says so', () => {
   const { nothing } = adviceRows({ own: 'gpipe', step_s: 1, rest_s: 0.1, advice: [one('a', 0.02)] });
   assert.match(nothing, /No change saves more/);
+});
+
+test('a shared file shows other schedules of its own link, and no other size', () => {
+  assert.equal(isInFile({ schedule: 'zbv' }, { schedule: '1f1b', chunks: '' }), true);
+  assert.equal(isInFile({ schedule: '1f1b', microbatches: '16' }, {}), false);
+  assert.equal(isInFile({ schedule: 'zbv' }, { microbatches: '16' }), false);
 });

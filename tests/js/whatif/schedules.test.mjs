@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { scheduleRows } from '../../../assets/whatif/schedules.mjs';
+import { fileText, scheduleRows } from '../../../assets/whatif/schedules.mjs';
 
 const one = (name, span, more = {}) => ({
   name, span_s: span, expected_s: span, low_s: span, high_s: span, bubble: 0.2, expected_bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
@@ -16,4 +16,10 @@ test('schedules by the time of all devices, compared with 1F1B', () => {
   ]);
   assert.deepEqual(notes, ['All alike.', 'Halves. (zbv)']);
   assert.deepEqual(impossible, ['dualpipe-v: 4 are fewer than 8.']);
+});
+
+test('a shared file says of which job its predictions are, and that there are more', () => {
+  assert.match(fileText({}), /^This file holds predictions for the job as it ran; the live page also predicts other/);
+  assert.match(fileText({ microbatches: '16', held: '4', split: 'equal', stragglers: 'no', schedule: 'zbv' }),
+    /for the job with 16 micro-batches, at most 4 micro-batches held, equal stages, no stragglers; /);
 });

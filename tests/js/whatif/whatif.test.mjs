@@ -14,7 +14,7 @@ const RESULT = {
 };
 
 test('numbers as text', () => {
-  assert.deepEqual([312.4, 46.336, 2.1727, 0.0123, 0.00002].map(seconds), ['312 s', '46.3 s', '2.17 s', '12.3 ms', '20 µs']);
+  assert.deepEqual([312.4, 46.336, 2.1727, 0.9996, 0.9994, 0.0123, 0.00002].map(seconds), ['312 s', '46.3 s', '2.17 s', '1.00 s', '999 ms', '12.3 ms', '20 µs']);
   assert.deepEqual([1.9730, 12.44, -0.5].map(ratio), ['1.973', '12.4', '-0.500']);
   assert.equal(percent(0.4932), '49.3 %');
   assert.deepEqual([0.0067, -0.1].map(signedPercent), ['+0.67 %', '-10.00 %']);
