@@ -98,6 +98,7 @@ def test_durations_are_held_against_kernels() -> None:
 
 
 def test_costs_are_reported_next_to_their_noise() -> None:
-    costs = [{"bare": [10.0, 12.0], "bare again": [11.0, 11.0], "hooked": [15.0, 17.0]}]
+    rank = {"bare": [10.0, 12.0], "bare again": [11.0, 11.0], "hooked": [15.0, 17.0]}
+    costs = [rank | {"hooked, host times": [12.0, 14.0]}]
     values = [figure.value for figure in nccl.cost_figures(costs)]
-    assert values == [11.0, 0.0, 5.0]
+    assert values == [11.0, 0.0, 5.0, 2.0]

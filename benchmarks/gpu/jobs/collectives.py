@@ -28,7 +28,7 @@ from benchmarks.gpu.profiled import Profile, profiled
 from benchmarks.gpu.training import rows_of
 from benchmarks.timing import in_turns, loop_ns
 from trace_hooks.recording.flight_ring import Ring, read_ring
-from trace_hooks.recording.recorder import Recorder
+from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.sources.communication import flight_dump
 from trace_hooks.sources.communication.collectives import Collectives
@@ -183,38 +183,49 @@ def _costs(place: Place) -> dict[str, list[float]]:
     Every rank makes the same number of calls, or the others would wait forever.
     """
     x = torch.ones(4, device=place.device)
-    recorder = _recorder(place)
-    source = Collectives(SourceContext(recorder, StepCounter(recorder, int, int)))
-
-    def reset() -> None:
-        place.wait()
-        if hasattr(source, "log"):
-            source.poll()  # gives the events back
-        recorder.spans.clear()
-        recorder.collectives.clear()
+    sources = {
+        "hooked": _source(place, has_device=True),
+        "hooked, host times": _source(place, has_device=False),
+    }
 
     def turn(way: str) -> float:
-        if way == "hooked":
-            source.install()
+        source = sources.get(way)
+        if source is None:
+            return loop_ns(lambda: dist.all_reduce(x), COST_CALLS, place.wait)
+        source.install()
         try:
-            return loop_ns(lambda: dist.all_reduce(x), COST_CALLS, reset)
+            return loop_ns(lambda: dist.all_reduce(x), COST_CALLS, lambda: _drain(place, source))
         finally:
-            if way == "hooked":
-                source.uninstall()
+            source.uninstall()
 
-    for way in ("bare", "hooked"):
+    for way in ("bare", *sources):
         turn(way)  # warms up
-    return in_turns(("bare", "bare again", "hooked"), COST_ROUNDS, turn)
+    return in_turns(("bare", "bare again", *sources), COST_ROUNDS, turn)
 
 
-def _recorder(place: Place) -> Recorder:
+def _drain(place: Place, source: Collectives) -> None:
+    """Give the events back, as the drain thread does."""
+    place.wait()
+    source.poll()
+    recorder = source.recorder
+    while recorder.spans:
+        span = SpanRow(*recorder.spans[-SPAN_FIELDS:])
+        del recorder.spans[-SPAN_FIELDS:]
+        if span.begin_event is not None:
+            recorder.device_clock.release(span.begin_event)
+            recorder.device_clock.release(span.end_event)
+    recorder.collectives.clear()
+
+
+def _source(place: Place, has_device: bool) -> Collectives:
     recorder = Recorder()
-    recorder.rank_state.ring = Ring(place.folder / "ring-of-costs", 0, 0)
-    if not place.is_rehearsal:
+    name = "ring-of-costs" if has_device else "ring-of-host-costs"
+    recorder.rank_state.ring = Ring(place.folder / name, 0, 0)
+    if has_device and not place.is_rehearsal:
         from trace_hooks.recording.cuda.cuda_clock import CudaClock, CudaEvents
 
         recorder.device_clock = CudaClock(CudaEvents(torch.cuda.current_device()), "cuda")
-    return recorder
+    return Collectives(SourceContext(recorder, StepCounter(recorder, int, int)))
 
 
 if __name__ == "__main__":
