@@ -4,6 +4,7 @@ import { mount as mountData } from './data/view.mjs';
 import { mount as mountExperts } from './experts/view.mjs';
 import { mount as mountGoodput } from './goodput/view.mjs';
 import { mountHeat } from './heat/offline_heat.mjs';
+import { toast } from './lib/page/dialogs.mjs';
 import { mount as mountMachineChanges } from './machines/telling.mjs';
 import { mount as mountMachines } from './machines/view.mjs';
 import { mount as mountMfu } from './mfu/view.mjs';
@@ -25,6 +26,10 @@ document.getElementById('theme').addEventListener('click', () => {
 
 const data = JSON.parse(document.getElementById('shared-data').textContent);
 const app = new OfflineApp(data);
+app.addEventListener('open', ({ detail }) => {
+  if (detail) toast(detail);
+  else document.getElementById('shared-timeline')?.scrollIntoView({ block: 'center' });
+});
 
 /** Draw one picture. If it fails it shows why, and the others are still drawn. */
 function picture(id, draw) {

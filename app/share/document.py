@@ -93,6 +93,7 @@ def document(collected: CollectedView, is_reduced: bool = False) -> str:
             else None,
             class_="page shared-page",
         ),
+        tag("div", id="toast", role="status", aria_live="polite"),
         tag("script", Markup(_data(collected)), type="application/json", id="shared-data"),
         tag("script", Markup(_script())),
     )

@@ -12,6 +12,7 @@ export class OfflineApp extends EventTarget {
     super();
     this.base = '';
     this.answers = answers;
+    this.lanes = ranks;
     this.roles = { culprits, victims, steps: fault && [fault[0], fault[1] ?? Infinity] };
     this.view = { ...emptyView(), run: 'shared', page, rank, expert, ranks, steps, pipeline };
   }
@@ -22,9 +23,14 @@ export class OfflineApp extends EventTarget {
     this.dispatchEvent(new CustomEvent('view', { detail: this.view }));
   }
 
-  /** A shared file has one page: apply the change to it. */
-  open(patch) {
-    this.set({ ...patch, page: this.view.page });
+  /**
+   * A shared file has one page, with a timeline of some ranks: it shows the rank there, or answers why not.
+   * @param {Partial<import('./view_state.mjs').View>} patch
+   */
+  open({ page, rank = null }) {
+    const isThere = page === 'timeline' && this.lanes.includes(rank);
+    if (isThere) this.set({ rank });
+    this.dispatchEvent(new CustomEvent('open', { detail: isThere ? '' : 'This file does not show that; the live page does.' }));
   }
 
   /** Key of an answer: a file has one attempt and its own steps. */

@@ -46,7 +46,13 @@ export function followView(timeline) {
     timeline.news();
     timeline.roles.news();
   };
-  if (options.data) return { destroy() {} };
+  if (options.data) {  // of a shared file: it has this tile alone
+    app.addEventListener('view', () => {
+      timeline.shown.rank = app.view.rank;
+      timeline.redraw();
+    });
+    return { destroy() {} };
+  }
   const reportSteps = () => {
     if (!options.compact) app.showScope(scopeOf(timeline));
   };

@@ -21,3 +21,15 @@ test('its view is the page and the changes of the link', () => {
   assert.equal(app.view.page, 'what-if');
   assert.deepEqual(app.view.pipeline, { chunks: '4' });
 });
+
+test('what leads to another page shows the rank in the timeline of the file, or a sentence', () => {
+  const file = new OfflineApp({ rank: 1, ranks: [1, 4], steps: null });
+  const said = [];
+  file.addEventListener('open', ({ detail }) => said.push(detail));
+  file.open({ page: 'timeline', rank: 4, ranks: [] });
+  assert.deepEqual([file.view.rank, file.view.ranks, said], [4, [1, 4], ['']]);
+  file.open({ page: 'timeline', steps: [3, 3] });
+  file.open({ page: 'timeline', rank: 7 });
+  assert.equal(file.view.rank, 4);
+  assert.deepEqual(said.slice(1), Array(2).fill('This file does not show that; the live page does.'));
+});

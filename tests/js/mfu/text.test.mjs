@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { aboutText, milliseconds, operationsText, operationsTitle, percent, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
 
 test('numbers as text', () => {
-  assert.deepEqual([0.341, 0.0004, 0, 1].map(percent), ['34.1 %', '0.04 %', '0.0 %', '100.0 %']);
-  assert.deepEqual([80.34, 1981.3, 0.0312, 12400, 0].map(milliseconds), ['80.3 ms', '1,981 ms', '0.031 ms', '12.4 s', '0.0 ms']);
+  assert.deepEqual([0.341, 0.0004, 3e-9, 0, 1].map(percent), ['34.1 %', '0.04 %', '< 0.01 %', '0.0 %', '100.0 %']);
+  assert.deepEqual([80.34, 1981.3, 0.0312, 3e-6, 12400, 0].map(milliseconds), ['80.3 ms', '1,981 ms', '0.031 ms', '< 0.01 ms', '12.4 s', '0.0 ms']);
   assert.deepEqual([1.94, -0.3, 0].map(signed), ['+1.9', '\u22120.30', '+0.00']);
 });
 
