@@ -35,7 +35,9 @@ class Case:
 
 CASES = (
     Case("ddp", "torch DDP", "plain_torch.py", ("ddp",), 2, {"dp": 2}, ("torch",), 1, 516),
-    Case("fsdp2", "torch FSDP2", "plain_torch.py", ("fsdp2",), 2, {"dp": 2}, ("torch",), 1, 516),
+    Case(
+        "fsdp2", "torch FSDP2", "plain_torch.py", ("fsdp2",), 2, {"dp_shard": 2}, ("torch",), 1, 516
+    ),
     Case(
         "hsdp",
         "torch HSDP",
@@ -49,4 +51,51 @@ CASES = (
     ),
     Case("pp", "torch pipelining", "plain_torch.py", ("pp",), 2, {"pp": 2}, ("torch",), 4, 516),
     Case("tp", "torch TP", "plain_torch.py", ("tp",), 2, {"tp": 2}, ("torch",), 1, 516),
+    Case(
+        "hf",
+        "Hugging Face Trainer",
+        "hf_trainer.py",
+        (),
+        2,
+        {"dp": 2},
+        ("transformers", "accelerate"),
+        2,
+        1024,
+        first_step=1,
+    ),
+    Case(
+        "trl",
+        "TRL SFTTrainer, LoRA",
+        "trl_sft.py",
+        (),
+        2,
+        {"dp": 2},
+        ("trl", "peft", "transformers"),
+        1,
+        512,
+        first_step=1,
+    ),
+    Case(
+        "accelerate",
+        "Accelerate",
+        "accelerate_loop.py",
+        (),
+        2,
+        {"dp": 2},
+        ("accelerate",),
+        2,
+        1024,
+    ),
+    Case(
+        "lightning",
+        "Lightning",
+        "lightning_ddp.py",
+        (),
+        2,
+        {"dp": 2},
+        ("lightning",),
+        2,
+        1032,
+        own_launcher=True,
+    ),
 )

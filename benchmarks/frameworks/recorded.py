@@ -25,7 +25,7 @@ def recorded(folder: Path) -> dict[str, Any]:
             "losses": {
                 f"{r['rank']}:{r['step']}": r["loss"] for r in rows if r["loss"] is not None
             },
-            "tokens": sorted({r["tokens"] for r in rows[WARM:] if r["tokens"] is not None}),
+            "tokens": sorted({r["tokens"] for r in warmed(rows) if r["tokens"] is not None}),
             **span_facts(run),
             **cost(run),
             "errors": {k: v for i in run.ranks for k, v in i["hooks"]["errors"].items()},
@@ -38,6 +38,12 @@ def steps_by_rank(rows: list[dict[str, Any]]) -> dict[int, list[int]]:
     for row in rows:
         found[row["rank"]].append(row["step"])
     return dict(found)
+
+
+def warmed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the steps after the first ones."""
+    first = min((row["step"] for row in rows), default=0) + WARM
+    return [row for row in rows if row["step"] >= first]
 
 
 def span_facts(run: Run) -> dict[str, Any]:

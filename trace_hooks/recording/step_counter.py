@@ -129,6 +129,13 @@ class StepCounter:
         if problems:
             raise ValueError("; ".join(problems))
 
+    def suggest(self, values: dict[str, Any]) -> None:
+        """As `log`, for what the job itself does not log."""
+        read, _ = read_values(values)
+        row = self._running or (self._finished[-1] if self._finished else None)
+        logged = row.values if row is not None else {}
+        self._attach({name: value for name, value in read.items() if name not in logged})
+
     def _attach(self, read: dict[str, Value]) -> None:
         if self._running is not None:
             self._running.values.update(read)

@@ -36,6 +36,9 @@ class Steps(Protocol):
     def log(self, values: dict[str, Any]) -> None:
         """Attach numbers to the running step, else to the one that has just ended."""
 
+    def suggest(self, values: dict[str, Any]) -> None:
+        """Attach numbers in the same way, unless the job logs them itself."""
+
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 

@@ -123,10 +123,10 @@ class TrainerLogs(Source):
 
     @guarded("trainer_logs.hugging_face", stays_on=True)
     def _hugging_face_logs(self, logs: Mapping[str, Any]) -> None:
-        self.context.steps.log(hugging_face_numbers(logs))
+        self.context.steps.suggest(hugging_face_numbers(logs))
 
     @guarded("trainer_logs.lightning", stays_on=True)
     def _lightning_logs(self, connector: Any, metrics: Mapping[str, Any]) -> None:
-        # at the end of an epoch these are means over it
-        if connector.trainer.training and not connector._epoch_end_reached:
-            self.context.steps.log(logged_numbers(metrics))
+        is_epoch = connector._first_loop_iter is None  # then these are means over it
+        if connector.trainer.training and not is_epoch:
+            self.context.steps.suggest(logged_numbers(metrics))

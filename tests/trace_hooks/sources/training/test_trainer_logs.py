@@ -30,7 +30,7 @@ class CallbackHandler:
 class LoggerConnector:
     def __init__(self, training: bool, at_end: bool) -> None:
         self.trainer = SimpleNamespace(training=training)
-        self._epoch_end_reached = at_end
+        self._first_loop_iter = None if at_end else True
 
     def log_metrics(self, metrics: Any, step: int | None = None) -> tuple[Any, int | None]:
         return metrics, step
@@ -106,6 +106,16 @@ def test_a_trainer_of_lightning_logs_steps_and_neither_epochs_nor_validation(
     LoggerConnector(True, True).log_metrics({"train_loss": 8.0})
     LoggerConnector(False, False).log_metrics(metrics={"loss": 9.0})
     assert logged(recorder, steps) == [{"step": 0, "loss": 2.5}]
+
+
+def test_what_the_job_logs_itself_counts(
+    recorder: Recorder, steps: StepCounter, source: TrainerLogs
+) -> None:
+    steps.begin()
+    steps.log({"loss": 1.0})
+    steps.end()
+    LoggerConnector(True, False).log_metrics({"loss": 2.0, "lr": 0.1})
+    assert logged(recorder, steps) == [{"step": 0, "loss": 1.0, "lr": 0.1}]
 
 
 def test_uninstalling_restores_the_trainers(source: TrainerLogs) -> None:

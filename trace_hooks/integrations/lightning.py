@@ -1,0 +1,114 @@
+"""Lightning: a callback for its Trainer.
+
+>>> import trace_hooks as th
+>>> trainer = Trainer(..., callbacks=[th.lightning.Callback()])          # doctest: +SKIP
+
+It numbers steps as Lightning's loggers do (the first is 0, a resumed job goes on), attaches to each
+the loss that training_step returned and its learning rate, and records validations as spans. The
+hooks start when a rank sets up, so that every rank that Lightning starts is traced. Lightning's
+DeviceMesh (ModelParallelStrategy) is found by the hooks themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any
+
+import trace_hooks
+from trace_hooks.recording.guard import guarded
+
+
+def _callback_class() -> Any:
+    """Of the package that the script uses: lightning, or the same as pytorch_lightning."""
+    of_script = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
+    package = "pytorch_lightning" if of_script else "lightning.pytorch"
+    return import_module(f"{package}.callbacks").Callback
+
+
+class Callback(_callback_class()):  # type: ignore[misc]
+    """Traces a Trainer; starts the hooks unless they run already.
+
+    `chosen`: arguments of trace_hooks.start, whose ValueError `setup` raises.
+    """
+
+    def __init__(self, folder: str | None = None, **chosen: Any) -> None:
+        self._chosen = {"folder": folder, **chosen}
+        self._loss: Any = None  # sum over micro-batches, of which Lightning has divided each
+        self._num_losses = 0
+        self._validation: AbstractContextManager[None] | None = None
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """A rank begins to fit, validate, test or predict."""
+        self._start()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Training begins, or resumes."""
+        _number(self._start(), trainer)
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """An epoch begins."""
+        if trainer.is_global_zero:
+            epoch = trainer.current_epoch
+            self._start().mark("note", f"epoch {epoch} begins", epoch=epoch)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        """The optimizer is about to step, with this learning rate."""
+        _log_rate(self._start(), optimizer)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """A micro-batch has ended, and with the last one of them a step."""
+        _end_batch(self, self._start(), trainer, outputs)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Validation begins."""
+        self._validation = self._start().span("validation", kind="evaluation")
+        self._validation.__enter__()
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Validation has ended."""
+        if self._validation is not None:
+            self._validation.__exit__(None, None, None)
+            self._validation = None
+
+    def add_loss(self, loss: Any) -> None:
+        """Add the loss of a micro-batch."""
+        self._loss = loss if self._loss is None else self._loss + loss
+        self._num_losses += 1
+
+    def take_loss(self, accumulated: int) -> Any:
+        """Mean loss of the micro-batches since the last call; None without any.
+
+        `accumulated`: the number by which Lightning has divided each of them.
+        """
+        loss, count = self._loss, self._num_losses
+        self._loss, self._num_losses = None, 0
+        return loss if loss is None or count == accumulated else loss * (accumulated / count)
+
+    def _start(self) -> trace_hooks.Tracer:
+        """The tracer that is running."""
+        return trace_hooks.start(**self._chosen)
+
+
+@guarded("lightning.number", stays_on=True)
+def _number(tracer: trace_hooks.Tracer, trainer: Any) -> None:
+    tracer.renumber(trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+@guarded("lightning.rate", stays_on=True)
+def _log_rate(tracer: trace_hooks.Tracer, optimizer: Any) -> None:
+    tracer.log(lr=optimizer.param_groups[0]["lr"])
+
+
+@guarded("lightning.batch", stays_on=True)
+def _end_batch(callback: Callback, tracer: trace_hooks.Tracer, trainer: Any, outputs: Any) -> None:
+    loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+    if loss is not None:
+        callback.add_loss(loss.detach())
+    loop = trainer.fit_loop
+    if not loop._should_accumulate():
+        tracer.log(loss=callback.take_loss(trainer.accumulate_grad_batches))
+        tracer.renumber(loop.epoch_loop._batches_that_stepped + 1)
