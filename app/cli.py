@@ -14,6 +14,7 @@ from ingest.errors import UserError
 
 VERBS = {
     "demo": "run a real 8-rank training job and watch it live",
+    "init": "print the lines that trace a training script",
     "import": "read trace files of any known format into a run folder",
     "serve": "open the dashboard for a folder of runs",
     "token": "list the tokens and sessions of served dashboards, and revoke them",
