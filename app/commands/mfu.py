@@ -2,7 +2,8 @@
 
 Prints what share of the devices' time (ranks x step time) each part of a step takes, and since when
 more of it is lost: the step, the parts that grew, and by how many points. docs/mfu.md explains the
-parts. With --against, compares two windows of steps, or two runs, instead.
+parts. With --against, compares two windows of steps, or two runs, instead. With --operations, shows
+the single operations that a profiler recorded against what the devices could do at most.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from app.commands.operation_lines import operation_lines
 from app.commands.run_argument import add_run_arguments, open_run
+from app.views.efficiency import operations
 from app.views.efficiency.mfu import (
     Asked,
     Change,
@@ -43,11 +46,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = "steps of the same run, or another run, to compare with"
     add("--against", metavar="C:D|RUN2", help=what)
     what = "peak of one device, 1e12 FLOP/s (default: by the data sheet of the devices)"
-    add("--peak-tflops", type=_peak, metavar="X", help=what)
+    add("--peak-tflops", type=_above_zero, metavar="X", help=what)
+    what = "single operations against the roofline of the devices, and kernels slow on one rank"
+    add("--operations", action="store_true", help=what)
+    what = "bandwidth of the memory of one device, 1e9 B/s, with --operations (default: likewise)"
+    add("--bandwidth", type=_above_zero, metavar="X", help=what)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print both parts; 4 if no step is finished. Raises UserError for windows without steps."""
+    """Print what was asked for; 4 where nothing of it was recorded. Raises UserError."""
+    if arguments.operations:
+        return _operations(arguments)
     with open_run(arguments.path) as opened:
         asked = Asked(opened, opened.newest_attempt, arguments.peak_tflops)
         steps = arguments.window or _all_steps(asked)
@@ -60,6 +69,23 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(map(printable, [*waterfall_lines(found), "", change.sentence])))
     return 0
+
+
+def _operations(arguments: argparse.Namespace) -> int:
+    if arguments.against is not None:
+        raise UserError("--operations shows one run; leave out --against")
+    with open_run(arguments.path) as opened:
+        asked = operations.Asked(
+            opened, opened.newest_attempt, arguments.peak_tflops, arguments.bandwidth
+        )
+        found = operations.roofline_of(asked, arguments.window)
+    if arguments.json:
+        print(json.dumps(operations.as_json(found)))
+    elif isinstance(found, str):
+        print(f"rankscope mfu: {found}", file=sys.stderr)
+    else:
+        print("\n".join(map(printable, operation_lines(found))))
+    return EXIT_NOT_ENOUGH if isinstance(found, str) else 0
 
 
 def _refuse(arguments: argparse.Namespace, steps: Steps | None) -> int:
@@ -119,7 +145,7 @@ def _steps(text: str) -> Steps:
     return int(match[1]), int(match[2])
 
 
-def _peak(text: str) -> float:
+def _above_zero(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

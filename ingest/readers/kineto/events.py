@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ingest.readers.kineto.flows import Flows
 from ingest.readers.kineto.memory import MemoryEvents
+from ingest.readers.kineto.operations import Operators
 from ingest.readers.parsing.exact_times import microseconds_to_ns
 from ingest.readers.parsing.trace_events import MAX_COUNT, MAX_NS, Event
 from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME, CommArgs, kind_of_annotation
@@ -139,6 +140,7 @@ class Columns:
         self._threads: dict[tuple[Any, Any], int] = _Codes()  # (pid, tid)
         self.flows = Flows(self._threads)
         self.memory = MemoryEvents()
+        self.operators = Operators()
         self._roles: list[_Role] = []  # by label
         self._used_tracks: set[int] = set()
         self._operator_threads: set[int] = set()
@@ -153,6 +155,17 @@ class Columns:
     def tracks(self) -> list[tuple[Any, Any, str]]:
         """(pid, tid, one of TRACK_KINDS) by the codes of `joined`."""
         return [(pid, tid, kind) for pid, tid in self._threads for kind in TRACK_KINDS]
+
+    def first_alike(self) -> npt.NDArray[np.int64]:
+        """Number of each thread, or of the first one that reads the same: some files write a number
+        as text, but not in flows.
+        """
+        first: dict[tuple[str, str], int] = {}
+        alike = [
+            first.setdefault((str(pid), str(tid)), number)
+            for number, (pid, tid) in enumerate(self._threads)
+        ]
+        return np.array(alike, np.int64)
 
     def processes(self) -> set[Any]:
         """Processes whose operators the file shows: one, where PyTorch wrote it."""
@@ -195,6 +208,8 @@ class Columns:
         self._used_tracks.update(np.unique(track[kept]).tolist())
         is_operator = np.array([role.is_operator for role in self._roles])[label]
         self._operator_threads.update(np.unique(thread[kept & is_operator]).tolist())
+        for i in np.flatnonzero(kept & is_operator).tolist():
+            self.operators.add(int(row[i]), events[i])
         self.num_rows += int(kept.sum())
         for i in np.flatnonzero(special & readable).tolist():
             role = self._roles[label[i]]

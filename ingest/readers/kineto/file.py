@@ -44,6 +44,8 @@ class FileTrace:
     """the rank is in the file; one in its name is a guess"""
     is_cut: bool
     """it ends before its end, where its base time stands"""
+    lists_devices: bool
+    """the host has devices, which the operators may have run on"""
 
     @property
     def windows(self) -> list[Window]:
@@ -127,6 +129,7 @@ def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink
         rank=rank,
         has_rank=info.rank is not None,
         is_cut=stream.is_cut,
+        lists_devices=bool(header.get("deviceProperties")),
     )
 
 
@@ -135,7 +138,8 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
     windows = trace.windows
     layout = trace.info.layout()
     collectives, assumed = instances(trace.columns, trace.info, rank)
-    spans = Spans.of(trace.columns, collectives, windows, trace.base_ns)
+    on_cpu = not trace.lists_devices
+    spans = Spans.of(trace.columns, collectives, windows, trace.base_ns, on_cpu)
     started_ns, ended_ns = trace.extent_ns
     sink.add_rank(
         rank_info(
@@ -187,7 +191,10 @@ def _json(text: bytes) -> Any:
 def _device(properties: object, columns: Columns) -> str:
     """Name of the GPU whose kernels the file shows, empty without any."""
     used = columns.gpus()
-    for entry in properties if isinstance(properties, list) else []:
-        if isinstance(entry, dict) and entry.get("id") in used:
-            return str(entry.get("name", ""))
-    return ""
+    names = {
+        entry["id"]: str(entry.get("name", ""))
+        for entry in (properties if isinstance(properties, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("id"), int)
+    }
+    shown = {names[number] for number in used if number in names} or set(names.values())
+    return min(shown) if used and len(shown) == 1 else ""

@@ -21,6 +21,7 @@ LAUNCH_FLOWS = frozenset({"ac2g", "async_gpu", "async"})
 """Categories of today, of PyTorch 1.10 to 1.12 and of 1.8; `fwdbwd` joins operators."""
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,17 @@ class Launches:
 
     thread_N: Ints
     ts_ns_N: Ints
+
+    def renumbered(self, number_T: Ints) -> Launches:
+        """With these numbers for the T threads."""
+        if not len(number_T):
+            return self
+        thread_N = np.where(self.thread_N >= 0, number_T[self.thread_N], -1)
+        return Launches(thread_N, self.ts_ns_N)
+
+    def of(self, chosen: Bools) -> Launches:
+        """Those of some of the spans."""
+        return Launches(self.thread_N[chosen], self.ts_ns_N[chosen])
 
 
 class Flows:

@@ -13,6 +13,7 @@ from ingest.readers.kineto.collectives import Instance
 from ingest.readers.kineto.events import TRACK_KINDS, Columns, Window
 from ingest.readers.kineto.flows import Launches
 from ingest.readers.kineto.memory import MemoryEvents, memory_rows
+from ingest.readers.kineto.operations import Times
 from ingest.readers.kineto.recompute import Recomputed
 from ingest.readers.tables.nesting import depths
 from ingest.readers.tables.process_groups import write_groups
@@ -35,15 +36,23 @@ class Spans:
     name_N: npt.NDArray[np.int32]
     track_N: npt.NDArray[np.int32]
     recompute_N: npt.NDArray[np.bool_]
+    args: Coded
+    """of all N; the last text is None"""
     columns: Columns
     instances: list[Instance]
     windows: list[Window]
 
     @classmethod
     def of(
-        cls, columns: Columns, instances: list[Instance], windows: list[Window], base_ns: int
+        cls,
+        columns: Columns,
+        instances: list[Instance],
+        windows: list[Window],
+        base_ns: int,
+        on_cpu: bool,
     ) -> Spans:
-        """All spans of a file, whose times count from `base_ns`; the columns are used up.
+        """All spans of a file, whose times count from `base_ns`; the columns are used up. `on_cpu`:
+        operators cannot have run elsewhere.
 
         Collectives for which no call was found get the time of the launch as `enqueue_ns`.
         """
@@ -51,6 +60,7 @@ class Spans:
         thread = track // len(TRACK_KINDS)
         on_gpu = np.flatnonzero(track % len(TRACK_KINDS) == TRACK_KINDS.index("gpu"))
         launches = columns.flows.launches(thread[on_gpu], ts_ns[on_gpu])
+        thread, launches = columns.first_alike()[thread], launches.renumbered(columns.first_alike())
         again = Recomputed(columns.names, name, thread, ts_ns, ts_ns + dur_ns)
         recompute = again.holds(thread, ts_ns)
         recompute[on_gpu] = again.holds(launches.thread_N, launches.ts_ns_N)
@@ -58,8 +68,12 @@ class Spans:
         for instance in instances:
             if instance.row >= 0:
                 kind[instance.row] = KINDS.index(instance.group.kind)
+        computing = kind[on_gpu] == KINDS.index("kernel")
+        times = Times(thread, ts_ns, ts_ns + dur_ns)
+        kernels, of_kernels = on_gpu[computing], launches.of(computing)
+        args = columns.operators.args(times, kernels, of_kernels, on_cpu)
         ts_ns += base_ns
-        return cls(ts_ns, dur_ns, kind, name, track, recompute, columns, instances, windows)
+        return cls(ts_ns, dur_ns, kind, name, track, recompute, args, columns, instances, windows)
 
     def write(self, sink: Sink, rank: int) -> None:
         """Give them to the sink in order of time, a piece at a time."""
@@ -93,6 +107,7 @@ class Spans:
                 "coll_seq": seq.at(part),
                 "peer": peer.at(part),
                 "num_bytes": num_bytes.at(part),
+                "args": Coded(self.args.codes[part], self.args.texts),
             }
             sink.add_rows("spans", rank, rows("spans", len(part), columns))
 

@@ -33,7 +33,8 @@ class Coded(NamedTuple):
     """A text column as codes into a list of distinct texts."""
 
     codes: npt.NDArray[np.integer[Any]]
-    texts: Sequence[str]
+    texts: Sequence[str | None]
+    """None: the row has no text"""
 
 
 def rows(table: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
@@ -82,9 +83,11 @@ def _is_text(column: Column) -> bool:
 def _dictionary(value: Coded) -> pa.Array:
     """Only the texts that occur: a dictionary is written whole with every piece of a table."""
     used, codes = np.unique(value.codes, return_inverse=True)
-    texts = [utf8(value.texts[code]) for code in used.tolist()]
+    texts = [value.texts[code] for code in used.tolist()]
+    is_null = np.array([text is None for text in texts], np.bool_)[codes]
     return pa.DictionaryArray.from_arrays(
-        pa.array(codes.astype(np.int32)), pa.array(texts, pa.string())
+        pa.array(codes.astype(np.int32), mask=is_null if is_null.any() else None),
+        pa.array([utf8(text or "") for text in texts], pa.string()),
     )
 
 

@@ -62,6 +62,28 @@ _OPS = {
 }
 """Other names of record_param_comms (wait, init, start and end of coalescing) move no data."""
 
+_COMPUTING = (
+    "_addmm_activation _conv_depthwise2d _efficient_attention_backward "
+    "_efficient_attention_forward _flash_attention_backward _flash_attention_forward "
+    "_fused_rms_norm _log_softmax _log_softmax_backward_data "
+    "_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward "
+    "_scaled_dot_product_flash_attention_for_cpu "
+    "_scaled_dot_product_flash_attention_for_cpu_backward _scaled_mm "
+    "_slow_conv2d_forward _softmax _softmax_backward_data abs add add_ addcdiv "
+    "addcdiv_ addcmul addcmul_ addmm amax amin baddbmm bmm clamp clamp_ clamp_min "
+    "clamp_min_ clone convolution_backward convolution_overrideable copy_ cos "
+    "cudnn_batch_norm cudnn_batch_norm_backward cudnn_convolution div div_ exp fill_ "
+    "gelu gelu_backward linalg_vector_norm linear log maximum mean minimum "
+    "miopen_batch_norm miopen_batch_norm_backward miopen_convolution "
+    "mkldnn_convolution mm mul mul_ native_batch_norm native_batch_norm_backward "
+    "native_layer_norm native_layer_norm_backward neg neg_ pow reciprocal relu relu_ "
+    "rsqrt sigmoid sigmoid_backward silu silu_ silu_backward sin sqrt sqrt_ sub sub_ "
+    "sum tanh tanh_backward threshold_backward zero_ "
+)
+COMPUTING_OPERATORS = frozenset(f"aten::{name}" for name in _COMPUTING.split())
+"""Operators that compute themselves, whatever others they call: those whose FLOPs or bytes
+diagnosis/roofline/work.py knows."""
+
 
 def kind_of_annotation(name: str) -> str:
     """Kind of a range on the host by its name; host where the name means nothing."""

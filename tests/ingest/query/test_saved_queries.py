@@ -48,6 +48,8 @@ OF_OTHER_RUNS = (
     "selftests",
     "machine_seconds",
     "device_levels",
+    "profiled_steps",
+    "operation_kernels",
 )
 """Questions that have no row in a run with steps and spans; tests of their own ask them."""
 GOES_WITH = {
