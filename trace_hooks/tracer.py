@@ -18,6 +18,9 @@ from trace_hooks.settings import Settings
 from trace_hooks.sources.base import Source
 from trace_hooks.tracer_parts import Recording
 
+EVALUATION = "evaluation"
+"""Kind of the span in which the job evaluates its model: that is no part of a step."""
+
 
 class Tracer:
     """Records one process; made by `trace_hooks.start`. No method raises into training."""
@@ -307,7 +310,7 @@ class OwnSpan:
 
     def __exit__(self, *error: object) -> None:
         if self._opened is not None:
-            _close_span(self._recorder, *self._opened)
+            _close_span(self._recorder, *self._opened, self._kind)
 
 
 @guard.guarded("tracer.step_begin", stays_on=True)
@@ -330,12 +333,18 @@ def _renumber(steps: StepCounter, number: int) -> None:
 
 @guard.guarded("tracer.span_begin", stays_on=True)
 def _open_span(recorder: Recorder, name: str, kind: str) -> tuple[int, Mark]:
-    return recorder.site(str(name), kind), recorder.open()
+    site, mark = recorder.site(str(name), kind), recorder.open()
+    recorder.rank_state.evaluating += kind == EVALUATION
+    return site, mark
 
 
 @guard.guarded("tracer.span_end", stays_on=True)
-def _close_span(recorder: Recorder, site: int, mark: Mark) -> None:
-    recorder.close(site, mark, microbatch=recorder.rank_state.microbatch)
+def _close_span(recorder: Recorder, site: int, mark: Mark, kind: str) -> None:
+    state = recorder.rank_state
+    recorder.close(site, mark, microbatch=state.microbatch)
+    if kind == EVALUATION:
+        state.evaluating -= 1
+        state.evaluated_ns = now()
 
 
 @guard.guarded("tracer.log", stays_on=True)

@@ -105,6 +105,9 @@ class ListedSteps:
     def extend(self, at_ns: int) -> None:
         self.ended[-1] = at_ns
 
+    def postpone(self, at_ns: int) -> None:
+        self.begun[-1] = at_ns
+
     def forget(self) -> None:
         self.begun.pop()
 

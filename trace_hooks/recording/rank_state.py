@@ -42,6 +42,8 @@ class RankState:
         """Ident of the thread that runs the model for a prompt: that is no training, so its
         forwards, collectives and messages are not recorded. 0: no prompt runs.
         """
+        self.evaluating = 0  # spans of kind evaluation that the job itself has open
+        self.evaluated_ns = 0  # end of the newest evaluation, by clock.now()
         self.layout: ParallelLayout | None = None  # given by the user, or detected later
         self.cuda_device: int | None = None  # number of the one that the training thread uses
         self.ring: EnqueueRing | None = None  # None: this host has no room for one

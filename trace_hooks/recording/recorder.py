@@ -154,6 +154,11 @@ class Recorder:
         self._device_clock = clock
         self._stamp = None if type(clock) is HostClock else clock.mark
 
+    @property
+    def depth(self) -> int:
+        """Of the next span to begin on this thread: how many are open."""
+        return self._threads.state.depth
+
     def site(self, name: str, kind: str, mode: str = "eager", chunk: int = UNKNOWN) -> int:
         """Number of a place that records spans; callers get it once and keep it."""
         key = (name, kind, mode, chunk)

@@ -63,6 +63,7 @@ class StepCounter:
         if self._running is not None:
             self.end(start_ns)
         self.publish(everything=True)
+        start_ns = max(start_ns, self._rank_state.evaluated_ns)
         number = self._next if number is None else int(number)
         self._next = number + 1
         self._running = StepRow(number, start_ns)
@@ -108,6 +109,11 @@ class StepCounter:
         with self._lock:
             if self._running is None and self._finished:
                 self._finished[-1].late_s = HELD_S
+
+    def postpone(self, at_ns: int) -> None:
+        """The running step begins then: what lay before it is known now."""
+        if self._running is not None:
+            self._running.start_ns = at_ns
 
     def forget(self) -> None:
         """Drop the running step: the user marks steps, or it was not one.

@@ -42,6 +42,9 @@ class Steps(Protocol):
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 
+    def postpone(self, at_ns: int) -> None:
+        """The running step, if any, begins then."""
+
     def count_tokens(self, tokens: int) -> None:
         """Tokens of a batch of the running step, for a job that logs none."""
 

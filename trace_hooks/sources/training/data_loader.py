@@ -34,6 +34,7 @@ from trace_hooks.sources.patching import Patches, around
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.batch_tokens import ids_hash, num_tokens
 from trace_hooks.sources.training.described_batch import Described
+from trace_hooks.sources.training.evaluation import Evaluations
 from trace_hooks.sources.training.loader_workers import LoaderWorkers
 from trace_hooks.sources.training.worker_fetches import WorkerStart
 
@@ -61,6 +62,7 @@ class DataLoaders(Source):
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
         self._auto = AutoSteps.shared(context.steps)
+        self._evaluations = Evaluations.shared(context)
         self._patches = Patches()
         self._pid = os.getpid()
         self._draws = Draws()
@@ -78,9 +80,11 @@ class DataLoaders(Source):
         self._look_for_stateful()
         Draws.current = self._draws
         libraries.adapt()
+        self._evaluations.on_forward = self._evaluates
 
     def uninstall(self) -> None:
         """Restore what was wrapped, and record what workers have fetched until now."""
+        self._evaluations.on_forward = None
         self._patches.restore()
         libraries.restore()
         Draws.current = None
@@ -134,6 +138,10 @@ class DataLoaders(Source):
                 self.context.steps.count_tokens(batch["tokens"])
             self.recorder.add_row("data_batches", **batch)
 
+    def _evaluates(self, since_ns: int) -> None:
+        """Batches since then are those of an evaluation, and of no step."""
+        self._batches = [batch for batch in self._batches if batch["ts_ns"] < since_ns]
+
     def _row(self, at_ns: int) -> dict[str, Any]:
         """A batch of which nothing is known. `step` None: of the next one."""
         if len(self._batches) >= MOST_BATCHES:  # a job without steps
@@ -171,6 +179,7 @@ class DataLoaders(Source):
 
     @guarded("data.iter_begins")
     def _iter_begins(self, loader: Any) -> _Made:
+        self._evaluations.uses_loader(now())
         name, mark = f"{type(loader.dataset).__name__} start", self.recorder.open()
         libraries.adapt()
         with UNHARMED:
@@ -190,7 +199,9 @@ class DataLoaders(Source):
         end_ns = now()
         if os.getpid() != self._pid:  # a worker that iterates a loader of its own
             return
-        self._auto.activity(begin_ns)
+        if not self.rank_state.evaluating:
+            self._auto.activity(begin_ns)
+        self._evaluations.uses_loader(begin_ns)
         recorder = self.recorder
         in_workers = iterator._num_workers > 0
         source = type(iterator._dataset).__name__
@@ -202,6 +213,8 @@ class DataLoaders(Source):
             cpu_ns=thread_cpu() - cpu_ns,
             microbatch=self.rank_state.microbatch,
         )
+        if self.rank_state.evaluating:
+            return
         batch_row = self._row(begin_ns) | {
             "source": source,
             "fetch_ns": UNKNOWN if in_workers else end_ns - begin_ns,

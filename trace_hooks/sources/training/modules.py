@@ -25,6 +25,7 @@ from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 from trace_hooks.sources.training.backward import BackwardSpans
+from trace_hooks.sources.training.evaluation import Evaluations
 from trace_hooks.sources.training.micro_batches import MicroBatches
 from trace_hooks.sources.training.model_discovery import Discovery
 from trace_hooks.sources.training.module_parts import Part, find_parts, is_compiled, unwrap
@@ -48,6 +49,7 @@ class Modules(Source):
         super().__init__(context)
         self.models = context.models
         self.auto = AutoSteps.shared(context.steps)
+        self.evaluations = Evaluations.shared(context)
         self.backward = BackwardSpans(context.recorder)
         self.open = OpenCalls()
         self._patches = Patches()
@@ -72,6 +74,7 @@ class Modules(Source):
     def uninstall(self) -> None:
         """Remove every hook from the modules."""
         self.models.running_part = self.models.on_gradients = None
+        self.evaluations.training_begins()
         self._discovery.uninstall()
         self._passes.uninstall()
         self._patches.restore()
@@ -95,10 +98,15 @@ class Modules(Source):
         """Forget calls that exceptions of the last step left open."""
         self.backward.step_begin()
         self.micro_batches.step_begins()
+        self.evaluations.step_begins()
+
+    def step_end(self) -> None:
+        """What follows may be an evaluation."""
+        self.evaluations.step_ends()
 
     def _running_part(self) -> tuple[Part, int | None, Mark] | None:
         for calls, _, mark, _, _ in reversed(self.open.calls):
-            if not calls.is_whole:
+            if not calls.is_whole and mark is not None:
                 return calls.part, calls.stage, mark
         return None
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.recording.recorder import Mark
+from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.training.backward import Border, ModuleBackward, graph_task
 from trace_hooks.sources.training.module_parts import Part
 
@@ -63,8 +64,8 @@ class OpenCalls(threading.local):
 
     def __init__(self) -> None:
         self.calls: list[
-            tuple[PartCalls, int, Mark, ModuleBackward | None, Border | None]
-        ] = []  # (whose, site, mark, backward to come, where it ends)
+            tuple[PartCalls, int, Mark | None, ModuleBackward | None, Border | None]
+        ] = []  # (whose, site, mark, backward to come, where it ends); no mark: in an evaluation
 
 
 class Owner(Protocol):
@@ -74,6 +75,7 @@ class Owner(Protocol):
     rank_state: Any
     models: Any
     auto: Any
+    evaluations: Any
     micro_batches: Any
     backward: Any
     open: OpenCalls
@@ -110,10 +112,15 @@ class PartCalls:
         source, stage = self.source, self.stage
         state = source.rank_state
         if is_grad_enabled():
+            if source.evaluations.may_begin and graph_task() < 0:
+                source.evaluations.training_begins()
             if source.auto.waiting and graph_task() < 0:
                 source.auto.activity(now())
             if self.is_whole and graph_task() < 0:
                 source.micro_batches.forward(id(self.part.module))
+        elif source.evaluations.takes(self.part.module, not source.open.calls):
+            source.open.calls.append((self, UNKNOWN, None, None, None))
+            return
         chunk = state.chunk if stage is None else stage
         site, backward_site = self._sites.get(chunk) or self.sites(chunk)
         backward = border = None
@@ -132,6 +139,10 @@ class PartCalls:
             if whose is self:
                 break
         else:
+            return
+        if mark is None:
+            if not calls:
+                source.evaluations.forward_ended()
             return
         state, models = source.rank_state, source.models
         if state.prompting_thread:

@@ -1,0 +1,174 @@
+"""Evaluations between the steps of real training loops."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from ingest.index.indexer import Indexer
+from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of
+from tests.trace_hooks.tracers import rows, start
+
+SOURCES = ["modules", "optimizer", "data"]
+
+pytestmark = pytest.mark.usefixtures("plain_environment", "only_optimizer")
+
+
+@pytest.fixture
+def only_optimizer() -> None:
+    """Other tests' optimizers would make the end of the first step known late."""
+    gc.collect()
+
+
+class Job:
+    """Trains TinyGPT for some steps; `evaluates(step)`: whether it evaluates before a step."""
+
+    def __init__(self, folder: Path, evaluates: Callable[[int], bool], own_steps: bool = False):
+        self.folder = folder
+        self.evaluates = evaluates
+        self.own_steps = own_steps
+        self.losses: list[float] = []
+
+    def run(self, steps: int = 4, last: bool = False, hooks: bool = True) -> Job:
+        torch.manual_seed(3)
+        tracer = start(self.folder, sources=SOURCES) if hooks else None
+        self.tracer = tracer
+        model = TinyGPT()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        batches = iter(DataLoader([batch(n)[0] for n in range(99)], batch_size=2))
+        for step in range(steps):
+            if self.evaluates(step):
+                self.evaluate(model)
+            with tracer.step(step) if tracer and self.own_steps else nullcontext():
+                loss = loss_of(model, next(batches))
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            self.losses.append(loss.item())
+        if last:
+            self.evaluate(model)
+        if tracer:
+            tracer.stop()
+        return self
+
+    def evaluate(self, model: TinyGPT) -> None:
+        model.eval()
+        with torch.no_grad():
+            for tokens in DataLoader([batch(n)[0] for n in range(6)], batch_size=2):
+                loss_of(model, tokens)
+        model.train()
+
+    def rows(self, table: str, **wanted: object) -> list[dict]:
+        found = rows(self.folder, table)
+        return [row for row in found if all(row[k] == v for k, v in wanted.items())]
+
+
+@pytest.fixture(params=[False, True], ids=["steps recognised", "steps of the job's own"])
+def own_steps(request) -> Iterator[bool]:
+    return request.param
+
+
+def end_of(row: dict) -> int:
+    return row["ts_ns"] + row["dur_ns"]
+
+
+def test_an_evaluation_is_a_span_between_two_steps(tmp_path, own_steps):
+    job = Job(tmp_path, lambda step: step == 2, own_steps).run()
+    (found,) = job.rows("spans", kind="evaluation")
+    steps = {row["step"]: row for row in job.rows("steps")}
+    assert sorted(steps) == [0, 1, 2, 3]
+    assert found["ts_ns"] >= steps[1]["start_ns"] + steps[1]["dur_ns"]
+    assert steps[2]["start_ns"] >= end_of(found)
+    first, *_ = [
+        row for row in job.rows("spans", kind="data_fetch") if row["ts_ns"] >= found["ts_ns"]
+    ]
+    assert first["ts_ns"] - found["ts_ns"] < found["dur_ns"]  # loading the first batch is in it
+    assert all(
+        end_of(row) <= found["ts_ns"] or row["ts_ns"] >= end_of(found)
+        for row in job.rows("spans", kind="forward")
+    )
+
+
+def test_the_index_has_steps_without_it(tmp_path, own_steps):
+    job = Job(tmp_path, lambda step: step == 2, own_steps).run()
+    (found,) = job.rows("spans", kind="evaluation")
+    (folder,) = (path.parent for path in tmp_path.glob("*/run.json"))
+    with Indexer(folder) as indexer:
+        indexer.refresh()
+        windows = indexer.database.connection.execute(
+            "SELECT step, window_ns, end_ns - begin_ns FROM step_rollup WHERE step >= 0 ORDER BY 1"
+        ).fetchall()
+    assert [step for step, _, _ in windows] == [0, 1, 2, 3]
+    assert [whole - window for _, window, whole in windows] == [0, 0, found["dur_ns"], 0]
+
+
+def test_batches_of_an_evaluation_are_no_batches_of_a_step(tmp_path, own_steps):
+    job = Job(tmp_path, lambda step: step == 2, own_steps).run()
+    assert [row["step"] for row in job.rows("data_batches")] == [0, 1, 2, 3]
+    assert [row["tokens"] for row in job.rows("steps")] == [10.0] * 4
+
+
+def test_one_before_the_first_step_and_one_after_the_last(tmp_path, own_steps):
+    job = Job(tmp_path, lambda step: step == 0, own_steps).run(steps=3, last=True)
+    before, after = sorted(job.rows("spans", kind="evaluation"), key=lambda row: row["ts_ns"])
+    first, *_, last = sorted(job.rows("steps"), key=lambda row: row["step"])
+    assert (first["step"], last["step"]) == (0, 2)
+    assert first["start_ns"] >= end_of(before)
+    assert after["ts_ns"] >= last["start_ns"] + last["dur_ns"]
+
+
+def test_forwards_before_every_step_are_no_evaluation(tmp_path, own_steps):
+    """A job that learns from what its model generates; the first of them is not known yet."""
+    job = Job(tmp_path, lambda step: True, own_steps).run()
+    (found,) = job.rows("spans", kind="evaluation")
+    assert end_of(found) <= min(row["start_ns"] for row in job.rows("steps"))
+
+
+def test_what_the_job_calls_otherwise_is_no_evaluation(tmp_path, own_steps):
+    class Named(Job):
+        def evaluate(self, model):
+            with self.tracer.span("rollout"):
+                super().evaluate(model)
+
+    job = Named(tmp_path, lambda step: step == 2, own_steps).run()
+    assert job.rows("spans", kind="evaluation") == []
+    assert len(job.rows("spans", name="rollout")) == 1
+
+
+def test_a_job_can_say_what_is_one(tmp_path, own_steps):
+    class Stated(Job):
+        def evaluate(self, model):
+            with self.tracer.span("validate", kind="evaluation"):
+                super().evaluate(model)
+
+    job = Stated(tmp_path, lambda step: step > 0, own_steps).run()
+    found = sorted(job.rows("spans", kind="evaluation"), key=lambda row: row["ts_ns"])
+    assert [row["name"] for row in found] == ["validate"] * 3
+    for row, step in zip(found, job.rows("steps")[1:], strict=True):
+        assert step["start_ns"] >= end_of(row)
+    assert [row["step"] for row in job.rows("data_batches")] == [0, 1, 2, 3]
+
+
+def test_forwards_without_gradients_of_a_model_in_training_mode_are_none(tmp_path, own_steps):
+    class Training(Job):
+        def evaluate(self, model):
+            with torch.no_grad():
+                loss_of(model, batch(0))
+
+    job = Training(tmp_path, lambda step: step == 2, own_steps).run()
+    assert job.rows("spans", kind="evaluation") == []
+
+
+def test_losses_are_the_same_to_the_bit(tmp_path, own_steps):
+    def evaluates(step):
+        return step % 2 == 0
+
+    plain = Job(tmp_path, evaluates).run(hooks=False)
+    traced = Job(tmp_path, evaluates, own_steps).run()
+    assert traced.losses == plain.losses

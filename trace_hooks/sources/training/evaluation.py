@@ -1,0 +1,125 @@
+"""Evaluations of the model between optimizer steps, recognised by what runs.
+
+Sees: forwards without gradients of a module in evaluation mode (`model.eval()`), between the end of
+a step and the next forward with gradients. Together they are one span of kind `evaluation`: from
+the first use of a data loader after the step, or else the first of these forwards, to the end of
+the last one. No other spans are recorded of these forwards, and what a data loader hands out for
+them are no batches of a step. Forwards before every step are not evaluations: a job that learns
+from what its model generates has them, too, so only what the gap before did not have counts.
+Misses: the metrics that are computed after the last forward, actions of a pipeline, evaluations
+within a step of the user's own. `tracer.span(name, kind="evaluation")` states one, and inside any
+other span of the user's own nothing is taken for one. Costs: one comparison a forward.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+
+from torch import nn
+
+from trace_hooks.recording.clock import now
+from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.context import SourceContext
+
+TRACK = "evaluation"
+NONE = -2
+"""No gap between steps."""
+
+
+class Evaluations:
+    """Takes forwards and uses of data loaders; times are `clock.now()` readings."""
+
+    def __init__(self, context: SourceContext) -> None:
+        self._recorder = context.recorder
+        self._rank_state = context.rank_state
+        self._steps = context.steps
+        self.may_begin = True  # no step of the user's own runs, and none has trained yet
+        self.on_forward: Callable[[int], None] | None = None
+        """Called before each forward of an evaluation with the time at which that began."""
+        self._is_running = False
+        self._begin_ns = self._end_ns = 0
+        self._step = UNKNOWN  # in which it began
+        self._loader_ns: int | None = None  # first use of a data loader since the step's end
+        self._gap = 0  # number of this gap between steps
+        self._last_gap = NONE  # newest one with forwards that look like an evaluation
+        self._is_every_gap = False  # the one before had them as well
+        self._thread = get_ident()  # the one that trains
+
+    @classmethod
+    def shared(cls, context: SourceContext) -> Evaluations:
+        """The instance that all sources of a tracer share."""
+        evaluations = _by_steps.get(context.steps)
+        if evaluations is None:
+            evaluations = _by_steps[context.steps] = cls(context)
+        return evaluations
+
+    def takes(self, module: nn.Module, is_outermost: bool) -> bool:
+        """Whether a forward without gradients, which begins now, is part of an evaluation."""
+        if self._rank_state.evaluating:
+            return True
+        if module.training or get_ident() != self._thread:
+            return False
+        if not self._is_running and not (is_outermost and self.may_begin and self._begins()):
+            return False
+        if is_outermost and self.on_forward is not None:
+            self.on_forward(self._begin_ns)
+        return True
+
+    def forward_ended(self) -> None:
+        """The outermost of these forwards has ended."""
+        self._end_ns = now()
+
+    def uses_loader(self, at_ns: int) -> None:
+        """A data loader is used."""
+        if self._loader_ns is None:
+            self._loader_ns = at_ns
+
+    def step_begins(self) -> None:
+        """A step has begun: one of the user's own is no place for an evaluation."""
+        if self._steps.explicit:
+            self.training_begins()
+
+    def step_ends(self) -> None:
+        """A step ends: what follows lies between it and the next one."""
+        self.may_begin = True
+        self._loader_ns = None
+        self._gap += 1
+        self._thread = get_ident()
+
+    def training_begins(self) -> None:
+        """The next step trains: what was evaluated before is complete."""
+        self.may_begin = False
+        if not self._is_running:
+            return
+        self._is_running = False
+        self._rank_state.evaluated_ns = self._end_ns
+        if not self._steps.explicit:
+            self._steps.postpone(self._end_ns)
+        self._recorder.add_span(
+            self._recorder.site("evaluation", "evaluation"),
+            self._begin_ns,
+            self._end_ns,
+            step=self._step,
+            thread=self._recorder.track(TRACK),
+            depth=0,
+        )
+
+    def _begins(self) -> bool:
+        state = self._rank_state
+        if state.prompting_thread or state.chunk != UNKNOWN or self._recorder.depth > 0:
+            return False
+        if self._gap != self._last_gap:
+            self._is_every_gap = self._last_gap == self._gap - 1
+            self._last_gap = self._gap
+        if self._is_every_gap:
+            return False
+        begin_ns = now()
+        self._is_running = True
+        self._begin_ns = begin_ns if self._loader_ns is None else self._loader_ns
+        self._step = state.step
+        return True
+
+
+_by_steps: weakref.WeakKeyDictionary[object, Evaluations] = weakref.WeakKeyDictionary()
