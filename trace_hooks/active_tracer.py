@@ -13,6 +13,7 @@ from trace_hooks.recording import guard
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
 from trace_hooks.settings import Settings, is_off, read_settings
+from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.installed import InstalledSources
 from trace_hooks.tracer import Tracer
@@ -98,6 +99,9 @@ class NullTracer(Tracer):
         return nullcontext()
 
     def watch(self, model: Any, stage: int | None = None) -> None:
+        """Nothing."""
+
+    def install(self, source: Source) -> None:
         """Nothing."""
 
     def inspect(self, *watches: Mapping[str, Any]) -> list[Ack]:

@@ -67,6 +67,11 @@ class Tracer:
         if self._active():
             self._sources.instrument(model, stage)
 
+    def install(self, source: Source) -> None:
+        """Install one more source, such as a framework's, until the tracer stops."""
+        if self._active():
+            self._sources.add(source)
+
     def inspect(self, *watches: Mapping[str, Any]) -> list[Ack]:
         """Capture content of the model from the next step on, as these watches say.
 

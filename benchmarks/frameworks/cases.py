@@ -98,4 +98,31 @@ CASES = (
         1032,
         own_launcher=True,
     ),
+    *(
+        Case(
+            f"zero{stage}",
+            f"DeepSpeed ZeRO-{stage}",
+            "deepspeed_engine.py",
+            (f"zero{stage}",),
+            2,
+            {"dp": 2},
+            ("deepspeed",),
+            2,
+            1024,
+            environ=(("DS_ACCELERATOR", "cpu"),),
+        )
+        for stage in (1, 2, 3)
+    ),
+    Case(
+        "deepspeed-pp",
+        "DeepSpeed pipeline engine",
+        "deepspeed_engine.py",
+        ("pipeline",),
+        4,
+        {"pp": 2, "dp": 2},
+        ("deepspeed",),
+        4,
+        2048,
+        environ=(("DS_ACCELERATOR", "cpu"),),
+    ),
 )

@@ -30,6 +30,9 @@ class Steps(Protocol):
     def extend(self, at_ns: int) -> None:
         """The step that has just ended goes on until then."""
 
+    def renumber(self, number: int) -> None:
+        """The running automatic step, else the next one, has this number."""
+
     def hold(self) -> None:
         """Numbers of the step that has just ended will be logged later than usual."""
 

@@ -55,6 +55,14 @@ class InstalledSources:
         for source in self.all:
             guard.attempt(f"tracer.{source.name}.install", source.install)
 
+    def add(self, source: Source) -> None:
+        """Install one more while the others run; its step_begin, step_end and poll are not called.
+
+        It is removed first, as whatever was installed last.
+        """
+        self.all.append(source)
+        guard.attempt(f"tracer.{source.name}.install", source.install)
+
     def uninstall(self) -> None:
         """Remove every hook, the last one first."""
         for source in reversed(self.all):

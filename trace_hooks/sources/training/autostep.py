@@ -34,6 +34,7 @@ class AutoSteps:
         self._boundary_ns: int | None = None  # end of the last step
         self._stepped: list[int] = []  # ids of the optimizers that stepped in this step
         self._parts: set[tuple[int, int]] = set()  # (optimizer, its first parameter): in this step
+        self._is_held = False
         self._goes_on = False  # an optimizer steps with more parameters of the last step
         self._last_ns = 0  # end of the latest optimizer step
         self._cycle: set[int] = set()
@@ -55,6 +56,7 @@ class AutoSteps:
         self._alive, self._first_cycle = alive, None
         self._cycle, self._candidate = set(), set()
         self._stepped, self._boundary_ns = [], None
+        self._is_held = False
         self._parts.clear()
 
     def switch_off(self) -> None:
@@ -83,11 +85,12 @@ class AutoSteps:
         if self._active() is None:
             return
         before = {first for known, first in self._parts if known == optimizer}
-        self._goes_on = self.waiting and bool(before) and parameter not in before
+        is_more = bool(before) and parameter not in before
+        self._goes_on = self.waiting and is_more and not self._is_held
         if self._goes_on:
             self._parts.add((optimizer, parameter))
             return
-        if optimizer in self._stepped:
+        if optimizer in self._stepped and not (self._is_held and is_more):
             self._learn(set(self._stepped))
             self._end(self._last_ns)
         self.activity(at_ns)
@@ -104,9 +107,22 @@ class AutoSteps:
             return
         self._stepped.append(optimizer)
         self._last_ns = at_ns
-        cycle = self._cycle or self._guess()
-        if cycle and cycle <= set(self._stepped):
+        if self._is_complete() and not self._is_held:
             self._learn(set(self._stepped))
+            self._end(at_ns)
+
+    def hold(self) -> None:
+        """A framework steps its optimizers: no step ends before it is done with them."""
+        self._is_held = True
+
+    def release(self, at_ns: int, is_over: bool) -> None:
+        """It is done. `is_over`: so is the step, even where no optimizer stepped (an overflow)."""
+        self._is_held = False
+        self._last_ns = at_ns
+        is_complete = self._is_complete()
+        if is_complete:
+            self._learn(set(self._stepped))
+        if is_complete or is_over:
             self._end(at_ns)
 
     def _active(self) -> Steps | None:
@@ -115,6 +131,10 @@ class AutoSteps:
             self.waiting = False
             return None
         return steps
+
+    def _is_complete(self) -> bool:
+        cycle = self._cycle or self._guess()
+        return bool(cycle) and cycle <= set(self._stepped)
 
     def _guess(self) -> set[int]:
         if self._first_cycle is None:

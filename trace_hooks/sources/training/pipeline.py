@@ -178,15 +178,18 @@ class Pipeline(Source):
 
     def _wrap(self, owner: Any, methods: dict[str, Callable[..., Action | None]]) -> None:
         for name, action_of in methods.items():
-            if not self._patches.replace(owner, name, partial(_recorded, self.recorder, action_of)):
+            if not self._patches.replace(owner, name, partial(recorded, self.recorder, action_of)):
                 log.warning(
                     "trace_hooks: this torch has no pipelining method %s; it is not recorded", name
                 )
 
 
-def _recorded(
+def recorded(
     recorder: Recorder, action_of: Callable[..., Action | None], original: Callable[..., Any]
 ) -> Callable[..., Any]:
+    """Wrapper of a function of a pipeline engine: a span with the action that `action_of` says, of
+    its arguments; None records nothing. Spans inside inherit micro-batch and chunk."""
+
     def before(*args: Any, **kwargs: Any) -> _Running | None:
         return _begin(recorder, action_of, args, kwargs)
 

@@ -235,3 +235,39 @@ def test_a_fetched_batch_begins_the_step(monkeypatch):
         assert len(traced.steps.begun) == len(traced.steps.ended) == 3
         assert [span.row.step for span in traced.spans("data_fetch")] == [0, 1, 2]
         assert traced.steps.begun[0] == traced.spans("data_fetch")[0].row.begin_ns
+
+
+def test_a_step_of_a_framework_ends_when_that_is_done_with_it():
+    borders = Borders()
+    auto = AutoSteps.shared(borders)
+    auto.switch_on()
+    for begin in (0, 100):
+        auto.hold()
+        for group in (1, 2):  # one optimizer, stepped once for each group of parameters
+            auto.optimizer_begins(7, begin + 10 * group, group)
+            auto.optimizer_ended(7, begin + 10 * group + 1)
+        auto.release(begin + 50, is_over=True)
+    assert borders.calls == [("begin", 10), ("end", 50), ("begin", 50), ("end", 150)]
+
+
+def test_a_step_that_a_framework_skips_ends_as_well():
+    borders = Borders()
+    auto = AutoSteps.shared(borders)
+    auto.switch_on()
+    for at in (10, 110):
+        auto.activity(at)
+        auto.hold()
+        auto.release(at + 40, is_over=True)
+    assert borders.calls == [("begin", 10), ("end", 50), ("begin", 50), ("end", 150)]
+
+
+def test_frameworks_whose_optimizers_take_turns_make_one_step():
+    borders = Borders()
+    auto = AutoSteps.shared(borders)
+    auto.switch_on(lambda: {1, 2})
+    for at, optimizer in ((0, 1), (10, 2), (20, 1), (30, 2)):
+        auto.hold()
+        auto.optimizer_begins(optimizer, at)
+        auto.optimizer_ended(optimizer, at + 1)
+        auto.release(at + 5, is_over=False)
+    assert [ns for what, ns in borders.calls if what == "end"] == [15, 35]
