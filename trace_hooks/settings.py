@@ -43,10 +43,16 @@ class Settings:
     server: Address | None = None  # of the dashboard that shows this rank live
     ships: bool = False  # send its files there; the folder only holds them until then
     telemetry: bool = True  # the host's watchdog samples the machine
+    collector: bool = False  # ... and publishes the rows of the host's ranks, in few files
 
     def __post_init__(self) -> None:
         if self.ships and self.server is None:
             raise ValueError("TRACE_HOOKS_SHIP needs TRACE_HOOKS_SERVER, where the files are sent")
+        if self.ships and self.collector:
+            raise ValueError(
+                "TRACE_HOOKS_SHIP and TRACE_HOOKS_COLLECTOR exclude one another: a rank sends only "
+                "files of its own; leave one of them out"
+            )
         if self.level not in LEVELS:
             known = ", ".join(LEVELS)
             raise ValueError(
@@ -106,6 +112,7 @@ def read_settings(
         server=read_address(environ),
         ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
         telemetry=_is_on(environ, "TRACE_HOOKS_TELEMETRY", None, default=True),
+        collector=_is_on(environ, "TRACE_HOOKS_COLLECTOR", None),
     )
 
 

@@ -109,6 +109,7 @@ class Recording:
     def _begin_rank_side(self) -> None:
         rank_side = RankSide(self._settings, self._rank_state, self._anchor)
         self._rank_side = rank_side
+        self._session.spool = rank_side.spool
         self._session.on_identity.append(rank_side.place)
         self._drain.chores.append(Chore("watching.beat", rank_side.beat, 1.0))
         rank_side.start_watchdog()

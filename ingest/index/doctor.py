@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError, printable
+from ingest.index.bundles import bundles_of, examine_bundle
 from ingest.index.indexer import Indexer
 from ingest.index.quarantine import Quarantine
 from ingest.index.snapshots import DATABASE, OwnerLock, discard_published, index_folder
@@ -23,6 +24,7 @@ from ingest.query.index_catalog import require_own
 from ingest.query.manifest import FileEntry, Manifest, read_entry
 from ingest.run_folder.run_paths import DATA, listed, plain_file, read_plain_file, require_no_links
 from trace_hooks.schema import TABLES, SegmentName
+from trace_hooks.schema.bundles import BundleName
 
 BATCH_ROWS = 1 << 16
 MOST_RANK_FILE = 1 << 24
@@ -85,8 +87,9 @@ def repair(run_folder: Path, found: Examined) -> Path | None:
         for trouble in found.troubles:
             path = run_folder / trouble.path
             if trouble.what == DAMAGED and path.parent.name in DATA and path.is_file():
-                quarantine.set_aside(path, trouble.text)
                 aside = True
+                if BundleName.parse(path.name) is None:  # the indexer unpacks what is sound first
+                    quarantine.set_aside(path, trouble.text)
         discard_published(folder)
         for name in (DATABASE, f"{DATABASE}.wal"):
             (folder / name).unlink(missing_ok=True)
@@ -122,7 +125,7 @@ def _examined(run_folder: Path, progress: Progress) -> Examined:
         for name in DATA
         for file in listed(run_folder / name, ".parquet")
     }
-    troubles = [*_of_rank_files(run_folder)]
+    troubles = [*_of_rank_files(run_folder), *_of_bundles(run_folder)]
     num_rows = done = 0
     total = sum(there.values())
     for path in sorted(there):
@@ -206,6 +209,17 @@ def _held(entry: FileEntry) -> str:
     if known is not None:
         return f"rows of {table}, attempt {known.attempt}, rank {known.rank} are lost"
     return f"what it held of {table} is lost"
+
+
+def _of_bundles(run_folder: Path) -> Iterator[Trouble]:
+    """Bundles, which the indexer unpacks and removes."""
+    for bundle in bundles_of(run_folder):
+        path = f"segments/{bundle.name}"
+        problem = examine_bundle(bundle)
+        if problem:
+            yield Trouble(path, DAMAGED, f"{problem}; what cannot be unpacked of it is lost")
+        else:
+            yield Trouble(path, NOT_INDEXED, f"{path} is not unpacked, so it is not in the index")
 
 
 def _of_rank_files(run_folder: Path) -> Iterator[Trouble]:

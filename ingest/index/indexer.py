@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError
+from ingest.index.bundles import store_unread_bundles, unpack_bundles
 from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
 from ingest.index.index_database import IndexDatabase
@@ -144,6 +145,10 @@ class Indexer:
         self._reopen_at_times()
         require_no_links(self.folder)
         seen = look(self.folder)
+        if self.may_merge:
+            unpack_bundles(self.folder, self.database.known_paths, self._quarantine)
+        else:
+            store_unread_bundles(self.database, self.folder)
         self._quarantine.store_problems(self.database)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
@@ -240,7 +245,7 @@ class Indexer:
         manifest.retire(replaced, now_ns)
         if ranks_changed:
             store_ranks(connection, *self._rank_files.read())
-        store_arrivals(connection, entries, now_ns, self.folder if self._first_pass else None)
+        store_arrivals(connection, entries, now_ns, self.folder, self._first_pass)
         usable = [e for e in entries if not e.problem and e.num_rows and e.path not in skip]
         self._store_rows("steps", "step_rows", usable)
         self._store_rows("spans", "evaluations", usable)

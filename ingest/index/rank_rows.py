@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,25 +37,30 @@ def store_ranks(connection: Connection, ranks: Iterable[RankInfo], problems: lis
 
 
 def store_arrivals(
-    connection: Connection, entries: Iterable[FileEntry], now_ns: int, written_in: Path | None
+    connection: Connection,
+    entries: Sequence[FileEntry],
+    now_ns: int,
+    folder: Path,
+    is_first: bool = False,
 ) -> None:
     """Note when the newest file of each rank arrived, by this machine's clock, never by the ranks'.
 
-    That is now; for files that lay in the folder `written_in` before the indexer looked first, it
-    is when they were written.
+    That is now; for files that lay in the folder before the indexer's first pass, it is when they
+    were written. Of a file of several ranks, as of a bundle, the heartbeats tell whose it is.
     """
     latest: dict[tuple[int, int], int] = {}
     for entry in entries:
-        if entry.problem or entry.rank_min != entry.rank_max or entry.table_name in _OF_WATCHDOG:
+        if entry.problem or entry.table_name in _OF_WATCHDOG:
             continue
         arrived_ns = now_ns
-        if written_in is not None:
+        if is_first:
             try:
-                arrived_ns = min(now_ns, (written_in / entry.path).stat().st_mtime_ns)
+                arrived_ns = min(now_ns, (folder / entry.path).stat().st_mtime_ns)
             except OSError:
                 continue
-        key = entry.attempt, entry.rank_min
-        latest[key] = max(latest.get(key, 0), arrived_ns)
+        for rank in _ranks_of(connection, entry, folder):
+            key = entry.attempt, rank
+            latest[key] = max(latest.get(key, 0), arrived_ns)
     columns = {
         "attempt": [attempt for attempt, _ in latest],
         "rank": [rank for _, rank in latest],
@@ -67,6 +72,19 @@ def store_arrivals(
         " SET arrived_ns = greatest(arrived_ns, excluded.arrived_ns)"
     )
     connection.unregister("fresh_arrivals")
+
+
+def _ranks_of(connection: Connection, entry: FileEntry, folder: Path) -> list[int]:
+    """Ranks of which a file shows that they lived when it was written; none where it was merged."""
+    if entry.rank_min == entry.rank_max:
+        return [entry.rank_min]
+    if entry.table_name != "heartbeats" or entry.tier:
+        return []
+    rows = connection.execute(
+        "SELECT DISTINCT rank FROM read_parquet($file, hive_partitioning = false)",
+        {"file": str(folder / entry.path)},
+    )
+    return [rank for (rank,) in rows.fetchall()]
 
 
 def _coords(info: RankInfo) -> dict[str, int]:

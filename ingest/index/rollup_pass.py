@@ -16,8 +16,9 @@ from ingest.intervals import Ints
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
 from trace_hooks.schema import KINDS, MODES
+from trace_hooks.schema.bundles import RANK_BAND
 
-BAND = 64
+BAND = RANK_BAND
 """Ranks handled together, as many as a merged file holds."""
 
 ROWS_AT_ONCE = 250_000

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_hooks.job.clock_offsets import ClockOffsets
+from trace_hooks.job.handover import CHECK_S, HandoverWriter
 from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain, distributed
 from trace_hooks.job.rendezvous import IdentityFinder
 from trace_hooks.job.run_files import CPU, Device, cuda_device, describe_model, rank_info, run_info
+from trace_hooks.job.spool import Destination, Spool
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording import guard
 from trace_hooks.recording.clock import Anchor, now
@@ -52,6 +54,8 @@ class Session:
         self.identity: Identity | None = None
         self.on_identity: list[Callable[[Identity], object]] = []
         self.more_hooks: dict[str, Any] = {}  # added to the rank file's entry `hooks`
+        self.spool: Spool | None = None  # of the host's collector
+        self._handover: HandoverWriter | None = None
         self._settings = settings
         self._recorder = recorder
         self._rank_state = recorder.rank_state
@@ -78,6 +82,7 @@ class Session:
             Chore("session.layout", self.find_layout),
             Chore("session.offset", self.find_offset, every_s=2.0),
             Chore("session.files", self.write_files, every_s=1.0),
+            Chore("session.collector", self._check_collector, every_s=CHECK_S),
         ]
 
     def find_identity(self, last_call: bool = False) -> None:
@@ -117,8 +122,16 @@ class Session:
             "session.files", self.write_files, switch_off=False
         )  # recording works without them
         most_bytes = MOST_WAITING_BYTES if self._settings.ships else None
-        self._drain.writer = SegmentWriter(identity.folder, attempt, rank, most_bytes=most_bytes)
+        own = SegmentWriter(identity.folder, attempt, rank, most_bytes=most_bytes)
+        self._drain.writer = own
+        if self.spool is not None:
+            where = Destination(identity.folder, attempt, rank)
+            self._drain.writer = self._handover = HandoverWriter(own, self.spool, where)
         self._rank_state.writes_rows = True
+
+    def _check_collector(self) -> None:
+        if self._handover is not None:
+            self._handover.check()
 
     def find_layout(self) -> None:
         """Detect the layout at the first steps, unless the user gave it."""

@@ -18,7 +18,7 @@ from trace_hooks.recording.account import DRAIN, Stretch, source_of
 from trace_hooks.recording.clock import Anchor, now, thread_cpu
 from trace_hooks.recording.drain_batches import Batches
 from trace_hooks.recording.recorder import Recorder
-from trace_hooks.recording.segment_writer import SegmentWriter
+from trace_hooks.recording.segment_writer import Writer
 from trace_hooks.recording.wakeup import Wakeup
 
 TICK_S = 0.2
@@ -76,7 +76,7 @@ class Drain:
 
     def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
         self.wakeup = Wakeup()
-        self.writer: SegmentWriter | None = None  # set once the identity is known
+        self.writer: Writer | None = None  # set once the identity is known
         self.chores: list[Chore] = []
         self.on_terminate: Callable[[], object] = int  # SIGTERM has arrived
         self.at_end: Callable[[], object] = int  # before the last flush
@@ -120,6 +120,8 @@ class Drain:
         guard.attempt("drain.costs", self._add_costs, switch_off=False)
         guard.attempt("drain.end", lambda: self.at_end(), switch_off=False)
         guard.attempt("drain.flush", lambda: self._flush(last=True), switch_off=False)
+        if self.writer is not None:
+            guard.attempt("drain.published", self.writer.finish, switch_off=False)
         guard.attempt("drain.after_end", lambda: self.after_end(), switch_off=False)
         self.finished.set()
 
@@ -191,8 +193,10 @@ class Drain:
             if last or self._batches.num_rows() > MAX_HELD_ROWS:
                 self._batches.drop()
             return
-        for name, members in self._batches.take().items():
+        tables = self._batches.take()
+        frames = tables.pop("frames", None)
+        self.writer.write_all(tables)
+        if frames:
             begun_ns = thread_cpu()
-            self.writer.write(name, members)
-            if name == "frames":
-                self._recorder.rank_state.frames_ns += thread_cpu() - begun_ns
+            self.writer.write("frames", frames)
+            self._recorder.rank_state.frames_ns += thread_cpu() - begun_ns

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -29,6 +30,23 @@ def waiting_bytes(folder: Path, rank: int) -> int:
         with suppress(OSError):  # sent in the meantime
             total += path.stat().st_size
     return total
+
+
+class Writer(Protocol):
+    """Where rows go; no method raises for I/O."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that could not be written."""
+
+    def write(self, name: str, tables: Sequence[pa.Table]) -> bool:
+        """Publish rows of a table as a file of this rank."""
+
+    def write_all(self, tables: Mapping[str, Sequence[pa.Table]]) -> None:
+        """Write rows of some tables."""
+
+    def finish(self) -> None:
+        """Have everything published: the rank ends."""
 
 
 class SegmentWriter:
@@ -56,6 +74,14 @@ class SegmentWriter:
     def pausing(self) -> bool:
         """Whether the last write failed so recently that the next ones are dropped untried."""
         return self._seconds() < self._closed_until_s
+
+    def write_all(self, tables: Mapping[str, Sequence[pa.Table]]) -> None:
+        """Publish rows of some tables, each as its next segment."""
+        for name, members in tables.items():
+            self.write(name, members)
+
+    def finish(self) -> None:
+        """Everything is published."""
 
     def write(self, name: str, tables: Sequence[pa.Table]) -> bool:
         """Publish rows as the next segment of their table; False where they had to be dropped."""

@@ -6,6 +6,8 @@ A run folder holds::
     ranks/ATTEMPT-RANK.json       what one rank is (RankInfo), rewritten when more becomes known
     layout.json                   the layout as a user corrected it by hand (LayoutInfo)
     segments/TABLE-ATTEMPT-RANK-NUMBER.parquet   whole files, published by rename, never changed
+    segments/bundle-ATTEMPT-RANK-NUMBER.zip      segments of a host's ranks, to be unpacked
+    watched                       empty; a server touches it while somebody looks at the run
     compacted/                    merged segments (ingest)
     index/                        manifest and rollups (ingest)
     rings/ATTEMPT-RANK.ring       the last collectives that a lost rank entered (watchdog)

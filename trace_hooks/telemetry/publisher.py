@@ -11,10 +11,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_hooks.job.process_info import host_name
 from trace_hooks.telemetry.sample_rows import Row, table_of
+
+if TYPE_CHECKING:
+    from trace_hooks.job.spool import Spool
 
 HOST_FIRST_NUMBER = 60_000_000
 PROCESS_FIRST_NUMBER = 70_000_000
@@ -37,9 +40,10 @@ class Target:
 
 
 class Publisher:
-    """Takes rows and writes them in time (one thread)."""
+    """Takes rows and writes them in time (one thread): as files, or into a spool."""
 
-    def __init__(self) -> None:
+    def __init__(self, spool: Spool | None = None) -> None:
+        self._spool = spool
         self._numbers: dict[tuple[str, int, int, int], int] = {}
         self._of_ranks: dict[int, list[Row]] = defaultdict(list)
         self._due_ranks_s = 0.0
@@ -83,8 +87,13 @@ class Publisher:
         self._publish("log_lines", target, target.rank, HOST_FIRST_NUMBER, table)
 
     def _publish(self, name: str, target: Target, rank: int, first: int, table: Any) -> None:
+        from trace_hooks.job.spool import Batch, Destination
         from trace_hooks.schema import free_segment, publish_table
 
+        if self._spool is not None:
+            where = Destination(target.folder, target.attempt, rank)
+            self._spool.put(Batch(where, {name: table}))
+            return
         key = (name, target.attempt, rank, first)
         newest = self._numbers.get(key, first - 1)
         path, number = free_segment(target.folder, name, target.attempt, rank, newest)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_hooks.recording.clock import now
 from trace_hooks.telemetry.background import Background
@@ -27,6 +28,9 @@ from trace_hooks.telemetry.processes import Processes
 from trace_hooks.telemetry.publisher import HOST_EVERY_S, Publisher, Target
 from trace_hooks.telemetry.reading import Source
 from trace_hooks.telemetry.sampler import Round, Sampler
+
+if TYPE_CHECKING:
+    from trace_hooks.job.spool import Spool
 
 EVERY_S = 1.0
 LOOK_S = 1.0
@@ -46,7 +50,10 @@ class RankView:
 class Telemetry:
     """Samples of the host that this process runs on; `update` says what is known of its ranks."""
 
-    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
+    def __init__(
+        self, proc: Path = Path("/proc"), sys: Path = Path("/sys"), spool: Spool | None = None
+    ) -> None:
+        """`spool`: hand rows to the host's collector there."""
         self._ranks: tuple[RankView, ...] = ()
         self._target: Target | None = None
         self._processes = JobProcesses(proc)
@@ -55,7 +62,7 @@ class Telemetry:
         self._stopped = threading.Event()
         self._drivers = _drivers(proc, sys)
         self._sampler = Sampler(self._sources(proc, sys))
-        self._publisher = Publisher()
+        self._publisher = Publisher(spool)
         self._threads = [
             threading.Thread(target=run, name=f"telemetry {name}", daemon=True)
             for name, run in (("sampler", self._sample), ("publisher", self._publish))

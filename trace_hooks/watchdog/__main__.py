@@ -1,6 +1,6 @@
 """The host's watchdog as a process of its own.
 
-python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry]
+python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry] [collector]
 """
 
 import os
@@ -14,6 +14,13 @@ if __name__ == "__main__":
     if os.fork():  # the rank reaps this parent, so the watchdog never becomes its zombie
         os._exit(0)
     remove_leftovers(Path(sys.argv[1]))
-    telemetry = Telemetry() if sys.argv[5:] == ["telemetry"] else None
+    folder, parts = Path(sys.argv[1]), sys.argv[5:]
+    collector = None
+    if "collector" in parts:
+        from trace_hooks.watchdog.collector import Collector  # pyarrow
+
+        collector = Collector(folder)
+    spool = collector.spool_of("telemetry") if collector is not None else None
+    telemetry = Telemetry(spool=spool) if "telemetry" in parts else None
     silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])
-    Watchdog(Path(sys.argv[1]), silent_s, lost_s, stalled_s, telemetry).run()
+    Watchdog(folder, silent_s, lost_s, stalled_s, telemetry, collector).run()

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import find_place, launch_key, start_ticks
+from trace_hooks.job.spool import Spool
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
 from trace_hooks.recording.rank_state import RankState
@@ -58,6 +59,7 @@ class RankSide:
             faulthandler.register(number, file=stacks, all_threads=False, chain=False)
         self._others = OtherThreads(self._stem.with_suffix(".threads"))
         self.ring = Ring(self._stem.with_suffix(".ring"), ticks, anchor.offset_ns, number)
+        self.spool = Spool(self.folder, self._stem.name) if settings.collector else None
         self._starting: subprocess.Popen[bytes] | None = None
         place = find_place(os.environ)
         if place is not None:
@@ -78,6 +80,7 @@ class RankSide:
                     str(self._settings.lost_s),
                     str(self._settings.stalled_s),
                     *(["telemetry"] if self._settings.telemetry else []),
+                    *(["collector"] if self._settings.collector else []),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -121,6 +124,8 @@ class RankSide:
         self._rank_state.ring = None
         self.ring.beat(now(), self._rank_state.step, "ended", "", ended=True)
         self._others.remove()
+        if self.spool is not None:
+            self.spool.close()
         for suffix in (".ring", ".stacks", ".json"):
             self._stem.with_suffix(suffix).unlink(missing_ok=True)
 

@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.flight_ring import RingHeader
+
+if TYPE_CHECKING:
+    from trace_hooks.job.spool import Spool
 
 FIRST_NUMBER = 50_000_000
 """Segments of a rank's marks that the watchdog writes are numbered from here: the rank itself,
@@ -107,10 +110,16 @@ def _write_mark(folder: Path, report: Report, files: dict[str, Any]) -> None:
 
 
 def write_rows(
-    folder: Path, header: RingHeader, by_table: Mapping[str, Sequence[Mapping[str, Any]]]
+    folder: Path,
+    header: RingHeader,
+    by_table: Mapping[str, Sequence[Mapping[str, Any]]],
+    spool: Spool | None = None,
 ) -> None:
-    """Write rows of a rank, times on the host's monotonic clock, as segments; raises OSError."""
+    """Write rows of a rank, times on the host's monotonic clock, as segments or into a spool;
+    raises OSError.
+    """
     # here, not above: a watchdog with nothing to report stays small
+    from trace_hooks.job.spool import Batch, Destination
     from trace_hooks.recording.arrow_columns import placed, row_table
     from trace_hooks.recording.clock import Anchor
     from trace_hooks.schema import free_segment, publish_table
@@ -120,6 +129,10 @@ def write_rows(
         if not rows:
             continue
         placed_rows = placed(table, [row_table(table, rows, anchor)], header.attempt, header.rank)
+        if spool is not None:
+            where = Destination(folder, header.attempt, header.rank)
+            spool.put(Batch(where, {table: placed_rows}))
+            continue
         key = (folder, table, header.attempt, header.rank)
         newest = _newest_numbers.get(key, FIRST_NUMBER - 1)
         path, number = free_segment(folder, table, header.attempt, header.rank, newest)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import UNPLACED
@@ -26,6 +27,9 @@ from trace_hooks.telemetry.telemetry import RankView, Telemetry
 from trace_hooks.watchdog.looks import Looks, look_at
 from trace_hooks.watchdog.rank_status import Member
 from trace_hooks.watchdog.reports import Report, write_report, write_rows
+
+if TYPE_CHECKING:
+    from trace_hooks.watchdog.collector import Collector
 
 ROUND_S = 0.25
 
@@ -43,7 +47,9 @@ LEFT_OVER_S = 3600.0
 
 
 class Watchdog:
-    """Watches the ranks that meet in one folder; `telemetry`: samples the host, None: nothing."""
+    """Watches the ranks that meet in one folder; `telemetry`: samples the host, None: nothing;
+    `collector`: publishes the rows of the ranks, None: they do so themselves.
+    """
 
     def __init__(
         self,
@@ -52,9 +58,12 @@ class Watchdog:
         lost_s: float,
         stalled_s: float,
         telemetry: Telemetry | None = None,
+        collector: Collector | None = None,
     ) -> None:
         self._folder = folder
         self._telemetry = telemetry
+        self._collector = collector
+        self._spool = collector.spool_of("watchdog") if collector is not None else None
         self._silent_s, self._lost_s, self._stalled_s = silent_s, lost_s, stalled_s
         self._members: dict[Path, Member] = {}
         self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
@@ -66,8 +75,9 @@ class Watchdog:
         leave_s = time.monotonic() + EMPTY_S
         sigterm_at_s: list[float] = []
         signal.signal(signal.SIGTERM, lambda *_: sigterm_at_s.append(time.monotonic()))
-        if self._telemetry is not None:
-            self._telemetry.start()
+        for part in (self._collector, self._telemetry):
+            if part is not None:
+                part.start()
         while time.monotonic() < leave_s:
             if self.look():
                 leave_s = time.monotonic() + EMPTY_S
@@ -76,8 +86,9 @@ class Watchdog:
             time.sleep(ROUND_S)
             if time.monotonic() >= leave_s and not sigterm_at_s and self._is_needed_after_all():
                 leave_s = time.monotonic() + EMPTY_S
-        if self._telemetry is not None:
-            self._telemetry.stop()
+        for last in (self._telemetry, self._collector):
+            if last is not None:
+                last.stop()
         if sigterm_at_s or not self._others_began():
             remove_files(self._folder)
 
@@ -127,7 +138,7 @@ class Watchdog:
             return
         rows = [{**row, "step": header.step} for row in member.new_log_lines(is_over)]
         with suppress(OSError):  # the folder cannot be written
-            write_rows(folder, header, {"log_lines": rows})
+            write_rows(folder, header, {"log_lines": rows}, self._spool)
 
     def _write_looks(self, members: Sequence[Member], with_stacks: bool) -> None:
         for member, rows in look_at(members, with_stacks):
@@ -167,6 +178,8 @@ class Watchdog:
             member.state, member.since_ns = state, time.time_ns()
             self._report(member, state, text)
         if gone_now:
+            if self._collector is not None:
+                self._collector.hurry()
             # all of them: the others may end within a second, and one of them may be the cause
             self._write_looks(list(self._members.values()), with_stacks=False)
             del self._members[member.ring]
@@ -258,9 +271,10 @@ def _has_life(folder: Path) -> bool:
 
 
 def remove_files(folder: Path) -> None:
-    """Remove a meeting folder and the files in it."""
-    for path in folder.glob("*"):
+    """Remove a meeting folder and the files in it, but for rows that are not published."""
+    for path in (*folder.glob("*"), folder / "spool" / "publish.now"):
         with suppress(OSError):
             path.unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+    for emptied in (folder / "spool", folder):
+        with suppress(OSError):
+            emptied.rmdir()

@@ -1,0 +1,197 @@
+"""A rank hands rows over, and publishes them itself where nobody else does: each once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.trace_hooks.watchdog.spooled import batch, marks, published
+from trace_hooks.job import handover as module
+from trace_hooks.job.handover import START_S, HandoverWriter
+from trace_hooks.job.spool import (
+    BATCH,
+    MINE,
+    TAKEN,
+    Destination,
+    Spool,
+    taken_for,
+    unpublished_bundle,
+)
+from trace_hooks.recording.segment_writer import SegmentWriter
+
+
+class Seconds:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    clock = Seconds()
+    monkeypatch.setattr(module.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(module.time, "sleep", lambda s: setattr(clock, "now", clock.now + s))
+    return clock
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "run" / "segments").mkdir(parents=True)
+    return tmp_path / "run"
+
+
+def writer_of(meeting: Path, run: Path, rank: int = 0) -> tuple[HandoverWriter, Spool]:
+    spool = Spool(meeting, f"{rank}-a")
+    own = SegmentWriter(run, 0, rank)
+    return HandoverWriter(own, spool, Destination(run, 0, rank)), spool
+
+
+def collector_in(meeting: Path) -> Spool:
+    spool = Spool(meeting, "collector")
+    spool.become_collector()
+    return spool
+
+
+def test_rows_go_to_the_collector(tmp_path: Path, run: Path, seconds: Seconds) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    writer.write_all({"marks": [marks(1), marks(2)]})
+    assert len(spool.own(BATCH)) == 1
+    assert not published(run)
+    assert writer.dropped == 0
+
+
+def test_rows_wait_for_a_collector_that_may_still_start(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    writer.write_all({"marks": [marks(1)]})
+    writer.check()
+    assert len(spool.own(BATCH)) == 1
+    seconds.now += START_S
+    writer.check()
+    writer.write_all({"marks": [marks(2)]})
+    assert published(run) == [1, 2]
+    assert not list(spool.folder.iterdir())
+
+
+def test_a_dead_collector_costs_no_row_and_gives_none_twice(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector = collector_in(tmp_path)
+    for number in range(4):
+        writer.write_all({"marks": [marks(number)]})
+    first, second, third, _ = spool.own(BATCH)
+    unpublished_bundle(run, 50).touch()
+    first.rename(taken_for(first, 50))  # it was writing this one ...
+    second.rename(taken_for(second, 50))
+    third.rename(taken_for(third, 40))  # ... and had published that one
+    collector.close()
+    writer.check()
+    assert published(run) == [0, 1, 3]
+    assert not list(spool.folder.iterdir())
+    assert not unpublished_bundle(run, 50).exists()
+
+
+def test_a_run_folder_that_is_away_says_nothing_of_what_is_published(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector = collector_in(tmp_path)
+    writer.write_all({"marks": [marks(1)]})
+    (path,) = spool.own(BATCH)
+    path.rename(taken_for(path, 50))
+    unpublished_bundle(run, 50).touch()
+    collector.close()
+    (run / "segments").rename(run / "away")
+    writer.check()
+    assert len(spool.own(TAKEN)) == 1
+    (run / "away").rename(run / "segments")
+    writer.check()
+    assert published(run) == [1]
+
+
+def test_batches_of_a_dead_rank_are_published_by_another(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    dead = Spool(tmp_path, "99-z")
+    for number in (7, 8, 9):
+        dead.put(batch(run, 3, number))
+    old, taken, young = dead.own(BATCH)
+    os.utime(old, (5, 5))
+    os.utime(taken, (5, 5))
+    taken.rename(taken_for(taken, 50))
+    unpublished_bundle(run, 50).touch()
+    seconds.now += START_S
+    writer.check()
+    assert published(run) == [7, 8]
+    os.utime(young, (5, 5))
+    writer.check()
+    assert published(run) == [7, 8, 9]
+    assert not list(spool.folder.iterdir())
+
+
+def test_an_interrupted_publication_is_repeated_under_the_same_names(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    path, _ = spool.put(batch(run, 0, 1))
+    mine = spool.claim(path)
+    assert mine is not None
+    content = mine.read_bytes()
+    seconds.now += START_S
+    writer.check()
+    (segment,) = (run / "segments").iterdir()
+    mine.write_bytes(content)  # the rank was killed before it removed the batch
+    writer.check()
+    assert list((run / "segments").iterdir()) == [segment]
+    assert not spool.own(MINE)
+
+
+def test_a_collector_that_hangs_is_given_up(tmp_path: Path, run: Path, seconds: Seconds) -> None:
+    writer, _ = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    writer.write_all({"marks": [marks(1)]})
+    seconds.now += module.STUCK_S + 1
+    writer.write_all({"marks": [marks(2)]})
+    writer.check()
+    assert published(run) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MOST_WAITING_BYTES", 0), ("LEAST_FREE_BYTES", 1 << 60)]
+)
+def test_where_there_is_no_room_the_rank_writes_files(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
+    monkeypatch.setattr(module, name, value)
+    writer, spool = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    writer.write_all({"marks": [marks(1)]})
+    assert published(run) == [1]
+    assert not spool.own(BATCH)
+
+
+def test_the_end_does_not_wait_for_a_collector_that_does_nothing(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    writer.write_all({"marks": [marks(1)]})
+    writer.finish()
+    assert published(run) == [1]
+    assert not spool.own(BATCH, MINE)
+    assert seconds.now < 1000 + 2 * module.FINISH_S
+
+
+def test_frames_are_written_by_the_rank(tmp_path: Path, run: Path) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    assert writer.write("marks", [marks(1)])
+    assert published(run) == [1]
+    assert not spool.own(BATCH)

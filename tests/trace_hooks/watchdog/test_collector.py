@@ -1,0 +1,202 @@
+"""The collector: rows of all ranks in one file, when it is time, whatever happens to a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.trace_hooks.watchdog.spooled import batch, published
+from tests.waiting import wait_until
+from trace_hooks.job.handover import PUBLISH_NOW
+from trace_hooks.job.spool import BATCH, TAKEN, Spool, number_of, taken_for, unpublished_bundle
+from trace_hooks.watchdog import collector as module
+from trace_hooks.watchdog.collector import IDLE_S, Collector
+from trace_hooks.watchdog.viewers import LOOK_S, WATCHED_FOR_S, Viewers
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "run" / "segments").mkdir(parents=True)
+    return tmp_path / "run"
+
+
+def bundles(run: Path) -> list[Path]:
+    return sorted((run / "segments").glob("bundle-*.zip"))
+
+
+class Seconds:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    clock = Seconds()
+    monkeypatch.setattr(module.time, "monotonic", clock.monotonic)
+    return clock
+
+
+def test_ranks_share_a_file_and_the_spool_is_empty_then(tmp_path: Path, run: Path) -> None:
+    ranks = [Spool(tmp_path, name) for name in ("1-a", "2-b")]
+    for number, spool in enumerate(ranks):
+        spool.put(batch(run, number + 3, number))
+        spool.put(batch(run, number + 3, number + 10))
+    Collector(tmp_path).turn()
+    assert published(run) == [0, 1, 10, 11]
+    (path,) = bundles(run)
+    assert path.name.startswith("bundle-0000-00003-")
+    assert not list(ranks[0].folder.iterdir())
+
+
+def test_nobody_looks_so_rows_wait(tmp_path: Path, run: Path, seconds: Seconds) -> None:
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    spool.put(batch(run, 0, 0))
+    collector.turn()  # the first rows at once: a run is to be seen
+    spool.put(batch(run, 0, 1))
+    seconds.now += IDLE_S - 0.1
+    collector.turn()
+    assert published(run) == [0]
+    seconds.now += 0.2
+    collector.turn()
+    assert published(run) == [0, 1]
+
+
+def test_somebody_looks_so_rows_do_not_wait(tmp_path: Path, run: Path, seconds: Seconds) -> None:
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    spool.put(batch(run, 0, 0))
+    collector.turn()
+    (run / "watched").touch()
+    spool.put(batch(run, 0, 1))
+    seconds.now += LOOK_S
+    collector.turn()
+    assert published(run) == [0, 1]
+    spool.put(batch(run, 0, 2))
+    seconds.now += 0.1
+    collector.turn()
+    assert published(run) == [0, 1]
+    seconds.now += 0.7
+    collector.turn()
+    assert published(run) == [0, 1, 2]
+
+
+def test_an_old_mark_is_no_viewer(run: Path) -> None:
+    (run / "watched").touch()
+    viewers = Viewers()
+    viewers.look_in(run)
+    assert not viewers.are_there(0.0)
+    os.utime(run / "watched", (5, 5))  # a clock that is behind
+    assert viewers.are_there(LOOK_S)
+    assert not viewers.are_there(LOOK_S + WATCHED_FOR_S)
+
+
+def test_much_is_published_at_once(
+    tmp_path: Path, run: Path, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    spool.put(batch(run, 0, 0))
+    collector.turn()
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    spool.put(batch(run, 0, 1))
+    collector.turn()
+    assert published(run) == [0, 1]
+
+
+def test_a_rank_that_ends_makes_it_publish(tmp_path: Path, run: Path, seconds: Seconds) -> None:
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    spool.put(batch(run, 0, 0))
+    collector.turn()
+    spool.put(batch(run, 0, 1))
+    (spool.folder / PUBLISH_NOW).touch()
+    collector.turn()
+    assert published(run) == [0, 1]
+
+
+def test_runs_and_attempts_have_files_of_their_own(tmp_path: Path, run: Path) -> None:
+    spool, other = Spool(tmp_path, "1-a"), tmp_path / "other"
+    spool.put(batch(run, 0, 0))
+    spool.put(batch(other, 0, 1))
+    Collector(tmp_path).turn()
+    assert published(run) == [0]
+    assert published(other) == [1]
+
+
+def test_what_cannot_be_written_waits_and_is_tried_again(tmp_path: Path, seconds: Seconds) -> None:
+    run = tmp_path / "run"
+    run.write_text("in the way")
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    spool.put(batch(run, 0, 0))
+    collector.turn()
+    assert len(spool.own(BATCH)) == 1
+    run.unlink()
+    collector.turn()  # paused
+    assert not run.exists()
+    seconds.now += 1.0
+    collector.turn()
+    assert published(run) == [0]
+
+
+def test_a_failed_bundle_gives_its_batches_back(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, collector = Spool(tmp_path, "1-a"), Collector(tmp_path)
+    path, _ = spool.put(batch(run, 0, 0))
+
+    def fails(*_: object) -> int:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "write_bundle", fails)
+        collector.turn()
+    assert spool.own(BATCH) == [path]
+    assert not list((run / "segments").iterdir())
+    Collector(tmp_path).turn()
+    assert published(run) == [0]
+
+
+def test_a_damaged_batch_does_not_hold_up_the_others(tmp_path: Path, run: Path) -> None:
+    spool = Spool(tmp_path, "1-a")
+    spool.put(batch(run, 0, 0))[0].write_bytes(b"{}\nnothing")
+    spool.put(batch(run, 0, 1))
+    Collector(tmp_path).turn()
+    assert published(run) == [1]
+    assert len(spool.own(".damaged")) == 1
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_the_next_collector_settles_what_the_last_one_had_taken(
+    tmp_path: Path, run: Path, is_published: bool
+) -> None:
+    spool = Spool(tmp_path, "1-a")
+    path, _ = spool.put(batch(run, 0, 7))
+    path.rename(taken_for(path, 99))
+    if not is_published:
+        unpublished_bundle(run, 99).touch()
+    collector = Collector(tmp_path)
+    collector.start()
+    if is_published:
+        wait_until(lambda: not spool.own(TAKEN, BATCH))
+    else:
+        wait_until(lambda: published(run) == [7])
+    collector.stop()
+    assert not spool.has_collector()
+    assert published(run) == ([] if is_published else [7])
+    assert not unpublished_bundle(run, 99).exists()
+
+
+def test_rows_of_a_table_are_sorted_by_rank(tmp_path: Path, run: Path) -> None:
+    spool = Spool(tmp_path, "1-a")
+    numbers = [number_of(spool.put(batch(run, rank, rank))[0]) for rank in (5, 2, 9)]
+    assert numbers == sorted(set(numbers))
+    Collector(tmp_path).turn()
+    import io
+    import zipfile
+
+    with zipfile.ZipFile(bundles(run)[0]) as archive:
+        (name,) = archive.namelist()
+        rows = pq.read_table(io.BytesIO(archive.read(name)))
+    assert rows.column("rank").to_pylist() == [2, 5, 9]

@@ -1,0 +1,207 @@
+"""Batches of rows in node-local memory, on their way from the ranks of a host to its collector.
+
+spool/STEM.NUMBER.batch            handed over; STEM names the process that wrote it
+spool/STEM.NUMBER.BUNDLE.taken     a collector is publishing it in the bundle of that number
+spool/STEM.NUMBER.mine             a process is publishing it as segments
+
+Whoever renames a batch has it, so nobody else publishes it. A batch is a line of JSON that says
+where its rows belong, and an Arrow stream for each table. It is in the kernel's memory: it outlives
+the process that wrote it, and the collector.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from trace_hooks.schema import SegmentName, publish_table
+
+BATCH, TAKEN, MINE = ".batch", ".taken", ".mine"
+
+OF_WATCHDOG = ("watchdog", "telemetry")
+
+_LOCK = "collector.lock"
+"""Held by the collector while it lives: the kernel gives it back when that dies."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where rows belong. `rank`: names the files."""
+
+    folder: Path
+    attempt: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one process: tables with the columns of the schema, by name."""
+
+    destination: Destination
+    tables: Mapping[str, pa.Table]
+
+
+class Spool:
+    """The batches in a host's meeting folder, as the process `stem` sees them; raises OSError where
+    the folder cannot be made.
+    """
+
+    def __init__(self, meeting: Path, stem: str) -> None:
+        self.folder = meeting / "spool"
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self._stem = stem
+        self._newest = 0
+        self._lock = os.open(meeting / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+    def become_collector(self) -> None:
+        """Hold the lock from now on; waits while another collector has it."""
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def has_collector(self) -> bool:
+        """Whether a collector lives."""
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        return False
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self._lock)
+
+    def put(self, batch: Batch) -> tuple[Path, int]:
+        """Hand a batch over; its path and bytes. Raises OSError and pa.ArrowException."""
+        self._newest = max(time.time_ns(), self._newest + 1)
+        path = self.folder / f"{self._stem}.{self._newest}{BATCH}"
+        temporary = path.with_suffix(".tmp")
+        try:
+            with temporary.open("xb") as file:
+                where = asdict(batch.destination) | {"folder": str(batch.destination.folder)}
+                file.write(json.dumps(where).encode() + b"\n")
+                for table in batch.tables.values():
+                    with pa.ipc.new_stream(file, table.schema) as stream:
+                        stream.write_table(table)
+                num_bytes = file.tell()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path, num_bytes
+
+    def batches(self, *states: str) -> list[Path]:
+        """Batches in one of these states, oldest first."""
+        found = [path for path in self.folder.iterdir() if path.suffix in states]
+        return sorted(found, key=number_of)
+
+    def own(self, *states: str) -> list[Path]:
+        """Those of this process."""
+        return [path for path in self.batches(*states) if path.name.startswith(f"{self._stem}.")]
+
+    def free_bytes(self) -> int:
+        """What is free of the memory's file system."""
+        state = os.statvfs(self.folder)
+        return state.f_bavail * state.f_frsize
+
+    def total_bytes(self) -> int:
+        """Size of the memory's file system."""
+        state = os.statvfs(self.folder)
+        return state.f_blocks * state.f_frsize
+
+    def settle(self, taken: Path, give: Callable[[Path], Path | None]) -> Path | None:
+        """Decide over a batch that a dead collector had taken: remove it where it was published,
+        else `give` it a new name, which is returned. Raises OSError and ValueError.
+        """
+        if is_published(taken):
+            taken.unlink(missing_ok=True)
+            return None
+        folder, bundle = read_batch(taken).destination.folder, bundle_of(taken)
+        given = give(taken)
+        if bundle not in {bundle_of(path) for path in self.batches(TAKEN)}:  # the last of them
+            unpublished_bundle(folder, bundle).unlink(missing_ok=True)
+        return given
+
+    def claim(self, path: Path) -> Path | None:
+        """Take a batch to publish it as segments; None where another process was first."""
+        mine = self.folder / f"{self._stem}.{number_of(path)}{MINE}"
+        with suppress(FileNotFoundError):
+            os.utime(path)  # nobody takes it for an orphan
+            return path.rename(mine)
+        return None
+
+
+def number_of(path: Path) -> int:
+    """Number of a batch, unique among those of a process: Unix ns."""
+    return int(path.name.split(".")[1])
+
+
+def is_of_watchdog(path: Path) -> bool:
+    """Whether a batch is of a part of the process in which the collector is, and dies with it."""
+    return path.name.split(".")[0] in OF_WATCHDOG
+
+
+def bundle_of(taken: Path) -> int:
+    """Number of the bundle for which a batch was taken."""
+    return int(taken.name.split(".")[2])
+
+
+def taken_for(path: Path, bundle: int) -> Path:
+    """Name of a batch that is being published in the bundle of that number."""
+    return path.with_suffix(f".{bundle}{TAKEN}")
+
+
+def read_batch(path: Path) -> Batch:
+    """A batch; raises OSError, and ValueError where it is none."""
+    line, _, content = path.read_bytes().partition(b"\n")
+    where = json.loads(line)
+    try:
+        destination = Destination(Path(where["folder"]), int(where["attempt"]), int(where["rank"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path.name} does not say where its rows belong") from error
+    return Batch(destination, dict(_tables(pa.BufferReader(content), len(content))))
+
+
+def _tables(content: pa.BufferReader, size: int) -> Iterator[tuple[str, pa.Table]]:
+    while content.tell() < size:
+        with pa.ipc.open_stream(content) as stream:
+            table = stream.read_all()
+        yield table.schema.metadata[b"rankscope.table"].decode(), table
+
+
+def unpublished_bundle(folder: Path, number: int) -> Path:
+    """File of a run folder in which a bundle is written.
+
+    It is there before the first batch is taken for the bundle, and gets its final name once whole.
+    So batches that were taken are published where it is not there any more.
+    """
+    return folder / "segments" / f".bundle-{number}.tmp"
+
+
+def is_published(taken: Path) -> bool:
+    """Whether a collector that has died published a batch that it had taken.
+
+    Raises OSError, and ValueError where it is no batch.
+    """
+    folder = read_batch(taken).destination.folder
+    (folder / "segments").stat()  # else the folder is away, and nothing can be said
+    return not unpublished_bundle(folder, bundle_of(taken)).exists()
+
+
+def publish_claimed(path: Path) -> None:
+    """Publish a batch as segments and remove it; again, should it have been interrupted: the names
+    of the segments follow from the batch. Raises OSError and ValueError.
+    """
+    batch, number = read_batch(path), number_of(path)
+    where = batch.destination
+    folder = where.folder / "segments"
+    folder.mkdir(parents=True, exist_ok=True)
+    for table, rows in batch.tables.items():
+        publish_table(rows, folder / str(SegmentName(table, where.attempt, where.rank, number)))
+    path.unlink(missing_ok=True)

@@ -1,0 +1,192 @@
+"""The collector of a host: publishes the rows of all its ranks together, in few files.
+
+A thread of the watchdog. It takes what the ranks left in the spool (trace_hooks/job/spool.py) and
+publishes one bundle for each run: every WATCHED_S while somebody looks at the run, else every
+IDLE_S, and at once where much waits or a rank ends. If it is killed, at whatever moment, the ranks
+publish what it has not.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from trace_hooks.job.handover import PUBLISH_NOW
+from trace_hooks.job.spool import (
+    BATCH,
+    TAKEN,
+    Batch,
+    Destination,
+    Spool,
+    read_batch,
+    taken_for,
+    unpublished_bundle,
+)
+from trace_hooks.recording import guard
+from trace_hooks.schema.bundles import BundleName, write_bundle
+from trace_hooks.watchdog.viewers import Viewers
+
+log = logging.getLogger("trace_hooks")
+
+TICK_S = 0.2
+WATCHED_S = 0.7
+"""Two hosts' bundles in a second of watching are what a shared disk bears at 1,000 hosts."""
+IDLE_S = 10.0
+"""What the loss of a host costs at most."""
+MOST_BYTES = 64 << 20
+"""This much is published at once: Arrow's rows take some ten times as many bytes as Parquet's."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+STOP_S = 10.0
+
+Taken = list[tuple[Path, Batch]]
+
+
+class Collector:
+    """Publishes what is in the spool of a meeting folder; only the constructor raises OSError."""
+
+    def __init__(self, meeting: Path) -> None:
+        self._meeting = meeting
+        self._spool = self.spool_of("collector")
+        self._viewers = Viewers()
+        self._published_s = -IDLE_S  # monotonic; the first rows are published at once
+        self._paused_until_s, self._pause_s = 0.0, FIRST_PAUSE_S
+        self._newest = 0
+        self._stopping = threading.Event()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+
+    def spool_of(self, name: str) -> Spool:
+        """The spool for another part of this process that has rows to publish."""
+        return Spool(self._meeting, name)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Publish at once: a rank was lost."""
+        self._hurry.set()
+
+    def stop(self) -> None:
+        """Publish everything and give the spool back; waits STOP_S at most for a hung disk."""
+        self._stopping.set()
+        self._thread.join(STOP_S)
+
+    def _run(self) -> None:
+        self._spool.become_collector()
+        self._recover()
+        while not self._stopping.wait(TICK_S):
+            guard.attempt("collector.turn", self.turn, switch_off=False)
+        guard.attempt("collector.end", lambda: self.turn(is_last=True), switch_off=False)
+        self._spool.close()
+
+    def turn(self, is_last: bool = False) -> None:
+        """Publish what waits, if that is due."""
+        now_s = time.monotonic()
+        try:
+            waiting = self._spool.batches(BATCH)
+            if not waiting or (now_s < self._paused_until_s and not is_last):
+                return
+            if is_last or self._is_due(waiting, now_s):
+                self._publish_all(waiting)
+                self._published_s, self._pause_s = now_s, FIRST_PAUSE_S
+        except (OSError, pa.ArrowException) as error:
+            log.debug("cannot publish: %s", error)
+            self._paused_until_s = now_s + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _is_due(self, waiting: Sequence[Path], now_s: float) -> bool:
+        now_file = self._spool.folder / PUBLISH_NOW
+        is_asked = self._hurry.is_set() or now_file.exists()
+        self._hurry.clear()
+        now_file.unlink(missing_ok=True)  # before the spool is listed again
+        since_s = now_s - self._published_s
+        if is_asked or since_s >= IDLE_S:
+            return True
+        if since_s >= WATCHED_S and self._viewers.are_there(now_s):
+            return True
+        most_bytes = min(MOST_BYTES, self._spool.total_bytes() // 8)
+        return sum(_size(path) for path in waiting) >= most_bytes
+
+    def _publish_all(self, waiting: Iterable[Path]) -> None:
+        """One bundle for each run and attempt. Raises OSError and pa.ArrowException."""
+        groups: dict[tuple[Path, int], Taken] = defaultdict(list)
+        for path in waiting:
+            batch = self._read(path)
+            if batch is not None:
+                where = batch.destination
+                groups[where.folder, where.attempt].append((path, batch))
+        for (folder, attempt), taken in groups.items():
+            self._viewers.look_in(folder)
+            lowest = min(batch.destination.rank for _, batch in taken)
+            self._publish(Destination(folder, attempt, lowest), taken)
+
+    def _read(self, path: Path) -> Batch | None:
+        try:
+            return read_batch(path)
+        except FileNotFoundError:  # its rank took it back
+            return None
+        except ValueError as error:
+            log.warning("trace_hooks: %s is damaged: %s", path, error)
+            path.rename(path.with_suffix(".damaged"))
+            return None
+
+    def _publish(self, where: Destination, batches: Taken) -> None:
+        self._newest = max(time.time_ns(), self._newest + 1)
+        name = BundleName(where.attempt, where.rank, self._newest)
+        temporary = unpublished_bundle(where.folder, name.number)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        final = temporary.with_name(str(name))
+        taken: Taken = []
+        try:
+            with temporary.open("xb") as file:
+                for path, batch in batches:
+                    with suppress(FileNotFoundError):  # its rank took it back
+                        taken.append((path.rename(taken_for(path, name.number)), batch))
+                self._newest += write_bundle(file, name, _merged(batch for _, batch in taken))
+            if taken:
+                temporary.replace(final)
+        except (OSError, pa.ArrowException):
+            if not final.exists():  # a file server may report the failure of what it has done
+                for path, _ in taken:
+                    path.rename(_given_back(path))
+                taken = []
+            raise
+        finally:  # in this order: what was taken is unpublished while the temporary file is there
+            temporary.unlink(missing_ok=True)
+            for path, _ in taken:
+                path.unlink(missing_ok=True)
+
+    def _recover(self) -> None:
+        """Put back what a collector before this one had taken and not published."""
+        for path in self._spool.batches(TAKEN):
+            with suppress(OSError, ValueError):
+                self._spool.settle(path, lambda taken: taken.rename(_given_back(taken)))
+
+
+def _merged(batches: Iterable[Batch]) -> dict[str, pa.Table]:
+    """The rows of each table, rank by rank."""
+    parts: dict[str, list[pa.Table]] = defaultdict(list)
+    for batch in sorted(batches, key=lambda batch: batch.destination.rank):
+        for table, rows in batch.tables.items():
+            parts[table].append(rows)
+    return {table: pa.concat_tables(rows).unify_dictionaries() for table, rows in parts.items()}
+
+
+def _given_back(taken: Path) -> Path:
+    stem, number, *_ = taken.name.split(".")
+    return taken.with_name(f"{stem}.{number}{BATCH}")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
