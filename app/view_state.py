@@ -83,6 +83,8 @@ class View:
     """first and last step that the page Efficiency compares `steps` with, both included"""
     peak: str | None = None
     """peak of one device that the page Efficiency takes, 1e12 FLOP/s"""
+    bandwidth: str | None = None
+    """bandwidth of the memory of one device that the page Efficiency takes, 1e9 B/s"""
     t: tuple[int, int] | None = None
     """window of time, ns since the run's t0"""
     span: tuple[int, int, int, int] | None = None
@@ -310,7 +312,7 @@ def _times(text: str) -> tuple[int, ...]:
 
 
 def peak_of(text: str) -> float | None:
-    """Value of the field `peak`, None of an empty one; raises ValueError."""
+    """Value of the field `peak` or `bandwidth`, None of an empty one; raises ValueError."""
     if text and not (_PEAK.fullmatch(text) and float(text)):
         raise ValueError(f"{text[:40]!r} is not a number above 0, such as 989 or 0.5")
     return float(text) if text else None
@@ -375,6 +377,7 @@ _FIELDS: dict[str, tuple[Callable[[str], Any], Callable[[Any], str]]] = {
     "steps": (_pair, _format_pair),
     "against": (_pair, _format_pair),
     "peak": (_peak, _plain),
+    "bandwidth": (_peak, _plain),
     "t": (_pair, _format_pair),
     "span": (_span, _format_span),
     "area": (_area, _format_area),

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from app.runs.hub import Hub
 from app.view_state import View
 
-_SECTIONS = ("mfu", "startup", "goodput")
+_SECTIONS = ("mfu", "roofline", "startup", "goodput")
 """Views from top to bottom; assets/NAME/view.mjs asks for the numbers and draws them."""
 
 

@@ -3,6 +3,7 @@
 GET api/run/{run}/mfu[?attempt=N&steps=A..B&peak=X&finding=F]  the waterfall of some steps
 GET api/run/{run}/mfu/change[?attempt=N&peak=X]                since when more is lost
 GET api/run/{run}/mfu/change?steps=A..B&against=C..D[&...]     what changed from C..D to A..B
+GET api/run/{run}/mfu/operations[?attempt=N&steps=A..B&peak=X&bandwidth=X]  single operations
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
 from app.view_state import View, peak_of
+from app.views.efficiency import operations
 from app.views.efficiency.mfu import Asked, as_json, change_between, decline_of, efficiency_of
 from app.web.answers import answer
 from ingest.errors import UserError
@@ -30,11 +32,11 @@ _REST_S = 5.0
 
 
 def routes(context: RouteContext) -> list[Route]:
-    """Both routes of the section."""
+    """The routes of both sections."""
     hub = context.hub
 
     def cached(params: Parameters, key: tuple[Any, ...], make: Callable[[Asked], Any], stop: Stop):
-        attempt, peak = params.whole("attempt"), _peak(params)
+        attempt, peak = params.whole("attempt"), _above_zero(params, "peak")
 
         def compute(run: Run, stop: Stop | None) -> Any:
             chosen = run.newest_attempt if attempt is None else attempt
@@ -67,6 +69,18 @@ def routes(context: RouteContext) -> list[Route]:
 
         return asdict(cached(params, ("change", steps, against), make, stop))
 
+    def single(params: Parameters, stop: Stop) -> dict[str, Any]:
+        attempt, steps = params.whole("attempt"), params.pair("steps")
+        given = _above_zero(params, "peak"), _above_zero(params, "bandwidth")
+
+        def compute(run: Run, stop: Stop | None) -> dict[str, Any]:
+            chosen = run.newest_attempt if attempt is None else attempt
+            asked = operations.Asked(run, chosen, *given, stop)
+            return operations.as_json(operations.roofline_of(asked, steps))
+
+        key = ("operations", attempt, steps, *given)
+        return hub.cache.get(params.run, key, compute, policy=min_age(_REST_S), stop=stop)
+
     def route(path: str, compute: Callable[[Parameters, Stop], Any]) -> Route:
         async def handle(request: Request) -> Response:
             return await answer(
@@ -75,11 +89,11 @@ def routes(context: RouteContext) -> list[Route]:
 
         return Route(f"/api/run/{{run}}/mfu{path}", handle)
 
-    return [route("", mfu), route("/change", change)]
+    return [route("", mfu), route("/change", change), route("/operations", single)]
 
 
-def _peak(params: Parameters) -> float | None:
+def _above_zero(params: Parameters, name: str) -> float | None:
     try:
-        return peak_of(params.text("peak"))
+        return peak_of(params.text(name))
     except ValueError as error:
-        raise UserError(f"peak is not usable: {error}") from None
+        raise UserError(f"{name} is not usable: {error}") from None

@@ -176,6 +176,7 @@ USES: dict[str, Use] = {
     "startup": _min_age("three queries per attempt; new rows come each 2 s", "routes/goodput.py"),
     "goodput": _min_age("reads the sums of all steps of all attempts", "routes/goodput.py"),
     "mfu": _min_age("reads what every rank did in up to all steps of a run", "routes/mfu.py"),
+    "operations": _min_age("reads all spans of up to 200 profiled steps", "routes/mfu.py"),
     # what-if
     "what-if": _min_age(
         "a replay of every step, and parts of the page must describe the same moment",

@@ -19,6 +19,7 @@ from app.share.collected_whatif import whatif_answers
 from app.share.shown_view import ShownView
 from app.view_state import peak_of
 from app.views.data_loading import data_loading_of
+from app.views.efficiency import operations
 from app.views.efficiency.goodput import goodput_of
 from app.views.efficiency.mfu import (
     Asked,
@@ -53,8 +54,8 @@ _MOST_NAMES = 128
 def page_answers(hub: Hub, shown: ShownView, most_hosts: int, stop: Stop | None) -> Answers:
     """What the file has of these pages; raises UserError. `most_hosts`: of the map."""
     view = shown.view
-    chosen = view.steps, view.against, view.peak, view.rank, view.expert, view.replay, view.pipeline
-    key = ("shared pages", view.page, shown.attempt, *chosen)
+    chosen = view.steps, view.against, view.rank, view.expert, view.replay, view.pipeline
+    key = ("shared pages", view.page, shown.attempt, view.peak, view.bandwidth, *chosen)
     found = hub.cache.get(
         shown.run_name, key, lambda run, stop: _pages(hub, shown, stop), stop=stop
     )
@@ -78,6 +79,7 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
         found |= whatif_answers(hub, shown, stop)
     if shown.view.page == "efficiency":
         found |= _mfu(shown, stop)
+        found["mfu/operations"] = _operations(shown, stop)
         goodput = goodput_of(shown.run, stop)
         found["startup"] = asdict(startup_of(shown.run, shown.attempt, stop))
         found["goodput"] = None if goodput is None else asdict(goodput)
@@ -118,6 +120,13 @@ def _mfu(shown: ShownView, stop: Stop | None) -> Answers:
         "mfu": {"waterfall": as_json(fall), "why": ""},
         "mfu/change": asdict(change),
     }
+
+
+def _operations(shown: ShownView, stop: Stop | None) -> dict[str, Any]:
+    view = shown.view
+    given = peak_of(view.peak or ""), peak_of(view.bandwidth or "")
+    asked = operations.Asked(shown.run, shown.attempt, *given, stop)
+    return operations.as_json(operations.roofline_of(asked, view.steps))
 
 
 def _machines(shown: ShownView, stop: Stop | None) -> Answers:

@@ -11,6 +11,7 @@
  * @property {?[number, number]} steps first and last, both included
  * @property {?[number, number]} against first and last step that the page Efficiency compares `steps` with, both included
  * @property {?string} peak of one device that the page Efficiency takes, 1e12 FLOP/s
+ * @property {?string} bandwidth of the memory of one device that the page Efficiency takes, 1e9 B/s
  * @property {?[number, number]} t window, ns since the run's t0
  * @property {?[number, number, number, number]} span selected on the timeline: rank, row, begin, end
  * @property {?[number, number, number, number]} area of the timeline: begin, end, ranks of the first and last lane
@@ -38,7 +39,7 @@ const LONGEST = 4000;
 /** @returns {View} */
 export function emptyView() {
   return {
-    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, peak: null, t: null,
+    run: null, page: 'overview', attempt: null, rank: null, ranks: [], steps: null, against: null, peak: null, bandwidth: null, t: null,
     span: null, area: null, marks: [], pins: [], truth: false, replay: null, expert: null, metric: null, finding: null, q: null, sql: null, args: {}, model: {}, fleet: {}, pipeline: {},
   };
 }
@@ -108,6 +109,7 @@ function parseTimes(text) {
 const formatSpan = (span) => (span === null ? '' : `${span[0]},${span[1]},${span[2]}..${span[3]}`);
 const formatArea = (area) => (area === null ? '' : `${area[0]}..${area[1]},${area[2]},${area[3]}`);
 const formatExpert = (expert) => (expert === null ? '' : expert.join(','));
+const positive = (text) => (/^\d{1,6}(\.\d{1,4})?$/.test(text) && Number(text) > 0 ? text : undefined);
 const flag = (text) => (text === '1' ? true : text === '0' ? false : undefined);
 
 const ARGUMENTS = { q: 'args', m: 'model', f: 'fleet', p: 'pipeline' };
@@ -119,7 +121,8 @@ const FIELDS = {
   ranks: [parseRanks, formatRanks],
   steps: [pair, formatPair],
   against: [pair, formatPair],
-  peak: [(text) => (/^\d{1,6}(\.\d{1,4})?$/.test(text) && Number(text) > 0 ? text : undefined), plain],
+  peak: [positive, plain],
+  bandwidth: [positive, plain],
   t: [pair, formatPair],
   span: [parseSpan, formatSpan],
   area: [parseArea, formatArea],

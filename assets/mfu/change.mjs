@@ -1,8 +1,8 @@
 /** Which parts take longer than before, and since when: bars around zero with their 95 % intervals. */
 import { make } from '../lib/dom.mjs';
-import { stepsText } from '../lib/value_text.mjs';
+import { milliseconds, stepsText } from '../lib/value_text.mjs';
 import { changeBars } from './geometry.mjs';
-import { milliseconds, signed, unitText } from './text.mjs';
+import { signed, unitText } from './text.mjs';
 
 const number = (text) => make('td', { class: 'number' }, text);
 

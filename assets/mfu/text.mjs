@@ -1,19 +1,5 @@
 /** Numbers and sentences of the section MFU. Pure. */
-import { stepsText } from '../lib/value_text.mjs';
-
-/** A share of 0 to 1: '34.1 %', '0.04 %', '< 0.01 %'. */
-export function percent(share) {
-  const value = 100 * share;
-  if (value > 0 && value < 0.01) return '< 0.01 %';
-  return `${Math.abs(value) >= 0.1 || value === 0 ? value.toFixed(1) : value.toPrecision(1)} %`;
-}
-
-/** '80.3 ms', '1,240 ms', '12.4 s', '< 0.01 ms'. */
-export function milliseconds(ms) {
-  if (ms > 0 && ms < 0.01) return '< 0.01 ms';
-  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${ms >= 100 ? Math.round(ms).toLocaleString('en') : ms >= 1 || ms === 0 ? ms.toFixed(1) : ms.toPrecision(2)} ms`;
-}
+import { milliseconds, stepsText } from '../lib/value_text.mjs';
 
 /** '+1.9', '+0.28'. */
 export const signed = (value) => `${value < 0 ? '\u2212' : '+'}${Math.abs(value).toFixed(Math.abs(value) >= 1 ? 1 : 2)}`;

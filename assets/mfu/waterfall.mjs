@@ -1,7 +1,8 @@
 /** From the peak of the devices down to the measured MFU: a row for each part, with what it leads to. */
 import { make } from '../lib/dom.mjs';
+import { milliseconds, percent } from '../lib/value_text.mjs';
 import { waterfallRows } from './geometry.mjs';
-import { aboutText, milliseconds, operationsText, operationsTitle, percent, rankText } from './text.mjs';
+import { aboutText, operationsText, operationsTitle, rankText } from './text.mjs';
 
 const number = (text) => make('td', { class: 'number' }, text);
 

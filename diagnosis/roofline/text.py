@@ -71,8 +71,8 @@ def _slow_rank_text(rank: SlowRank) -> str:
     others = "" if len(rank.kernels) == 1 else f", and {len(rank.kernels) - 1} more"
     return (
         f"Rank {rank.rank}: {_short(first.operation)} {first.shapes} takes"
-        f" {first.median_us:,.1f} us, {100 * first.excess:.0f} % more than the"
-        f" {first.peers_us:,.1f} us of its peers{others}; that costs {rank.lost_ms:.2f} ms a step."
+        f" {_us(first.median_us)}, {100 * first.excess:.0f} % more than the"
+        f" {_us(first.peers_us)} of its peers{others}; that costs {rank.lost_ms:.2f} ms a step."
     )
 
 
@@ -118,6 +118,10 @@ def _lacks_peak(one: Operation) -> bool:
 def _too_fast(one: Operation) -> bool:
     peak, speed = one.peak_tflops, one.tflops_per_s
     return peak is not None and speed is not None and speed > _IMPOSSIBLE * peak
+
+
+def _us(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1}f} \u00b5s"
 
 
 def _short(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from diagnosis.roofline.text import (
     notes_of,
     peers_text,
 )
+from diagnosis.statistics.units import steps_text
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -63,9 +65,15 @@ def roofline_of(asked: Asked, steps: Steps | None) -> Roofline | str:
     """Of some steps, both included (None: the newest that a profiler saw); a sentence where nothing
     can be said.
     """
-    chosen = _profiled(asked, steps)
-    if chosen is None:
+    rows = asked.run.ask("profiled_steps", attempt=asked.attempt, stop=asked.stop).to_pylist()
+    seen = [row["step"] for row in rows]
+    if not seen:
         return NOTHING
+    chosen = _profiled(seen, steps)
+    if chosen is None:
+        inside = [step for step in seen if step > OUTSIDE]
+        where = f"in {steps_text(inside[0], inside[-1])}" if inside else "outside of all steps"
+        return f"A profiler recorded nothing in the steps that were chosen, but {where}."
     given = {"attempt": asked.attempt, "stop": asked.stop}
     window = {"step_min": chosen[0], "step_max": chosen[1]}
     rows = asked.run.ask("operation_kernels", **given, **window).to_pylist()
@@ -106,14 +114,12 @@ def _roofline(
     )
 
 
-def _profiled(asked: Asked, steps: Steps | None) -> Steps | None:
-    """First and last of the steps that a profiler saw; those outside of steps where it saw no
-    other.
+def _profiled(seen: Sequence[int], steps: Steps | None) -> Steps | None:
+    """First and last of the steps that a profiler saw and that were asked for; what lies outside
+    of steps where it saw no other.
     """
-    rows = asked.run.ask("profiled_steps", attempt=asked.attempt, stop=asked.stop).to_pylist()
-    seen = [row["step"] for row in rows if steps is None or steps[0] <= row["step"] <= steps[1]]
-    inside = [step for step in seen if step > OUTSIDE][-MOST_STEPS:]
-    chosen = inside or seen
+    wanted = [step for step in seen if steps is None or steps[0] <= step <= steps[1]]
+    chosen = [step for step in wanted if step > OUTSIDE][-MOST_STEPS:] or wanted
     return (chosen[0], chosen[-1]) if chosen else None
 
 

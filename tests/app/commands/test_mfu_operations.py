@@ -10,27 +10,8 @@ import pytest
 from app.cli import EXIT_USER_ERROR, main
 from app.commands.mfu import EXIT_NOT_ENOUGH
 from tests.folders import NO_TRACES, TRACES
-from tests.ingest.readers.kineto.profiler_files import GPU, Json, event, flow, step, write
-
-H100 = [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]
-MM = {
-    "Input Dims": [[4096, 4096], [4096, 4096]],
-    "Input type": ["c10::BFloat16", "c10::BFloat16"],
-}
-
-
-def _products(kernel_us: float, num: int = 10, args: Json = MM) -> list[Json]:
-    """Products of matrices in one step, each a kernel."""
-    events = [step(7, 0, 10_000)]
-    for number in range(num):
-        at = 1000.0 * number
-        events += [
-            event("aten::mm", at + 1, 10, args=args),
-            event("gemm", at + 20, kernel_us, "kernel"),
-            flow("s", number + 1, at + 3),
-            flow("f", number + 1, at + 20, **GPU),
-        ]
-    return events
+from tests.ingest.readers.kineto.profiler_files import Json, write
+from tests.profiled_runs import H100, products, profiled_job
 
 
 def _json(capsys: pytest.CaptureFixture[str]) -> Json:
@@ -41,7 +22,7 @@ def _json(capsys: pytest.CaptureFixture[str]) -> Json:
 def test_products_of_4096_cubed_on_an_h100_by_hand(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "a.json", _products(200), deviceProperties=H100)
+    path = write(tmp_path / "a.json", products(200), deviceProperties=H100)
     assert main(["mfu", str(path), "--operations", "--json"]) == 0
     found = _json(capsys)
     (one,) = found["operations"]
@@ -56,7 +37,7 @@ def test_products_of_4096_cubed_on_an_h100_by_hand(
 
 
 def test_the_table_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "a.json", _products(200), deviceProperties=H100)
+    path = write(tmp_path / "a.json", products(200), deviceProperties=H100)
     assert main(["mfu", str(path), "--operations"]) == 0
     first, heads, row, _, saving, peers = capsys.readouterr().out.splitlines()
     assert first == (
@@ -77,16 +58,11 @@ def test_the_table_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_rank_with_slow_kernels_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for rank in range(4):
-        events = _products(260 if rank == 2 else 200 + rank)
-        info = {"rank": rank, "world_size": 4}
-        name = tmp_path / "in" / f"rank{rank}.json"
-        write(name, events, rank, deviceProperties=H100, distributedInfo=info)
-    assert main(["mfu", str(tmp_path / "in"), "--operations", "--json"]) == 0
+    assert main(["mfu", str(profiled_job(tmp_path / "in")), "--operations", "--json"]) == 0
     found = _json(capsys)
     (slow,) = found["comparison"]["ranks"]
     assert (slow["rank"], slow["num_compared"], slow["is_device"]) == (2, 1, False)
-    assert found["peers"].startswith("Rank 2: mm 4096 x 4096, 4096 x 4096 takes 260.0 us, 29 %")
+    assert found["peers"].startswith("Rank 2: mm 4096 x 4096, 4096 x 4096 takes 260 \u00b5s, 29 %")
 
 
 def test_a_real_profile_of_a_cpu_has_no_peak_unless_it_is_given(
@@ -120,7 +96,7 @@ def test_a_real_profile_of_a_cpu_has_no_peak_unless_it_is_given(
 def test_kernels_without_shapes_are_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "a.json", _products(200, args={}))
+    path = write(tmp_path / "a.json", products(200, args={}))
     assert main(["mfu", str(path), "--operations"]) == EXIT_NOT_ENOUGH
     out, err = capsys.readouterr()
     assert (out, "profile with record_shapes=True" in err) == ("", True)
@@ -129,10 +105,10 @@ def test_kernels_without_shapes_are_a_sentence(
 def test_steps_without_a_profile_and_wrong_arguments_are_sentences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(write(tmp_path / "a.json", _products(200)))
+    path = str(write(tmp_path / "a.json", products(200)))
     assert main(["mfu", path, "--operations", "--window", "90:99", "--json"]) == EXIT_NOT_ENOUGH
     found = _json(capsys)
-    assert (found["operations"], "No profiler recorded" in found["reason"]) == (None, True)
+    assert (found["operations"], "but in step 7" in found["reason"]) == (None, True)
     assert main(["mfu", path, "--operations", "--against", "1:2"]) == EXIT_USER_ERROR
     assert "leave out --against" in capsys.readouterr().err
 

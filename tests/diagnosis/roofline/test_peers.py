@@ -31,7 +31,7 @@ def test_a_rank_with_a_slow_kernel_is_named() -> None:
     assert kernel.lost_ms == rank.lost_ms == pytest.approx(0.3)
     text = peers_text(found)
     assert text.startswith(
-        "Rank 2: mm 4096 x 4096, 4096 x 4096 takes 260.0 us, 30 % more than the 200.0 us of its"
+        "Rank 2: mm 4096 x 4096, 4096 x 4096 takes 260 \u00b5s, 30 % more than the 200 \u00b5s of"
     )
     assert text.endswith("costs 0.30 ms a step. 2 kernels on 4 ranks compared.")
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aboutText, milliseconds, operationsText, operationsTitle, percent, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
+import { milliseconds, percent } from '../../../assets/lib/value_text.mjs';
+import { aboutText, operationsText, operationsTitle, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
 
 test('numbers as text', () => {
   assert.deepEqual([0.341, 0.0004, 3e-9, 0, 1].map(percent), ['34.1 %', '0.04 %', '< 0.01 %', '0.0 %', '100.0 %']);
