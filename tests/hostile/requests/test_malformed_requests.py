@@ -26,6 +26,7 @@ VALID = {
     "steps": "0..1",
     "against": "0..1",
     "peak": "1",
+    "bandwidth": "1",
     "rank": "0",
     "ranks": "0,1",
     "near": "0..1",
