@@ -1,13 +1,17 @@
 """Functional collectives (DTensor, tensor parallel), seen where Python calls their operators.
 
-`torch.ops._c10d_functional.all_reduce` is an OpOverloadPacket. The operator inside it is replaced,
-so the packet, which torch.compile recognises by identity, stays. An operator issues
-its collective and returns; `wait_tensor` on its result ends it. Inside a compiled region nothing is
-recorded here: those collectives come from the Flight Recorder. Verified with torch 2.13.
+`torch.ops._c10d_functional.all_reduce` is an OpOverloadPacket, and `all_reduce.default`, which the
+code that torch.compile makes calls, an OpOverload. The operators inside them are replaced, so
+packet and overload, which torch.compile recognises by identity, stay. An operator issues its
+collective and returns; `wait_tensor` on its result ends it. Misses: compiled code that calls the
+operators from C++ (Inductor's cpp_wrapper, AOTInductor) or replays a CUDA graph: those collectives
+come from the Flight Recorder, without an end. Verified with torch 2.13: eager, `aot_eager` and
+Inductor's Python code.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -61,11 +65,23 @@ class FunctionalCollectives(C10dSource):
             operators = getattr(torch.ops, namespace)
             for name, op in OPERATORS.items():
                 if hasattr(operators, name):
-                    self._patches.replace(
-                        getattr(operators, name), "_op", partial(Issuing, self, op)
-                    )
+                    self._replace_all(getattr(operators, name), partial(Issuing, self, op))
         waiting = partial(Waiting, self, "wait_tensor")
-        self._patches.replace(torch.ops._c10d_functional.wait_tensor, "_op", waiting)
+        self._replace_all(torch.ops._c10d_functional.wait_tensor, waiting)
+
+    def _replace_all(self, packet: Any, wrapped: Callable[..., Any]) -> None:
+        """What a packet and its overloads call. One call may come through both: see Calls."""
+        for owner in (packet, *(getattr(packet, name) for name in packet.overloads())):
+            self._patches.replace(owner, "_op", wrapped)
+
+
+class Calls(threading.local):
+    """Whether the thread is in a recorded operator: a dispatch mode calls the overload from it."""
+
+    inside = False
+
+
+calls = Calls()
 
 
 class _Operator:
@@ -89,15 +105,18 @@ class Issuing(_Operator):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator; a plain tensor's collective becomes an instance."""
-        instance = _enter(self.source, self.op, args, kwargs)
+        instance = None if calls.inside else _enter(self.source, self.op, args, kwargs)
+        if instance is None:
+            return self.original(*args, **kwargs)
+        calls.inside = True
         try:
             result = self.original(*args, **kwargs)
         except BaseException:
-            if instance is not None:
-                _refused(self.source, instance)
+            _refused(self.source, instance)
             raise
-        if instance is not None:
-            _issued(self.source, instance, result)
+        finally:
+            calls.inside = False
+        _issued(self.source, instance, result)
         return result
 
 
@@ -106,15 +125,18 @@ class Waiting(_Operator):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator; the time in it is communication."""
-        waited = _wait_begins(self.source, args)
+        waited = None if calls.inside else _wait_begins(self.source, args)
+        if waited is None:
+            return self.original(*args, **kwargs)
+        calls.inside = True
         try:
             result = self.original(*args, **kwargs)
         except BaseException:
-            if waited is not None:
-                _wait_ends(self.source, waited, "failed")
+            _wait_ends(self.source, waited, "failed")
             raise
-        if waited is not None:
-            _wait_ends(self.source, waited, "completed")
+        finally:
+            calls.inside = False
+        _wait_ends(self.source, waited, "completed")
         return result
 
 

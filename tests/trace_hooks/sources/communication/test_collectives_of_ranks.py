@@ -173,7 +173,9 @@ def test_compiled_code_stays_whole_and_is_seen(ranks: list[dict[str, Any]]) -> N
     assert ranks[0]["sections"]["compiled"]["value"] == [16.0, 16.0]
     rows = rows_of(ranks[0], "compiled")
     assert [(row["op"], row["num_bytes"]) for row in rows] == [("all_reduce", 16)] * 2
-    assert ranks[0]["sections"]["compiled"]["spans"] == []
+    assert [(row["source"], row["state"]) for row in rows] == [("functional", "completed")] * 2
+    assert all(row["end_ns"] > row["start_ns"] for row in rows)
+    assert len(ranks[0]["sections"]["compiled"]["spans"]) == 2  # the waits
 
 
 def test_functional_collectives_and_object_variants(ranks: list[dict[str, Any]]) -> None:
