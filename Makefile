@@ -23,7 +23,9 @@ GPU_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_27_x86_64 manylinux_2_17_x86_
 GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hooks/recording/test_drain_batches.py \
 	tests/trace_hooks/recording/cuda/test_drain_device.py
 
-.PHONY: demo test pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-stuck samples requirements sbom clean
+FRAMEWORKS_VENV := .venv-frameworks
+
+.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -68,6 +70,20 @@ test-sql: $(VENV)/.ready
 # What pip finds at a package registry for each supported Python and machine; after a change of versions
 test-registry: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m registry
+
+# Callbacks and small real jobs of training frameworks, with and without hooks, in an environment of
+# their own; some 20 minutes on two cores. ONLY="ddp hf" runs some, WRITE=1 puts the matrix into its page
+test-frameworks: $(VENV)/.ready $(FRAMEWORKS_VENV)/.ready
+	$(FRAMEWORKS_VENV)/bin/python -m pytest -q $(HUNG) tests/trace_hooks/integrations tests/trace_hooks/test_transformers.py
+	$(BIN)/python -m benchmarks.frameworks --python $(FRAMEWORKS_VENV)/bin/python $(if $(ONLY),--only $(ONLY)) \
+		$(if $(WRITE),--write docs/frameworks.md)
+
+# torch first, as above; DeepSpeed looks for it when it is built, and builds no operators
+$(FRAMEWORKS_VENV)/.ready: benchmarks/frameworks/requirements.txt
+	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
+	$(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile numpy setuptools wheel "$(TORCH)"
+	DS_BUILD_OPS=0 $(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile --no-build-isolation -r $<
+	touch $@
 
 # test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
 test-faults: $(VENV)/.ready
@@ -189,4 +205,4 @@ sbom: $(TOOLS)/.ready
 		--output-reproducible -o $(DIST)/rankscope.cdx.json -
 
 clean:
-	rm -rf $(VENV) $(GPU_VENV)
+	rm -rf $(VENV) $(GPU_VENV) $(FRAMEWORKS_VENV)

@@ -16,19 +16,22 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.frameworks.cases import CASES, Case
 from benchmarks.frameworks.judge import problems
+from benchmarks.frameworks.matrix import BEGIN, END, matrix
 from benchmarks.frameworks.recorded import recorded
-from benchmarks.frameworks.report import BEGIN, END, matrix
 from benchmarks.frameworks.running import WAYS, ran, versions
 from benchmarks.page_part import write_part
 
 
-def measured(case: Case, python: Path, steps: int) -> dict[str, Any]:
-    """All ways of a case: what differs, and what was recorded."""
+def measured(
+    case: Case, python: Path, steps: int, ways: Sequence[str] = WAYS[1:]
+) -> dict[str, Any]:
+    """A case with hooks in these ways, beside itself without: what differs, what was recorded."""
     row: dict[str, Any] = {"case": case.name, "versions": versions(python, case.distributions)}
     with tempfile.TemporaryDirectory(prefix="rankscope-frameworks-") as scratch:
         plain = ran(case, "plain", Path(scratch) / "plain", python, steps)
@@ -36,7 +39,7 @@ def measured(case: Case, python: Path, steps: int) -> dict[str, Any]:
             return row | {
                 "problems": [f"without hooks it ends with {plain.code}: {plain.log[-600:]}"]
             }
-        for way in WAYS[1:]:
+        for way in ways:
             job = ran(case, way, Path(scratch) / way, python, steps)
             facts = [recorded(folder) for folder in job.runs]
             row[way] = summary(facts[0]) if len(facts) == 1 else None

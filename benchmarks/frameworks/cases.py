@@ -50,7 +50,7 @@ CASES = (
         516,
     ),
     Case("pp", "torch pipelining", "plain_torch.py", ("pp",), 2, {"pp": 2}, ("torch",), 4, 516),
-    Case("tp", "torch TP", "plain_torch.py", ("tp",), 2, {"tp": 2}, ("torch",), 1, 516),
+    Case("tp", "torch TP", "plain_torch.py", ("tp",), 2, {"dp": 1, "tp": 2}, ("torch",), 1, 516),
     Case(
         "hf",
         "Hugging Face Trainer",

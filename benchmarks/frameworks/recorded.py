@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ingest.run import Run, open_run
+
+STEPS = "SELECT * FROM step_rows WHERE dur_ns IS NOT NULL ORDER BY rank, step"
 
 WARM = 3
 """First steps, with warm-up and imports, that coverage and micro-batches leave out."""
@@ -15,7 +18,7 @@ WARM = 3
 def recorded(folder: Path) -> dict[str, Any]:
     """Ranks, steps, layout, micro-batches, losses, tokens, coverage and cost of a run."""
     with open_run(folder) as run:
-        rows = run.index_rows("SELECT rank, step, loss, tokens FROM step_rows ORDER BY rank, step")
+        rows = run.index_rows(STEPS)
         layout = run.layout()
         return {
             "ranks": sorted(info["rank"] for info in run.ranks),
@@ -27,7 +30,7 @@ def recorded(folder: Path) -> dict[str, Any]:
             },
             "tokens": sorted({r["tokens"] for r in warmed(rows) if r["tokens"] is not None}),
             **span_facts(run),
-            **cost(run),
+            **cost(run, rows),
             "errors": {k: v for i in run.ranks for k, v in i["hooks"]["errors"].items()},
         }
 
@@ -84,10 +87,14 @@ def unseen(run: Run, spans: list[dict[str, Any]], first: int) -> list[tuple[str,
     return [(name, round(ns / whole_ns, 4)) for name, ns in lost.most_common(3) if whole_ns]
 
 
-def cost(run: Run) -> dict[str, Any]:
-    """Of the rank whose hooks cost most."""
-    rows = [row for row in run.ask("hook_cost").to_pylist() if row["cost_ratio"] is not None]
+def cost(run: Run, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the rank whose hooks cost most, and the median length of a step, after the first ones."""
+    warm = warmed(steps)
+    first = min((row["step"] for row in warm), default=0)
+    rows = run.ask("hook_cost", step_min=first).to_pylist()
+    ratios = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
     return {
-        "cost_ratio": max((row["cost_ratio"] for row in rows), default=None),
+        "step_ms": median(row["dur_ns"] for row in warm) / 1e6 if warm else None,
+        "cost_ratio": max(ratios, default=None),
         "dropped": sum(row["dropped"] for row in rows),
     }
