@@ -50,7 +50,7 @@ def traced_twice(recorder: Recorder, backend: str) -> tuple[list[float], int]:
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_collectives_of_compiled_code_have_an_end(recorder: Recorder, backend: str) -> None:
     plain = traced_twice(recorder, backend)
-    for source in installed(FunctionalCollectives, recorder):
+    for _ in installed(FunctionalCollectives, recorder):
         assert traced_twice(recorder, backend) == plain
     rows = recorder.collectives
     assert [(row.op, row.state, row.source) for row in rows] == [
