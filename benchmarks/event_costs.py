@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.experts.routers import own_router
 from trace_hooks.sources.mixtures.draws import Draws
 from trace_hooks.sources.mixtures.libraries import Libraries
+from trace_hooks.sources.startup.dumped_stack import StackDump
+from trace_hooks.sources.startup.stack_phases import place_of
 from trace_hooks.sources.training.worker_fetches import Worker
 
 COUNT = 500
@@ -53,9 +56,9 @@ def event_costs() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         store = f"file://{folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
-        found |= collective_costs() | flight_recorder_costs()
+        found |= collective_costs() | reducer_costs() | flight_recorder_costs()
         dist.destroy_process_group()
-    return found | printed_line_costs() | drain_costs()
+    return found | startup_costs() | printed_line_costs() | drain_costs()
 
 
 def recorder_costs() -> dict[str, float]:
@@ -300,6 +303,32 @@ def collective_costs() -> dict[str, float]:
         "all_reduce async + wait, ns": difference(waited, 50, "collectives"),
         "functional all_reduce + wait, ns": difference(functional, 20, "functional"),
     }
+
+
+def reducer_costs() -> dict[str, float]:
+    """A forward and a backward pass of DDP, whose reducer is followed, over gloo with one rank."""
+    model, x = nn.parallel.DistributedDataParallel(nn.Linear(4, 4)), torch.ones(2, 4)
+
+    def run() -> None:
+        model(x).sum().backward()
+
+    return {"ddp: forward + backward, ns": difference(run, 10, "ddp")}
+
+
+def startup_costs() -> dict[str, float]:
+    """One of the looks at the training thread, five a second until the first step has ended, on the
+    hooks' own thread. Inside of imports, as most of them are, the stack is some 40 frames deep.
+    """
+    dump, thread = StackDump(), threading.get_ident()
+
+    def look(depth: int = 40) -> float:
+        if depth:
+            return look(depth - 1)
+        return cpu_ns(lambda: place_of(dump.stack_of(thread)), 50)
+
+    cost = look()
+    dump.close()
+    return {"startup: a look at the training thread, ns": cost}
 
 
 def flight_recorder_costs() -> dict[str, float]:
