@@ -158,7 +158,8 @@ class Run:
         """State of each rank of the newest attempt, by when something of it arrived here last."""
         now_ns = time.time_ns() if now_ns is None else now_ns
         rows = self.index_rows(
-            "SELECT r.rank, ended_ns IS NOT NULL AS ended, coalesce(arrived_ns, started_ns) AS seen"
+            "SELECT r.rank, ended_ns IS NOT NULL AS ended,"
+            " coalesce(arrived_ns, started_ns) + publish_every_ns AS seen"
             " FROM ranks r LEFT JOIN arrivals USING (attempt, rank)"
             " WHERE attempt = (SELECT max(attempt) FROM ranks) ORDER BY rank"
         )

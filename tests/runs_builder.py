@@ -105,7 +105,12 @@ class RunBuilder:
             folder / "run.json",
         )
 
-    def rank_files(self, attempt: int = 0, end: dict[str, Any] | None = None) -> None:
+    def rank_files(
+        self,
+        attempt: int = 0,
+        end: dict[str, Any] | None = None,
+        hooks: dict[str, Any] | None = None,
+    ) -> None:
         """ranks/*.json of every rank of an attempt."""
         for rank in range(self.world_size):
             info = {
@@ -122,7 +127,7 @@ class RunBuilder:
                 "layout": self.layout.to_json() if self.layout else None,
                 "coords": self.layout.coords(rank) if self.layout else None,
                 "end": end,
-                "hooks": {},
+                "hooks": hooks or {},
             }
             publish_json(info, self.folder / "ranks" / rank_file_name(attempt, rank))
 

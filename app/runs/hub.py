@@ -99,6 +99,12 @@ class Hub:
         """What keeps the run's index from being brought up to date, None: nothing."""
         return self._open(name).follower.problem
 
+    def look(self, name: str, state: str) -> None:
+        """A page shows the run, which is in that state: its writers are told."""
+        opened = self._used(name)
+        if opened is not None:
+            opened.viewers.look(state)
+
     def problems(self) -> list[str]:
         """One sentence for each opened run that cannot be followed."""
         opened = self._all_open()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from app.runs.index_follower import Follower, Passes
 from app.runs.prefetch import Prefetch
 from app.runs.revalidation import Revalidations
+from app.runs.viewers import Viewers
 from ingest.index.retention import Keep
 from ingest.run import Run
 
@@ -28,4 +29,5 @@ class OpenRun:
         """since when the answers were computed of which listeners were notified last, monotonic"""
         self.prefetch = Prefetch()
         self.revalidations = Revalidations()
+        self.viewers = Viewers(run.folder)
         self.follower = Follower(run, on_news, passes, keep)

@@ -92,7 +92,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         for row in rows
         if row["status"] != "finished"
         and not _was_seen_alive(row, seen.get(row["rank"]), newest_ns)
-        and (newest_ns - row["last_ns"] >= SILENT_MS * 1e6 or _is_gone(row, rows))
+        and (newest_ns - row["last_ns"] >= _silent_ns(row) or _is_gone(row, rows))
     ]
     further = max((row["last_step"] for row in rows if row["last_step"] is not None), default=0)
     dead = [
@@ -107,6 +107,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
     checked = None if findings else "No rank fell silent while the others went on."
     return Verdict(NAME, findings, checked, set_aside=set_aside, of_data=True)
+
+
+def _silent_ns(row: Row) -> float:
+    """Rows of a host with a collector may be there that much later."""
+    return SILENT_MS * 1e6 + float(row["publish_every_ns"] or 0)
 
 
 def _was_seen_alive(row: Row, look: Row | None, newest_ns: float) -> bool:

@@ -13,6 +13,7 @@ from trace_hooks.schema import RankInfo
 
 _OF_WATCHDOG = ("host_metrics",)
 """Tables that say nothing of whether a rank lives: its host's watchdog writes them."""
+_LONGEST_INTERVAL_S = 3600.0
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 _ARRIVALS = pa.schema([(name, pa.int64()) for name in ("attempt", "rank", "arrived_ns")])
 _RANKS = pa.schema(
@@ -21,6 +22,7 @@ _RANKS = pa.schema(
     + [("started_ns", pa.int64()), ("ended_ns", pa.int64())]
     + [("status", pa.string()), ("error", pa.string())]
     + [(axis, pa.int64()) for axis in _COORDS]
+    + [("publish_every_ns", pa.int64())]
 )
 
 
@@ -112,4 +114,13 @@ def _rank_row(info: RankInfo) -> dict[str, object]:
         "status": end.get("status"),
         "error": end.get("error"),
         **{axis: coords.get(axis) for axis in _COORDS},
+        "publish_every_ns": _publish_every_ns(info),
     }
+
+
+def _publish_every_ns(info: RankInfo) -> int:
+    """How much later than written rows may reach the run folder, as the rank says; else 0."""
+    hooks = info.get("hooks")
+    seconds = hooks.get("publish_every_s") if isinstance(hooks, dict) else None
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return int(seconds * 1e9) if is_number and 0 <= seconds <= _LONGEST_INTERVAL_S else 0

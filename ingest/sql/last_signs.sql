@@ -10,6 +10,7 @@
 --   last; NULL none
 -- column: is_lost  whether the watchdog of its host reported it gone
 -- column: lost_text  what the watchdog reported; NULL nothing
+-- column: publish_every_ns  how much later than written its rows may reach the run folder, ns; NULL unknown
 -- empty: no heartbeats: the run was imported or has only just begun
 WITH beats AS (
     SELECT rank, max(ts_ns) AS ts_ns FROM rows_of($heartbeats) WHERE attempt = $attempt
@@ -32,7 +33,7 @@ done AS (
 )
 SELECT b.rank, nullif(r.host, '') AS host, b.ts_ns + coalesce(c.offset_ns, 0) AS last_ns, r.status,
     nullif(r.error, '') AS error, greatest(d.last_step, e.step - 1) AS last_step, t.rank IS NOT NULL AS is_lost,
-    t.text AS lost_text
+    t.text AS lost_text, r.publish_every_ns
 FROM beats b LEFT JOIN clocks c USING (rank) LEFT JOIN done d USING (rank)
 LEFT JOIN began e USING (rank)
 LEFT JOIN lost t USING (rank) LEFT JOIN (SELECT * FROM ranks WHERE attempt = $attempt) r

@@ -14,8 +14,9 @@
 -- column: arrived_ns  when data last arrived, Unix ns on the indexer's clock; NULL unknown
 -- column: ended_ns  when the last rank of the newest attempt ended, Unix ns; NULL while one has not
 -- column: num_open  ranks of the newest attempt without an end record
--- column: oldest_seen_ns  of these: last report of the rank silent for longest, Unix ns; NULL none reported
--- column: newest_seen_ns  of these: the newest report, Unix ns
+-- column: oldest_seen_ns  of these: last report of the rank silent for longest, Unix ns, and the time after
+--   which its collector publishes again; NULL none reported
+-- column: newest_seen_ns  of these: the newest report, in the same way
 -- column: num_failed  ranks that ended with an error
 -- column: num_stopped  ranks that were stopped by a signal
 -- column: failed_rank  first rank that failed; NULL none
@@ -24,7 +25,7 @@
 WITH starts AS (SELECT attempt FROM files UNION SELECT attempt FROM ranks),
 newest AS (SELECT max(attempt) AS attempt FROM starts),
 own AS (
-    SELECT r.*, coalesce(arrived_ns, started_ns) AS seen_ns
+    SELECT r.*, coalesce(arrived_ns, started_ns) + publish_every_ns AS seen_ns
     FROM ranks r LEFT JOIN arrivals USING (attempt, rank)
     WHERE attempt = (SELECT attempt FROM newest)
 ),

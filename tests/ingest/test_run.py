@@ -210,6 +210,15 @@ def test_the_state_follows_from_the_last_arrival(tmp_path):
         assert run.state == "finished"
 
 
+def test_a_rank_whose_rows_wait_for_a_collector_is_not_silent(tmp_path):
+    builder = two_rank_run(tmp_path / "run")
+    builder.rank_files(hooks={"publish_every_s": 10.0})
+    with open_run(builder.folder) as run:
+        now_ns = time.time_ns()
+        assert set(run.rank_states(now_ns + 18 * 10**9).values()) == {"running"}
+        assert set(run.rank_states(now_ns + 30 * 10**9).values()) == {"silent"}
+
+
 def test_imported_runs_are_finished(tmp_path):
     builder = RunBuilder(tmp_path / "run", 1, source="kineto")
     builder.publish()

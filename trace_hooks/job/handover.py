@@ -31,6 +31,10 @@ from trace_hooks.recording.segment_writer import SegmentWriter
 
 log = logging.getLogger("trace_hooks")
 
+PUBLISH_EVERY_S = 10.0
+"""The collector publishes this often where nobody looks at the run; noted in the rank's file, as a
+rank is not silent while its rows wait."""
+
 CHECK_S = 0.5
 """How often to look whether the collector lives."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trace_hooks.job.clock_offsets import ClockOffsets
-from trace_hooks.job.handover import CHECK_S, HandoverWriter
+from trace_hooks.job.handover import CHECK_S, PUBLISH_EVERY_S, HandoverWriter
 from trace_hooks.job.identity import Identity
 from trace_hooks.job.process_info import clock_domain, distributed
 from trace_hooks.job.rendezvous import IdentityFinder
@@ -118,6 +118,8 @@ class Session:
         attempt, rank = identity.shared.attempt, identity.place.rank
         for callback in self.on_identity:
             guard.attempt("session.on_identity", lambda call=callback: call(identity))  # type: ignore[misc]
+        if self.spool is not None:
+            self.more_hooks["publish_every_s"] = PUBLISH_EVERY_S
         guard.attempt(
             "session.files", self.write_files, switch_off=False
         )  # recording works without them

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from trace_hooks.job.handover import PUBLISH_NOW
+from trace_hooks.job.handover import PUBLISH_EVERY_S, PUBLISH_NOW
 from trace_hooks.job.spool import (
     BATCH,
     TAKEN,
@@ -38,7 +38,7 @@ log = logging.getLogger("trace_hooks")
 TICK_S = 0.2
 WATCHED_S = 0.7
 """Two hosts' bundles in a second of watching are what a shared disk bears at 1,000 hosts."""
-IDLE_S = 10.0
+IDLE_S = PUBLISH_EVERY_S
 """What the loss of a host costs at most."""
 MOST_BYTES = 64 << 20
 """This much is published at once: Arrow's rows take some ten times as many bytes as Parquet's."""

@@ -93,7 +93,9 @@ async def _serve(
     def message() -> dict[str, object]:
         if name is None:
             return {"run": None, "version": num_changes}
-        return live_status(hub, name).as_json()
+        status = live_status(hub, name)
+        hub.look(name, status.state)
+        return status.as_json()
 
     async def made() -> dict[str, object]:
         until_s = loop.time() + AWAITED_S

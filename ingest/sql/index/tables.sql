@@ -19,7 +19,9 @@ CREATE TABLE IF NOT EXISTS arrivals (
 CREATE TABLE IF NOT EXISTS ranks (
     attempt INTEGER, rank INTEGER, world_size INTEGER, host VARCHAR, device VARCHAR, pid BIGINT,
     started_ns BIGINT, ended_ns BIGINT, status VARCHAR, error VARCHAR,
-    pp INTEGER, dp INTEGER, cp INTEGER, tp INTEGER, ep INTEGER, PRIMARY KEY (attempt, rank)
+    pp INTEGER, dp INTEGER, cp INTEGER, tp INTEGER, ep INTEGER,
+    publish_every_ns BIGINT,  -- its rows may reach the run folder so much later; 0: at once
+    PRIMARY KEY (attempt, rank)
 );
 -- the rows of steps, as far as windows and job metrics need them
 CREATE TABLE IF NOT EXISTS step_rows (

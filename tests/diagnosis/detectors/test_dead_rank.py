@@ -22,7 +22,7 @@ from trace_hooks.layout import ParallelLayout
 
 _SCHEMA = answer_schema(
     "rank INTEGER, host VARCHAR, last_ns BIGINT, status VARCHAR, error VARCHAR, "
-    "last_step BIGINT, is_lost BOOLEAN, lost_text VARCHAR"
+    "last_step BIGINT, is_lost BOOLEAN, lost_text VARCHAR, publish_every_ns BIGINT"
 )
 
 
@@ -40,6 +40,7 @@ def judged(
     for rank in range(8):
         row = {"rank": rank, "host": f"node{rank // 4}", "last_ns": 10**18, "last_step": 20}
         row |= {"status": None if rank in silent else others, "is_lost": False, "lost_text": None}
+        row["publish_every_ns"] = 0
         if rank in silent:
             row |= {"last_ns": 10**18 - int(quiet_s * 1e9), **changed}
         rows.append(row)
@@ -95,6 +96,12 @@ def test_a_rank_that_falls_silent(quiet_s: float, confidence: str) -> None:
     assert (finding.first_step, finding.confidence) == (21, confidence)
     assert finding.evidence[0].number == pytest.approx(quiet_s)
     assert finding.victims == (0, 1, 2, 4, 5, 6, 7)
+
+
+@pytest.mark.parametrize(("quiet_s", "is_dead"), [(19.0, False), (21.0, True)])
+def test_rows_that_wait_for_their_collector_are_no_silence(quiet_s: float, is_dead: bool) -> None:
+    verdict = judged(3, quiet_s=quiet_s, publish_every_ns=10 * 10**9)
+    assert bool(verdict.findings) == is_dead
 
 
 def test_the_cause_is_the_error_that_ended_it() -> None:

@@ -34,6 +34,19 @@ def test_coordinates_are_recorded_or_those_of_the_layout(connection) -> None:  #
     assert connection.execute("SELECT * FROM problems").fetchall() == []
 
 
+@pytest.mark.parametrize(
+    ("hooks", "interval_ns"),
+    [({"publish_every_s": 10.0}, 10**10), ({}, 0), ({"publish_every_s": "1"}, 0)]
+    + [({"publish_every_s": seconds}, 0) for seconds in (-1, 1e300, float("nan"), True)],
+)
+def test_how_late_rows_of_a_rank_may_come(  # type: ignore[no-untyped-def]
+    connection, hooks: dict[str, object], interval_ns: int
+) -> None:
+    store_ranks(connection, [{**rank_info(0), "hooks": hooks}], [])
+    rows = connection.execute("SELECT publish_every_ns FROM ranks").fetchall()
+    assert rows == [(interval_ns,)]
+
+
 def test_files_of_before_arrived_when_they_were_written(connection, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     builder = RunBuilder(tmp_path / "run", 1)
     builder.span(0, 0, "forward", 0, 1)

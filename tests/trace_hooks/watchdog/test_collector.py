@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from app.runs.viewers import Viewers as Pages
 from tests.trace_hooks.watchdog.spooled import batch, published
 from tests.waiting import wait_until
 from trace_hooks.job.handover import PUBLISH_NOW
@@ -82,6 +83,15 @@ def test_somebody_looks_so_rows_do_not_wait(tmp_path: Path, run: Path, seconds: 
     seconds.now += 0.7
     collector.turn()
     assert published(run) == [0, 1, 2]
+
+
+def test_the_server_touches_the_file_that_is_looked_at(run: Path) -> None:
+    viewers = Viewers()
+    viewers.look_in(run)
+    Pages(run).look("finished")
+    assert not viewers.are_there(0.0)
+    Pages(run).look("running")
+    assert viewers.are_there(LOOK_S)
 
 
 def test_an_old_mark_is_no_viewer(run: Path) -> None:

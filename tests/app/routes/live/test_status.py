@@ -33,6 +33,16 @@ def test_the_socket_sends_news_at_once_and_the_age_each_second(
         assert message["version"] > first["version"]
 
 
+def test_writers_of_a_run_are_told_while_a_page_shows_it(server: Served, job: RunBuilder) -> None:
+    watched = job.folder / "watched"
+    watched.unlink(missing_ok=True)  # other tests have looked
+    with server.socket("/api/live?run=job") as opened:
+        next_message(opened)
+        touched_ns = wait_until(lambda: watched.exists() and watched.stat().st_mtime_ns)
+        wait_until(lambda: watched.stat().st_mtime_ns > touched_ns)
+        next_message(opened)
+
+
 def test_an_unknown_run_is_explained(server: Served) -> None:
     with server.socket("/api/live?run=..%2Fnope") as opened, pytest.raises(ConnectionClosed):
         opened.recv(WAIT_S)
