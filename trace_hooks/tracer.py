@@ -54,7 +54,8 @@ class Tracer:
     def renumber(self, n: int) -> None:
         """The running step has this number, or the next one if none is running: a job resumes.
 
-        For steps that the hooks recognise by themselves; those of `step` keep their numbers.
+        For steps that the hooks recognise by themselves; those of `step` keep their numbers. A
+        number that is less than that of an earlier step changes nothing.
         """
         _renumber(self.steps, n)
 

@@ -7,8 +7,12 @@ knows: its step numbers, its losses, where it evaluates.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from types import ModuleType
+from typing import Any
+
+import trace_hooks
 
 FRAMEWORKS = {
     "hf": "transformers",
@@ -31,3 +35,25 @@ def load(name: str) -> ModuleType:
             "environment of the job",
             name=error.name,
         ) from None
+
+
+class OwnTracer:
+    """The tracer of a callback: the one that runs, else one that is started, once a process.
+
+    `chosen`: arguments of trace_hooks.start. A copy in another process (fork, pickle) starts its
+    own.
+    """
+
+    def __init__(self, chosen: dict[str, Any]) -> None:
+        self._chosen = chosen
+        self._started: tuple[int, trace_hooks.Tracer] | None = None
+
+    def __call__(self) -> trace_hooks.Tracer:
+        """The tracer; raises ValueError for an argument that is not valid."""
+        pid = os.getpid()
+        if self._started is None or self._started[0] != pid:
+            self._started = pid, trace_hooks.start(**self._chosen)
+        return self._started[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_chosen": self._chosen, "_started": None}

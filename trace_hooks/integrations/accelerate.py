@@ -16,7 +16,8 @@ from typing import Any
 
 from accelerate.tracking import GeneralTracker
 
-import trace_hooks
+from trace_hooks import Tracer
+from trace_hooks.integrations import OwnTracer
 from trace_hooks.recording.guard import guarded
 
 
@@ -39,18 +40,20 @@ class Tracker(GeneralTracker):
         loss: str = "loss",
         grad_norm: str = "grad_norm",
         lr: str = "lr",
-        first_step: int = 0,
+        first_step: int | None = None,
         **chosen: Any,
     ) -> None:
         super().__init__()
-        self._chosen = {"folder": folder, **chosen}
+        self._own = OwnTracer({"folder": folder, **chosen})
         self._names = {"loss": loss, "grad_norm": grad_norm, "lr": lr}
-        self.tracker.renumber(first_step)
+        tracer = self._own()
+        if first_step is not None:
+            tracer.renumber(first_step)
 
     @property
-    def tracker(self) -> trace_hooks.Tracer:
+    def tracker(self) -> Tracer:
         """The tracer that is running: in a spawned or forked rank, one of its own."""
-        return trace_hooks.start(**self._chosen)
+        return self._own()
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
         """Nothing: hyperparameters are not recorded."""
@@ -61,5 +64,5 @@ class Tracker(GeneralTracker):
 
 
 @guarded("accelerate.log", stays_on=True)
-def _log(tracer: trace_hooks.Tracer, names: Mapping[str, str], values: Mapping[str, Any]) -> None:
+def _log(tracer: Tracer, names: Mapping[str, str], values: Mapping[str, Any]) -> None:
     tracer.log(**{ours: values[theirs] for ours, theirs in names.items() if theirs in values})

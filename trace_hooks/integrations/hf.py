@@ -16,7 +16,8 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-import trace_hooks
+from trace_hooks import Tracer
+from trace_hooks.integrations import OwnTracer
 from trace_hooks.recording.guard import guarded
 from trace_hooks.sources.training.trainer_logs import hugging_face_numbers
 
@@ -28,20 +29,20 @@ class Callback(TrainerCallback):
     """
 
     def __init__(self, folder: str | None = None, **chosen: Any) -> None:
-        self._chosen = {"folder": folder, **chosen}
-        self._start()
+        self._tracer = OwnTracer({"folder": folder, **chosen})
+        self._tracer()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Training begins, or resumes at `state.global_step`."""
-        _number(self._start(), state)
+        _number(self._tracer(), state)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """An epoch begins."""
-        _mark_epoch(self._start(), state)
+        _mark_epoch(self._tracer(), state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """A step has ended; what it logs comes once the device has computed it."""
-        _end_step(self._start(), state, control)
+        _end_step(self._tracer(), state, control)
 
     def on_log(
         self,
@@ -52,7 +53,7 @@ class Callback(TrainerCallback):
         **more: Any,
     ) -> None:
         """The Trainer logs numbers, of training or of an evaluation."""
-        self._start().log(**hugging_face_numbers(logs or {}))
+        self._tracer().log(**hugging_face_numbers(logs or {}))
 
     def on_evaluate(
         self,
@@ -63,38 +64,34 @@ class Callback(TrainerCallback):
         **more: Any,
     ) -> None:
         """An evaluation has ended."""
-        _mark_evaluation(self._start(), state, metrics or {})
+        _mark_evaluation(self._tracer(), state, metrics or {})
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """A checkpoint is written."""
-        _mark_save(self._start(), args, state)
-
-    def _start(self) -> trace_hooks.Tracer:
-        """The tracer that is running: in a spawned or forked rank, one of its own."""
-        return trace_hooks.start(**self._chosen)
+        _mark_save(self._tracer(), args, state)
 
 
 @guarded("hf.number", stays_on=True)
-def _number(tracer: trace_hooks.Tracer, state: Any) -> None:
+def _number(tracer: Tracer, state: Any) -> None:
     tracer.renumber(state.global_step + 1)
 
 
 @guarded("hf.epoch", stays_on=True)
-def _mark_epoch(tracer: trace_hooks.Tracer, state: Any) -> None:
+def _mark_epoch(tracer: Tracer, state: Any) -> None:
     if state.is_world_process_zero:
         epoch = state.epoch or 0.0  # a fraction where training resumes
         tracer.mark("note", f"epoch {int(epoch + 1e-6)} begins", epoch=epoch)
 
 
 @guarded("hf.step", stays_on=True)
-def _end_step(tracer: trace_hooks.Tracer, state: Any, control: Any) -> None:
+def _end_step(tracer: Tracer, state: Any, control: Any) -> None:
     tracer.renumber(state.global_step + 1)
     if control.should_log:
         tracer.steps.hold()
 
 
 @guarded("hf.evaluation", stays_on=True)
-def _mark_evaluation(tracer: trace_hooks.Tracer, state: Any, metrics: Mapping[str, Any]) -> None:
+def _mark_evaluation(tracer: Tracer, state: Any, metrics: Mapping[str, Any]) -> None:
     if state.is_world_process_zero:
         numbers = {n: float(v) for n, v in metrics.items() if isinstance(v, (int, float))}
         loss = f": loss {numbers['eval_loss']:.4g}" if "eval_loss" in numbers else ""
@@ -102,7 +99,7 @@ def _mark_evaluation(tracer: trace_hooks.Tracer, state: Any, metrics: Mapping[st
 
 
 @guarded("hf.save", stays_on=True)
-def _mark_save(tracer: trace_hooks.Tracer, args: Any, state: Any) -> None:
+def _mark_save(tracer: Tracer, args: Any, state: Any) -> None:
     if state.is_world_process_zero:
         folder = f"{args.output_dir}/checkpoint-{state.global_step}"
         tracer.mark("note", f"checkpoint of step {state.global_step} is written", folder=folder)

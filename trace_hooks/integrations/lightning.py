@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any
 
-import trace_hooks
+from trace_hooks import Tracer
+from trace_hooks.integrations import OwnTracer
 from trace_hooks.recording.guard import guarded
 
 
@@ -34,38 +35,38 @@ class Callback(_callback_class()):  # type: ignore[misc]
     """
 
     def __init__(self, folder: str | None = None, **chosen: Any) -> None:
-        self._chosen = {"folder": folder, **chosen}
+        self._tracer = OwnTracer({"folder": folder, **chosen})
         self._loss: Any = None  # sum over micro-batches, of which Lightning has divided each
         self._num_losses = 0
         self._validation: AbstractContextManager[None] | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """A rank begins to fit, validate, test or predict."""
-        self._start()
+        self._tracer()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Training begins, or resumes."""
-        _number(self._start(), trainer)
+        _number(self._tracer(), trainer)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """An epoch begins."""
         if trainer.is_global_zero:
             epoch = trainer.current_epoch
-            self._start().mark("note", f"epoch {epoch} begins", epoch=epoch)
+            self._tracer().mark("note", f"epoch {epoch} begins", epoch=epoch)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """The optimizer is about to step, with this learning rate."""
-        _log_rate(self._start(), optimizer)
+        _log_rate(self._tracer(), optimizer)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """A micro-batch has ended, and with the last one of them a step."""
-        _end_batch(self, self._start(), trainer, outputs)
+        _end_batch(self, self._tracer(), trainer, outputs)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Validation begins."""
-        self._validation = self._start().span("validation", kind="evaluation")
+        self._validation = self._tracer().span("validation", kind="evaluation")
         self._validation.__enter__()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -88,23 +89,19 @@ class Callback(_callback_class()):  # type: ignore[misc]
         self._loss, self._num_losses = None, 0
         return loss if loss is None or count == accumulated else loss * (accumulated / count)
 
-    def _start(self) -> trace_hooks.Tracer:
-        """The tracer that is running."""
-        return trace_hooks.start(**self._chosen)
-
 
 @guarded("lightning.number", stays_on=True)
-def _number(tracer: trace_hooks.Tracer, trainer: Any) -> None:
+def _number(tracer: Tracer, trainer: Any) -> None:
     tracer.renumber(trainer.fit_loop.epoch_loop._batches_that_stepped)
 
 
 @guarded("lightning.rate", stays_on=True)
-def _log_rate(tracer: trace_hooks.Tracer, optimizer: Any) -> None:
+def _log_rate(tracer: Tracer, optimizer: Any) -> None:
     tracer.log(lr=optimizer.param_groups[0]["lr"])
 
 
 @guarded("lightning.batch", stays_on=True)
-def _end_batch(callback: Callback, tracer: trace_hooks.Tracer, trainer: Any, outputs: Any) -> None:
+def _end_batch(callback: Callback, tracer: Tracer, trainer: Any, outputs: Any) -> None:
     loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
     if loss is not None:
         callback.add_loss(loss.detach())

@@ -95,13 +95,15 @@ class StepCounter:
     def renumber(self, number: int) -> None:
         """The running automatic step, else the next one, has this number.
 
-        Nothing happens where the user numbers the steps.
+        Nothing happens where the user numbers the steps, and where that number is that of an
+        earlier step: a second training in one process goes on with the numbers of the first.
         """
-        if self.explicit:
+        running = self._running
+        if self.explicit or number < (self._next if running is None else running.number):
             return
         self._next = int(number)
-        if self._running is not None:
-            self._running.number = self._rank_state.step = self._next
+        if running is not None:
+            running.number = self._rank_state.step = self._next
             self._next += 1
 
     def hold(self) -> None:
@@ -143,6 +145,8 @@ class StepCounter:
         self._attach({name: value for name, value in read.items() if name not in logged})
 
     def _attach(self, read: dict[str, Value]) -> None:
+        if not read:
+            return
         if self._running is not None:
             self._running.values.update(read)
             return

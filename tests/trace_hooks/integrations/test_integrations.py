@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -34,3 +36,33 @@ def test_a_missing_framework_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
 def test_another_name_is_an_attribute_error() -> None:
     assert not hasattr(th, "jax")
     assert "jax" not in integrations.FRAMEWORKS
+
+
+@pytest.mark.usefixtures("plain_environment")
+def test_a_callback_starts_one_tracer_and_a_copy_in_another_process_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[dict[str, Any]] = []
+    monkeypatch.setattr(th, "start", lambda **chosen: started.append(chosen) or object())
+    own = integrations.OwnTracer({"folder": "x"})
+    assert own() is own()
+    assert started == [{"folder": "x"}]
+    copied = copy.copy(own)  # by the same state that pickle keeps
+    assert copied() is not own()
+    monkeypatch.setattr(integrations.os, "getpid", lambda: -1)  # as in a forked child
+    own()
+    assert started == [{"folder": "x"}] * 3
+
+
+@pytest.mark.usefixtures("plain_environment")
+def test_switched_off_hooks_take_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACE_HOOKS", "0")
+    tracer = integrations.OwnTracer({})()
+    tracer.renumber(3)
+    tracer.log(loss=1.0)
+    tracer.batch(lengths=[3])
+    tracer.standby(lag_samples=1)
+    tracer.steps.hold()
+    tracer.mark("note", "nothing")
+    with tracer.span("validation", kind="evaluation"):
+        pass

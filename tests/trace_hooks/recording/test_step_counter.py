@@ -116,6 +116,25 @@ def test_a_resumed_job_renumbers_its_steps(recorder: Recorder, steps: StepCounte
     assert [row["step"] for row in rows(recorder)] == [43, 44]
 
 
+def test_no_number_is_given_twice(recorder: Recorder, steps: StepCounter) -> None:
+    for number in (5, 6, 1, 2):  # a second training begins at 1
+        steps.renumber(number)
+        steps.begin()
+        steps.renumber(number)
+        steps.end()
+    steps.publish_last()
+    assert [row["step"] for row in rows(recorder)] == [5, 6, 7, 8]
+
+
+def test_logging_nothing_needs_no_step(recorder: Recorder, steps: StepCounter) -> None:
+    steps.begin()
+    steps.end()
+    steps.publish_last()
+    steps.log({})
+    steps.log({"loss": None})
+    steps.suggest({})
+
+
 def test_steps_that_the_user_numbers_keep_their_numbers(
     recorder: Recorder, steps: StepCounter
 ) -> None:
