@@ -72,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--chunks", type=int, metavar="V", help="V chunks of a stage, where a schedule has several")
     add("--split", default="", help=f"shares of layers by stage, such as 1,1,1,0.8, or {EQUAL}")
     add("--most-held", type=int, metavar="N", help="micro-batches that a device may hold at once")
+    what = "memory that a device may have allocated, 1e9 B"
+    add("--memory-limit", type=float, metavar="GB", help=what)
     add("--without-stragglers", action="store_true", help="each stage takes its median time")
 
 
@@ -114,6 +116,7 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         arguments.split,
         arguments.most_held,
         not arguments.without_stragglers,
+        arguments.memory_limit,
     )
 
 
@@ -123,7 +126,7 @@ def schedules(answer: Answer, names: Sequence[str], asked: Asked) -> list[Predic
         raise UserError("a changed job needs a schedule to predict; add --schedule, such as 1f1b")
     if not names:
         return []
-    times = measured(answer.prepared)
+    times = measured(answer.prepared, answer.memory)
     changes = asked.changes(times)
     wanted = NAMES if ALL in names else dict.fromkeys(names)
     return [predict(times, name, changes=changes) for name in wanted]
@@ -145,6 +148,10 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
         most = max(one.in_flight)
         unit = "micro-batch" if most == 1 else "micro-batches"
         held = f"{most:.3g} {unit} on the fullest of {one.num_devices} devices"
+        if one.memory_bytes is not None:
+            held += f", {one.memory_bytes / 1e9:.3g} GB of activations"
+        if one.peak_bytes is not None:
+            held += f", {max(one.peak_bytes) / 1e9:.3g} GB allocated at the peak"
         between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
         lines.append(
             f"{one.name:15} {one.span_s:11.4g} s {one.expected_s:9.4g} s {between:>27} "

@@ -13,19 +13,27 @@ const NUMBERS = [
   ['microbatches', 'micro-batches', 'm', 'the same tokens in so many micro-batches'],
   ['chunks', 'chunks', 'v', 'model chunks of a stage, for schedules that have several'],
   ['held', 'held at most', 'any', 'micro-batches that a device may hold at once'],
+  ['memory', 'memory, GB', 'any', 'that a device may have allocated, 1e9 bytes; where the run recorded it', 'any'],
 ];
 
 /** Parameters of a request, from the fields p.NAME of a link. Pure. */
-export const changesOf = ({ microbatches, chunks, held, split, stragglers }) => ({ microbatches, chunks, held, split, stragglers });
+export const changesOf = ({ microbatches, chunks, held, memory, split, stragglers }) => ({ microbatches, chunks, held, memory, split, stragglers });
 
 /** What a shared file says instead of its controls. Pure. @param {Object<string, string>} pipeline fields p.NAME of the link */
-export function fileText({ microbatches, chunks, held, split, stragglers }) {
+export function fileText({ microbatches, chunks, held, memory, split, stragglers }) {
   const changes = [
-    microbatches && `${microbatches} micro-batches`, chunks && `${chunks} chunks of a stage`, held && `at most ${held} micro-batches held`,
+    microbatches && `${microbatches} micro-batches`, chunks && `${chunks} chunks of a stage`, held && `at most ${held} micro-batches held`, memory && `${memory} GB for a device`,
     split && (split === 'equal' ? 'equal stages' : `stages of ${split}`), stragglers === 'no' && 'no stragglers',
   ].filter(Boolean);
   const job = changes.length ? `the job with ${changes.join(', ')}` : 'the job as it ran';
   return `This file holds predictions for ${job}; the live page also predicts other micro-batches, chunks, stages and limits.`;
+}
+
+/** '5.6 GB, 21.3 GB in all', '12 MB': activations, and the peak of the fullest device. Pure. */
+export function memoryText({ memory_bytes: held, peak_bytes: peaks }) {
+  const amount = (bytes) => (bytes >= 0.9995e9 ? `${(bytes / 1e9).toPrecision(3)} GB` : `${(bytes / 1e6).toPrecision(3)} MB`);
+  if (held === null || held === undefined) return '';
+  return peaks ? `${amount(held)}, ${amount(Math.max(...peaks))} in all` : amount(held);
 }
 
 /** Rows of the table and the sentences below it. Pure. @param {{schedules: object[]}} answer of what-if/schedules */
@@ -41,6 +49,7 @@ export function scheduleRows({ schedules }) {
     than: usual ? `${(one.expected_s / usual.expected_s).toFixed(2)} x` : '',
     bubble: percent(one.expected_bubble),
     held: String(Number(Math.max(...one.in_flight).toFixed(2))),
+    memory: memoryText(one),
     devices: String(one.num_devices),
     share: cost(one) / most,
   }));
@@ -125,8 +134,8 @@ export class Schedules {
   #makeControls() {
     const change = (patch) => this.app.set({ pipeline: { ...this.app.view.pipeline, ...patch } });
     this.inputs = {};
-    const numbers = NUMBERS.map(([name, label, placeholder, title]) => {
-      const input = make('input', { type: 'number', min: '1', step: '1', placeholder, title, class: 'whatif-number', 'aria-label': `${label}: ${title}` });
+    const numbers = NUMBERS.map(([name, label, placeholder, title, step = '1']) => {
+      const input = make('input', { type: 'number', min: step === '1' ? '1' : '0', step, placeholder, title, class: 'whatif-number', 'aria-label': `${label}: ${title}` });
       input.addEventListener('change', () => change({ [name]: input.value }));
       this.inputs[name] = input;
       return make('label', { title }, [`${label} `, input]);
@@ -147,7 +156,7 @@ export class Schedules {
 
   #fillControls() {
     const { pipeline } = this.app.view;
-    for (const name of ['microbatches', 'chunks', 'held', 'split']) {
+    for (const name of ['microbatches', 'chunks', 'held', 'memory', 'split']) {
       if (document.activeElement !== this.inputs[name]) this.inputs[name].value = pipeline[name] ?? '';
     }
     this.inputs.stragglers.checked = pipeline.stragglers === 'no';
@@ -165,7 +174,9 @@ export class Schedules {
   #showTable() {
     const { rows, notes, impossible } = scheduleRows(this.answer);
     const chosen = this.#chosen();
-    const cells = (row) => [row.span, row.between, row.than, row.bubble, row.held, row.devices].map((text) => make('td', { class: 'number' }, text));
+    const hasMemory = rows.some((row) => row.memory);
+    const titles = hasMemory ? [...TITLES, 'memory'] : TITLES;
+    const cells = (row) => [row.span, row.between, row.than, row.bubble, row.held, row.devices, ...(hasMemory ? [row.memory] : [])].map((text) => make('td', { class: 'number' }, text));
     const bar = (row) => {
       const line = make('i', { 'aria-hidden': 'true', class: 'noise' });
       line.style.width = `${(100 * row.share).toFixed(1)}%`;
@@ -179,7 +190,7 @@ export class Schedules {
     this.table.replaceChildren(
       make('div', { class: 'scroll' }, make('table', {}, [
         make('caption', { class: 'visually-hidden' }, 'Pipeline schedules and what they would take'),
-        make('thead', {}, make('tr', {}, [...TITLES.map((title, i) => make('th', { scope: 'col', class: i ? 'number' : null }, title)), make('th', { 'aria-hidden': 'true' })])),
+        make('thead', {}, make('tr', {}, [...titles.map((title, i) => make('th', { scope: 'col', class: i ? 'number' : null }, title)), make('th', { 'aria-hidden': 'true' })])),
         make('tbody', {}, rows.map((row) => make('tr', { class: row.name === chosen ? 'chosen' : null }, [make('th', { scope: 'row' }, button(row.name)), ...cells(row), bar(row)]))),
       ])),
       ...impossible.map((text) => make('p', { class: 'map-note' }, `Not possible: ${text}`)),

@@ -9,6 +9,7 @@ import pyarrow as pa
 from diagnosis.whatif.analysis import Prepared, WhatIf, prepare, what_if
 from diagnosis.whatif.operations import NotAnswerable, Sizes, dense
 from diagnosis.whatif.recorded import recorded_operations
+from diagnosis.whatif.schedules.memory import StageMemory, stage_memory
 from ingest.readers import format_facts
 from ingest.run import Run
 from ingest.stopping import Interrupted, Stop
@@ -20,6 +21,9 @@ about five steps, the least that the search for pauses needs.
 
 MOST_INFIDELITY = 0.05
 """Share by which measured and replayed steps may differ without a note (arXiv 2505.05713)."""
+
+MEMORY_STEPS = (1, 3)
+"""First and last of those in which the hooks read how much memory forwards keep."""
 
 _FEWEST_STEPS = 3
 """With at least this many steps, the first of an attempt is left out, as it warms up."""
@@ -37,6 +41,8 @@ class Answer:
     metrics: WhatIf
     prepared: Prepared
     notes: tuple[str, ...]
+    memory: StageMemory | None = None
+    """of the stages; None where it was not recorded"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,19 @@ def whatif_of(
     stop_here(stop)
     metrics = what_if(prepared)
     notes = (*notes, *prepared.ops.notes, *_fidelity_note(metrics.fidelity))
-    return Answer(wanted, metrics, prepared, notes)
+    memory = _memory(run, wanted, prepared, stop)
+    return Answer(wanted, metrics, prepared, notes, memory)
+
+
+def _memory(run: Run, attempt: int, prepared: Prepared, stop: Stop | None) -> StageMemory | None:
+    """From the replayed steps, else from the first ones, in which hooks read it, too."""
+    steps = prepared.ops.step_S
+    for first, last in ((int(steps[0]), int(steps[-1])), MEMORY_STEPS):
+        rows = run.ask("stage_memory", attempt=attempt, step_min=first, step_max=last, stop=stop)
+        memory = stage_memory(rows.to_pylist(), prepared.ops.sizes.pp)
+        if memory is not None:
+            return memory
+    return None
 
 
 def _fidelity_note(fidelity: float) -> tuple[str, ...]:

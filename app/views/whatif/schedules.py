@@ -15,6 +15,7 @@ from diagnosis.whatif.optypes import BACKWARD as BACKWARD_COMPUTE
 from diagnosis.whatif.optypes import FORWARD as FORWARD_COMPUTE
 from diagnosis.whatif.schedules.advice import Advice, advise
 from diagnosis.whatif.schedules.changes import Changes, changed
+from diagnosis.whatif.schedules.holding import most_held_by_device
 from diagnosis.whatif.schedules.measured import Measured, measured
 from diagnosis.whatif.schedules.names import NAMES
 from diagnosis.whatif.schedules.plan import BACKWARD, FORWARD
@@ -22,7 +23,7 @@ from diagnosis.whatif.schedules.predict import predict, replayed_cell
 from ingest.errors import UserError
 
 EQUAL = "equal"
-FIELDS = ("microbatches", "chunks", "held", "split", "stragglers")
+FIELDS = ("microbatches", "chunks", "held", "memory", "split", "stragglers")
 """Changes of the job in a link, and as parameters of routes."""
 
 _DIGITS = 7
@@ -39,7 +40,8 @@ TENSOR_PARALLEL = (
 @dataclass(frozen=True)
 class Asked:
     """Changes as a link or a command has them; `split`: shares of the stages with commas between
-    them, or EQUAL. Raises UserError for one that is none.
+    them, or EQUAL; `memory_gb`: that a device may have allocated, 1e9 B. Raises UserError for one
+    that is none.
     """
 
     microbatches: int | None = None
@@ -47,6 +49,7 @@ class Asked:
     split: str = ""
     most_held: int | None = None
     has_stragglers: bool = True
+    memory_gb: float | None = None
 
     @classmethod
     def of_link(cls, fields: Mapping[str, str]) -> Asked:
@@ -54,16 +57,19 @@ class Asked:
         sizes = (_whole(name, fields.get(name, "")) for name in ("microbatches", "chunks", "held"))
         microbatches, chunks, most_held = sizes
         split, stragglers = fields.get("split", ""), fields.get("stragglers", "")
-        return cls(microbatches, chunks, split, most_held, stragglers != "no")
+        memory_gb = _number("memory", fields.get("memory", ""))
+        return cls(microbatches, chunks, split, most_held, stragglers != "no", memory_gb)
 
     def changes(self, job: Measured) -> Changes:
         """For a job; raises UserError where they do not fit it."""
         try:
             shares = (1.0,) * job.sizes[0] if self.split == EQUAL else self._shares
+            limit = None if self.memory_gb is None else 1e9 * self.memory_gb
             changes = Changes(
-                self.microbatches, self.chunks, shares, self.most_held, self.has_stragglers
+                self.microbatches, self.chunks, shares, self.most_held, self.has_stragglers, limit
             )
             changed(job, changes)
+            most_held_by_device(job, changes)
             return changes
         except ValueError as error:
             raise UserError(str(error)) from None
@@ -85,13 +91,19 @@ def _whole(name: str, text: str) -> int | None:
     return int(text) if text else None
 
 
+def _number(name: str, text: str) -> float | None:
+    if text and not _SHARE.fullmatch(text):
+        raise UserError(f"{name} is {text[:40]!r}; give a number of GB, such as 80")
+    return float(text) if text else None
+
+
 def schedules_of(answer: Answer, asked: Asked, go_on: Callable[[], object]) -> dict[str, Any]:
     """{"schedules": predictions as of `rankscope whatif --schedule all --json`, in a list, and the
     job's own "sizes"}, or {"reason": sentence} for a job without a pipeline. `go_on` is called
     between them.
     """
     try:
-        times = measured(answer.prepared)
+        times = measured(answer.prepared, answer.memory)
     except NotAnswerable as error:
         return {"reason": str(error)}
     changes, found = asked.changes(times), []
@@ -106,7 +118,7 @@ def advice_of(answer: Answer, go_on: Callable[[], object]) -> dict[str, Any]:
     sentence}. `go_on` is called between predictions.
     """
     try:
-        times = measured(answer.prepared)
+        times = measured(answer.prepared, answer.memory)
         advised = advise(times, answer.metrics.T_base_s, go_on)
     except NotAnswerable as error:
         return {"reason": str(error)}
@@ -149,7 +161,7 @@ def timeline_of(answer: Answer, asked: Asked, name: str) -> dict[str, Any]:
     if name not in NAMES:
         raise UserError(f"there is no schedule {name[:40]!r}; it is one of {', '.join(NAMES)}")
     try:
-        times = measured(answer.prepared)
+        times = measured(answer.prepared, answer.memory)
     except NotAnswerable as error:
         return {"reason": str(error)}
     changes = asked.changes(times)

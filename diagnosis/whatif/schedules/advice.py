@@ -87,6 +87,7 @@ def advise(job: Measured, step_s: float, go_on: Callable[[], object]) -> Advised
     """For a job whose steps take `step_s` on average; `go_on` is called between predictions. Raises
     NotAnswerable where its own schedule is not known or cannot be replayed well.
     """
+    job = replace(job, memory=None)  # some changes have other stages
     own = own_schedule(job)
     if not own:
         raise NotAnswerable(

@@ -13,12 +13,16 @@ from diagnosis.whatif.schedules.measured import Cell, Measured
 MOST_MICROBATCHES, MOST_CHUNKS, MOST_OPERATIONS = 4_096, 16, 16_384
 """The last: forwards of one replica, over its stages and chunks."""
 
+MOST_MEMORY = 1e15
+"""Bytes of a device."""
+
 
 @dataclass(frozen=True)
 class Changes:
     """`microbatches`: into which the same tokens are divided. `chunks`: of a stage, for schedules
     that have several. `split`: shares of the layers by stage, in any unit; empty: as measured.
-    `most_held`: micro-batches that a device may hold at once. `has_stragglers`: False gives all
+    `most_held`: micro-batches that a device may hold at once; `memory_limit`: bytes that it may
+    have allocated. `has_stragglers`: False gives all
     ranks, micro-batches and steps of a stage the median time.
 
     Raises ValueError, one sentence, for values that make no job.
@@ -29,11 +33,17 @@ class Changes:
     split: tuple[float, ...] = ()
     most_held: int | None = None
     has_stragglers: bool = True
+    memory_limit: float | None = None
 
     def __post_init__(self) -> None:
         _check("micro-batches", self.microbatches, MOST_MICROBATCHES)
         _check("chunks", self.chunks, MOST_CHUNKS)
         _check("micro-batches held at most", self.most_held, MOST_MICROBATCHES)
+        if self.memory_limit is not None and not 0 < self.memory_limit < MOST_MEMORY:
+            raise ValueError(
+                f"a memory limit of {self.memory_limit / 1e9:g} GB; give a number above 0 and "
+                f"below {MOST_MEMORY / 1e9:,.0f}"
+            )
         for share in self.split:
             if not 0 < share < 1e6:
                 raise ValueError(

@@ -11,6 +11,7 @@ from diagnosis.whatif.analysis import Prepared
 from diagnosis.whatif.operations import Floats, Ints, NotAnswerable, Operations
 from diagnosis.whatif.optypes import BACKWARD, BACKWARD_SEND, FORWARD, FORWARD_SEND
 from diagnosis.whatif.schedules import plan
+from diagnosis.whatif.schedules.memory import StageMemory
 from diagnosis.whatif.schedules.plan import Op
 
 MOST_CELLS, FEWEST_STEPS = 2_048, 3
@@ -38,7 +39,7 @@ class Measured:
     when an operation could begin to when it did, of those that need nothing of another device, and
     of those that do. `order`: of each stage its operations in the step that gives the order of all.
     `measured_s`: from the first forward to the last backward of the slowest replica, mean over
-    those steps.
+    those steps. `memory`: None where it was not recorded.
     """
 
     steps: tuple[tuple[Cell, ...], ...]
@@ -50,6 +51,7 @@ class Measured:
     message_gap_s: float = 0.0
     order: tuple[tuple[Op, ...], ...] = ()
     measured_s: float = 0.0
+    memory: StageMemory | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -58,8 +60,8 @@ class Measured:
         return p, v, m
 
 
-def measured(prepared: Prepared) -> Measured:
-    """Of the steps of a job; raises NotAnswerable where it has no pipeline."""
+def measured(prepared: Prepared, memory: StageMemory | None = None) -> Measured:
+    """Of the steps of a job and its `memory`; raises NotAnswerable where it has no pipeline."""
     ops = prepared.ops
     if ops.sizes.pp < 2:
         raise NotAnswerable("the job has one pipeline stage: schedules do not differ for it")
@@ -88,6 +90,7 @@ def measured(prepared: Prepared) -> Measured:
         *gaps,
         _order(ops, at_PVM),
         _span_s(ops, at_PVM, index_S),
+        memory,
     )
 
 

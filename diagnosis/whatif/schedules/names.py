@@ -20,12 +20,12 @@ OVERLAPPING = ("zb-h2",)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Stages, micro-batches, chunks of a stage, and micro-batches that a device may hold."""
+    """Stages, micro-batches, chunks of a stage, and micro-batches that each device may hold."""
 
     p: int
     m: int
     v: int
-    most_held: int | None = None
+    most_held: tuple[int, ...] | None = None
 
 
 def _nominal(op: Op) -> float:
@@ -35,12 +35,12 @@ def _nominal(op: Op) -> float:
 
 def _limits(sizes: Sizes) -> list[int] | None:
     """Forwards of chunks that each device may hold."""
-    return None if sizes.most_held is None else [sizes.most_held * sizes.v] * sizes.p
+    return None if sizes.most_held is None else [num * sizes.v for num in sizes.most_held]
 
 
 def _breadth_first(sizes: Sizes) -> Plan:
     p, m, v, limits = sizes.p, sizes.m, sizes.v, _limits(sizes)
-    if limits is None or limits[0] >= m * v:
+    if limits is None or min(limits) >= m * v:
         return orders.breadth_first(p, m, v)
     return greedy.breadth_first_within(p, m, v, _nominal, instant, limits)
 

@@ -9,6 +9,12 @@ import numpy as np
 
 from diagnosis.whatif.operations import Floats
 from diagnosis.whatif.schedules.changes import AS_MEASURED, Changes, assumed, changed
+from diagnosis.whatif.schedules.holding import (
+    memory_assumption,
+    memory_of,
+    most_held_by_device,
+    too_much,
+)
 from diagnosis.whatif.schedules.measured import Cell, Measured
 from diagnosis.whatif.schedules.names import OVERLAPPING, Sizes, chunks_of, plan_of
 from diagnosis.whatif.schedules.plan import FORWARD, WEIGHTS, Op, Plan
@@ -36,8 +42,9 @@ class Prediction:
     operations and transfers alone; `expected_s`: with the gaps between operations that the job has;
     `low_s`, `high_s`: 10th and 90th percentile of the latter. `bubble`: idle share of `span_s`,
     mean over steps and replicas; `expected_bubble`: of `expected_s`. `in_flight`: of each device
-    the most micro-batches it holds, in whole stages. `memory_bytes`: None where the memory of a
-    micro-batch is unknown. `reason`: why there is no prediction; then all numbers are None.
+    the most micro-batches it holds, in whole stages. `memory_bytes`: of these on the device that
+    holds most; `peak_bytes`: the most that each device would have allocated; None where it is not
+    known. `reason`: why there is no prediction; then all numbers are None.
     """
 
     name: str
@@ -50,19 +57,13 @@ class Prediction:
     num_devices: int
     in_flight: tuple[float, ...]
     memory_bytes: float | None
+    peak_bytes: tuple[float, ...] | None
     assumptions: tuple[str, ...]
     reason: str = ""
 
 
-def predict(
-    measured: Measured,
-    name: str,
-    memory_bytes: float | None = None,
-    changes: Changes = AS_MEASURED,
-) -> Prediction:
-    """Under one of NAMES. `memory_bytes`: what a stage holds of a micro-batch between its forward
-    and its backward.
-    """
+def predict(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Prediction:
+    """Under one of NAMES."""
     p = measured.sizes[0]
     try:
         plan, job = plan_for(measured, name, changes), changed(measured, changes)
@@ -74,14 +75,10 @@ def predict(
     made = _replayed(plan, cells, job, no_gap, overlaps)
     real = _replayed(plan, cells, job, _gaps(job, plan), overlaps)
     held = tuple(num / plan.chunks for num in made.held)
-    most = changes.most_held
-    if most is not None and max(held) > most:
-        return _impossible(
-            name, p, f"its fullest device holds {max(held):.3g} micro-batches; {most} may be held"
-        )
+    if (reason := too_much(held, measured, changes)) is not None:
+        return _impossible(name, p, reason)
     span_S, expected_S = (one.span_L.reshape(shape).max(axis=1) for one in (made, real))
     low, high = np.quantile(expected_S, (0.1, 0.9)).tolist()
-    smaller = measured.sizes[2] / job.sizes[2]
     return Prediction(
         name,
         float(span_S.mean()),
@@ -92,10 +89,11 @@ def predict(
         float(real.bubble_L.mean()),
         len(plan.orders),
         held,
-        None if memory_bytes is None else max(held) * memory_bytes * smaller,
+        *memory_of(measured, held, changes),
         (
             *assumed(measured, changes),
-            *_assumptions(measured, plan, overlaps, memory_bytes is None),
+            *_assumptions(measured, plan, overlaps),
+            memory_assumption(measured, changes),
         ),
     )
 
@@ -109,14 +107,15 @@ def _replayed_steps(job: Measured, plan: Plan) -> Sequence[tuple[Cell, ...]]:
 
 
 def _impossible(name: str, p: int, reason: str) -> Prediction:
-    return Prediction(name, None, None, None, None, None, None, p, (), None, (), reason)
+    return Prediction(name, None, None, None, None, None, None, p, (), None, None, (), reason)
 
 
 def plan_for(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Plan:
     """The order of operations under one of NAMES; raises ValueError where it cannot run them."""
     p, own_chunks, m = measured.sizes
     v = chunks_of(name, own_chunks, changes.chunks)
-    return plan_of(name, Sizes(p, changes.microbatches or m, v, changes.most_held))
+    most = most_held_by_device(measured, changes)
+    return plan_of(name, Sizes(p, changes.microbatches or m, v, most))
 
 
 @dataclass(frozen=True)
@@ -211,9 +210,7 @@ def _gaps(job: Measured, plan: Plan) -> Gap:
     return gap
 
 
-def _assumptions(
-    measured: Measured, plan: Plan, overlaps: bool, no_memory: bool
-) -> tuple[str, ...]:
+def _assumptions(measured: Measured, plan: Plan, overlaps: bool) -> tuple[str, ...]:
     said = ["Operations take as long as measured, and nothing else uses the devices."]
     if plan.chunks != measured.sizes[1] and plan.chunks > 1:
         said.append(f"Each of {plan.chunks} chunks takes its part of the stage's time.")
@@ -233,6 +230,4 @@ def _assumptions(
         )
     if not measured.has_transfers:
         said.append("No transfers were recorded: they take no time.")
-    if no_memory:
-        said.append("How many bytes a micro-batch holds is unknown.")
     return tuple(said)

@@ -83,6 +83,7 @@ VALID = {
     "chunks": "2",
     "split": "equal",
     "held": "4",
+    "memory": "80",
     "stragglers": "no",
     "until": "2026-03-31",
 }

@@ -12,6 +12,7 @@ from tests.runs_builder import T0, US, RunBuilder
 
 OF_OTHER_RUNS = (
     "allocator_retries",
+    "stage_memory",
     "rank_looks",
     "stopped_ranks",
     "last_log_lines",

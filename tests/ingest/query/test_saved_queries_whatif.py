@@ -132,3 +132,27 @@ def test_steps_are_narrowed(tmp_path: Path) -> None:
             steps = opened.ask(name, step_min=1, step_max=3)["step"].to_pylist()
             assert sorted(steps) == [1, 2, 3]
             assert min(opened.ask(name)["step"].to_pylist()) == 0
+
+
+def test_memory_of_a_stage_is_what_the_forward_of_a_micro_batch_keeps(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(pp=2))
+
+    def forward(rank: int, step: int, kept: int | None, **more: object) -> None:
+        args = None if kept is None else f'{{"kept":{kept}}}'
+        run.span(rank, step, "forward", 0, 10, args=args, **more)
+
+    for microbatch, kept in enumerate((10, 30, 20, None)):
+        for chunk in (0, 2):
+            forward(0, 1, kept, microbatch=microbatch, chunk=chunk)
+    forward(1, 1, 5, microbatch=0, chunk=1)
+    forward(1, 1, -2, microbatch=0, chunk=1, name="loss")
+    forward(1, 70, 500, microbatch=0, chunk=1)
+    for step, peak in ((0, 80), (1, 90), (2, 90)):
+        run.add("memory", 0, step, ts_ns=T0, allocated=7, peak=peak)
+    rows = answer(run, "stage_memory").to_pylist()
+    assert rows == [
+        {"rank": 0, "stage": 0, "kept_bytes": 40.0, "peak_bytes": 90, "num": 6},
+        {"rank": 1, "stage": 1, "kept_bytes": 3.0, "peak_bytes": None, "num": 2},
+    ]
+    (later,) = answer(run, "stage_memory", step_min=64, step_max=80).to_pylist()
+    assert (later["rank"], later["kept_bytes"]) == (1, 500.0)

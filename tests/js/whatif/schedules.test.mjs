@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileText, scheduleRows } from '../../../assets/whatif/schedules.mjs';
+import { fileText, memoryText, scheduleRows } from '../../../assets/whatif/schedules.mjs';
 
 const one = (name, span, more = {}) => ({
   name, span_s: span, expected_s: span, low_s: span, high_s: span, bubble: 0.2, expected_bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
@@ -22,4 +22,10 @@ test('a shared file says of which job its predictions are, and that there are mo
   assert.match(fileText({}), /^This file holds predictions for the job as it ran; the live page also predicts other/);
   assert.match(fileText({ microbatches: '16', held: '4', split: 'equal', stragglers: 'no', schedule: 'zbv' }),
     /for the job with 16 micro-batches, at most 4 micro-batches held, equal stages, no stragglers; /);
+});
+
+test('memory of the fullest device, of activations and in all', () => {
+  assert.equal(memoryText({ memory_bytes: 5.6e9, peak_bytes: [20e9, 21.34e9] }), '5.60 GB, 21.3 GB in all');
+  assert.equal(memoryText({ memory_bytes: 12.3e6, peak_bytes: null }), '12.3 MB');
+  assert.equal(memoryText({ memory_bytes: null, peak_bytes: null }), '');
 });

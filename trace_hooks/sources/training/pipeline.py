@@ -5,8 +5,9 @@ and FSDP2's gradient reduction after the last micro-batch, in every schedule, be
 end in the same methods of a stage; between the actions the time Python takes to issue a batch of
 messages, and to gather and give back a stage's parameters where the schedule does that itself
 (kind host: waits inside are the collectives' own spans). While an action runs, the rank's
-micro-batch and chunk (the global stage index) are set, and every span inside inherits them. On the
-first stage torch leaves I empty and does the whole backward pass in W.
+micro-batch and chunk (the global stage index) are set, and every span inside inherits them. Spans
+of some forwards say how much memory they keep (action_memory.py). On the first stage torch leaves I
+empty and does the whole backward pass in W.
 Misses: the schedule's own loop; waits and messages between the stages, which `collectives` records,
 one span a wait.
 The package is hooked once the job has imported it: to import it takes a second and 70 MB.
@@ -30,6 +31,7 @@ from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, around, is_imported
+from trace_hooks.sources.training.action_memory import allocated_before, kept
 
 log = logging.getLogger("trace_hooks")
 
@@ -128,6 +130,7 @@ class _Running(NamedTuple):
     action: Action
     mark: Mark
     outer: tuple[int, int]  # micro-batch and chunk before
+    allocated: int  # bytes on the device before; -1 not read
 
 
 class Pipeline(Source):
@@ -210,7 +213,9 @@ def _begin(
     if action is None:
         return None
     state = recorder.rank_state
-    running = _Running(action, recorder.open(), (state.microbatch, state.chunk))
+    allocated = allocated_before(action.kind, action.microbatch, state.step)
+    outer = state.microbatch, state.chunk
+    running = _Running(action, recorder.open(), outer, allocated)
     state.microbatch, state.chunk = action.microbatch, action.chunk
     return running
 
@@ -220,4 +225,4 @@ def _end(recorder: Recorder, running: _Running) -> None:
     action, state = running.action, recorder.rank_state
     state.microbatch, state.chunk = running.outer
     site = recorder.site(action.name, action.kind, chunk=action.chunk)
-    recorder.close(site, running.mark, action.microbatch)
+    recorder.close(site, running.mark, action.microbatch, extra=kept(running.allocated))

@@ -10,7 +10,9 @@ import pytest
 from diagnosis.whatif.analysis import prepare
 from diagnosis.whatif.operations import NotAnswerable, dense
 from diagnosis.whatif.schedules.changes import Changes
+from diagnosis.whatif.schedules.holding import most_held_by_device
 from diagnosis.whatif.schedules.measured import Cell, Measured, measured
+from diagnosis.whatif.schedules.memory import StageMemory
 from diagnosis.whatif.schedules.names import NAMES
 from diagnosis.whatif.schedules.plan import FORWARD, Op
 from diagnosis.whatif.schedules.predict import plan_for, predict, replayed_cell
@@ -72,9 +74,39 @@ def test_a_prediction_says_what_it_assumes(job: Measured, name: str) -> None:
 
 
 def test_memory_follows_from_what_is_held(job: Measured) -> None:
-    found = predict(job, "1f1b", memory_bytes=1e9)
-    assert found.memory_bytes == 4e9
-    assert not any("memory" in text for text in found.assumptions)
+    known = replace(job, memory=StageMemory(np.array([1e9, 2e9, 1e9, 1e9]), np.full(4, 20e9)))
+    found = predict(known, "1f1b")
+    assert found.memory_bytes == 6e9  # stage 1 holds three of two
+    assert found.peak_bytes == (20e9,) * 4  # as it ran
+    gpipe = predict(known, "gpipe")
+    assert gpipe.peak_bytes == (24e9, 30e9, 26e9, 27e9)
+    half = predict(known, "1f1b", Changes(microbatches=16))
+    assert (half.memory_bytes, half.peak_bytes) == (3e9, (18e9, 17e9, 19e9, 19.5e9))
+    assert predict(known, "fbd").peak_bytes is None
+    assert predict(known, "1f1b", Changes(split=(1.0, 2.0, 1.0, 1.0))).memory_bytes is None
+    assert predict(job, "1f1b").memory_bytes is None
+    assert any("was not recorded" in text for text in predict(job, "1f1b").assumptions)
+
+
+def test_a_limit_of_memory_says_how_many_micro_batches_each_device_holds(job: Measured) -> None:
+    known = replace(job, memory=StageMemory(np.array([1e9, 2e9, 1e9, 1e9]), np.full(4, 20e9)))
+    limit = Changes(memory_limit=22.5e9)
+    assert most_held_by_device(known, limit) == (6, 4, 4, 3)
+    assert most_held_by_device(known, replace(limit, microbatches=16)) == (13, 8, 9, 7)
+    refused = predict(known, "gpipe", limit)
+    assert "its device 0 holds 8 micro-batches; 6 may be held" in refused.reason
+    within = predict(known, "breadth-first", limit)
+    assert within.peak_bytes is not None
+    assert max(within.peak_bytes) <= 22.5e9
+    assert within.in_flight[0] > within.in_flight[3]
+    for changes, sentence in (
+        (Changes(memory_limit=19.5e9), "stage 3 needs 20 GB for one micro-batch, and 19.5 GB"),
+        (replace(limit, split=(1.0, 1.0, 1.0, 1.0)), "with other stages"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            most_held_by_device(known, changes)
+    with pytest.raises(ValueError, match="was not recorded"):
+        most_held_by_device(job, limit)
 
 
 def test_one_stage_has_nothing_to_schedule() -> None:
@@ -118,7 +150,7 @@ def test_without_stragglers_a_slow_replica_is_as_fast_as_the_others() -> None:
 def test_what_memory_does_not_allow_is_said(job: Measured) -> None:
     assert predict(job, "1f1b", changes=Changes(most_held=4)).span_s is not None
     refused = predict(job, "gpipe", changes=Changes(most_held=4))
-    assert "holds 8 micro-batches; 4 may be held" in refused.reason
+    assert "its device 0 holds 8 micro-batches; 4 may be held" in refused.reason
     within = predict(job, "breadth-first", changes=Changes(most_held=5))
     assert max(within.in_flight) <= 5
     assert within.span_s is not None
