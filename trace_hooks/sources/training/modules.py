@@ -57,6 +57,7 @@ class Modules(Source):
         self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
         self._parts: dict[int, Part] = {}
         self._roots = context.models.roots
+        self._labels: dict[int, str] = {}  # by id: what tells its parts from those of other models
         self._discovery = Discovery(self._add_model)
         self.micro_batches = MicroBatches(context.rank_state)
         self._passes = BackwardPasses(self.backward, self.micro_batches)
@@ -86,6 +87,7 @@ class Modules(Source):
         self._compiled.clear()
         self._parts.clear()
         self._roots.clear()
+        self._labels.clear()
 
     def instrument(self, model: Any, stage: int | None = None) -> None:
         """Hook the parts of `model`; raises TypeError where it is no nn.Module."""
@@ -113,18 +115,30 @@ class Modules(Source):
     def _add_model(self, model: nn.Module, stage: int | None = None) -> None:
         if self.context.options.level == "steps":
             return
+        label = self._labels[id(model)] = self._label(model)
         self._roots[id(model)] = (model, stage)
         for part in find_parts(model, self.context.options.level):
             if id(part.module) not in self._parts:
                 self._parts[id(part.module)] = part
-                self._hook(part, stage)
+                self._hook(part, stage, label=label)
         if not is_compiled(model) and not isinstance(model, torch.jit.ScriptModule):
             whole = Part(model, type(unwrap(model)).__name__)
             if id(model) not in self._handles:
-                self._hook(whole, stage, is_whole=True)
+                self._hook(whole, stage, is_whole=True, label=label)
 
-    def _hook(self, part: Part, stage: int | None, is_whole: bool = False) -> None:
-        module, calls = part.module, PartCalls(self, part, stage, is_whole)
+    def _label(self, model: nn.Module) -> str:
+        """What tells a model from those before it: its class, with a number from the second one of
+        a class on. Empty for the first model, whose parts need none.
+        """
+        others = [root for key, (root, _) in self._roots.items() if key != id(model)]
+        if not others:
+            return ""
+        name = type(unwrap(model)).__name__
+        number = 1 + sum(type(unwrap(root)).__name__ == name for root in others)
+        return name if number == 1 else f"{name} {number}"
+
+    def _hook(self, part: Part, stage: int | None, is_whole: bool = False, label: str = "") -> None:
+        module, calls = part.module, PartCalls(self, part, stage, is_whole, label)
         compiled_call = module.__dict__.get("_compiled_call_impl")
         if compiled_call is not None:
             ours = _recorded_call(compiled_call, calls)
@@ -156,9 +170,10 @@ class Modules(Source):
         module = getattr(compiled, "__self__", compiled)  # module.compile() compiles a bound method
         if not isinstance(module, nn.Module):
             return None
-        stage = self._stage_of(module)
-        if stage is _NOT_INSTRUMENTED:
+        root = self._root_of(module)
+        if root is None:
             return None
+        stage, label = self._roots[root][1], self._labels[root]
         for inside in module.modules():  # hooks would make every block compile again
             self._unhook(id(inside))
         if self.models.on_compiled is not None:
@@ -166,18 +181,16 @@ class Modules(Source):
         known = self._parts.get(id(module))
         part = Part(module, known.name if known else type(module).__name__, compiled=True)
         if isinstance(result, nn.Module):
-            self._hook(Part(result, part.name, compiled=True), stage)
+            self._hook(Part(result, part.name, compiled=True), stage, label=label)
             return None
-        return _recorded_call(result, PartCalls(self, part, stage))
+        return _recorded_call(result, PartCalls(self, part, stage, label=label))
 
-    def _stage_of(self, module: nn.Module) -> Any:
-        for root, stage in self._roots.values():
+    def _root_of(self, module: nn.Module) -> int | None:
+        """Id of the instrumented model that a module is part of."""
+        for key, (root, _) in self._roots.items():
             if any(child is module for child in root.modules()):
-                return stage
-        return _NOT_INSTRUMENTED
-
-
-_NOT_INSTRUMENTED = object()
+                return key
+        return None
 
 
 def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:

@@ -85,12 +85,18 @@ class PartCalls:
     """Records the calls of one module."""
 
     def __init__(
-        self, source: Owner, part: Part, stage: int | None, is_whole: bool = False
+        self,
+        source: Owner,
+        part: Part,
+        stage: int | None,
+        is_whole: bool = False,
+        label: str = "",
     ) -> None:
         self.source = source
         self.part = part
         self.stage = stage
         self.is_whole = is_whole  # of the model: its backward is the pass's own span
+        self.label = label  # of the model, where that is not the job's first one
         self.leaf = next(part.module.children(), None) is None
         self._sites: dict[int, tuple[int, int]] = {}  # by chunk: (forward, backward)
 
@@ -98,6 +104,9 @@ class PartCalls:
         """Numbers of the forward and the backward span's site on a new chunk."""
         recorder = self.source.recorder
         mode, name = "compiled" if self.part.compiled else "eager", self.part.name
+        if self.label and chunk == UNKNOWN:  # stages of one model are told apart by their chunks
+            is_model = self.is_whole or name == self.label.split()[0]  # its only part is itself
+            name = self.label if is_model else f"{self.label}.{name}"
         sites = self._sites[chunk] = (
             recorder.site(name, "forward", mode, chunk),
             recorder.site(name, "backward", mode, chunk),

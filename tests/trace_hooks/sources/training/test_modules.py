@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.trace_hooks.tiny_models import (
     PARTS,
+    Block,
     TinyGPT,
     batch,
     loss_of,
@@ -300,3 +301,32 @@ def test_a_user_who_watches_decides_what_is_watched():
         traced.watch(watched)
         torch.optim.SGD(other.parameters())
         assert hooks_on(other) == 0
+
+
+def test_parts_of_several_models_are_told_apart() -> None:
+    with tracing("modules") as traced:
+        models = [TinyGPT(), TinyGPT(), nn.Sequential(Block(8))]
+        for model in models:
+            traced.watch(model)
+        for model, value in zip(models, (batch(0), batch(0), torch.ones(1, 8)), strict=True):
+            model(value)
+        names = [span.name for span in traced.spans("forward", whole=True)]
+    assert [name for name in names if "layers.0" in name and name.endswith("0")] == [
+        "layers.0",
+        "TinyGPT 2.layers.0",
+    ]
+    assert {"TinyGPT", "TinyGPT 2", "Sequential", "Sequential.0"} <= set(names)
+    assert "0" not in names
+
+
+def test_chunks_of_one_model_need_no_names() -> None:
+    with tracing("modules") as traced:
+        for stage in range(2):
+            traced.watch(TinyGPT(), stage)
+        for model, _ in list(traced.context.models.roots.values()):
+            model(batch(0))
+        found = [(span.name, span.chunk) for span in traced.spans("forward")]
+    assert [where for where in found if where[0] == "layers.0"] == [
+        ("layers.0", 0),
+        ("layers.0", 1),
+    ]
