@@ -45,6 +45,10 @@ _OF_CALLER = re.compile(
 """Ray puts this in front of what an actor raised."""
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
 _INFO = re.compile(r" NCCL INFO ")
+_OF_HOOKS = re.compile(r"trace_hooks: hook [\w.]{1,80} failed and .{1,40}, training goes on: ")
+"""What the hooks print of an error of their own (recording/account.py): the job goes on."""
+_FRAME_OF_HOOKS = re.compile(r"/trace_hooks/(?:sources|recording)/")
+"""Wrappers of the hooks around what raised."""
 
 OWN_LABELS = (
     label(
@@ -138,7 +142,8 @@ def _ends(text: str) -> str:
 
 def _of_lines(text: str) -> str:
     """Of text without a traceback: sentences that only advise are left out."""
-    facts = "\n".join(_without_guesses(_PREFIX.sub("", line)) for line in text.splitlines())
+    lines = (line for line in text.splitlines() if not _OF_HOOKS.search(line))
+    facts = "\n".join(_without_guesses(_PREFIX.sub("", line)) for line in lines)
     found = _first_label(facts)
     if found:
         is_info = "\n" not in text.strip() and _INFO.search(text) is not None
@@ -193,7 +198,7 @@ def _exceptions(text: str) -> Iterator[tuple[str, str]]:
                 yield "\n".join(message), frame
             frame, message, is_inside = "", [], True
         elif is_inside and line.startswith("  File "):
-            frame = line
+            frame = frame if _FRAME_OF_HOOKS.search(line) else line
         elif is_inside and _OF_CALLER.match(line):
             caller = line
         elif is_inside and line and not line.startswith(" "):

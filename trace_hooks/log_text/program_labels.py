@@ -85,7 +85,8 @@ PROGRAM_LABELS = (
     label(
         "rendezvous_failed", "initiating setting", "fix_setting",
         "Processes did not find each other: MASTER_ADDR, the port, a firewall, or a host "
-        "that is missing.",
+        "that is missing; in a restart by torchrun with gloo also an address that the attempt "
+        "before left in its store, which one more restart (--max-restarts) may get past.",
         r"RendezvousConnectionError|RendezvousTimeoutError|RendezvousClosedError|"
         r"connectFullMesh failed|"
         r"connection to the C10d store has failed|client socket has (?:failed|timed out)|"

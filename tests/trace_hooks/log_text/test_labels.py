@@ -9,6 +9,8 @@ import pytest
 
 from trace_hooks.log_text.label import Label
 from trace_hooks.log_text.labels import LABELS, label_of, role_of
+from trace_hooks.recording import account
+from trace_hooks.recording.account import Account
 
 HERE = Path(__file__).parent
 EXAMPLES = [
@@ -110,3 +112,25 @@ def test_labels_check_themselves():
         Label("a", "initiating", "memory", "restart", "Why.", ("X",), pattern)
     assert LABELS["xid_79"].advice == "cordon_node"
     assert LABELS["xid_31"].advice == "fix_code"
+
+
+def test_what_the_hooks_print_of_their_own_errors_begins_nothing():
+    error = RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    with pytest.MonkeyPatch.context() as patch:
+        printed = []
+        patch.setattr(account.log, "warning", lambda text, *values: printed.append(text % values))
+        Account().failed("functional.enter", error)
+        Account().failed("tracer.log", error, switch_off=False)
+    assert [label_of(line) for line in printed] == ["", ""]
+    assert label_of(f"{printed[0]}\n{error}") == "cuda_out_of_memory"
+
+
+def test_a_wrapper_of_the_hooks_around_a_collective_changes_no_label():
+    frames = [
+        '  File "/job/train.py", line 9, in <module>',
+        '  File "/venv/torch/distributed/distributed_c10d.py", line 3137, in all_reduce',
+    ]
+    ours = '  File "/venv/trace_hooks/sources/communication/functional.py", line 112, in __call__'
+    text = "Traceback (most recent call last):\n{}\nRuntimeError: went wrong"
+    labels = [label_of(text.format("\n".join(lines))) for lines in (frames, [*frames, ours])]
+    assert labels == ["communication_exception"] * 2

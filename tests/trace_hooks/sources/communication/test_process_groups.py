@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from torch.distributed import distributed_c10d
 
+from ingest.readers.tables import process_groups as imported
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording.recorder import Recorder
+from trace_hooks.schema import COMM_KINDS
 from trace_hooks.sources.communication.process_groups import Groups, group_id
 
 pytestmark = pytest.mark.usefixtures("one_rank")
@@ -53,6 +55,17 @@ def test_operations_of_a_group_of_one_rank_are_no_communication() -> None:
     assert (group.ranks, group.kind) == ((0,), "host")
     group.ranks = (0, 1)
     assert group.kind == "other_comm"
+
+
+@pytest.mark.parametrize("axis", ["tp", "pp", "dp", "ep", "cp"])
+def test_communication_along_an_axis_has_the_kind_of_the_axis(axis: str) -> None:
+    groups = Groups(Recorder())
+    groups.scan()
+    group = next(iter(groups._known.values()))
+    group.ranks, group.axis = (0, 1), axis
+    assert group.kind == f"{axis}_comm"
+    assert group.kind in COMM_KINDS
+    assert imported.Group("g", "", (0, 1), axis).kind == group.kind
 
 
 def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
