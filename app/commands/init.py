@@ -51,7 +51,8 @@ FRAMEWORKS = {
     "accelerate": Framework(
         "Accelerate",
         "accelerator = {name}(..., log_with=th.accelerate.Tracker())",
-        "where the accelerator is made; accelerator.init_trackers starts its trackers",
+        "where the accelerator is made; then accelerator.init_trackers(NAME), and "
+        'accelerator.log({"loss": loss}) after each step',
     ),
     "deepspeed": Framework(
         "DeepSpeed",
@@ -115,6 +116,8 @@ def parsed(script: Path) -> ast.Module:
             f"{script} is a notebook; put `import trace_hooks as th` and th.start() in it"
         )
     try:
+        if script.exists() and not script.is_file():  # a pipe would be waited for
+            raise UserError(f"{script} is not a file; name the training script")
         if script.stat().st_size > LARGEST_BYTES:
             raise UserError(f"{script} is larger than {LARGEST_BYTES:,} bytes; name a script")
         return ast.parse(script.read_bytes())

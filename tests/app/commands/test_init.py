@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -112,9 +113,18 @@ def test_what_cannot_be_read_is_one_sentence(
     assert sentence in err
 
 
-def test_a_missing_file_and_a_folder_are_one_sentence(
+def test_what_is_no_file_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for path, why in ((tmp_path / "none.py", "No such file"), (tmp_path, "Is a directory")):
+    os.mkfifo(tmp_path / "pipe.py")
+    large = tmp_path / "large.py"
+    large.touch()
+    os.truncate(large, 10_000_001)
+    for path, why in (
+        (tmp_path / "none.py", "No such file"),
+        (tmp_path, "is not a file"),
+        (tmp_path / "pipe.py", "is not a file"),
+        (large, "is larger than 10,000,000 bytes"),
+    ):
         assert main(["init", str(path)]) == EXIT_USER_ERROR
         assert why in capsys.readouterr().err
