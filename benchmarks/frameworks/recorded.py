@@ -88,13 +88,13 @@ def unseen(run: Run, spans: list[dict[str, Any]], first: int) -> list[tuple[str,
 
 
 def cost(run: Run, steps: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the rank whose hooks cost most, and the median length of a step, after the first ones."""
+    """CPU time that the hooks take a step, on the rank where it is most; rows that were dropped."""
     warm = warmed(steps)
     first = min((row["step"] for row in warm), default=0)
     rows = run.ask("hook_cost", step_min=first).to_pylist()
-    ratios = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
+    costs = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
     return {
         "step_ms": median(row["dur_ns"] for row in warm) / 1e6 if warm else None,
-        "cost_ratio": max(ratios, default=None),
+        "cost_ms": max(costs, default=None),
         "dropped": sum(row["dropped"] for row in rows),
     }

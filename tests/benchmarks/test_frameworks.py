@@ -36,7 +36,7 @@ def fact(**changed: Any) -> dict[str, Any]:
         "coverage": 0.95,
         "unseen": [("forward to backward", 0.02)],
         "step_ms": 40.0,
-        "cost_ratio": 0.01,
+        "cost_ms": 1.25,
         "dropped": 0,
         "errors": {},
     }
@@ -88,7 +88,7 @@ def test_the_matrix_has_a_line_for_each_way_and_every_problem() -> None:
     row = {"versions": {"torch": "2"}, "hooks": recorded, "lines": recorded, "problems": ["odd"]}
     text = matrix([row | {"case": "ddp"}])
     assert text.count("| torch DDP | torch 2 | 2 |") == 2
-    assert "| 95.0% | forward to backward 2.0% | 40 ms | 1.00% |" in text
+    assert "| 95.0% | forward to backward 2.0% | 1.2 ms |" in text
     assert "- torch DDP, odd" in text
     assert "differs" in matrix([row | {"case": "ddp", "problems": []}])
 
