@@ -122,5 +122,6 @@ def _publish_every_ns(info: RankInfo) -> int:
     """How much later than written rows may reach the run folder, as the rank says; else 0."""
     hooks = info.get("hooks")
     seconds = hooks.get("publish_every_s") if isinstance(hooks, dict) else None
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return int(seconds * 1e9) if is_number and 0 <= seconds <= _LONGEST_INTERVAL_S else 0
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return 0
+    return int(seconds * 1e9) if 0 <= seconds <= _LONGEST_INTERVAL_S else 0

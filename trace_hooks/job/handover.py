@@ -69,12 +69,23 @@ class HandoverWriter:
         self._spool = spool
         self._where = destination
         self._waiting: deque[tuple[Path, int, float]] = deque()  # path, bytes, when (monotonic)
+        self._num_published = 0  # segments of batches that no collector took
         self._awaited_until_s = time.monotonic() + START_S  # the collector, monotonic
 
     @property
     def dropped(self) -> int:
         """Rows that could not be written."""
         return self._own.dropped
+
+    @property
+    def num_files(self) -> int:
+        """Files that this rank has published."""
+        return self._own.num_files + self._num_published
+
+    @property
+    def num_host_files(self) -> int | None:
+        """Files that the collector of this host has published."""
+        return self._spool.num_published
 
     def write(self, name: str, tables: Sequence[pa.Table]) -> bool:
         """Publish rows of a table as a file of this rank."""
@@ -167,4 +178,4 @@ class HandoverWriter:
         spool = self._spool
         mine = spool.settle(path, spool.claim) if path.suffix == TAKEN else spool.claim(path)
         if mine is not None:
-            publish_claimed(mine)
+            self._num_published += publish_claimed(mine)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -28,8 +29,10 @@ BATCH, TAKEN, MINE = ".batch", ".taken", ".mine"
 
 OF_WATCHDOG = ("watchdog", "telemetry")
 
+_COUNT = struct.Struct("<q")
 _LOCK = "collector.lock"
-"""Held by the collector while it lives: the kernel gives it back when that dies."""
+"""Held by the collector while it lives: the kernel gives it back when that dies. Its content is how
+many bundles were published."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ class Spool:
             return True
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         return False
+
+    @property
+    def num_published(self) -> int:
+        """Bundles that the collectors of this meeting folder have published so far."""
+        content = os.pread(self._lock, _COUNT.size, 0)
+        return int(_COUNT.unpack(content)[0]) if len(content) == _COUNT.size else 0
+
+    def count_published(self) -> None:
+        """One more bundle is published (the collector)."""
+        os.pwrite(self._lock, _COUNT.pack(self.num_published + 1), 0)
 
     def close(self) -> None:
         """Give the lock back."""
@@ -194,9 +207,9 @@ def is_published(taken: Path) -> bool:
     return not unpublished_bundle(folder, bundle_of(taken)).exists()
 
 
-def publish_claimed(path: Path) -> None:
+def publish_claimed(path: Path) -> int:
     """Publish a batch as segments and remove it; again, should it have been interrupted: the names
-    of the segments follow from the batch. Raises OSError and ValueError.
+    of the segments follow from the batch. Returns their number; raises OSError and ValueError.
     """
     batch, number = read_batch(path), number_of(path)
     where = batch.destination
@@ -205,3 +218,4 @@ def publish_claimed(path: Path) -> None:
     for table, rows in batch.tables.items():
         publish_table(rows, folder / str(SegmentName(table, where.attempt, where.rank, number)))
     path.unlink(missing_ok=True)
+    return len(batch.tables)

@@ -169,6 +169,8 @@ class Drain:
             self_ns=account.total_ns,
             dropped=self.dropped,
             hook_errors=sum(account.errors.values()),
+            files=self.writer.num_files if self.writer is not None else 0,
+            host_files=self.writer.num_host_files if self.writer is not None else None,
         )
 
     def _add_costs(self) -> None:

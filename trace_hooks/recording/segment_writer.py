@@ -39,6 +39,14 @@ class Writer(Protocol):
     def dropped(self) -> int:
         """Rows that could not be written."""
 
+    @property
+    def num_files(self) -> int:
+        """Files that this rank has published."""
+
+    @property
+    def num_host_files(self) -> int | None:
+        """Files that the collector of its host has published; None where there is none."""
+
     def write(self, name: str, tables: Sequence[pa.Table]) -> bool:
         """Publish rows of a table as a file of this rank."""
 
@@ -74,6 +82,16 @@ class SegmentWriter:
     def pausing(self) -> bool:
         """Whether the last write failed so recently that the next ones are dropped untried."""
         return self._seconds() < self._closed_until_s
+
+    @property
+    def num_files(self) -> int:
+        """Segments published so far."""
+        return sum(self._numbers.values())
+
+    @property
+    def num_host_files(self) -> int | None:
+        """No collector publishes for this rank."""
+        return None
 
     def write_all(self, tables: Mapping[str, Sequence[pa.Table]]) -> None:
         """Publish rows of some tables, each as its next segment."""

@@ -56,6 +56,11 @@ def integer(name: str, doc: str) -> Column:
     return Column(name, INT, doc)
 
 
+def optional_integer(name: str, doc: str) -> Column:
+    """A column of int64 that a row may lack."""
+    return Column(name, INT, doc, nullable=True)
+
+
 def text(name: str, doc: str) -> Column:
     """A column of words that repeat."""
     return Column(name, TEXT, doc)

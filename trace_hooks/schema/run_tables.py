@@ -11,6 +11,7 @@ from trace_hooks.schema.columns import (
     Table,
     integer,
     optional_float,
+    optional_integer,
     optional_text,
     table,
     text,
@@ -100,6 +101,11 @@ RUN_TABLES: tuple[Table, ...] = (
         integer("self_ns", "CPU time the hooks have spent so far"),
         integer("dropped", "rows dropped so far"),
         integer("hook_errors", "errors inside hooks so far"),
+        optional_integer("files", "files the rank has published so far; NULL before 1.8"),
+        optional_integer(
+            "host_files",
+            "files that its host's collector has published so far; NULL where there is none",
+        ),
     ),
     table(
         "hook_costs",

@@ -153,6 +153,7 @@ class Collector:
                 self._newest += write_bundle(file, name, _merged(batch for _, batch in taken))
             if taken:
                 temporary.replace(final)
+                self._spool.count_published()
         except (OSError, pa.ArrowException):
             if not final.exists():  # a file server may report the failure of what it has done
                 for path, _ in taken:

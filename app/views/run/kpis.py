@@ -288,7 +288,10 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         return None
     dropped = sum(row["dropped"] or 0 for row in rows)
     per_step = [row["self_ms_per_step"] for row in rows if row["self_ms_per_step"] is not None]
-    extra = f"{statistics.mean(per_step):.1f} ms per step" if per_step else ""
+    extra = [f"{statistics.mean(per_step):.1f} ms per step"] if per_step else []
+    files = [row["host_files_per_s"] for row in rows if row["host_files_per_s"] is not None]
+    if files:
+        extra.append(f"{max(files):.2g} files/s on a host")
     return Kpi(
         "hook_cost",
         "Hook cost",
@@ -297,8 +300,8 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         f"{dropped:,} rows dropped" if dropped else "no rows dropped",
         "Time that the hooks themselves take, divided by the elapsed time of the job; mean over "
         f"ranks in the last {HOOK_STEPS} steps. Dropped rows: records that were lost because the "
-        "hooks could not keep or write them.",
+        "hooks could not keep or write them. Files: of the host that publishes most.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
-        extra=extra,
+        extra=", ".join(extra),
     )

@@ -161,6 +161,21 @@ def test_hook_cost_by_step(tmp_path):
     assert [r["cost_ratio"] for r in ends] == pytest.approx([10 / 1000, 30 / 1000])
 
 
+def test_hook_cost_has_the_files_that_a_host_publishes(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 4)
+    builder.hosts = ["a", "a", "b", "b"]
+    for rank in range(4):
+        for second in (0, 10):
+            own = {"files": 3 * second} if rank < 2 else {"files": 5, "host_files": 8 + second // 5}
+            row = {"ts_ns": T0 + second * 10**9, "self_ns": 0, **own}
+            builder.add("heartbeats", rank, second, **row)
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("hook_cost").to_pylist()
+    assert [row["host_files_per_s"] for row in rows] == pytest.approx([6.0, 6.0, 0.2, 0.2])
+
+
 def test_hook_cost_by_source(tmp_path):
     builder = RunBuilder(tmp_path / "run", 2)
     for count, (step, main_us, drain_us) in enumerate([(-1, 10, 5), (3, 30, 5), (9, 110, 25)]):

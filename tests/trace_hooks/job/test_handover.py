@@ -90,9 +90,11 @@ def test_a_dead_collector_costs_no_row_and_gives_none_twice(
     first.rename(taken_for(first, 50))  # it was writing this one ...
     second.rename(taken_for(second, 50))
     third.rename(taken_for(third, 40))  # ... and had published that one
+    collector.count_published()
     collector.close()
     writer.check()
     assert published(run) == [0, 1, 3]
+    assert (writer.num_files, writer.num_host_files) == (3, 1)
     assert not list(spool.folder.iterdir())
     assert not unpublished_bundle(run, 50).exists()
 
