@@ -5,6 +5,7 @@ python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry] [col
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 from trace_hooks.telemetry.telemetry import Telemetry
@@ -13,8 +14,9 @@ from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
 if __name__ == "__main__":
     if os.fork():  # the rank reaps this parent, so the watchdog never becomes its zombie
         os._exit(0)
-    remove_leftovers(Path(sys.argv[1]))
     folder, parts = Path(sys.argv[1]), sys.argv[5:]
+    # the disk to which rows of an earlier job belong may hang
+    threading.Thread(target=remove_leftovers, args=[folder], daemon=True).start()
     collector = None
     if "collector" in parts:
         from trace_hooks.watchdog.collector import Collector  # pyarrow

@@ -12,19 +12,21 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
-from trace_hooks.job.handover import PUBLISH_EVERY_S, PUBLISH_NOW
+from trace_hooks.job.handover import ORPHAN_S, PUBLISH_EVERY_S, PUBLISH_NOW
 from trace_hooks.job.spool import (
     BATCH,
+    MINE,
     TAKEN,
     Batch,
     Destination,
     Spool,
+    publish_claimed,
     read_batch,
     taken_for,
     unpublished_bundle,
@@ -84,7 +86,23 @@ class Collector:
         self._recover()
         while not self._stopping.wait(TICK_S):
             guard.attempt("collector.turn", self.turn, switch_off=False)
-        guard.attempt("collector.end", lambda: self.turn(is_last=True), switch_off=False)
+        guard.attempt("collector.end", self.end, switch_off=False)
+        self._spool.close()
+
+    def end(self) -> None:
+        """Publish everything: the ranks have ended."""
+        self.turn(is_last=True)
+        for path in self._spool.batches(MINE):  # their ranks were killed while they published them
+            with suppress(OSError, ValueError):
+                if time.time() - path.stat().st_mtime > ORPHAN_S:
+                    publish_claimed(path)
+
+    def publish_leftovers(self) -> None:
+        """Publish what a job left whose ranks and watchdog were killed together."""
+        if not self._spool.has_collector():
+            self._spool.become_collector()
+            self._recover()
+            self.end()
         self._spool.close()
 
     def turn(self, is_last: bool = False) -> None:
@@ -95,7 +113,8 @@ class Collector:
             if not waiting or (now_s < self._paused_until_s and not is_last):
                 return
             if is_last or self._is_due(waiting, now_s):
-                self._publish_all(waiting)
+                for portion in _portions(waiting):
+                    self._publish_all(portion)
                 self._published_s, self._pause_s = now_s, FIRST_PAUSE_S
         except (OSError, pa.ArrowException) as error:
             log.debug("cannot publish: %s", error)
@@ -170,6 +189,20 @@ class Collector:
         for path in self._spool.batches(TAKEN):
             with suppress(OSError, ValueError):
                 self._spool.settle(path, lambda taken: taken.rename(_given_back(taken)))
+
+
+def _portions(waiting: Sequence[Path]) -> Iterator[list[Path]]:
+    """Batches that are in memory together."""
+    portion: list[Path] = []
+    num_bytes = 0
+    for path in waiting:
+        portion.append(path)
+        num_bytes += _size(path)
+        if num_bytes >= MOST_BYTES:
+            yield portion
+            portion, num_bytes = [], 0
+    if portion:
+        yield portion
 
 
 def _merged(batches: Iterable[Batch]) -> dict[str, pa.Table]:

@@ -249,7 +249,8 @@ def claimed(folder: Path) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove meeting folders next to `folder` whose ranks and watchdog were killed together.
+    """Remove meeting folders next to `folder` whose ranks and watchdog were killed together, once
+    rows that wait in them are published.
 
     A folder stays while the process of one of its rings is alive, or the ring had a heartbeat
     within LEFT_OVER_S (pids of another container mean nothing here), or it is younger than that.
@@ -258,7 +259,15 @@ def remove_leftovers(folder: Path) -> None:
         with suppress(OSError):
             young = time.time() - other.stat().st_mtime < LEFT_OVER_S
             if other != folder and other.is_dir() and not young and not _has_life(other):
+                if any((other / "spool").glob("*")):
+                    _publish_leftovers(other)
                 remove_files(other)
+
+
+def _publish_leftovers(folder: Path) -> None:
+    from trace_hooks.watchdog.collector import Collector  # pyarrow, which few need
+
+    Collector(folder).publish_leftovers()
 
 
 def _has_life(folder: Path) -> bool:

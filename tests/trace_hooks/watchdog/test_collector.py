@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.runs.viewers import Viewers as Pages
+from tests.trace_hooks.watchdog.on_host import ring_in
 from tests.trace_hooks.watchdog.spooled import batch, published
 from tests.waiting import wait_until
 from trace_hooks.job.handover import PUBLISH_NOW
@@ -16,6 +17,7 @@ from trace_hooks.job.spool import BATCH, TAKEN, Spool, number_of, taken_for, unp
 from trace_hooks.watchdog import collector as module
 from trace_hooks.watchdog.collector import IDLE_S, Collector
 from trace_hooks.watchdog.viewers import LOOK_S, WATCHED_FOR_S, Viewers
+from trace_hooks.watchdog.watchdog import remove_leftovers
 
 
 @pytest.fixture
@@ -196,6 +198,36 @@ def test_the_next_collector_settles_what_the_last_one_had_taken(
     assert not spool.has_collector()
     assert published(run) == ([] if is_published else [7])
     assert not unpublished_bundle(run, 99).exists()
+
+
+def test_what_a_job_left_that_was_killed_as_a_whole_is_published(tmp_path: Path, run: Path) -> None:
+    rings = tmp_path / "rings"
+    left, mine = rings / "left", rings / "mine"
+    ring_in(left, 1, hours_old=2)
+    mine.mkdir()
+    spool = Spool(left, "1-a")
+    paths = [spool.put(batch(run, 0, number))[0] for number in range(3)]
+    paths[0].rename(taken_for(paths[0], 99))
+    unpublished_bundle(run, 99).touch()
+    claimed = spool.claim(paths[1])
+    assert claimed is not None
+    os.utime(claimed, (5, 5))
+    os.utime(left, (5, 5))
+    remove_leftovers(mine)
+    assert published(run) == [0, 1, 2]
+    assert not left.exists()
+
+
+def test_no_more_than_a_portion_is_in_memory(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    spool = Spool(tmp_path, "1-a")
+    for number in range(3):
+        spool.put(batch(run, 0, number))
+    Collector(tmp_path).turn()
+    assert len(bundles(run)) == 3
+    assert published(run) == [0, 1, 2]
 
 
 def test_rows_of_a_table_are_sorted_by_rank(tmp_path: Path, run: Path) -> None:
