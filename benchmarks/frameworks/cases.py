@@ -15,7 +15,7 @@ class Case:
     `layout`: None where the framework's ranks have none to speak of. `microbatches` and `tokens`:
     None where they are not compared, and `not_compared` says why. `first_step`: number of the first
     step with the lines of docs/frameworks.md; without them it is 0. `own_launcher`: the script
-    starts its ranks itself.
+    starts its ranks itself. `needs_lines`: what is compared only with those lines.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Case:
     first_step: int = 0
     own_launcher: bool = False
     environ: tuple[tuple[str, str], ...] = ()
+    needs_lines: tuple[str, ...] = ()
 
 
 CASES = (
@@ -124,5 +125,24 @@ CASES = (
         4,
         2048,
         environ=(("DS_ACCELERATOR", "cpu"),),
+        needs_lines=("microbatches",),
+    ),
+    *(
+        Case(
+            name,
+            title,
+            "megatron_core.py",
+            arguments,
+            4,
+            {"pp": 2, "tp": 2},
+            ("megatron-core",),
+            microbatches,
+            tokens=1024,
+            needs_lines=("microbatches", "tokens"),
+        )
+        for name, title, arguments, microbatches in (
+            ("megatron", "Megatron-core", (), 4),
+            ("megatron-vp", "Megatron-core, interleaved", ("interleaved",), 4),
+        )
     ),
 )

@@ -36,12 +36,12 @@ class FrameworkSource(Source):
         self._patches.replace(owner, name, functools.partial(recorded, self.recorder, action_of))
 
     def before(self, owner: Any, name: str, first: Callable[..., object]) -> None:
-        """Call `first`, which is guarded, with the arguments of each call of `owner.name`."""
+        """Call `first`, which is guarded, with args and kwargs of each call of `owner.name`."""
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                first(*args)
+                first(args, kwargs)
                 return original(*args, **kwargs)
 
             return wrapper
@@ -49,14 +49,14 @@ class FrameworkSource(Source):
         self._patches.replace(owner, name, make)
 
     def after(self, owner: Any, name: str, then: Callable[..., object]) -> None:
-        """Call `then`, which is guarded, with what each call of `owner.name` returned, and its
-        arguments."""
+        """Call `then`, which is guarded, with the result of each call of `owner.name`, and with
+        args and kwargs."""
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
                 result = original(*args, **kwargs)
-                then(result, *args)
+                then(result, args, kwargs)
                 return result
 
             return wrapper
@@ -73,8 +73,9 @@ class FrameworkSource(Source):
         self._auto.hold()
 
     def end_step(self, is_over: bool = True, **values: Any) -> None:
-        """It is done, and so is the step. `values`: what `Tracer.log` takes."""
-        self.steps.log(values)
+        """It is done, and so is the step. `values`: what `Tracer.log` takes; what the job logs
+        itself counts more."""
+        self.steps.suggest(values)
         self._auto.release(now(), is_over)
 
 
