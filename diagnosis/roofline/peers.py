@@ -1,15 +1,20 @@
-"""Kernels that take longer on one rank than on its peers, for the same work.
+"""Kernels that take longer on one rank than on its peers, for the same work; and slow devices.
 
 The same: one operation on inputs of the same shapes and types, the same kernel at the same place in
 the call, as often per step, on devices of the same name; and FLOPs or bytes that follow from the
-shapes, so that the values (indices, expert loads) do not decide how much there is to do. A rank is
-named where a kernel's median is MIN_EXCESS above that of its peers and beyond their noise, and
-three quarters of its calls take longer than three quarters of those of any peer. Several ranks
-may be slow, as long as at least MIN_PEERS are not, and those are more.
+shapes, so that the values (indices, expert loads) do not decide how much there is to do.
 
-Where nearly all kernels of a rank are slow it is its device; the detector slow_worker finds such
-ranks in all steps. Known false positive: values that cost more power lower a device's clock. Known
-blind spot: what all ranks have in common.
+A device is slow where the median of its kernels' times, each relative to the median over the ranks,
+is MIN_EXCESS above that of its peers and beyond their noise. A kernel is slow on a rank where its
+median call is, once the speed of each device is divided out, and where nine tenths of its calls
+take longer than nine tenths of those of any peer: some kernels run in two modes, and quartiles of
+ten calls may show either. Several ranks may be slow, as long as at least MIN_PEERS are not, and
+those are more.
+
+The detector slow_worker finds slow ranks in all steps. Known false positive: values that cost more
+power lower a device's clock. Known blind spot: what all ranks have in common.
+
+Shape suffixes: K kernels, R ranks.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,9 +37,9 @@ Row = Mapping[str, Any]
 MIN_EXCESS = 0.1
 """Healthy devices of one model differ by 8 % on average (Sinha et al., arXiv:2208.11035)."""
 FEWEST_CALLS = 8
-"""Of a kernel on each rank: quartiles of fewer are single calls."""
-NEARLY_ALL = 0.8
-"""Share of a rank's comparable kernel time that is slow: it is its device, not a kernel."""
+"""Of a kernel on each rank: deciles of fewer are the shortest and the longest."""
+FEWEST_KERNELS = 4
+"""With fewer, the speed of a device and that of a kernel cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +60,17 @@ class SlowKernel:
 
 @dataclass(frozen=True)
 class SlowRank:
-    """What is slow on one rank, the costliest kernels first. `slow_share`: of the time of its
-    kernels that could be compared.
+    """What is slow on one rank: its device, or kernels, the costliest first. `device_excess`: by
+    how much its kernels in the middle take longer than those of its peers; None where too few can
+    be compared. `lost_ms`: per step, of the kernels, or of all where the device is slow.
     """
 
     rank: int
+    is_device: bool
+    device_excess: float | None
     kernels: tuple[SlowKernel, ...]
     num_compared: int
-    slow_share: float
     lost_ms: float
-
-    @property
-    def is_device(self) -> bool:
-        """Whether nearly all that could be compared is slow, so that no kernel is to blame."""
-        return self.slow_share >= NEARLY_ALL and self.num_compared > 1
 
 
 @dataclass(frozen=True)
@@ -80,61 +82,131 @@ class Comparison:
     ranks: tuple[SlowRank, ...]
 
 
+class _Same(NamedTuple):
+    """Rows of one kernel that can be compared, of one rank each, and the median over them, us."""
+
+    call: Call
+    rows: list[Row]
+    middle_us: float
+
+
+class _Adjusted(NamedTuple):
+    """Median and outer deciles of a row, us, as if all devices were equally fast."""
+
+    row: Row
+    median_us: float
+    low_us: float
+    high_us: float
+
+
 def slow_kernels(rows: Sequence[Row], roofs: Mapping[int, Roofs]) -> Comparison:
-    """Ranks with slow kernels, the costliest first. `roofs`: by rank, for the names of devices."""
-    same = defaultdict[tuple[Any, ...], list[Row]](list)
+    """Ranks that are slow, the costliest first. `roofs`: by rank, for the names of devices."""
+    of_device = defaultdict[str, list[Row]](list)
+    for row in rows:
+        of_device[roofs[row["rank"]].device].append(row)
+    num_compared, ranks, slow = 0, set[int](), list[SlowRank]()
+    for own in of_device.values():
+        same = _comparable(own)
+        num_compared += len(same)
+        ranks |= {row["rank"] for one in same for row in one.rows}
+        slow += _slow_ranks(same)
+    slow.sort(key=lambda one: (-one.lost_ms, one.rank))
+    return Comparison(num_compared, len(ranks), tuple(slow))
+
+
+def _comparable(rows: Sequence[Row]) -> list[_Same]:
+    """Kernels that enough ranks ran often enough, and all as often as the others."""
+    of_kernel = defaultdict[tuple[Any, ...], list[Row]](list)
     for row in rows:
         if row["operation"] is not None:
-            device = roofs[row["rank"]].device
-            same[row["operation"], row["part"], row["name"], device].append(row)
-    slow: list[SlowKernel] = []
-    compared = defaultdict[int, list[float]](list)  # ms of each comparable kernel, by rank
-    num_compared = 0
-    for (operation, *_), own in same.items():
-        call = _known(operation) if _are_comparable(own) else None
-        if call is None:
+            of_kernel[row["operation"], row["part"], row["name"]].append(row)
+    found = []
+    for (operation, *_), own in of_kernel.items():
+        per_step = {row["calls"] / row["num_steps"] for row in own}
+        fewest = min(row["calls"] for row in own)
+        if len(own) <= MIN_PEERS or len(per_step) > 1 or fewest < FEWEST_CALLS:
             continue
-        num_compared += 1
-        for row in own:
-            compared[row["rank"]].append(row["total_ms"] / row["num_steps"])
-        slow += _slow_ones(call, own)
-    return Comparison(num_compared, len(compared), _by_rank(slow, compared))
+        call = parse_call(operation)
+        middle_us = float(np.median([row["median_us"] for row in own]))
+        if call is not None and work_of(call) != UNKNOWN and middle_us > 0:
+            found.append(_Same(call, own, middle_us))
+    return found
 
 
-def _known(operation: str) -> Call | None:
-    """The call, where its work follows from the shapes."""
-    call = parse_call(operation)
-    return None if call is None or work_of(call) == UNKNOWN else call
+def _slow_ranks(same: Sequence[_Same]) -> list[SlowRank]:
+    speeds = _device_times(same)
+    devices = _slow_devices(speeds)
+    kernels = defaultdict[int, list[SlowKernel]](list)
+    for one in same:
+        for slow in _slow_ones(one, speeds):
+            kernels[slow.rank].append(slow)
+    found = []
+    for rank in sorted(devices | kernels.keys()):
+        own = sorted(kernels[rank], key=lambda kernel: -kernel.lost_ms)
+        is_device = rank in devices
+        lost_ms = sum(kernel.lost_ms for kernel in own)
+        excess = speeds[rank] - 1 if rank in speeds else None
+        num = sum(row["rank"] == rank for one in same for row in one.rows)
+        lost_ms = _lost_by_device(same, rank) if is_device else lost_ms
+        found.append(SlowRank(rank, is_device, excess, tuple(own), num, lost_ms))
+    return found
 
 
-def _are_comparable(rows: Sequence[Row]) -> bool:
-    """Whether enough ranks ran it often enough, and all as often as the others."""
-    per_step = {row["calls"] / row["num_steps"] for row in rows}
-    return (
-        len(rows) > MIN_PEERS
-        and len(per_step) == 1
-        and min(row["calls"] for row in rows) >= FEWEST_CALLS
-    )
+def _device_times(same: Sequence[_Same]) -> dict[int, float]:
+    """By rank how long its kernels take, in the middle, relative to the median over the ranks;
+    ranks of which too few can be compared are left out.
+    """
+    relative = defaultdict[int, list[float]](list)
+    for one in same:
+        for row in one.rows:
+            relative[row["rank"]].append(row["median_us"] / one.middle_us)
+    return {
+        rank: float(np.median(values))
+        for rank, values in relative.items()
+        if len(values) >= FEWEST_KERNELS
+    }
 
 
-def _slow_ones(call: Call, rows: Sequence[Row]) -> list[SlowKernel]:
-    """Ranks far above the others: the slowest are set aside as long as a gap parts them."""
-    ordered = sorted(rows, key=lambda row: -row["median_us"])
-    most = (len(ordered) - 1) // 2
-    for num in range(min(most, len(ordered) - MIN_PEERS), 0, -1):
-        slow, peers = ordered[:num], ordered[num:]
+def _slow_devices(times: Mapping[int, float]) -> set[int]:
+    ordered = sorted(times, key=lambda rank: -times[rank])
+    for num in _numbers_of_slow(len(ordered)):
+        peers = np.array([times[rank] for rank in ordered[num:]])
+        if times[ordered[num - 1]] >= _least(peers):
+            return set(ordered[:num])
+    return set()
+
+
+def _numbers_of_slow(num: int) -> range:
+    """How many of `num` may be slow, the most first."""
+    return range(min((num - 1) // 2, num - MIN_PEERS), 0, -1)
+
+
+def _least(peers: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """From which value on one is slow, by those of its peers."""
+    middle = float(np.median(peers))
+    noise = NOISE_MADS * float(np.median(np.abs(peers - middle)))
+    return middle + max(MIN_EXCESS * middle, 2 * noise)
+
+
+def _slow_ones(same: _Same, speeds: Mapping[int, float]) -> list[SlowKernel]:
+    """Ranks on which the kernel is far above the others, once devices are equally fast."""
+    adjusted = []
+    for row in same.rows:
+        speed = speeds.get(row["rank"], 1.0)
+        values = (row[name] / speed for name in ("median_us", "low_us", "high_us"))
+        adjusted.append(_Adjusted(row, *values))
+    adjusted.sort(key=lambda one: -one.median_us)
+    for num in _numbers_of_slow(len(adjusted)):
+        slow, peers = adjusted[:num], adjusted[num:]
         if _is_apart(slow, peers):
-            return [_slow_kernel(call, row, peers) for row in slow]
+            return [_slow_kernel(same.call, one.row, [peer.row for peer in peers]) for one in slow]
     return []
 
 
-def _is_apart(slow: Sequence[Row], peers: Sequence[Row]) -> bool:
-    medians = np.array([row["median_us"] for row in peers])
-    middle = float(np.median(medians))
-    noise = NOISE_MADS * float(np.median(np.abs(medians - middle)))
-    least = middle + max(MIN_EXCESS * middle, 2 * noise)
-    highest = max(row["high_us"] for row in peers)
-    return middle > 0 and all(row["median_us"] >= least and row["low_us"] > highest for row in slow)
+def _is_apart(slow: Sequence[_Adjusted], peers: Sequence[_Adjusted]) -> bool:
+    least = _least(np.array([one.median_us for one in peers]))
+    highest = max(one.high_us for one in peers)
+    return all(one.median_us >= least and one.low_us > highest for one in slow)
 
 
 def _slow_kernel(call: Call, row: Row, peers: Sequence[Row]) -> SlowKernel:
@@ -154,22 +226,12 @@ def _slow_kernel(call: Call, row: Row, peers: Sequence[Row]) -> SlowKernel:
     )
 
 
-def _by_rank(
-    slow: Sequence[SlowKernel], compared: Mapping[int, Sequence[float]]
-) -> tuple[SlowRank, ...]:
-    of_rank = defaultdict[int, list[SlowKernel]](list)
-    for kernel in slow:
-        of_rank[kernel.rank].append(kernel)
-    ranks = []
-    for rank, own in of_rank.items():
-        own_ms = sum(kernel.calls * kernel.median_us for kernel in own) / 1e3
-        ranks.append(
-            SlowRank(
-                rank,
-                tuple(sorted(own, key=lambda kernel: -kernel.lost_ms)),
-                len(compared[rank]),
-                own_ms / max(sum(compared[rank]), 1e-9),
-                sum(kernel.lost_ms for kernel in own),
-            )
-        )
-    return tuple(sorted(ranks, key=lambda one: (-one.lost_ms, one.rank)))
+def _lost_by_device(same: Sequence[_Same], rank: int) -> float:
+    """What the compared kernels of a rank take longer than in the middle, ms per step."""
+    lost_ms = 0.0
+    for one in same:
+        for row in one.rows:
+            if row["rank"] == rank:
+                per_call_ms = (row["median_us"] - one.middle_us) / 1e3
+                lost_ms += row["calls"] / row["num_steps"] * per_call_ms
+    return lost_ms

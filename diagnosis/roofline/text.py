@@ -60,20 +60,29 @@ def peers_text(comparison: Comparison) -> str:
 
 
 def _slow_rank_text(rank: SlowRank) -> str:
-    first = rank.kernels[0]
+    told = []
     if rank.is_device:
-        middle = sorted(kernel.excess for kernel in rank.kernels)[len(rank.kernels) // 2]
-        return (
-            f"Rank {rank.rank}: {len(rank.kernels)} of {rank.num_compared} kernels take longer"
-            f" than on its peers, by {100 * middle:.0f} % in the middle: its device is slow, not"
-            " one of them."
+        told.append(
+            f"Rank {rank.rank}: its device is slow, the middle of its {rank.num_compared} compared"
+            f" kernels takes {100 * (rank.device_excess or 0):.0f} % more than on its peers; that"
+            f" costs {rank.lost_ms:.2f} ms a step."
         )
-    others = "" if len(rank.kernels) == 1 else f", and {len(rank.kernels) - 1} more"
-    return (
-        f"Rank {rank.rank}: {_short(first.operation)} {first.shapes} takes"
-        f" {_us(first.median_us)}, {100 * first.excess:.0f} % more than the"
-        f" {_us(first.peers_us)} of its peers{others}; that costs {rank.lost_ms:.2f} ms a step."
-    )
+    if rank.kernels:
+        first = rank.kernels[0]
+        others = "" if len(rank.kernels) == 1 else f", and {len(rank.kernels) - 1} more"
+        cost_ms = sum(kernel.lost_ms for kernel in rank.kernels)
+        unsure = (
+            ""
+            if rank.device_excess is not None
+            else " Too few kernels compare to tell whether it is its device."
+        )
+        told.append(
+            f"Rank {rank.rank}: {_short(first.operation)} {first.shapes} takes"
+            f" {_us(first.median_us)}, {100 * first.excess:.0f} % more than the"
+            f" {_us(first.peers_us)} of its peers{others}; that costs {cost_ms:.2f} ms a step."
+            f"{unsure}"
+        )
+    return " ".join(told)
 
 
 def notes_of(

@@ -12,8 +12,8 @@
 -- column: calls  how many there were
 -- column: total_ms  wall time of all of them, ms
 -- column: median_us  of one, us
--- column: low_us  first quartile, us
--- column: high_us  third quartile, us
+-- column: low_us  first decile, us
+-- column: high_us  ninth decile, us
 -- column: num_steps  steps in which this rank has any kernel or operation of the query; at least 1
 -- empty: neither kernels nor shapes of operations were recorded in these steps
 WITH recorded AS (
@@ -34,6 +34,6 @@ SELECT rank, CASE WHEN starts_with(args, '{"op":') THEN regexp_replace(args, ',"
         ELSE coalesce(try_cast(regexp_extract(args, ',"kernel":(\d+)}$', 1) AS INT), 0) END AS part,
     CASE WHEN operation IS NULL THEN '' ELSE name END AS name,
     count(*) AS calls, sum(dur_ns)::DOUBLE / 1e6 AS total_ms, quantile_cont(dur_ns, 0.5) / 1e3 AS median_us,
-    quantile_cont(dur_ns, 0.25) / 1e3 AS low_us, quantile_cont(dur_ns, 0.75) / 1e3 AS high_us,
+    quantile_cont(dur_ns, 0.1) / 1e3 AS low_us, quantile_cont(dur_ns, 0.9) / 1e3 AS high_us,
     max(num_steps) AS num_steps
 FROM chosen GROUP BY ALL ORDER BY rank, operation, part, name

@@ -21,7 +21,7 @@ def mm_text(rows: int = 4096, dtype: str = "c10::BFloat16", op: str = "aten::mm"
 
 
 def kernel_row(rank: int = 0, median_us: float = 200.0, **changed: Any) -> dict[str, Any]:
-    """Ten calls of one kernel over two steps, whose quartiles are 1 % off its median."""
+    """Ten calls of one kernel over two steps, whose outer deciles are 1 % off its median."""
     row = {
         "rank": rank,
         "operation": mm_text(),
