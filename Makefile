@@ -25,7 +25,7 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 FRAMEWORKS_VENV := .venv-frameworks
 
-.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-stuck samples requirements sbom clean
+.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-slow-kernels bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -158,6 +158,10 @@ bench-schedules: $(VENV)/.ready
 # small losses of MFU planted into generated jobs with recorded noise; ten minutes, goes on where it ended
 bench-mfu: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.mfu_decline --write docs/mfu.md
+
+# kernels planted slow on one rank of resampled profiles; five minutes
+bench-slow-kernels: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.slow_kernels --trials 100 --write docs/mfu.md
 
 # data loaders with faults in real jobs, two hours; goes on where it ended
 bench-loaders: $(VENV)/.ready
