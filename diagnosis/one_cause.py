@@ -251,15 +251,16 @@ _SLOW_NETWORK_OF_HOSTS = ("slow_host", "many_hosts_slow")
 
 
 def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
-    """Whole hosts that compute longer while transfers of other hosts are slow, with a sentence:
-    ranks that launch asynchronously wait for these in the middle of their compute.
+    """Whole hosts that compute longer or start late while transfers of other hosts are slow, with a
+    sentence: ranks that launch asynchronously wait for these in the middle of their compute or in
+    no span.
     """
     slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
     return {
-        index: f"{finding.title}: it may wait for {', '.join(network.hosts)} in its compute."
+        index: f"{finding.title}: it may wait for {', '.join(network.hosts)} meanwhile."
         for index, finding in enumerate(findings)
         for network in slow
-        if finding.kind == "slow_worker"
+        if finding.kind in ("slow_worker", "launch_skew")
         and finding.hosts
         and not set(finding.hosts) & set(network.hosts)
         and _overlap(finding, network)
@@ -267,16 +268,24 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
 
 
 def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
-    """Ranks that come late on a host that is kept from its cores: they are part of that."""
+    """Ranks that come late on a host that is kept from its cores, and the same host as a slow one:
+    they are part of that.
+    """
     return {
         index: None
         for index, finding in enumerate(findings)
         for whole in findings
         if whole.kind == _OF_HOSTS and whole.hosts
-        if finding.kind in (_OF_HOSTS, "launch_skew") and not finding.hosts
-        if len(_hosts(finding)) > 0 and _hosts(finding) <= set(whole.hosts)
+        if _is_of_held(finding, whole)
         if _overlap(finding, whole)
     }
+
+
+def _is_of_held(finding: Finding, whole: Finding) -> bool:
+    if finding.hosts:
+        return finding.kind == "slow_worker" and finding.hosts == whole.hosts
+    is_late = finding.kind in (_OF_HOSTS, "launch_skew")
+    return is_late and len(_hosts(finding)) > 0 and _hosts(finding) <= set(whole.hosts)
 
 
 _HELD = ("host_contention", "stopped_process")

@@ -23,6 +23,7 @@ from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.late_ranks import Late, culprits, lates_of, worth_telling
+from diagnosis.statistics.own_work import own_work
 from diagnosis.statistics.peers import NOISE_MADS, Work, peers_of, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
@@ -39,11 +40,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     """Verdict on the steps in `tables`: answers of QUESTIONS; None where every rank has three peers
     or replicas cannot be compared.
     """
-    times, work = phase_times(tables), work_of(tables)
+    times, work = phase_times(tables), own_work(work_of(tables))
     peers = peers_of(work.ranks)
     excess_RS = beyond_replicas(work, peers.whom_R == "own past")
     known_R = np.isfinite(excess_RS).sum(axis=1) >= MIN_VOTES
-    if not known_R.any() or times.waits_hidden:
+    if not known_R.any() or (times.waits_hidden and work.measure != "forward"):
         return None
     lates, minor = worth_telling(times, _slow(times, work, excess_RS))
     findings = tuple(_finding(times, work, late, attempt) for late in lates)

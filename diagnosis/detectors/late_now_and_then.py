@@ -254,6 +254,8 @@ def _finding(
         return None
     share = float(strikes.taken_R[row]) * (rise.now_ms - rise.before_ms) / rise.now_ms
     begins, ends = int(at[0]), int(at[-1])
+    if ends - begins + 1 < FEWEST_STEPS:
+        return None  # steps may be longer for another reason
     what = Lost((row,), Episode(begins, ends, share), share, row)
     words = _words(times, row, reason, (at.size, ends - begins + 1))
     return replace(finding_of(times, what, attempt, words), confidence="medium")

@@ -3,8 +3,8 @@
 All ranks compute longer than their own level in earlier steps (diagnosis/statistics/onsets.py).
 Where one named operation makes up the rise, slow_op finds it and this detector does not; where
 micro-batches have held uneven work since then, or since shortly before, there is more work, and the
-rise is set aside. So it is where one rank has come late since then: a timer of compute may hold
-part of the waiting for it.
+rise is set aside. So it is where one rank has come late since then, or where compute holds waiting
+for other ranks and forwards by themselves have not risen: who computes longer is another question.
 
 Source: jobs at least 1.1 times
 as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
@@ -15,7 +15,7 @@ baseline shows. Cost: one pass over the cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -33,13 +33,15 @@ from diagnosis.statistics.onsets import (
     onsets,
     wall_share,
 )
+from diagnosis.statistics.own_work import own_work
+from diagnosis.statistics.peers import Work, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
-from diagnosis.statistics.phase_times import PhaseTimes, phase_times
+from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
 from diagnosis.statistics.step_levels import takes_longer
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
-QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places")
+QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places", "rank_work")
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -53,29 +55,42 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         if takes_longer(times.window_S, onset.episode.first, onset.episode.last)
         and op_behind(times, tables["op_times"], onset) is None
     ]
-    uneven = uneven_since_then(tables, times) if by_itself else []
-    drawn = [
-        onset for onset in by_itself if any(_began_with(onset, work_onset) for work_onset in uneven)
-    ]
-    lates = late_by(times, _REASONS) if by_itself else []
-    waits = [o for o in by_itself if any(_waits_for(times, o, late) for late in lates)]
-    findings = tuple(
-        _finding(times, onset, attempt)
-        for onset in by_itself
-        if onset not in drawn and onset not in waits
-    )
-    set_aside = tuple(
-        f"All ranks compute {1 + onset.episode.excess:.2f}x as long from step "
-        f"{times.step_S[onset.episode.first]} on, where micro-batches hold uneven work: more of it."
-        for onset in drawn
-    ) + tuple(
-        f"Compute takes {1 + onset.episode.excess:.2f}x as long on all ranks from step "
-        f"{times.step_S[onset.episode.first]} on, when a rank began to come late: its timer may "
-        "hold waiting for that rank."
-        for onset in waits
-    )
-    checked = _ELSE_IN_ORDER if drawn or waits else checked_text(times)
-    return Verdict(NAME, findings, None if findings else checked, set_aside=set_aside)
+    if not by_itself:
+        return Verdict(NAME, checked=checked_text(times))
+    uneven = uneven_since_then(tables, times)
+    lates = late_by(times, _REASONS)
+    work = own_work(work_of(tables))
+    why_not = {onset: _why_not(times, onset, uneven, lates, work) for onset in by_itself}
+    findings = tuple(_finding(times, onset, attempt) for onset, why in why_not.items() if not why)
+    set_aside = tuple(filter(None, why_not.values()))
+    return Verdict(NAME, findings, None if findings else _ELSE_IN_ORDER, set_aside=set_aside)
+
+
+def _why_not(
+    times: PhaseTimes,
+    onset: Onset,
+    uneven: Sequence[Episode],
+    lates: Sequence[Late],
+    work: Work,
+) -> str:
+    """What compute rose for on all ranks that is no change of the whole job; '' of none."""
+    longer, since = f"{1 + onset.episode.excess:.2f}x as long", times.step_S[onset.episode.first]
+    if any(_began_with(onset, work_onset) for work_onset in uneven):
+        return (
+            f"All ranks compute {longer} from step {since} on, where micro-batches hold uneven "
+            "work: more of it."
+        )
+    if any(_waits_for(times, onset, late) for late in lates):
+        return (
+            f"Compute takes {longer} on all ranks from step {since} on, when a rank began to come "
+            "late: its timer may hold waiting for that rank."
+        )
+    if _is_waiting(work, times, onset):
+        return (
+            f"Compute takes {longer} on all ranks from step {since} on and forwards do not: it "
+            "holds waiting for others."
+        )
+    return ""
 
 
 def _began_with(onset: Onset, uneven: Episode) -> bool:
@@ -88,6 +103,19 @@ def _waits_for(times: PhaseTimes, onset: Onset, late: Late) -> bool:
     """Whether a rank began to come late when compute rose, by as much as half of the rise."""
     began_apart = abs(late.episode.first - onset.episode.first)
     return began_apart <= OVER_AFTER_STEPS and late.share >= MAIN_SHARE * wall_share(times, onset)
+
+
+def _is_waiting(work: Work, times: PhaseTimes, onset: Onset) -> bool:
+    """Whether compute holds waiting for other ranks, and forwards alone have risen by less than
+    half as much.
+    """
+    if work.measure != "forward":
+        return False
+    first, last = (times.step_S[at] for at in (onset.episode.first, onset.episode.last))
+    own_S = middles(work.work_RS)
+    before = middle(own_S[work.step_S < first])
+    risen = middle(own_S[(work.step_S >= first) & (work.step_S <= last)]) / before - 1
+    return not risen >= onset.episode.excess / 2
 
 
 def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:

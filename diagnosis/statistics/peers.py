@@ -27,10 +27,10 @@ from diagnosis.statistics.straggler_cells import without_pauses
 MIN_PEERS = 3
 NOISE_STEPS = 20
 NOISE_MADS = 3.0
-_KNOWN_SHARE = 0.9
+KNOWN_SHARE = 0.9
 """CPU time is the measure where at least this share of the cells has it."""
 _FEWEST_PAST = 3
-_STEPS_OF_PAST = 6
+STEPS_OF_PAST = 6
 """This many show a level where there is another one right behind it."""
 _MUCH = 0.5
 """Share of the deviation that a split of mere noise never leaves: it leaves nearly all."""
@@ -47,8 +47,10 @@ class Work:
     work_RS: Floats  # ms, in `measure`
     step_ms_RS: Floats
     wait_caused_RS: Floats  # rank-ms
-    measure: str  # cpu or wall
+    measure: str  # cpu or wall; forward: time of forwards alone
     wall_RS: Floats  # ms of compute
+    forward_RS: Floats  # ms of forwards alone, CPU time where compute is
+    wait_RS: Floats  # ms in groups within one pipeline stage
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def work_of(tables: Mapping[str, pa.Table]) -> Work:
     compute_RS, cpu_RS = cells["compute_ms"], cells["cpu_ms"]
     compute_RS[compute_RS <= 0] = np.nan
     known = np.isfinite(compute_RS)
-    by_cpu = ranks.on_cpu and bool(np.isfinite(cpu_RS[known]).sum() >= _KNOWN_SHARE * known.sum())
+    by_cpu = ranks.on_cpu and bool(np.isfinite(cpu_RS[known]).sum() >= KNOWN_SHARE * known.sum())
     by_cpu &= bool(known.any())
     return Work(
         ranks,
@@ -77,6 +79,8 @@ def work_of(tables: Mapping[str, pa.Table]) -> Work:
         cells["wait_caused_ms"],
         "cpu" if by_cpu else "wall",
         compute_RS,
+        cells["forward_cpu_ms" if by_cpu else "forward_ms"],
+        cells["wait_ms"],
     )
 
 
@@ -160,8 +164,8 @@ def level_before(row_S: Floats) -> float:
     if log_S.size < 2 * _FEWEST_PAST:
         return float("nan")
     left, _ = _greatest_change(log_S, _FEWEST_PAST)
-    while left >= _STEPS_OF_PAST + _FEWEST_PAST:
-        before, deviation = _greatest_change(log_S[:left], _STEPS_OF_PAST)
+    while left >= STEPS_OF_PAST + _FEWEST_PAST:
+        before, deviation = _greatest_change(log_S[:left], STEPS_OF_PAST)
         if deviation > _MUCH * _deviation(log_S[:left]):
             break
         left = before

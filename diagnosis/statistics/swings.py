@@ -2,7 +2,8 @@
 
 Where hosts are busy, each rank is late for a while now and then, evenly enough to look like a
 culprit. Such swings show in the other ranks of the same run: what they are late by, on average over
-as many steps in a row, has a spread. A culprit exceeds it many times.
+as many steps in a row, has a spread. A culprit exceeds it many times, and any single swing at least
+twice: swings that most ranks never have do not show in a spread.
 
 Source: means over windows of the same length are what a scan statistic compares with (Naus 1965);
 the rule is ours. Assumes: most ranks are healthy in most windows. Shape suffixes: R ranks, S steps,
@@ -22,6 +23,9 @@ LEAST_BEYOND = 7.0
 """Standard deviations of swings that a culprit is late by, at least. On generated jobs wrong names
 reach 6 and few right ones lie below 8."""
 
+LEAST_APART = 2.0
+"""Times the greatest mean of any rank over as many steps in a row, its own other steps included."""
+
 _SIGMAS_PER_MAD = 1.4826
 _FEWEST_WINDOWS = 3
 """Of each rank: of longer episodes shorter windows are compared, which swing more."""
@@ -40,7 +44,8 @@ def no_swings(excess_RS: Floats, stage_R: Ints, spans: Sequence[Span]) -> dict[i
     left = dict(enumerate(spans))
     while left:
         beyond = _beyond(excess_RS, stage_R, left)
-        below = sorted((i for i in left if beyond[i] < LEAST_BEYOND), key=lambda i: beyond[i])
+        low = {i for i in left if beyond[i] < LEAST_BEYOND} | _not_apart(excess_RS, left)
+        below = sorted(low, key=lambda i: beyond[i])
         if not below:
             return beyond
         for index in below[: -(-len(below) // 2)]:
@@ -64,6 +69,24 @@ def _beyond(excess_RS: Floats, stage_R: Ints, accused: Mapping[int, Span]) -> di
         mean = float(np.nanmean(own_S - shift)) if np.isfinite(own_S).any() else 0.0
         beyond[index] = mean / spreads[key] if spreads[key] > 0 else float("inf")
     return beyond
+
+
+def _not_apart(excess_RS: Floats, accused: Mapping[int, Span]) -> set[int]:
+    """Indices of the accused that some rank was late by half as much as, outside of all spans."""
+    others_RS = np.nan_to_num(excess_RS)
+    for row, first, last in accused.values():
+        others_RS[row, first : last + 1] = 0.0
+    sums_RS = np.cumsum(np.pad(others_RS, ((0, 0), (1, 0))), axis=1)
+    most: dict[int, float] = {}
+    found = set()
+    for index, (row, first, last) in accused.items():
+        length = last - first + 1
+        if length not in most:
+            most[length] = float((sums_RS[:, length:] - sums_RS[:, :-length]).max()) / length
+        own_S = excess_RS[row, first : last + 1]
+        if np.isfinite(own_S).any() and np.nanmean(own_S) < LEAST_APART * most[length]:
+            found.add(index)
+    return found
 
 
 def _spread(excess_RS: Floats, length: int) -> float:

@@ -83,19 +83,20 @@ def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
     assert some.title == "4 ranks of host node1: rank 4 was slow"
 
 
+@pytest.mark.parametrize("kind", ["slow_worker", "launch_skew"])
 @pytest.mark.parametrize(
     ("slow", "first", "kept"), [("node3", 5, 1), ("node1", 5, 2), ("node3", 40, 2)]
 )
 def test_a_host_may_wait_for_the_slow_network_of_another_one(
-    slow: str, first: int, kept: int
+    slow: str, first: int, kept: int, kind: str
 ) -> None:
     network = finding(None, first, first + 25, kind="slow_host", hosts=(slow,), title="Slow host")
-    ranks = [finding(rank, 5, 30) for rank in (4, 5, 6, 7)]
+    ranks = [finding(4, 5, 30, kind=kind, hosts=("node1",))]
     diagnosis = Diagnosis((Verdict("slow_worker", (*ranks, network)),))
     left = merged(diagnosis, HOSTS, unknown)
     assert len(left.findings) == kept
     assert bool(left.set_aside) == (kept == 1)
-    assert all("may wait for node3 in its compute" in why for why in left.set_aside)
+    assert all("may wait for node3 meanwhile" in why for why in left.set_aside)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,15 @@ def test_ranks_of_a_host_that_is_kept_from_its_cores_are_part_of_that(
     host = finding(4, 5, 30, kind="host_contention", hosts=("node1",))
     late = finding(rank, first, first + 25, kind="launch_skew")
     assert len(together(host, late)) == kept
+
+
+@pytest.mark.parametrize(("host", "first", "kept"), [("node1", 5, 1), ("node2", 5, 2)])
+def test_a_host_that_is_kept_from_its_cores_is_not_called_slow_as_well(
+    host: str, first: int, kept: int
+) -> None:
+    held = finding(4, 5, 30, kind="host_contention", hosts=("node1",))
+    slow = finding(4, first, first + 25, hosts=(host,))
+    assert len(together(held, slow)) == kept
 
 
 def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:

@@ -29,9 +29,12 @@ def tables(
     known_layout: bool = True,
     ranks: list[int] | None = None,
     groups: list[dict[str, Any]] | None = None,
+    forward_ms: Compute | None = None,
+    wait_ms: float = 1.0,
 ) -> dict[str, pa.Table]:
     """Answers of rank_work, rank_phases, rank_places, waits_by_group and op_times (none); noise:
-    sigma of the logarithm. Who does not compute communicates: steps end together.
+    sigma of the logarithm. Who does not compute communicates: steps end together. `wait_ms`: where
+    `caused_ms` is known.
     """
     random = np.random.default_rng(seed)
     chosen = range(layout.world_size) if ranks is None else ranks
@@ -43,7 +46,8 @@ def tables(
             "compute_ms": compute_ms(rank, step) * float(np.exp(random.normal(0, noise))),
             "cpu_ms": None if cpu_ms is None else cpu_ms(rank, step),
             "wait_caused_ms": None if caused_ms is None else caused_ms(rank, step),
-            "wait_ms": None if caused_ms is None else 1.0,
+            "wait_ms": None if caused_ms is None else wait_ms,
+            "forward_ms": None if forward_ms is None else forward_ms(rank, step),
         }
         for rank in chosen
         for step in range(num_steps)
@@ -88,7 +92,7 @@ NO_OPS = pa.Table.from_pylist([], OPS)
 
 _WORK = answer_schema(
     "rank INTEGER, step BIGINT, step_ms DOUBLE, compute_ms DOUBLE, cpu_ms DOUBLE, "
-    "wait_caused_ms DOUBLE, wait_ms DOUBLE"
+    "wait_caused_ms DOUBLE, wait_ms DOUBLE, forward_ms DOUBLE, forward_cpu_ms DOUBLE"
 )
 _PLACES = answer_schema(
     "rank INTEGER, host VARCHAR, device VARCHAR, world_size INTEGER, pp INTEGER, dp INTEGER, "

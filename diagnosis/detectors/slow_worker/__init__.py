@@ -16,6 +16,9 @@ do not hide each other.
 
 A rank whose sequences are longer, as the job states them, is not slow: its finding is about these.
 
+Where compute holds waiting for other ranks, forwards alone are compared
+(diagnosis/statistics/own_work.py).
+
 Known false positives: a rank that has more work for good (a longer last layer on one tp rank) looks
 like a slow one. Known blind spots: a whole stage that is slow, or a host of whole stages or
 replicas; a rank without 3 peers that is slow from the first step on (few_replicas.py compares some
@@ -57,8 +60,10 @@ from diagnosis.statistics.late_ranks import (
     is_calm,
     last_shares,
 )
+from diagnosis.statistics.own_work import own_work
 from diagnosis.statistics.peers import (
     NOISE_STEPS,
+    STEPS_OF_PAST,
     Peers,
     Work,
     noises,
@@ -109,7 +114,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     work = work_of(tables)
     if work.step_S.size < MIN_VOTES:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, _too_few(work.step_S.size)),))
-    if phase_times(tables).waits_hidden:
+    work = own_work(work)
+    if work.measure != "forward" and phase_times(tables).waits_hidden:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, _WAITS_HIDDEN),))
     judged = _judge(work)
     comparable_R = np.isfinite(judged.slow_RS).sum(axis=1) >= MIN_VOTES
@@ -169,9 +175,21 @@ def _episodes(judged: _Judged) -> dict[int, list[Episode]]:
         excess_S, threshold = judged.slow_RS[row] - 1, float(judged.threshold_R[row])
         own = episodes(excess_S, threshold) or recurring(excess_S, threshold)
         own = own or now_and_then.get(int(row), [])
+        if judged.peers.whom_R[row] == "own past":
+            own = [episode for episode in own if _has_grown(judged.work.work_RS[row], episode)]
         if own:
             by_row[int(row)] = own
     return _culprits(judged, by_row)
+
+
+def _has_grown(work_S: Floats, episode: Episode) -> bool:
+    """Whether there is a past that the rank computes longer than by itself: where only what the
+    others do has changed, or it was so from the first step on, nobody is slower than before.
+    """
+    before_S = work_S[: episode.first]
+    if np.isfinite(before_S).sum() < STEPS_OF_PAST:
+        return False
+    return middle(work_S[episode.first : episode.last + 1]) > (1 + MIN_EXCESS) * middle(before_S)
 
 
 def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, list[Episode]]:

@@ -105,14 +105,15 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: View) 
         if f"{number:.2f}" != f"{suspect.slowdown:.2f}"
         else ""
     )
+    question = "rank_work" if work.measure == "forward" else "slowest_ranks"
     evidence = [
         Evidence(
-            f"{_measure(work)} of its compute is {suspect.slowdown:.2f}x the median of "
+            f"{_measure(work)} is {suspect.slowdown:.2f}x the median of "
             f"{suspect.compared_with} in {steps_text(first, last)}{noise}.{with_accused}",
             round(number, 4),
             "x",
-            "slowest_ranks",
-            _asked(first, last, attempt, top=int((asked_R >= number).sum())),
+            question,
+            _asked(first, last, attempt, top=_top(question, int((asked_R >= number).sum()))),
             timeline,
         )
     ]
@@ -125,8 +126,8 @@ def _peers_evidence(work: Work, suspect: Suspect, attempt: int, timeline: View) 
                 f"Before, in {steps_text(begin, until)}, it was {before:.2f}x.",
                 round(before, 4),
                 "x",
-                "slowest_ranks",
-                _asked(begin, until, attempt, top=work.ranks.rank_R.size),
+                question,
+                _asked(begin, until, attempt, top=_top(question, work.ranks.rank_R.size)),
                 _on_ranks_page(work, suspect, attempt, "slowdown"),
             )
         )
@@ -144,7 +145,7 @@ def _own_past_evidence(
     own_S = work.work_RS[suspect.row]
     evidence = [
         Evidence(
-            f"{_measure(work)} of its compute in {steps_text(first, last)} is "
+            f"{_measure(work)} in {steps_text(first, last)} is "
             f"{suspect.slowdown:.2f}x its median before its greatest change, over the median of "
             "that ratio of the other ranks without peers (accused ones left out).",
             round(suspect.slowdown, 4),
@@ -172,8 +173,20 @@ def _own_past_evidence(
     return evidence
 
 
+_MEASURES = {
+    "cpu": "CPU time of its compute",
+    "wall": "Wall time of its compute",
+    "forward": "Time of its forwards (its backwards hold waiting for others)",
+}
+
+
 def _measure(work: Work) -> str:
-    return "CPU time" if work.measure == "cpu" else "Wall time"
+    return _MEASURES[work.measure]
+
+
+def _top(question: str, rows: int) -> int:
+    """Rows that a question must give; rank_work gives all."""
+    return rows if question == "slowest_ranks" else 0
 
 
 def _medians(values_RS: Floats) -> Floats:

@@ -21,6 +21,7 @@ from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
 from sample_traces.generate.labelled.drawn_habits import draw_habits
 from sample_traces.generate.labelled.draws import one_of
+from sample_traces.generate.labelled.hidden import is_hidden, of_the_job
 from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.shapes import SHAPES, Shape, fits, small_more_often
@@ -176,6 +177,8 @@ def _lifelike(
 
 def _label(job: SyntheticJob, fault: SyntheticFault, with_baseline: bool) -> Label:
     label = label_of(job, fault, with_baseline)
+    if not label.why_not and is_hidden(job, fault):
+        return of_the_job(job, fault, label)
     if label.why_not or (job.habits is None and not job.recorded):
         return label
     return replace(label, why_not=lost_in_noise(job, fault))

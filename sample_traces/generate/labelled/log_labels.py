@@ -14,7 +14,7 @@ import numpy as np
 
 from sample_traces.generate.habits import Float
 from sample_traces.generate.labelled.labels import Label
-from sample_traces.generate.labelled.step_truth import FOR_LONG, FOR_SHORT, MUCH
+from sample_traces.generate.labelled.step_truth import CLEAR, FOR_SHORT, not_longer, window_means
 from sample_traces.generate.phase_log.job import Bool, LogFault, LogJob
 from sample_traces.generate.phase_log.simulate import PhaseLog, simulate
 
@@ -31,14 +31,8 @@ RARE = ("jit_spikes",)
 HOST_WIDE = ("host_contention", "slow_host", "step_regression", "launch_skew")
 JOB = {"data": ("data_loader",), "tail": ("comm_regression",), "compute": (), "rest": ()}
 
-CLEAR = 5.0
-"""Standard deviations of healthy ranks by which a fault must show."""
 LEAST_SHARE = 0.02
 """Of the step; less is no straggler."""
-CLEARLY_LONGER = 1.06
-"""Mean step time with / without a fault from which a finding about the job is expected: a little
-more than makes it true.
-"""
 MIN_PAST = 20
 """Steps without the fault that show what is usual."""
 
@@ -105,7 +99,7 @@ def is_shown(
     has_past = num_hit + MIN_PAST <= job.num_steps
     for name in logged(job):
         apart_SR = _apart(_shown(healthy, name), has_past)
-        noise = float(_window_means(apart_SR, num_hit).std())
+        noise = float(window_means(apart_SR, num_hit).std())
         shown_SR = _apart(_shown(whole, name), False) - _apart(_shown(without, name), False)
         seen_S = np.roll(hit_S, 1) if job.lags else hit_S
         size = max(abs(float(shown_SR[of_S, rank].mean())) for of_S in (hit_S, seen_S))
@@ -133,26 +127,6 @@ def _apart(times_SR: Float, has_past: bool) -> Float:
     return apart_SR - np.median(apart_SR, axis=0) if has_past else apart_SR
 
 
-def _window_means(times_SR: Float, length: int) -> Float:
-    length = max(min(length, times_SR.shape[0] // 3), 1)
-    num = times_SR.shape[0] // length
-    windows = times_SR[: num * length].reshape(num, length, -1)
-    means: Float = windows.mean(axis=1)
-    return means
-
-
 def _job_is_not_shown(healthy: PhaseLog, without: PhaseLog, whole: PhaseLog, hit_S: Bool) -> str:
     """Why the steps are not clearly longer with the fault, empty where they are."""
-    num_hit, usual = int(hit_S.sum()), float(np.median(healthy.step_S))
-    if hit_S[:MIN_PAST].any():
-        return "acts from the first steps on, and its own timer does not show it"
-    longer = float((whole.step_S - without.step_S).sum()) / num_hit / usual
-    enough = (longer >= CLEARLY_LONGER - 1 and num_hit >= FOR_LONG) or (
-        longer >= MUCH - 1 and num_hit >= FOR_SHORT
-    )
-    if not enough:
-        return "the timers do not show it, and steps are hardly longer"
-    noise = float(_window_means(healthy.step_S[:, None], num_hit).std())
-    if longer * usual < CLEAR / 2 * noise:
-        return "the timers do not show it, and step times vary as much by themselves"
-    return ""
+    return not_longer(healthy.step_S, without.step_S, whole.step_S, hit_S, MIN_PAST)

@@ -12,6 +12,12 @@ from sample_traces.generate.phase_log.job import Bool
 A_LITTLE, FOR_LONG = 1.05, 20
 MUCH, FOR_SHORT = 1.25, 3
 """Steps that take so many times as long, and for how many steps, are worth a finding."""
+CLEARLY_LONGER = 1.06
+"""Mean step time with / without a fault from which a finding about the job is expected: a little
+more than makes it true.
+"""
+CLEAR = 5.0
+"""Standard deviations of healthy ranks by which a fault must show."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +59,35 @@ def lasts(ratio_S: Float) -> bool:
         middle >= MUCH and ratio_S.size >= FOR_SHORT
     )
     return bool(enough)
+
+
+def not_longer(
+    healthy_S: Float, without_S: Float, whole_S: Float, hit_S: Bool, fewest_past: int
+) -> str:
+    """Why the steps that a fault hits are not clearly longer for it, empty where they are.
+
+    Step times of the job without faults, without this fault, and with all; `fewest_past`: steps
+    before it that show what is usual.
+    """
+    num_hit, usual = int(hit_S.sum()), float(np.median(healthy_S))
+    if hit_S[:fewest_past].any():
+        return "acts from the first steps on, and its own timer does not show it"
+    longer = float((whole_S - without_S).sum()) / num_hit / usual
+    enough = (longer >= CLEARLY_LONGER - 1 and num_hit >= FOR_LONG) or (
+        longer >= MUCH - 1 and num_hit >= FOR_SHORT
+    )
+    if not enough:
+        return "the timers do not show it, and steps are hardly longer"
+    noise = float(window_means(healthy_S[:, None], num_hit).std())
+    if longer * usual < CLEAR / 2 * noise:
+        return "the timers do not show it, and step times vary as much by themselves"
+    return ""
+
+
+def window_means(times_SR: Float, length: int) -> Float:
+    """Means over windows of so many steps, at most a third of all: (windows, R)."""
+    length = max(min(length, times_SR.shape[0] // 3), 1)
+    num = times_SR.shape[0] // length
+    windows = times_SR[: num * length].reshape(num, length, -1)
+    means: Float = windows.mean(axis=1)
+    return means

@@ -8,7 +8,7 @@ import pytest
 
 from diagnosis.detectors.step_regression import detect
 from diagnosis.findings import Verdict
-from tests.diagnosis.work_tables import NO_OPS, Phases, phase_tables
+from tests.diagnosis.work_tables import NO_OPS, Phases, phase_tables, tables
 from trace_hooks.layout import ParallelLayout
 
 DP8 = ParallelLayout.from_sizes(dp=8)
@@ -43,9 +43,30 @@ def longer(ms: float, ranks: range = range(8), last: int = STEPS) -> Phases:
     return phases
 
 
-def judged(phases: Phases, layout: ParallelLayout = DP8, work: pa.Table = NO_WORK) -> Verdict:
-    tables = {**phase_tables(layout, STEPS, phases), "op_times": NO_OPS, "microbatch_work": work}
-    return detect(tables, attempt=0)
+def judged(
+    phases: Phases,
+    layout: ParallelLayout = DP8,
+    work: pa.Table = NO_WORK,
+    forward_ms: float | None = None,
+) -> Verdict:
+    """`forward_ms`: of all ranks but rank 3, whose forwards take twice as long from FROM on; no
+    waiting is recorded.
+    """
+    answers = phase_tables(layout, STEPS, phases)
+
+    def of_rank(rank: int, step: int) -> float:
+        return (forward_ms or 0.0) * (2 if rank == 3 and step >= FROM else 1)
+
+    of_work = tables(
+        layout,
+        STEPS,
+        lambda rank, step: 150.0,
+        caused_ms=lambda rank, step: 0.0,
+        wait_ms=0.0,
+        forward_ms=None if forward_ms is None else of_rank,
+    )
+    answers |= {"op_times": NO_OPS, "microbatch_work": work, "rank_work": of_work["rank_work"]}
+    return detect(answers, attempt=0)
 
 
 @pytest.mark.parametrize("ms", [75.0, 30.0, 14.0])
@@ -154,3 +175,9 @@ def test_a_rise_with_uneven_work_since_then_is_more_work(since: int, is_finding:
     assert (len(verdict.findings), len(verdict.set_aside)) == (is_finding, not is_finding)
     if not is_finding:
         assert "more of it" in verdict.set_aside[0]
+
+
+def test_a_rise_that_forwards_do_not_have_is_waiting_for_another_rank() -> None:
+    verdict = judged(longer(30.0), forward_ms=50.0)
+    assert verdict.findings == ()
+    assert "it holds waiting for others" in verdict.set_aside[0]

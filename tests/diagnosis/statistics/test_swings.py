@@ -55,3 +55,12 @@ def test_where_nobody_swings_any_excess_is_beyond() -> None:
     excess_RS[1, 50:60] = 0.1
     assert no_swings(excess_RS, STAGE_R, [(1, 50, 59)]) == {0: float("inf")}
     assert no_swings(excess_RS, STAGE_R, []) == {}
+
+
+def test_a_rare_swing_of_another_rank_by_half_as_much_clears_the_accused() -> None:
+    excess_RS = swinging(0.001, 20)
+    excess_RS[3, 100:120] += 0.2
+    excess_RS[6, 20:40] += 0.12
+    assert no_swings(excess_RS, STAGE_R, [(3, 100, 119)]) == {}
+    excess_RS[6, 20:40] -= 0.06
+    assert list(no_swings(excess_RS, STAGE_R, [(3, 100, 119)])) == [0]

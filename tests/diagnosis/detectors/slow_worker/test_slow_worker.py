@@ -306,3 +306,29 @@ def test_work_that_varies_among_replicas_makes_no_slow_rank(seed: int) -> None:
         return 100.0 * float(work_SD[step, layout.coords(rank)["dp"]])
 
     assert judged(layout, compute, steps=40).findings == ()
+
+
+def test_where_compute_holds_waiting_the_rank_with_longer_forwards_is_named() -> None:
+    verdict = judged(
+        compute=slow(4, 6),  # wait in their last backward
+        forward_ms=slow(5),
+        caused_ms=lambda rank, step: 0.0,
+        wait_ms=0.0,
+    )
+    assert named(verdict) == [(5, SLOW_FROM)]
+    assert "its backwards hold waiting for others" in verdict.findings[0].evidence[0].sentence
+
+
+PP4 = ParallelLayout.from_sizes(pp=4)
+
+
+@pytest.mark.parametrize(("first", "names"), [(2, []), (SLOW_FROM, [(1, SLOW_FROM)])])
+def test_nobody_is_slower_than_before_without_a_past(
+    first: int, names: list[tuple[int, int]]
+) -> None:
+    assert named(judged(PP4, slow(1, first=first))) == names
+
+
+def test_a_rank_that_stays_as_it_was_is_not_slower_than_before() -> None:
+    others_got_quicker = judged(PP4, lambda rank, step: 80.0 if rank and step >= 8 else 100.0)
+    assert named(others_got_quicker) == []
