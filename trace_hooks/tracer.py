@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import Any
 
 from trace_hooks.layout import ParallelLayout
@@ -340,7 +341,9 @@ def _renumber(steps: StepCounter, number: int) -> None:
 @guard.guarded("tracer.span_begin", stays_on=True)
 def _open_span(recorder: Recorder, name: str, kind: str) -> tuple[int, Mark]:
     site, mark = recorder.site(str(name), kind), recorder.open()
-    recorder.rank_state.evaluating += kind == EVALUATION
+    state = recorder.rank_state
+    if kind == EVALUATION and not state.evaluating_thread:
+        state.evaluating_thread, state.outermost_evaluation = get_ident(), mark
     return site, mark
 
 
@@ -348,8 +351,8 @@ def _open_span(recorder: Recorder, name: str, kind: str) -> tuple[int, Mark]:
 def _close_span(recorder: Recorder, site: int, mark: Mark, kind: str) -> None:
     state = recorder.rank_state
     recorder.close(site, mark, microbatch=state.microbatch)
-    if kind == EVALUATION:
-        state.evaluating -= 1
+    if mark is state.outermost_evaluation:
+        state.evaluating_thread, state.outermost_evaluation = 0, None
         state.evaluated_ns = now()
 
 

@@ -42,7 +42,9 @@ class RankState:
         """Ident of the thread that runs the model for a prompt: that is no training, so its
         forwards, collectives and messages are not recorded. 0: no prompt runs.
         """
-        self.evaluating = 0  # spans of kind evaluation that the job itself has open
+        self.evaluating_thread = 0
+        """Ident of the thread on which the job has a span of kind evaluation open; 0 none."""
+        self.outermost_evaluation: object = None  # the mark of that span
         self.evaluated_ns = 0  # end of the newest evaluation, by clock.now()
         self.layout: ParallelLayout | None = None  # given by the user, or detected later
         self.cuda_device: int | None = None  # number of the one that the training thread uses

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from torch.utils.data import dataloader
@@ -199,7 +200,8 @@ class DataLoaders(Source):
         end_ns = now()
         if os.getpid() != self._pid:  # a worker that iterates a loader of its own
             return
-        if not self.rank_state.evaluating:
+        is_evaluation = self.rank_state.evaluating_thread == get_ident()
+        if not is_evaluation:
             self._auto.activity(begin_ns)
         self._evaluations.uses_loader(begin_ns)
         recorder = self.recorder
@@ -213,7 +215,7 @@ class DataLoaders(Source):
             cpu_ns=thread_cpu() - cpu_ns,
             microbatch=self.rank_state.microbatch,
         )
-        if self.rank_state.evaluating:
+        if is_evaluation:
             return
         batch_row = self._row(begin_ns) | {
             "source": source,

@@ -34,7 +34,7 @@ class Evaluations:
     def __init__(self, context: SourceContext) -> None:
         self._recorder = context.recorder
         self._rank_state = context.rank_state
-        self._steps = context.steps
+        self._steps = weakref.ref(context.steps)
         self.may_begin = True  # no step of the user's own runs, and none has trained yet
         self.on_forward: Callable[[int], None] | None = None
         """Called before each forward of an evaluation with the time at which that began."""
@@ -56,10 +56,13 @@ class Evaluations:
         return evaluations
 
     def takes(self, module: nn.Module, is_outermost: bool) -> bool:
-        """Whether a forward without gradients, which begins now, is part of an evaluation."""
-        if self._rank_state.evaluating:
-            return True
-        if module.training or get_ident() != self._thread:
+        """Whether a forward that begins now is part of an evaluation: it has no gradients, or the
+        job says that it evaluates.
+        """
+        thread, state = get_ident(), self._rank_state
+        if state.evaluating_thread:
+            return thread == state.evaluating_thread
+        if module.training or thread != self._thread or state.prompting_thread:
             return False
         if not self._is_running and not (is_outermost and self.may_begin and self._begins()):
             return False
@@ -78,7 +81,8 @@ class Evaluations:
 
     def step_begins(self) -> None:
         """A step has begun: one of the user's own is no place for an evaluation."""
-        if self._steps.explicit:
+        steps = self._steps()
+        if steps is not None and steps.explicit:
             self.training_begins()
 
     def step_ends(self) -> None:
@@ -95,8 +99,9 @@ class Evaluations:
             return
         self._is_running = False
         self._rank_state.evaluated_ns = self._end_ns
-        if not self._steps.explicit:
-            self._steps.postpone(self._end_ns)
+        steps = self._steps()
+        if steps is not None and not steps.explicit:
+            steps.postpone(self._end_ns)
         self._recorder.add_span(
             self._recorder.site("evaluation", "evaluation"),
             self._begin_ns,
@@ -108,7 +113,7 @@ class Evaluations:
 
     def _begins(self) -> bool:
         state = self._rank_state
-        if state.prompting_thread or state.chunk != UNKNOWN or self._recorder.depth > 0:
+        if state.chunk != UNKNOWN or self._recorder.depth > 0:
             return False
         if self._gap != self._last_gap:
             self._is_every_gap = self._last_gap == self._gap - 1

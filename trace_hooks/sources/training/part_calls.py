@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterable
+from threading import get_ident
 from typing import Any, Protocol
 
 import torch
@@ -120,7 +121,8 @@ class PartCalls:
             return
         source, stage = self.source, self.stage
         state = source.rank_state
-        if is_grad_enabled():
+        is_evaluation = state.evaluating_thread and state.evaluating_thread == get_ident()
+        if is_grad_enabled() and not is_evaluation:
             if source.evaluations.may_begin and graph_task() < 0:
                 source.evaluations.training_begins()
             if source.auto.waiting and graph_task() < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -153,6 +154,44 @@ def test_a_job_can_say_what_is_one(tmp_path, own_steps):
     for row, step in zip(found, job.rows("steps")[1:], strict=True):
         assert step["start_ns"] >= end_of(row)
     assert [row["step"] for row in job.rows("data_batches")] == [0, 1, 2, 3]
+
+
+def test_one_with_gradients_is_no_step_if_the_job_says_so(tmp_path):
+    class Stated(Job):
+        def evaluate(self, model):
+            with self.tracer.span("validate", kind="evaluation"):
+                with self.tracer.span("inner", kind="evaluation"):
+                    loss_of(model, batch(0))
+                loss_of(model, batch(0))
+
+    job = Stated(tmp_path, lambda step: step == 2).run()
+    (outer,) = job.rows("spans", name="validate")
+    steps = job.rows("steps")
+    assert [row["step"] for row in steps] == [0, 1, 2, 3]
+    assert steps[2]["start_ns"] >= end_of(outer)
+    assert len(job.rows("spans", kind="forward", name="head")) == 4
+
+
+def test_training_on_another_thread_is_still_recorded(tmp_path):
+    class Aside(Job):
+        def evaluate(self, model):
+            begun, done = threading.Event(), threading.Event()
+
+            def aside():
+                with self.tracer.span("validate", kind="evaluation"):
+                    begun.set()
+                    done.wait(10)
+
+            thread = threading.Thread(target=aside)
+            thread.start()
+            begun.wait(10)
+            loss_of(model, batch(0)).backward()
+            model.zero_grad()
+            done.set()
+            thread.join()
+
+    job = Aside(tmp_path, lambda step: step == 2).run()
+    assert len(job.rows("spans", kind="forward", name="head")) == 5
 
 
 def test_forwards_without_gradients_of_a_model_in_training_mode_are_none(tmp_path, own_steps):
