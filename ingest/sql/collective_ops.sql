@@ -26,6 +26,7 @@ ended AS (
         CASE WHEN coalesce(peer, -1) < 0 THEN -1 WHEN contains(op, 'send') THEN peer ELSE rank END AS dst
     FROM rows_of($collectives)
     WHERE attempt = $attempt AND step IN (FROM newest) AND end_ns >= start_ns AND start_ns >= 0
+        AND NOT in_evaluation($attempt, rank, start_ns)
 ),
 shortest AS (
     SELECT *, min(dur_ns) OVER (PARTITION BY group_id, seq, src, dst, tag) AS least_ns FROM ended

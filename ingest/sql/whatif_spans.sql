@@ -45,6 +45,7 @@ chosen AS (
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
         AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm', 'ep_comm',
             'cp_comm', 'other_comm')
+        AND NOT in_evaluation($attempt, rank, ts_ns)
     UNION ALL
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))

@@ -1,6 +1,11 @@
 -- What every SQL text can use next to the tables, rows_of and spans_of (ingest/query/connection.py), and
 -- newest_steps.
 
+-- whether a time of a rank, on its own clock, lies in an evaluation of the model
+CREATE MACRO in_evaluation(of_attempt, of_rank, at_ns) AS EXISTS (
+    FROM evaluations e WHERE e.attempt = of_attempt AND e.rank = of_rank
+        AND e.begin_ns <= at_ns AND e.end_ns > at_ns);
+
 -- by how much the layers of each pipeline stage are numbered on from those of the stages before it,
 -- where a stage counts its own from 0 again
 CREATE MACRO layers_before(files, wanted, step_from, step_to) AS TABLE

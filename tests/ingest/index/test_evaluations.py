@@ -96,3 +96,22 @@ def test_a_kind_of_a_newer_schema_is_work_of_the_host(run):
     run.span(0, 2, "of_a_newer_schema", 600, 605)
     run.publish()
     assert us(cells(run.folder)[0, 2], "compute", "other") == [80, 5]
+
+
+@pytest.mark.parametrize("question", ["late_counts", "collective_ops", "whatif_spans"])
+def test_answers_about_steps_leave_out_what_runs_in_an_evaluation(run, question):
+    def asked():
+        run.publish()
+        with open_run(run.folder) as opened:
+            return opened.ask(question).to_pylist()
+
+    run.group(7, [0, 1], "tp")
+    for rank in range(2):
+        run.add("clocks", rank, -1, ts_ns=T0)
+        run.collective(rank, 1, 7, 0, 530 + 5 * rank, 560)
+    before = asked()
+    evaluated(run)
+    for rank in range(2):
+        run.collective(rank, 1, 7, 1, 130 + 20 * rank, 170)
+    assert before
+    assert asked() == before
