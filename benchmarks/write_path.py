@@ -152,16 +152,27 @@ class Ranks:
                 return int(path.parent.name)
         return None
 
-    def step(self, number: int, rows: Rows) -> None:
-        """One step of all ranks, and their flushes; rare tables wait as in the drain thread."""
+    def step(self, number: int, rows: Rows) -> float:
+        """One step of all ranks, and their flushes; rare tables wait as in the drain thread.
+        Returns the CPU seconds of the flushes.
+        """
         is_seldom_due = number % round(SELDOM_S / FLUSH_S) == 0
+        step, by_steps = number % STEPS, number - number % STEPS
+        of_recorded = [
+            {table: moved(part, by_steps) for table, part in rows[rank, step].items()}
+            for rank in range(min(NUM_RECORDED, len(self.writers)))
+        ]
+        cpu_s = 0.0
         for rank, writer in enumerate(self.writers):
             held = self._held[rank]
-            for table, part in rows[rank % NUM_RECORDED, number % STEPS].items():
-                held.setdefault(table, []).append(moved(part, number - number % STEPS))
+            for table, part in of_recorded[rank % NUM_RECORDED].items():
+                held.setdefault(table, []).append(part)
+            begun_s = time.thread_time()
             due = [table for table in held if is_seldom_due or table not in SELDOM]
             writer.write_all({table: held.pop(table) for table in due})
+            cpu_s += time.thread_time() - begun_s
             self.rings[rank].beat(now(), number, "step", "")
+        return cpu_s
 
     def end(self) -> None:
         """Publish everything, and have the watchdog end."""
@@ -194,9 +205,7 @@ def measure(number: int, seconds: float, rows: Rows, collects: bool, watched: bo
             if watched and time.monotonic() - touched_s > TOUCH_S:
                 (ranks.run / "watched").touch()
                 touched_s = time.monotonic()
-            began = time.thread_time()
-            ranks.step(found.steps, rows)
-            found.rank_cpu_s += time.thread_time() - began
+            found.rank_cpu_s += ranks.step(found.steps, rows)
             found.steps += 1
             time.sleep(max(0.0, begun_s + found.steps * FLUSH_S - time.monotonic()))
         found.seconds = time.monotonic() - begun_s

@@ -25,6 +25,7 @@ from ingest.query.connection import (
 )
 from ingest.query.manifest import Manifest
 from ingest.query.query_errors import sentence
+from ingest.run_folder.run_paths import data_file
 from trace_hooks.schema import CONTENT_TABLES, TABLES
 
 SHARE_OF_MEMORY = 10
@@ -90,7 +91,7 @@ class RunDatabase:
         with self._database.cursor() as cursor:
             for table in self._tables:
                 picked = Manifest(cursor).pick(table)
-                files |= {path: self._run_folder / path for path in picked}
+                files |= {p: data_file(self._run_folder, snapshot.parent, p) for p in picked}
                 whole = self._database.with_all_columns(picked, empty_file(table))
                 shown[table] = [_address(path) for path in whole]
         self._files.replace(files)

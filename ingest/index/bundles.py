@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from ingest.errors import printable
 from ingest.index.index_database import IndexDatabase
 from ingest.index.quarantine import Quarantine
-from ingest.run_folder.run_paths import listed, plain_file
+from ingest.run_folder.run_paths import UNPACKED, listed, plain_file
 from trace_hooks.schema import SegmentName
 from trace_hooks.schema.bundles import BundleName
 
@@ -23,10 +23,8 @@ DAMAGES = (BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError)
 """What reading an archive raises that is damaged, or is none."""
 UNREADABLE = (OSError, *DAMAGES)
 
-_UNREAD = (
-    "bundles of segments in segments/ are not read ({number} so far), as they cannot be unpacked "
-    "in a run folder that may not be written; index the run once as a user who may write it"
-)
+_DONE = ".done"
+"""Ending of a mark: that bundle is unpacked. Its content is what is wrong with it."""
 _PIECE = 1 << 20
 _ENCRYPTED = 1
 """Bit of a member's flags."""
@@ -46,26 +44,53 @@ def unpack_bundles(run_folder: Path, known: Container[str], quarantine: Quaranti
     new index would unpack it again. Raises OSError where the folder cannot be written.
     """
     for bundle in bundles_of(run_folder):
-        problems = list(_unpacked(bundle, known))
+        problems = list(_unpacked(bundle, known, bundle.parent))
         if problems:
             quarantine.set_aside(bundle, "; ".join(problems)[:400])
         else:
             bundle.unlink(missing_ok=True)
 
 
-def store_unread_bundles(database: IndexDatabase, run_folder: Path) -> None:
-    """Note how many bundles are not unpacked, where the run folder may only be read."""
-    number, source = len(bundles_of(run_folder)), "bundles"
-    texts = [_UNREAD.format(number=number)] if number else []
-    known = database.connection.execute(
-        "SELECT text FROM problems WHERE source = ?", [source]
+def unpack_into(folder: Path, run_folder: Path) -> list[str]:
+    """Unpack the bundles of a run that may only be read into a folder next to its index; what is
+    wrong with them, a sentence each. Raises OSError where that folder cannot be written.
+
+    Their segments may come into the run folder, too, where another indexer unpacks them there.
+    """
+    folder.mkdir(exist_ok=True)
+    done = {file.name: file.stat().st_size for file in os.scandir(folder)}
+    for bundle in bundles_of(run_folder):
+        mark = folder / f"{bundle.name}{_DONE}"
+        if mark.name not in done:
+            in_run = {f"segments/{file.name}" for file in listed(bundle.parent, ".parquet")}
+            text = "; ".join(_unpacked(bundle, in_run, folder))[:400]
+            mark.write_text(text, encoding="utf-8")
+            done[mark.name] = len(text)
+    marks = (name for name, size in sorted(done.items()) if size and name.endswith(_DONE))
+    return [(folder / name).read_text(encoding="utf-8") for name in marks]
+
+
+def is_unpacked(bundle: Path, folder: Path) -> bool:
+    """Whether a bundle was unpacked into a folder next to the index."""
+    return (folder / f"{bundle.name}{_DONE}").exists()
+
+
+def unpacked_path(path: str) -> str:
+    """Path in a manifest of a segment that was unpacked next to the index."""
+    return f"{UNPACKED}/{path.rpartition('/')[2]}"
+
+
+def store_problems(database: IndexDatabase, texts: Sequence[str]) -> None:
+    """Bring the problems of bundles up to date."""
+    rows = database.connection.execute(
+        "SELECT text FROM problems WHERE source = 'bundles' ORDER BY rowid"
     ).fetchall()
-    if [text for (text,) in known] == texts:
+    if [text for (text,) in rows] == list(texts):
         return
     with database.transaction():
-        database.connection.execute("DELETE FROM problems WHERE source = ?", [source])
+        database.connection.execute("DELETE FROM problems WHERE source = 'bundles'")
         for text in texts:
-            database.connection.execute("INSERT INTO problems VALUES (?, ?)", [source, text])
+            database.connection.execute("INSERT INTO problems VALUES ('bundles', ?)", [text])
 
 
 def examine_bundle(bundle: Path) -> str:
@@ -81,8 +106,8 @@ def examine_bundle(bundle: Path) -> str:
     return ""
 
 
-def _unpacked(bundle: Path, known: Container[str]) -> Iterator[str]:
-    """Unpack one bundle; yields what is wrong with it."""
+def _unpacked(bundle: Path, known: Container[str], folder: Path) -> Iterator[str]:
+    """Unpack one bundle into a folder; yields what is wrong with it."""
     try:
         archive = _opened(bundle)
     except FileNotFoundError:  # it is unpacked already
@@ -93,7 +118,7 @@ def _unpacked(bundle: Path, known: Container[str]) -> Iterator[str]:
     with archive:
         written_ns = bundle.stat().st_mtime_ns
         for member in archive.infolist():
-            segment = bundle.with_name(member.filename)
+            segment = folder / member.filename
             if f"segments/{segment.name}" in known or os.path.lexists(segment):
                 continue
             try:

@@ -16,13 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError, printable
-from ingest.index.bundles import bundles_of, examine_bundle
+from ingest.index.bundles import bundles_of, examine_bundle, is_unpacked
 from ingest.index.indexer import Indexer
 from ingest.index.quarantine import Quarantine
 from ingest.index.snapshots import DATABASE, OwnerLock, discard_published, index_folder
 from ingest.query.index_catalog import require_own
 from ingest.query.manifest import FileEntry, Manifest, read_entry
-from ingest.run_folder.run_paths import DATA, listed, plain_file, read_plain_file, require_no_links
+from ingest.run_folder.run_paths import (
+    DATA,
+    UNPACKED,
+    listed,
+    plain_file,
+    read_plain_file,
+    require_no_links,
+)
 from trace_hooks.schema import TABLES, SegmentName
 from trace_hooks.schema.bundles import BundleName
 
@@ -119,18 +126,21 @@ class _Alone:
 
 
 def _examined(run_folder: Path, progress: Progress) -> Examined:
-    known, retired, index = _index_of(index_folder(run_folder) / DATABASE)
+    index_at = index_folder(run_folder)
+    known, retired, index = _index_of(index_at / DATABASE)
     there = {
         f"{name}/{file.name}": file.stat(follow_symlinks=False).st_size
-        for name in DATA
-        for file in listed(run_folder / name, ".parquet")
+        for folder, names in ((run_folder, DATA), (index_at, (UNPACKED,)))
+        for name in names
+        for file in listed(folder / name, ".parquet")
     }
     troubles = [*_of_rank_files(run_folder), *_of_bundles(run_folder)]
     num_rows = done = 0
     total = sum(there.values())
     for path in sorted(there):
         progress(done, total)
-        rows, trouble = _of_file(run_folder, path, known.get(path), path in retired, bool(index))
+        folder = index_at if path.startswith(f"{UNPACKED}/") else run_folder
+        rows, trouble = _of_file(folder, path, known.get(path), path in retired, bool(index))
         num_rows += rows
         done += there[path]
         troubles += [trouble] if trouble else []
@@ -216,6 +226,8 @@ def _of_bundles(run_folder: Path) -> Iterator[Trouble]:
     for bundle in bundles_of(run_folder):
         path = f"segments/{bundle.name}"
         problem = examine_bundle(bundle)
+        if is_unpacked(bundle, index_folder(run_folder) / UNPACKED):
+            continue
         if problem:
             yield Trouble(path, DAMAGED, f"{problem}; what cannot be unpacked of it is lost")
         else:

@@ -16,6 +16,7 @@ from ingest.index.snapshots import DATABASE
 from ingest.query.connection import Config, Connection
 from ingest.query.index_catalog import SETUP, require_own
 from ingest.query.manifest import Manifest
+from ingest.run_folder.run_paths import data_file
 
 MEMORY = "512MB"
 """What DuckDB may hold of a pass before it puts some of it on disk, in the index folder."""
@@ -79,7 +80,11 @@ class IndexDatabase:
 
     def absolute(self, paths: Iterable[str]) -> list[str]:
         """Data files of the run as DuckDB opens them."""
-        return [str(self.run_folder / path) for path in paths]
+        return [str(self.file(path)) for path in paths]
+
+    def file(self, path: str) -> Path:
+        """The data file of that path."""
+        return data_file(self.run_folder, self.path.parent, path)
 
 
 def _opened(path: Path) -> Connection:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import UserError
-from ingest.index.bundles import store_unread_bundles, unpack_bundles
+from ingest.index.bundles import store_problems, unpack_bundles, unpack_into, unpacked_path
 from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
 from ingest.index.index_database import IndexDatabase
@@ -36,7 +36,7 @@ from ingest.query.index_sql import index_sql
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.rank_files import RankFiles, rank_file_stamps
 from ingest.run_folder.run_files import read_run_info
-from ingest.run_folder.run_paths import DATA, listed, require_no_links
+from ingest.run_folder.run_paths import DATA, UNPACKED, listed, require_no_links
 
 RELATIVE_CLOCK = "per_step_relative"
 FOLLOW_S = 0.25
@@ -148,7 +148,7 @@ class Indexer:
         if self.may_merge:
             unpack_bundles(self.folder, self.database.known_paths, self._quarantine)
         else:
-            store_unread_bundles(self.database, self.folder)
+            store_problems(self.database, unpack_into(self.index_folder / UNPACKED, self.folder))
         self._quarantine.store_problems(self.database)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
@@ -178,21 +178,27 @@ class Indexer:
         entries: list[FileEntry] = []
         replaced: list[str] = []
         for path in sorted(self._listing() - self.database.known_paths):
-            entry, inputs = read_entry(self.folder, path, tier=int(path.startswith("compacted/")))
-            is_gone = bool(entry.problem) and not os.path.lexists(self.folder / path)
+            folder = self.index_folder if path.startswith(f"{UNPACKED}/") else self.folder
+            entry, inputs = read_entry(folder, path, tier=int(path.startswith("compacted/")))
+            is_gone = bool(entry.problem) and not os.path.lexists(folder / path)
             if is_gone or entry.path in self.database.known_paths:
                 continue
             entries.append(entry)
-            replaced += inputs
+            replaced += [same for path in inputs for same in (path, unpacked_path(path))]
             self.database.known_paths |= {path, entry.path}
         return entries, replaced
 
     def _listing(self) -> set[str]:
-        return {
+        found = {
             f"{name}/{file.name}"
             for name in DATA
             for file in listed(self.folder / name, ".parquet")
         }
+        if not self.may_merge:
+            unpacked = listed(self.index_folder / UNPACKED, ".parquet")
+            own = {unpacked_path(file.name) for file in unpacked}
+            found = own | {path for path in found if unpacked_path(path) not in own}
+        return found
 
     def _ranks_changed(self) -> bool:
         seen = rank_file_stamps(self.folder)
@@ -231,7 +237,7 @@ class Indexer:
         if entry.problem:
             return entry
         try:
-            pq.read_table(self.folder / entry.path)
+            pq.read_table(self.database.file(entry.path))
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())[:400]
             return replace(entry, problem=f"{entry.path} was set aside: {reason}")
@@ -245,7 +251,7 @@ class Indexer:
         manifest.retire(replaced, now_ns)
         if ranks_changed:
             store_ranks(connection, *self._rank_files.read())
-        store_arrivals(connection, entries, now_ns, self.folder, self._first_pass)
+        store_arrivals(connection, entries, now_ns, self.database.file, self._first_pass)
         usable = [e for e in entries if not e.problem and e.num_rows and e.path not in skip]
         self._store_rows("steps", "step_rows", usable)
         self._store_rows("spans", "evaluations", usable)
@@ -257,7 +263,7 @@ class Indexer:
         if ranks_changed or any(entry.table_name == "clocks" for entry in entries):
             for attempt in self._store_clocks():
                 touched[attempt] = self._all_steps(attempt)
-        RollupPass(connection, self.folder, self.relative).update(touched)
+        RollupPass(connection, self.folder, self.index_folder, self.relative).update(touched)
 
     def _files(self, entries: list[FileEntry], table: str) -> list[str]:
         return self.database.absolute(e.path for e in entries if e.table_name == table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,13 +42,14 @@ def store_arrivals(
     connection: Connection,
     entries: Sequence[FileEntry],
     now_ns: int,
-    folder: Path,
+    file_of: Callable[[str], Path],
     is_first: bool = False,
 ) -> None:
     """Note when the newest file of each rank arrived, by this machine's clock, never by the ranks'.
 
     That is now; for files that lay in the folder before the indexer's first pass, it is when they
     were written. Of a file of several ranks, as of a bundle, the heartbeats tell whose it is.
+    `file_of`: the file of a path in the manifest.
     """
     latest: dict[tuple[int, int], int] = {}
     for entry in entries:
@@ -57,10 +58,10 @@ def store_arrivals(
         arrived_ns = now_ns
         if is_first:
             try:
-                arrived_ns = min(now_ns, (folder / entry.path).stat().st_mtime_ns)
+                arrived_ns = min(now_ns, file_of(entry.path).stat().st_mtime_ns)
             except OSError:
                 continue
-        for rank in _ranks_of(connection, entry, folder):
+        for rank in _ranks_of(connection, entry, file_of(entry.path)):
             key = entry.attempt, rank
             latest[key] = max(latest.get(key, 0), arrived_ns)
     columns = {
@@ -76,7 +77,7 @@ def store_arrivals(
     connection.unregister("fresh_arrivals")
 
 
-def _ranks_of(connection: Connection, entry: FileEntry, folder: Path) -> list[int]:
+def _ranks_of(connection: Connection, entry: FileEntry, file: Path) -> list[int]:
     """Ranks of which a file shows that they lived when it was written; none where it was merged."""
     if entry.rank_min == entry.rank_max:
         return [entry.rank_min]
@@ -84,7 +85,7 @@ def _ranks_of(connection: Connection, entry: FileEntry, folder: Path) -> list[in
         return []
     rows = connection.execute(
         "SELECT DISTINCT rank FROM read_parquet($file, hive_partitioning = false)",
-        {"file": str(folder / entry.path)},
+        {"file": str(file)},
     )
     return [rank for (rank,) in rows.fetchall()]
 

@@ -15,6 +15,7 @@ from ingest.index.rollups import Rollups, Spans, Transfers, Windows, complete_wi
 from ingest.intervals import Ints
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
+from ingest.run_folder.run_paths import data_file
 from trace_hooks.schema import KINDS, MODES
 from trace_hooks.schema.bundles import RANK_BAND
 
@@ -78,9 +79,11 @@ TOUCHING = ("spans", "collectives", "steps", "groups")
 class RollupPass:
     """One pass over what was touched, on the indexer's own connection, inside its transaction."""
 
-    def __init__(self, connection: Connection, folder: Path, relative: bool) -> None:
+    def __init__(
+        self, connection: Connection, folder: Path, index_folder: Path, relative: bool
+    ) -> None:
         self.connection = connection
-        self.folder = folder
+        self.folder, self._index_folder = folder, index_folder
         self.relative = relative
         self.manifest = Manifest(connection)
 
@@ -92,7 +95,7 @@ class RollupPass:
 
     def _files(self, table: str, *narrowings: Narrowing) -> list[str]:
         paths = dict.fromkeys(path for n in narrowings for path in self.manifest.pick(table, n))
-        return [str(self.folder / path) for path in paths]
+        return [str(data_file(self.folder, self._index_folder, path)) for path in paths]
 
     def _band_edges(self, attempt: int) -> list[tuple[int, int]]:
         row = self.connection.execute(

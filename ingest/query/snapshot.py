@@ -22,7 +22,7 @@ from ingest.query.connection import Connection, Database, empty_file
 from ingest.query.manifest import Manifest, Narrowing
 from ingest.query.query_errors import interrupted, sentence
 from ingest.query.query_timeouts import TimeLimits
-from ingest.run_folder.run_paths import DATA, readable
+from ingest.run_folder.run_paths import DATA, data_file, readable
 from ingest.stopping import Stop, interrupt
 from trace_hooks.schema import TABLES, publish_table
 
@@ -82,7 +82,9 @@ class Snapshot:
         """
         with self._database.cursor() as cursor:
             picked = Manifest(cursor).pick(table, narrowing)
-        paths = [readable(str(self.run_folder / path)) for path in picked]
+        index_folder = self.path.resolve().parent
+        files = [data_file(self.run_folder, index_folder, path) for path in picked]
+        paths = [readable(str(file)) for file in files]
         return self._database.with_all_columns(paths, self._empty[table])
 
     def show_raw_tables(self) -> None:

@@ -23,7 +23,9 @@ MOST_FOLDERS = 100
 """In the folder of an index, which makes a handful."""
 RECEIVING = ("attempts", "incoming", "received", "quarantine")
 """Folders of a run into which a server writes for ranks on other disks."""
-_DATA_PATH = re.compile(rf"({'|'.join(DATA)})/[^/\0]+\.parquet")
+UNPACKED = "unpacked"
+"""Folder next to an index in the cache: segments of the bundles of a run that may only be read."""
+_DATA_PATH = re.compile(rf"({'|'.join((*DATA, UNPACKED))})/[^/\0]+\.parquet")
 
 
 class Linked(OSError):
@@ -107,8 +109,13 @@ def listed(folder: Path, ending: str) -> Iterator[os.DirEntry[str]]:
         yield from (file for file in listing if file.name.endswith(ending) and file.name[0] != ".")
 
 
+def data_file(run_folder: Path, index_folder: Path, path: str) -> Path:
+    """The file that a manifest means by a path."""
+    return (index_folder if path.startswith(f"{UNPACKED}/") else run_folder) / path
+
+
 def is_data_path(path: str) -> bool:
-    """Whether a path, relative to the run folder, names a file right in one of its data folders.
+    """Whether a path in a manifest names a file right in one of the folders of data.
 
     The index of a run lies in its folder, too: what it names may lead anywhere.
     """

@@ -14,8 +14,9 @@ import pytest
 from ingest.index.bundles import bundles_of, unpack_bundles
 from ingest.index.doctor import DAMAGED, NOT_INDEXED, examine, repair
 from ingest.index.indexer import Indexer
+from ingest.index.merging import publish_merged
 from ingest.index.quarantine import Quarantine
-from ingest.run import open_run
+from ingest.run import Run, open_run
 from tests.runs_builder import RunBuilder
 from trace_hooks.schema import TABLES, SegmentName
 from trace_hooks.schema.bundles import BundleName, write_bundle
@@ -154,13 +155,60 @@ def test_the_doctor_says_what_is_not_unpacked(run: Path) -> None:
     assert not trouble.is_lost
 
 
-def test_a_folder_that_cannot_be_written_keeps_its_bundles_and_says_so(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = bundle(run)
-    monkeypatch.setattr(Indexer, "may_merge", False)
-    with Indexer(run) as indexer:
-        indexer.refresh()
-    with open_run(run, refresh=False) as opened:
-        assert opened.problems[0].startswith("bundles of segments in segments/ are not read (1")
+@pytest.fixture
+def read_only(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run folder in which there can be no index: it goes to the cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (run / "index").write_text("in the way of a folder")
+    return run
+
+
+def num_heartbeats(opened: Run) -> list[int]:
+    question = "SELECT count(*) AS n FROM heartbeats"
+    by_sql = opened.sql(question).to_pylist()[0]["n"]
+    return [by_sql, opened.execute(question, {}).to_pylist()[0]["n"]]
+
+
+def test_a_run_folder_that_may_only_be_read_is_unpacked_next_to_its_index(read_only: Path) -> None:
+    path = bundle(read_only)
+    before = sorted(read_only.rglob("*"))
+    with open_run(read_only) as opened:
+        assert num_heartbeats(opened) == [3, 3]
+        arrived = opened.index_rows("SELECT rank FROM arrivals ORDER BY rank")
+        assert [row["rank"] for row in arrived] == [0, 1, 70]
+        assert opened.problems == []
+        opened.refresh()
+        assert num_heartbeats(opened) == [3, 3]
+    assert sorted(read_only.rglob("*")) == before
     assert path.exists()
+    assert examine(read_only, lambda *_: None).is_sound
+
+
+def test_rows_are_there_once_where_another_indexer_unpacks_and_merges_them(
+    read_only: Path, tmp_path: Path
+) -> None:
+    path = bundle(read_only)
+    with open_run(read_only) as opened:
+        assert num_heartbeats(opened) == [3, 3]
+        unpack_bundles(read_only, (), Quarantine(read_only))  # somebody who may write
+        bundle(read_only, BundleName(0, 0, 2_000_000_000), heartbeats=heartbeats(2))
+        opened.refresh()
+        assert num_heartbeats(opened) == [4, 4]
+        of_band = segments(read_only, "heartbeats")[0]
+        (read_only / "compacted").mkdir()
+        merged = read_only / "compacted" / "heartbeats-0000-band00000-1.parquet"
+        publish_merged("heartbeats", [of_band], merged, [f"segments/{of_band.name}"])
+        of_band.unlink()
+        opened.refresh()
+        assert num_heartbeats(opened) == [4, 4]
+    assert not path.exists()
+
+
+def test_damage_is_named_where_the_run_folder_may_only_be_read(read_only: Path) -> None:
+    path = bundle(read_only)
+    path.write_bytes(path.read_bytes()[:-30])
+    with open_run(read_only) as opened:
+        (problem,) = opened.problems
+        opened.refresh()
+        assert opened.problems == [problem]
+    assert path.name in problem

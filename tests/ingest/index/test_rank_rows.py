@@ -55,10 +55,10 @@ def test_files_of_before_arrived_when_they_were_written(connection, tmp_path: Pa
     os.utime(builder.folder / name, ns=(5_000, 5_000))
     entry, _ = read_entry(builder.folder, name)
     arrivals = "SELECT attempt, rank, arrived_ns FROM arrivals"
-    store_arrivals(connection, [entry], 9_000, builder.folder, is_first=True)
+    store_arrivals(connection, [entry], 9_000, builder.folder.joinpath, is_first=True)
     assert connection.execute(arrivals).fetchall() == [(0, 0, 5_000)]
-    store_arrivals(connection, [entry], 9_000, builder.folder)
-    store_arrivals(connection, [entry], 7_000, builder.folder)  # the clock was set back
+    store_arrivals(connection, [entry], 9_000, builder.folder.joinpath)
+    store_arrivals(connection, [entry], 7_000, builder.folder.joinpath)  # the clock was set back
     assert connection.execute(arrivals).fetchall() == [(0, 0, 9_000)]
 
 
@@ -67,5 +67,5 @@ def test_samples_of_the_machine_are_no_sign_that_a_rank_lives(connection, tmp_pa
     builder.add("host_metrics", 0, 0, ts_ns=T0)
     builder.publish()
     entry, _ = read_entry(builder.folder, "segments/host_metrics-0000-00000-00000000.parquet")
-    store_arrivals(connection, [entry], 9_000, builder.folder)
+    store_arrivals(connection, [entry], 9_000, builder.folder.joinpath)
     assert connection.execute("SELECT * FROM arrivals").fetchall() == []

@@ -67,7 +67,7 @@ def test_steps_are_taken_in_pieces_that_fit_in_memory(
 ) -> None:
     builder = two_rank_run(tmp_path / "run", num_steps=6)  # 10 spans and 2 collectives a step
     Manifest(connection).add(entries(builder))
-    rollup = RollupPass(connection, builder.folder, relative=False)
+    rollup = RollupPass(connection, builder.folder, tmp_path, relative=False)
     assert list(rollup._step_ranges(0, -1, 7)) == [(-1, 7)]
     monkeypatch.setattr(rollup_pass, "ROWS_AT_ONCE", 24)
     assert list(rollup._step_ranges(0, 0, 5)) == [(0, 1), (2, 3), (4, 5)]
