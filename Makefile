@@ -25,7 +25,7 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 FRAMEWORKS_VENV := .venv-frameworks
 
-.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-host-faults bench-loaders bench-machines bench-mfu bench-real-faults bench-schedules bench-slow-kernels bench-stuck samples requirements sbom clean
+.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -72,11 +72,13 @@ test-registry: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m registry
 
 # Callbacks and small real jobs of training frameworks, with and without hooks, in an environment of
-# their own; some 20 minutes on two cores. ONLY="ddp hf" runs some, WRITE=1 puts the matrix into its page
+# their own; some 20 minutes on two cores. ONLY="ddp hf" runs some; WRITE=1 puts the matrix into its
+# page, and goes on where FRAMEWORKS_RESULTS ended
+FRAMEWORKS_RESULTS ?= benchmarks/results/frameworks.jsonl
 test-frameworks: $(VENV)/.ready $(FRAMEWORKS_VENV)/.ready
 	$(FRAMEWORKS_VENV)/bin/python -m pytest -q $(HUNG) tests/trace_hooks/integrations tests/trace_hooks/test_transformers.py
 	$(BIN)/python -m benchmarks.frameworks --python $(FRAMEWORKS_VENV)/bin/python $(if $(ONLY),--only $(ONLY)) \
-		$(if $(WRITE),--write docs/frameworks.md)
+		$(if $(WRITE),--results $(FRAMEWORKS_RESULTS) --write docs/frameworks.md)
 
 # torch first, as above; DeepSpeed looks for it when it is built, and builds no operators
 $(FRAMEWORKS_VENV)/.ready: benchmarks/frameworks/requirements.txt
@@ -162,6 +164,23 @@ bench-mfu: $(VENV)/.ready
 # kernels planted slow on one rank of resampled profiles; five minutes
 bench-slow-kernels: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.slow_kernels --trials 100 --write docs/mfu.md
+
+# peaks of memory under pipeline schedules predicted, and of real jobs on CPUs; half an hour, goes on where it ended
+bench-pipeline-memory: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.pipeline_memory --results benchmarks/results/pipeline-memory.jsonl
+	$(BIN)/python -m benchmarks.pipeline_memory --report benchmarks/results/pipeline-memory.jsonl --write docs/which-schedule.md
+
+# replayed steps beside measured ones, and planted slowdowns, in generated jobs; SEED=n repeats a run
+bench-replay-fidelity: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.replay_fidelity --write docs/whatif.md $(if $(SEED),--seed $(SEED))
+
+# slow starts planted in real jobs of four ranks, and a job that is killed twice; ten minutes
+bench-startups: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.startups --write docs/goodput.md
+
+# hosts named in drawn fleets with and without a bad one, and 1,000 runs read at once; SEED=n repeats a run
+bench-fleet: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.fleet $(if $(SEED),--seed $(SEED))
 
 # data loaders with faults in real jobs, two hours; goes on where it ended
 bench-loaders: $(VENV)/.ready

@@ -30,6 +30,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from app.view_state import View  # noqa: E402 - the script is started from anywhere
 from benchmarks.browser import FLAGS, MISSING, Server, chromium  # noqa: E402
+from docs.pictured_runs import fleet_runs, restarted_run  # noqa: E402
 from ingest.imports.importer import import_paths  # noqa: E402
 from sample_traces import RECORDED  # noqa: E402
 from sample_traces.generate.faults import SyntheticFault  # noqa: E402
@@ -42,7 +43,7 @@ JOB = "pipeline-with-a-slow-worker"
 WATCHED = "watched"
 PERTURBED, UNPERTURBED = "perturbed", "alike"
 PROMPTED = "prompted"
-EXPERTS, SKEWED = "experts", "skewed"
+EXPERTS, SKEWED, RESTARTED = "experts", "skewed", "restarted"
 HOT_EXPERT = 5
 LEARNT = 900
 """Steps after which the small model can continue a sequence of numbers."""
@@ -75,13 +76,21 @@ PICTURES = {
     "model-perturb": (View(PERTURBED, "model", model=_AGAINST).url(), (1400, 900)),
     "experts": (View(EXPERTS, "experts", expert=(2, HOT_EXPERT)).url(), (1400, 2070)),
     "mfu": (View(SKEWED, "efficiency", peak="300").url(), (1400, 1300)),
+    "startup": (View(RESTARTED, "efficiency", attempt=0).url(), (1400, 1300)),
+    "goodput": (View(RESTARTED, "efficiency").url(), (1400, 1300)),
+    "fleet": (View(page="fleet").url(), (1400, 1180)),
     "stuck": (View("sleep", "stuck").url(), (1400, 1180)),
     "stuck-circle": (View("order", "stuck").url(), (390, 844)),
     "model-prompt": (View(PROMPTED, "model", model=(("view", "prompt"),)).url(), (1400, 1060)),
 }
 """name: address of the view, and size of the window."""
 
-PARTS = {"which-schedule": ".whatif-schedules", "mfu": ".mfu"}
+PARTS = {
+    "which-schedule": ".whatif-schedules",
+    "mfu": ".mfu",
+    "startup": ".startup",
+    "goodput": ".goodput",
+}
 """Pictures of one part of their page."""
 
 
@@ -250,6 +259,23 @@ def _wait_for_change(page: Page) -> None:
     page.locator(".mfu-change table").wait_for(timeout=60_000)
 
 
+def _wait_for_startup(page: Page) -> None:
+    page.locator(".startup table").first.wait_for(timeout=60_000)
+
+
+def _wait_for_goodput(page: Page) -> None:
+    page.locator(".goodput svg, .goodput canvas").first.wait_for(timeout=60_000)
+
+
+WAITS = {"mfu": _wait_for_change, "startup": _wait_for_startup, "goodput": _wait_for_goodput}
+
+
+def _wait_for_fleet(page: Page) -> None:
+    """Until no run is being looked at."""
+    page.locator(".fleet-panels > .panel").first.wait_for(timeout=60_000)
+    page.wait_for_function("document.querySelector('.fleet > .note')?.hidden", timeout=120_000)
+
+
 def _prompt(page: Page) -> None:
     """Let the model continue a sequence, and open the attention of one of its tokens."""
     page.get_by_label("prompt", exact=True).fill("100 103 106 109 112 115 118 121 124 127 130 133")
@@ -303,6 +329,8 @@ def main(names: Sequence[str]) -> None:
             experts_run(scratch, runs)
         if "mfu" in wanted:
             skewed_run(runs)
+        if wanted & {"startup", "goodput"}:
+            restarted_run(scratch, runs / RESTARTED)
         server = Server(runs, "--job-token", TOKEN).start()
         running.callback(server.stop)
         if "model-perturb" in wanted:
@@ -318,11 +346,16 @@ def main(names: Sequence[str]) -> None:
                 case = view.split("/")[2]
                 with stuck_job(scratch, runs, case):
                     take(browser, server.url + view, size, file, _wait_for_cause)
+            elif name == "fleet":
+                fleet_runs(scratch / "fleet")
+                many = Server(scratch / "fleet").start()
+                running.callback(many.stop)
+                take(browser, many.url + view, size, file, _wait_for_fleet)
             elif name == "model-prompt":
                 with prompted_run(scratch, runs, server):
                     take(browser, server.url + view, size, file, _prompt)
             else:
-                act = _wait_for_change if name == "mfu" else None
+                act = WAITS.get(name)
                 take(browser, server.url + view, size, file, act, PARTS.get(name))
             print(f"{file.relative_to(DOCS)} {file.stat().st_size // 1000} kB")
 

@@ -149,9 +149,9 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
         unit = "micro-batch" if most == 1 else "micro-batches"
         held = f"{most:.3g} {unit} on the fullest of {one.num_devices} devices"
         if one.memory_bytes is not None:
-            held += f", {one.memory_bytes / 1e9:.3g} GB of activations"
+            held += f", {_amount(one.memory_bytes)} of activations"
         if one.peak_bytes is not None:
-            held += f", {max(one.peak_bytes) / 1e9:.3g} GB allocated at the peak"
+            held += f", {_amount(max(one.peak_bytes))} allocated at the peak"
         between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
         lines.append(
             f"{one.name:15} {one.span_s:11.4g} s {one.expected_s:9.4g} s {between:>27} "
@@ -165,6 +165,10 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
             f"assumed    {text}" + ("" if len(of) == len(known) else f" ({', '.join(of)})")
         )
     return "\n".join(lines)
+
+
+def _amount(num_bytes: float) -> str:
+    return f"{num_bytes / 1e9:.3g} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.3g} MB"
 
 
 def advice(answer: Answer) -> dict[str, Any]:

@@ -21,7 +21,7 @@ export function mount(element, app) {
       element.replaceChildren(found ? panel(found, attemptButton) : nothing());
       if (focused) element.querySelector(`button[value="${focused}"]`)?.focus();
     } catch (error) {
-      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, make('strong', {}, 'Goodput cannot be shown. '), error.message));
     }
   }, NEWS_MS);
 

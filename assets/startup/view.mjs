@@ -27,7 +27,7 @@ export function mount(element, app) {
       const found = await app.json(app.api('startup', { attempt }), signal);
       if (!signal.aborted) show(found);
     } catch (error) {
-      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, make('strong', {}, 'Start-up cannot be shown. '), error.message));
     }
   }, NEWS_MS);
 
