@@ -48,5 +48,7 @@ def cells(case: Case, row: dict[str, Any], way: str) -> list[str]:
         "/".join(f"{tokens:.0f}" for tokens in fact["tokens"]) or "not recorded",
         "unknown" if fact["coverage"] is None else f"{fact['coverage']:.1%}",
         unseen or "none above 0.5 %",
-        "unknown" if fact["cost_ms"] is None else f"{fact['cost_ms']:.1f} ms",
+        "unknown"
+        if fact["cost_ms"] is None
+        else f"{fact['cost_ms']:.1f} of {fact['step_ms']:,.0f} ms",
     ]

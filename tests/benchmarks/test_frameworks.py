@@ -88,7 +88,7 @@ def test_the_matrix_has_a_line_for_each_way_and_every_problem() -> None:
     row = {"versions": {"torch": "2"}, "hooks": recorded, "lines": recorded, "problems": ["odd"]}
     text = matrix([row | {"case": "ddp"}])
     assert text.count("| torch DDP | torch 2 | 2 |") == 2
-    assert "| 95.0% | forward to backward 2.0% | 1.2 ms |" in text
+    assert "| 95.0% | forward to backward 2.0% | 1.2 of 40 ms |" in text
     assert "- torch DDP, odd" in text
     assert "differs" in matrix([row | {"case": "ddp", "problems": []}])
 
