@@ -3,10 +3,14 @@ same one: something compiles, or autotunes, for a shape it has not seen yet.
 
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around; what the stages of
-a pipeline do longer adds up, where each does it before it hands over. Waiting for data, garbage
-collections, checkpoints and retries of the allocator have kinds of their own and do not count.
+a pipeline do longer adds up, where each does it before it hands over. What most ranks of each
+stage do longer is asked first: noise of single ranks hides nothing that all do. Waiting for data,
+garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
+count.
+
 Spikes are a finding where they are rare, and stand apart from all other steps: the least of them is
-twice as much longer as the longest other step, so that the tail of a noisy job makes none.
+twice as much longer as the longest other step, so that the tail of a noisy job makes none. Where
+most ranks have them, other steps count by what most ranks do, as one rank's pause is no spike.
 
 Source: rare steps lift p99 and leave the median as it was; recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
@@ -19,7 +23,7 @@ one pass over the cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +75,8 @@ class _Spikes:
     excess_RN: Floats  # ms of each rank beyond its own median of the steps around
     waits_RN: Floats  # the same of its communication
     longer_S: Floats  # ms of the job's step beyond the running median
+    apart_S: Floats  # ms by which they stand apart: of most ranks at once, else longer_S
+    of_all: bool  # three in four ranks have them
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -85,7 +91,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             f"{100 * MIN_SPIKE:.0f} % of a step or more)."
         )
         return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
-    rows = () if times.waits_hidden else _at_fault(spikes)
+    rows = () if spikes.of_all else _at_fault(spikes)
     if rows and _come_often(spikes.columns):
         checked = "No rare long steps; what one rank does as often as that makes it a slow one."
         return Verdict(NAME, checked=checked)
@@ -107,25 +113,33 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         return None
     excess_RS = _own_excess(times)
     excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
-    along_S = _along_pipeline(times, excess_RS)
+    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
+    along_S, of_all = _along_pipeline(times, excess_RS, _of_most), True
     if times.waits_hidden:
         along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
-    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
-    own_least = max(least, APART * float(along_S[others].max(initial=0.0)))
-    long = long[along_S[long] >= own_least]
+    elif not _apart(along_S, long, others, least).any():
+        along_S, of_all = _along_pipeline(times, excess_RS, np.max), False
+    long = long[_apart(along_S, long, others, least)]
     late = long[long >= WARM_UP_STEPS]
     if not late.size:
         return None
-    spike_N = longer_S[late]
+    apart_S = along_S if of_all and not times.waits_hidden else longer_S
+    spike_N = apart_S[late]
     enough = FEWEST_SIMILAR if spike_N.max() <= SIMILAR * spike_N.min() else FEWEST
     occasions = 1 + int((np.diff(late) > 1).sum())
-    others_S = np.delete(longer_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
+    others_S = np.delete(apart_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
-    similar_N = (long >= WARM_UP_STEPS) | (longer_S[long] <= SIMILAR * spike_N.max())
+    similar_N = (long >= WARM_UP_STEPS) | (apart_S[long] <= SIMILAR * spike_N.max())
     long = long[similar_N]
     waits_RS = times.comm_RS - running_medians(times.comm_RS)
-    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S)
+    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S, apart_S, of_all)
+
+
+def _apart(along_S: Floats, long: Ints, others: Ints, least: float) -> Bools:
+    """Which of the long steps ranks explain, by more than what they do in the other steps."""
+    apart_N: Bools = along_S[long] >= max(least, APART * float(along_S[others].max(initial=0.0)))
+    return apart_N
 
 
 def _own_excess(times: PhaseTimes) -> Floats:
@@ -145,10 +159,21 @@ def _of_other_kinds(times: PhaseTimes) -> Floats:
     return most_S
 
 
-def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:
-    """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
+def _of_most(excess_NS: Floats, axis: int) -> Floats:
+    """What three in four ranks take longer by, or more: half of them may wait for a late one."""
+    quartile: Floats = np.quantile(excess_NS, 1 - _MOST, axis=axis)
+    return quartile
+
+
+_MOST = 0.75
+
+
+def _along_pipeline(
+    times: PhaseTimes, excess_RS: Floats, of_stage: Callable[..., Floats]
+) -> Floats:
+    """What steps may be longer for that, ms: `of_stage` of the ranks of each stage, all stages."""
     pp_R = times.ranks.coords_R["pp"]
-    most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
+    most_PS = [of_stage(excess_RS[pp_R == stage], axis=0) for stage in np.unique(pp_R)]
     along_S: Floats = np.maximum(most_PS, 0.0).sum(axis=0)
     return along_S
 
@@ -194,15 +219,17 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
 
 def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
-    others_S = np.delete(spikes.longer_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
+    others_S = np.delete(spikes.apart_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
     steps = times.step_S[spikes.columns]
     at, period = int(steps[0]), period_of(steps)
     every = f"; one in {period}" if period else ""
+    by_all = spikes.of_all and not times.waits_hidden
+    others = _ON_MOST if by_all else _OF_OTHERS
     view = tuple((k, (at, at) if k == "steps" else v) for k, v in finding.evidence[0].view)
     return Evidence(
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}{every}) take "
         f"{in_ms(longer_ms)} "
-        f"longer than those around them; of the others none more than "
+        f"longer than those around them; {others} "
         f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
         round(longer_ms, 3),
         "ms",
@@ -228,6 +255,8 @@ def period_of(steps: Ints) -> int | None:
     return period
 
 
+_ON_MOST = "no other step is longer on most ranks by more than"
+_OF_OTHERS = "of the others none more than"
 _MOST_REGULAR = 0.75
 _JITTER = 0.03
 _MOST_LISTED = 5

@@ -51,6 +51,29 @@ def test_rare_long_steps_of_all_ranks(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(3 * ms / 30, rel=0.15)
 
 
+def test_a_pause_of_one_rank_in_another_step_hides_no_spikes_of_all() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return spiking(90.0, {2}, (25,))(rank, step) if step == 25 else spikes(rank, step)
+
+    spikes = spiking(60.0, set(range(8)))
+    (finding,) = judged(phases).findings
+    assert (finding.culprits, finding.first_step) == ((), 10)
+    assert "no other step is longer on most ranks" in finding.evidence[0].sentence
+
+
+def test_spikes_of_all_ranks_name_nobody_where_single_ranks_are_noisy() -> None:
+    """Two of eight ranks spike by twice as much as the others."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step not in AT:
+            return spiking(0.0, set())(rank, step)
+        own = 120.0 if rank in (3, 6) else 60.0
+        return {"step_ms": 320.0, "compute_ms": 150.0 + own, "comm_ms": 160.0 - own}
+
+    (finding,) = judged(phases).findings
+    assert finding.culprits == ()
+
+
 def test_spikes_of_one_rank_name_it() -> None:
     (finding,) = judged(spiking(80.0, {5})).findings
     assert [place.rank for place in finding.culprits] == [5]
