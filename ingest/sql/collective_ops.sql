@@ -24,9 +24,8 @@ ended AS (
     SELECT rank, step, group_id, seq, op, tag, greatest(end_ns - start_ns, 0) AS dur_ns,
         CASE WHEN coalesce(peer, -1) < 0 THEN -1 WHEN contains(op, 'send') THEN rank ELSE peer END AS src,
         CASE WHEN coalesce(peer, -1) < 0 THEN -1 WHEN contains(op, 'send') THEN peer ELSE rank END AS dst
-    FROM rows_of($collectives)
-    WHERE attempt = $attempt AND step IN (FROM newest) AND end_ns >= start_ns AND start_ns >= 0
-        AND NOT in_evaluation($attempt, rank, start_ns)
+    FROM collectives_of_steps($collectives, $attempt, $step_min, $step_max)
+    WHERE step IN (FROM newest) AND end_ns >= start_ns AND start_ns >= 0
 ),
 shortest AS (
     SELECT *, min(dur_ns) OVER (PARTITION BY group_id, seq, src, dst, tag) AS least_ns FROM ended

@@ -14,9 +14,8 @@
 WITH rows AS (
     SELECT c.rank, c.group_id, c.seq, c.start_ns + o.offset_ns
             + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS start_al
-    FROM (SELECT * FROM rows_of($collectives) WHERE attempt = $attempt
-          AND step BETWEEN $step_min AND $step_max AND op NOT IN ('send', 'recv')
-          AND NOT in_evaluation($attempt, rank, start_ns)) c
+    FROM (FROM collectives_of_steps($collectives, $attempt, $step_min, $step_max)
+          WHERE op NOT IN ('send', 'recv')) c
     ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
 ),

@@ -39,13 +39,16 @@ waits AS (  -- where the program stood still for it, which may begin long after 
         AND coll_seq >= 0 GROUP BY ALL
 ),
 chosen AS (
-    SELECT step, rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
+    SELECT step, s.rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
         name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq, -1 AS waited_ns
-    FROM spans_of($spans)
-    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
-        AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm', 'ep_comm',
-            'cp_comm', 'other_comm')
-        AND NOT in_evaluation($attempt, rank, ts_ns)
+    FROM (
+        FROM spans_of($spans)
+        WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
+            AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm',
+                'ep_comm', 'cp_comm', 'other_comm')
+    ) s ASOF LEFT JOIN (SELECT rank, begin_ns, end_ns FROM evaluations WHERE attempt = $attempt) e
+        ON s.rank = e.rank AND s.ts_ns >= e.begin_ns
+    WHERE (s.ts_ns < e.end_ns) IS NOT TRUE
     UNION ALL
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))

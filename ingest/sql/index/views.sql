@@ -1,10 +1,12 @@
 -- What every SQL text can use next to the tables, rows_of and spans_of (ingest/query/connection.py), and
 -- newest_steps.
 
--- whether a time of a rank, on its own clock, lies in an evaluation of the model
-CREATE MACRO in_evaluation(of_attempt, of_rank, at_ns) AS EXISTS (
-    FROM evaluations e WHERE e.attempt = of_attempt AND e.rank = of_rank
-        AND e.begin_ns <= at_ns AND e.end_ns > at_ns);
+-- collectives of some steps, without those that begin in an evaluation of the model
+CREATE MACRO collectives_of_steps(files, wanted, low, high) AS TABLE
+    SELECT c.* FROM (FROM rows_of(files) WHERE attempt = wanted AND step BETWEEN low AND high) c
+        ASOF LEFT JOIN (FROM evaluations WHERE attempt = wanted) e
+            ON c.rank = e.rank AND c.start_ns >= e.begin_ns
+    WHERE (c.start_ns < e.end_ns) IS NOT TRUE;
 
 -- by how much the layers of each pipeline stage are numbered on from those of the stages before it,
 -- where a stage counts its own from 0 again

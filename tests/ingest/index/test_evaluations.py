@@ -103,7 +103,7 @@ def test_answers_about_steps_leave_out_what_runs_in_an_evaluation(run, question)
     def asked():
         run.publish()
         with open_run(run.folder) as opened:
-            return opened.ask(question).to_pylist()
+            return sorted(opened.ask(question).to_pylist(), key=str)
 
     run.group(7, [0, 1], "tp")
     for rank in range(2):
