@@ -74,6 +74,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--most-held", type=int, metavar="N", help="micro-batches that a device may hold at once")
     what = "memory that a device may have allocated, 1e9 B"
     add("--memory-limit", type=float, metavar="GB", help=what)
+    what = "of fbd: how fast the devices of forwards are, 1 as fast as measured"
+    add("--forward-speed", type=float, metavar="X", help=what)
+    what = "of fbd: handing over the activations of a micro-batch"
+    add("--handover-ms", type=float, metavar="MS", help=what)
     add("--without-stragglers", action="store_true", help="each stage takes its median time")
 
 
@@ -117,6 +121,8 @@ def _asked(arguments: argparse.Namespace) -> Asked:
         arguments.most_held,
         not arguments.without_stragglers,
         arguments.memory_limit,
+        arguments.forward_speed,
+        arguments.handover_ms,
     )
 
 

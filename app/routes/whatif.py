@@ -9,9 +9,9 @@ what-if/schedule  one step of it, as measured and under the schedule `name`
 what-if/replay    one step as replayed and without stragglers, as arrays
 
 All take `attempt` and `steps=FIRST..LAST`; replay also `step` and `rank`; schedules and schedule
-also `microbatches`, `chunks`, `split`, `held` and `stragglers=no`. While a run has new data,
-they are recomputed every few seconds at most (app.analysis.whatif_answers); `is_outdated` says
-whether there is newer data.
+also `microbatches`, `chunks`, `split`, `held`, `memory`, `forward_speed`, `handover_ms` and
+`stragglers=no`. While a run has new data, they are recomputed every few seconds at most
+(app.analysis.whatif_answers); `is_outdated` says whether there is newer data.
 """
 
 from __future__ import annotations

@@ -14,16 +14,21 @@ const NUMBERS = [
   ['chunks', 'chunks', 'v', 'model chunks of a stage, for schedules that have several'],
   ['held', 'held at most', 'any', 'micro-batches that a device may hold at once'],
   ['memory', 'memory, GB', 'any', 'that a device may have allocated, 1e9 bytes; where the run recorded it', 'any'],
+  ['forward_speed', 'fbd: speed of forwards', '1', 'of fbd: how fast the devices of forwards are, 1 as fast as measured', 'any'],
+  ['handover_ms', 'fbd: hand-over, ms', '0', 'of fbd: handing the activations of a micro-batch from the device of its forward to that of its backward', 'any'],
 ];
 
 /** Parameters of a request, from the fields p.NAME of a link. Pure. */
-export const changesOf = ({ microbatches, chunks, held, memory, split, stragglers }) => ({ microbatches, chunks, held, memory, split, stragglers });
+export const changesOf = ({ microbatches, chunks, held, memory, split, stragglers, forward_speed: speed, handover_ms: handover }) => ({
+  microbatches, chunks, held, memory, split, stragglers, forward_speed: speed, handover_ms: handover,
+});
 
 /** What a shared file says instead of its controls. Pure. @param {Object<string, string>} pipeline fields p.NAME of the link */
-export function fileText({ microbatches, chunks, held, memory, split, stragglers }) {
+export function fileText({ microbatches, chunks, held, memory, split, stragglers, forward_speed: speed, handover_ms: handover }) {
   const changes = [
     microbatches && `${microbatches} micro-batches`, chunks && `${chunks} chunks of a stage`, held && `at most ${held} micro-batches held`, memory && `${memory} GB for a device`,
     split && (split === 'equal' ? 'equal stages' : `stages of ${split}`), stragglers === 'no' && 'no stragglers',
+    speed && `forwards of fbd on devices ${speed} times as fast`, handover && `${handover} ms to hand over activations`,
   ].filter(Boolean);
   const job = changes.length ? `the job with ${changes.join(', ')}` : 'the job as it ran';
   return `This file holds predictions for ${job}; the live page also predicts other micro-batches, chunks, stages and limits.`;
@@ -156,7 +161,7 @@ export class Schedules {
 
   #fillControls() {
     const { pipeline } = this.app.view;
-    for (const name of ['microbatches', 'chunks', 'held', 'memory', 'split']) {
+    for (const name of [...NUMBERS.map(([field]) => field), 'split']) {
       if (document.activeElement !== this.inputs[name]) this.inputs[name].value = pipeline[name] ?? '';
     }
     this.inputs.stragglers.checked = pipeline.stragglers === 'no';

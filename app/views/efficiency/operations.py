@@ -127,7 +127,4 @@ def as_json(found: Roofline | str) -> dict[str, Any]:
     """Plain values; a sentence as `reason`."""
     if isinstance(found, str):
         return {"operations": None, "reason": found}
-    plain = asdict(found)
-    for rank, one in zip(plain["comparison"]["ranks"], found.comparison.ranks, strict=True):
-        rank["is_device"] = one.is_device
-    return plain
+    return asdict(found)

@@ -23,7 +23,16 @@ from diagnosis.whatif.schedules.predict import predict, replayed_cell
 from ingest.errors import UserError
 
 EQUAL = "equal"
-FIELDS = ("microbatches", "chunks", "held", "memory", "split", "stragglers")
+FIELDS = (
+    "microbatches",
+    "chunks",
+    "held",
+    "memory",
+    "split",
+    "stragglers",
+    "forward_speed",
+    "handover_ms",
+)
 """Changes of the job in a link, and as parameters of routes."""
 
 _DIGITS = 7
@@ -40,7 +49,8 @@ TENSOR_PARALLEL = (
 @dataclass(frozen=True)
 class Asked:
     """Changes as a link or a command has them; `split`: shares of the stages with commas between
-    them, or EQUAL; `memory_gb`: that a device may have allocated, 1e9 B. Raises UserError for one
+    them, or EQUAL; `memory_gb`: that a device may have allocated, 1e9 B; `forward_speed`,
+    `handover_ms`: of schedules with devices of their own for forwards. Raises UserError for one
     that is none.
     """
 
@@ -50,6 +60,8 @@ class Asked:
     most_held: int | None = None
     has_stragglers: bool = True
     memory_gb: float | None = None
+    forward_speed: float | None = None
+    handover_ms: float | None = None
 
     @classmethod
     def of_link(cls, fields: Mapping[str, str]) -> Asked:
@@ -57,8 +69,13 @@ class Asked:
         sizes = (_whole(name, fields.get(name, "")) for name in ("microbatches", "chunks", "held"))
         microbatches, chunks, most_held = sizes
         split, stragglers = fields.get("split", ""), fields.get("stragglers", "")
-        memory_gb = _number("memory", fields.get("memory", ""))
-        return cls(microbatches, chunks, split, most_held, stragglers != "no", memory_gb)
+        memory_gb = _number("memory", fields.get("memory", ""), "of GB, such as 80")
+        speed = _number("forward_speed", fields.get("forward_speed", ""), "such as 0.5")
+        handover = _number("handover_ms", fields.get("handover_ms", ""), "of ms, such as 2.5")
+        has_stragglers = stragglers != "no"
+        return cls(
+            microbatches, chunks, split, most_held, has_stragglers, memory_gb, speed, handover
+        )
 
     def changes(self, job: Measured) -> Changes:
         """For a job; raises UserError where they do not fit it."""
@@ -66,7 +83,14 @@ class Asked:
             shares = (1.0,) * job.sizes[0] if self.split == EQUAL else self._shares
             limit = None if self.memory_gb is None else 1e9 * self.memory_gb
             changes = Changes(
-                self.microbatches, self.chunks, shares, self.most_held, self.has_stragglers, limit
+                self.microbatches,
+                self.chunks,
+                shares,
+                self.most_held,
+                self.has_stragglers,
+                limit,
+                1.0 if self.forward_speed is None else self.forward_speed,
+                (self.handover_ms or 0.0) / 1e3,
             )
             changed(job, changes)
             most_held_by_device(job, changes)
@@ -91,9 +115,9 @@ def _whole(name: str, text: str) -> int | None:
     return int(text) if text else None
 
 
-def _number(name: str, text: str) -> float | None:
+def _number(name: str, text: str, what: str) -> float | None:
     if text and not _SHARE.fullmatch(text):
-        raise UserError(f"{name} is {text[:40]!r}; give a number of GB, such as 80")
+        raise UserError(f"{name} is {text[:40]!r}; give a number {what}")
     return float(text) if text else None
 
 

@@ -16,6 +16,8 @@ MOST_MICROBATCHES, MOST_CHUNKS, MOST_OPERATIONS = 4_096, 16, 16_384
 MOST_MEMORY = 1e15
 """Bytes of a device."""
 
+MOST_SPEED, MOST_HANDOVER_S = 100.0, 3_600.0
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -23,7 +25,9 @@ class Changes:
     that have several. `split`: shares of the layers by stage, in any unit; empty: as measured.
     `most_held`: micro-batches that a device may hold at once; `memory_limit`: bytes that it may
     have allocated. `has_stragglers`: False gives all
-    ranks, micro-batches and steps of a stage the median time.
+    ranks, micro-batches and steps of a stage the median time. Where forwards and backwards have
+    devices of their own: `forward_speed`, how fast those of forwards are, 1 as fast as measured;
+    `handover_s`, how long the activations of a micro-batch take from the one to the other.
 
     Raises ValueError, one sentence, for values that make no job.
     """
@@ -34,6 +38,8 @@ class Changes:
     most_held: int | None = None
     has_stragglers: bool = True
     memory_limit: float | None = None
+    forward_speed: float = 1.0
+    handover_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check("micro-batches", self.microbatches, MOST_MICROBATCHES)
@@ -43,6 +49,16 @@ class Changes:
             raise ValueError(
                 f"a memory limit of {self.memory_limit / 1e9:g} GB; give a number above 0 and "
                 f"below {MOST_MEMORY / 1e9:,.0f}"
+            )
+        if not 1 / MOST_SPEED <= self.forward_speed <= MOST_SPEED:
+            raise ValueError(
+                f"the speed of the devices of forwards is {self.forward_speed:g}; give a number "
+                f"from {1 / MOST_SPEED:g} to {MOST_SPEED:g}, 1 for as fast as measured"
+            )
+        if not 0 <= self.handover_s <= MOST_HANDOVER_S:
+            raise ValueError(
+                f"handing over activations takes {1e3 * self.handover_s:g} ms; give a number from "
+                f"0 to {1e3 * MOST_HANDOVER_S:,.0f}"
             )
         for share in self.split:
             if not 0 < share < 1e6:

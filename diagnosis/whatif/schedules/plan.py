@@ -35,6 +35,11 @@ class Plan:
         """Virtual stages."""
         return len(self.home)
 
+    @property
+    def is_decoupled(self) -> bool:
+        """Whether forwards and backwards of a stage have devices of their own."""
+        return len(self.orders) > len(set(self.home))
+
     @cached_property
     def device_of(self) -> dict[Op, int]:
         """Index of the device that runs an operation."""

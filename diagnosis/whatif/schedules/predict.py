@@ -72,8 +72,9 @@ def predict(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Pr
     steps = _replayed_steps(job, plan)
     overlaps, cells = name in OVERLAPPING, [cell for step in steps for cell in step]
     shape = len(steps), len(steps[0])
-    made = _replayed(plan, cells, job, no_gap, overlaps)
-    real = _replayed(plan, cells, job, _gaps(job, plan), overlaps)
+    took, transfer = _of(plan, cells, changes), _transfers(job, plan, changes)
+    made = _replayed(plan, took, transfer, no_gap, overlaps)
+    real = _replayed(plan, took, transfer, _gaps(job, plan), overlaps)
     held = tuple(num / plan.chunks for num in made.held)
     if (reason := too_much(held, measured, changes)) is not None:
         return _impossible(name, p, reason)
@@ -92,7 +93,7 @@ def predict(measured: Measured, name: str, changes: Changes = AS_MEASURED) -> Pr
         *memory_of(measured, held, changes),
         (
             *assumed(measured, changes),
-            *_assumptions(measured, plan, overlaps),
+            *_assumptions(measured, plan, overlaps, changes),
             memory_assumption(measured, changes),
         ),
     )
@@ -127,8 +128,7 @@ class _Lanes:
     held: tuple[int, ...]
 
 
-def _replayed(plan: Plan, cells: list[Cell], job: Measured, gap: Gap, overlaps: bool) -> _Lanes:
-    took, transfer = _of(plan, cells), _transfers(job, plan)
+def _replayed(plan: Plan, took: Took, transfer: Transfer, gap: Gap, overlaps: bool) -> _Lanes:
     made = replay(plan, took, transfer, gap)
     span_L, bubble_L = np.asarray(made.span_s), np.asarray(made.bubble)
     if overlaps:
@@ -147,12 +147,12 @@ def replayed_cell(
     plan, job = plan_for(measured, name, changes), changed(measured, changes)
     cells = job.steps[step] if changes.has_stragglers else job.steps[0]
     cell = cells[replica] if changes.has_stragglers else cells[0]
-    took = _of(plan, [cell])
-    transfer, gap = _transfers(job, plan), _gaps(job, plan)
+    took = _of(plan, [cell], changes)
+    transfer, gap = _transfers(job, plan, changes), _gaps(job, plan)
     return replay(plan, lambda op: float(np.max(took(op))), transfer, gap)
 
 
-def _of(plan: Plan, cells: list[Cell]) -> Took:
+def _of(plan: Plan, cells: list[Cell], changes: Changes) -> Took:
     """Times of the plan's operations in each cell; a chunk that was not measured takes its part of
     the stage.
     """
@@ -162,6 +162,7 @@ def _of(plan: Plan, cells: list[Cell]) -> Took:
     )
     p = forward_PVML.shape[0]
     weights = WEIGHTS_SHARE if plan.is_split else 0.0
+    speed = changes.forward_speed if plan.is_decoupled else 1.0
     was_measured = cells[0].forward_PVM.shape[1] == plan.chunks
 
     def took(op: Op) -> Floats:
@@ -169,7 +170,7 @@ def _of(plan: Plan, cells: list[Cell]) -> Took:
         stage = op.stage % p if was_measured else plan.home[op.stage]
         at = stage, op.stage // p if plan.chunks > 1 else 0, op.microbatch
         if op.kind == FORWARD:
-            own_L: Floats = forward_PVML[at]
+            own_L: Floats = forward_PVML[at] / speed
         else:
             own_L = backward_PVML[at] * (weights if op.kind == WEIGHTS else 1 - weights)
         return own_L
@@ -184,13 +185,13 @@ def _by_chunk(own_PVM: Floats, chunks: int) -> Floats:
     return np.repeat(whole / chunks, chunks, axis=1)
 
 
-def _transfers(measured: Measured, plan: Plan) -> Transfer:
+def _transfers(measured: Measured, plan: Plan, changes: Changes) -> Transfer:
     """Over the link between the two devices, in its direction."""
     p = len(measured.forward_transfer_P)
 
     def transfer(first: Op, then: Op) -> float:
         if first.kind != then.kind:  # a forward's result on the device of its backward
-            return 0.0
+            return changes.handover_s
         source, target = plan.home[first.stage], plan.home[then.stage]
         goes_up = target == (source + 1) % p
         if p == 2:  # both neighbours are the same: as the direction of the operation
@@ -210,7 +211,9 @@ def _gaps(job: Measured, plan: Plan) -> Gap:
     return gap
 
 
-def _assumptions(measured: Measured, plan: Plan, overlaps: bool) -> tuple[str, ...]:
+def _assumptions(
+    measured: Measured, plan: Plan, overlaps: bool, changes: Changes
+) -> tuple[str, ...]:
     said = ["Operations take as long as measured, and nothing else uses the devices."]
     if plan.chunks != measured.sizes[1] and plan.chunks > 1:
         said.append(f"Each of {plan.chunks} chunks takes its part of the stage's time.")
@@ -223,11 +226,21 @@ def _assumptions(measured: Measured, plan: Plan, overlaps: bool) -> tuple[str, .
             "Devices go on with the next step before others are done with this one: the optimizer "
             "waits for nobody, as with post-validation (arXiv 2401.10241)."
         )
-    if len(plan.orders) > len(set(plan.home)):
-        said.append(
-            f"It runs on {len(plan.orders)} devices instead of {len(set(plan.home))}, all equally "
-            "fast, and a forward's activations are handed over at once."
-        )
+    if plan.is_decoupled:
+        said += _of_decoupled(plan, changes)
     if not measured.has_transfers:
         said.append("No transfers were recorded: they take no time.")
     return tuple(said)
+
+
+def _of_decoupled(plan: Plan, changes: Changes) -> tuple[str, str]:
+    """What is assumed where forwards and backwards have devices of their own."""
+    speed, handover_ms = changes.forward_speed, 1e3 * changes.handover_s
+    fast = "all equally fast" if speed == 1 else f"those of forwards {speed:g} times as fast"
+    handed = f"{handover_ms:g} ms later, while both devices go on" if handover_ms else "at once"
+    return (
+        f"It runs on {len(plan.orders)} devices instead of {len(set(plan.home))}, {fast}; the "
+        f"activations of a forward are on the device of its backward {handed}.",
+        "What the devices of forwards wait for new weights after a step, and what they hold while "
+        "they hand it over, is not in these numbers.",
+    )

@@ -84,6 +84,8 @@ VALID = {
     "split": "equal",
     "held": "4",
     "memory": "80",
+    "forward_speed": "0.5",
+    "handover_ms": "2",
     "stragglers": "no",
     "until": "2026-03-31",
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileText, memoryText, scheduleRows } from '../../../assets/whatif/schedules.mjs';
+import { changesOf, fileText, memoryText, scheduleRows } from '../../../assets/whatif/schedules.mjs';
 
 const one = (name, span, more = {}) => ({
   name, span_s: span, expected_s: span, low_s: span, high_s: span, bubble: 0.2, expected_bubble: 0.25, num_devices: 4, in_flight: [4, 3], assumptions: ['All alike.'], reason: '', ...more,
@@ -22,6 +22,12 @@ test('a shared file says of which job its predictions are, and that there are mo
   assert.match(fileText({}), /^This file holds predictions for the job as it ran; the live page also predicts other/);
   assert.match(fileText({ microbatches: '16', held: '4', split: 'equal', stragglers: 'no', schedule: 'zbv' }),
     /for the job with 16 micro-batches, at most 4 micro-batches held, equal stages, no stragglers; /);
+  assert.match(fileText({ forward_speed: '0.5', handover_ms: '2' }), /with forwards of fbd on devices 0.5 times as fast, 2 ms to hand over activations; /);
+});
+
+test('changes of a link are the parameters of a request', () => {
+  const pipeline = { microbatches: '16', forward_speed: '0.5', handover_ms: '2', schedule: 'fbd' };
+  assert.deepEqual(JSON.parse(JSON.stringify(changesOf(pipeline))), { microbatches: '16', forward_speed: '0.5', handover_ms: '2' });
 });
 
 test('memory of the fullest device, of activations and in all', () => {

@@ -64,7 +64,8 @@ def test_a_prediction_says_what_it_assumes(job: Measured, name: str) -> None:
     assert found.span_s is not None
     assert found.expected_s is not None
     assert found.low_s <= found.expected_s <= found.high_s or found.low_s == found.high_s
-    assert any("weights" in text for text in found.assumptions) == plan_for(job, name).is_split
+    said = any("Gradients of weights" in text for text in found.assumptions)
+    assert said == plan_for(job, name).is_split
     assert any("chunks" in text for text in found.assumptions) == (plan_for(job, name).chunks > 1)
     assert any("post-validation" in text for text in found.assumptions) == (name == "zb-h2")
     if name != "zb-h2":
@@ -235,6 +236,52 @@ def test_devices_of_their_own_for_backwards_hold_the_activations(job: Measured) 
     assert held[:4] == (1, 1, 1, 1)
     assert all(1 <= one <= m for one in held[4:])
     assert max(held) > 1
+
+
+def _even(p: int, m: int, forward_s: float, backward_s: float) -> Measured:
+    """One replica and one step of equal stages, without transfers and gaps."""
+    forward, backward = (np.full((p, 1, m), seconds) for seconds in (forward_s, backward_s))
+    return Measured(((Cell(forward, backward),),), (0,), np.zeros(p), np.zeros(p), False)
+
+
+@pytest.mark.parametrize(("speed", "handover_s"), [(1.0, 0.0), (0.25, 0.0), (0.5, 0.3), (4.0, 2.0)])
+def test_forwards_on_devices_of_another_speed_and_a_hand_over_have_a_closed_form(
+    speed: float, handover_s: float
+) -> None:
+    p, m, f, b = 4, 8, 1.0, 2.0
+    changes = Changes(forward_speed=speed, handover_s=handover_s)
+    found = predict(_even(p, m, f, b), "fbd", changes)
+    f /= speed
+    assert found.span_s == pytest.approx(p * f + handover_s + (m - 1) * max(f, b) + p * b)
+    busy_s = p * m * (f + b)
+    assert found.bubble == pytest.approx(1 - busy_s / (2 * p * found.span_s))
+
+
+def test_the_devices_of_forwards_are_only_changed_where_forwards_have_their_own(
+    job: Measured,
+) -> None:
+    changes = Changes(forward_speed=0.5, handover_s=1.0)
+    for name in NAMES:
+        own = predict(job, name).span_s, predict(job, name, changes).span_s
+        assert (own[0] != own[1]) == (name == "fbd"), name
+    said = predict(job, "fbd", changes).assumptions
+    assert any("those of forwards 0.5 times as fast" in text for text in said)
+    assert any("1000 ms later, while both devices go on" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"forward_speed": 0.0}, "the speed of the devices of forwards is 0; give a number from"),
+        ({"forward_speed": float("nan")}, "the speed of the devices of forwards is nan"),
+        ({"handover_s": -1.0}, "handing over activations takes -1000 ms"),
+    ],
+)
+def test_speeds_and_hand_overs_that_cannot_be_are_a_sentence(
+    changes: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Changes(**changes)
 
 
 def test_a_stage_without_time_has_no_share(job: Measured) -> None:
