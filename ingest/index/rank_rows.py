@@ -13,6 +13,8 @@ from trace_hooks.schema import RankInfo
 
 _OF_WATCHDOG = ("host_metrics",)
 """Tables that say nothing of whether a rank lives: its host's watchdog writes them."""
+_OFTEN_WRITTEN = ("heartbeats", "steps", "spans")
+"""Tables of which files of several ranks are read for whose they are."""
 _LONGEST_INTERVAL_S = 3600.0
 _COORDS = ("pp", "dp", "cp", "tp", "ep")
 _ARRIVALS = pa.schema([(name, pa.int64()) for name in ("attempt", "rank", "arrived_ns")])
@@ -48,7 +50,7 @@ def store_arrivals(
     """Note when the newest file of each rank arrived, by this machine's clock, never by the ranks'.
 
     That is now; for files that lay in the folder before the indexer's first pass, it is when they
-    were written. Of a file of several ranks, as of a bundle, the heartbeats tell whose it is.
+    were written. A file of several ranks, as of a bundle, counts for those that have rows in it.
     `file_of`: the file of a path in the manifest.
     """
     latest: dict[tuple[int, int], int] = {}
@@ -81,7 +83,7 @@ def _ranks_of(connection: Connection, entry: FileEntry, file: Path) -> list[int]
     """Ranks of which a file shows that they lived when it was written; none where it was merged."""
     if entry.rank_min == entry.rank_max:
         return [entry.rank_min]
-    if entry.table_name != "heartbeats" or entry.tier:
+    if entry.table_name not in _OFTEN_WRITTEN or entry.tier:
         return []
     rows = connection.execute(
         "SELECT DISTINCT rank FROM read_parquet($file, hive_partitioning = false)",
