@@ -93,7 +93,7 @@ class HandoverWriter:
 
     def write_all(self, tables: Mapping[str, Sequence[pa.Table]]) -> None:
         """Hand rows over, or publish them."""
-        if not self._is_handed_over(tables):
+        if tables and not self._is_handed_over(tables):
             self._own.write_all(tables)
 
     def check(self) -> None:

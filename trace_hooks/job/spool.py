@@ -72,9 +72,11 @@ class Spool:
         """Whether a collector lives."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except BlockingIOError:
             return True
-        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except OSError:  # a file system without locks: no collector can have one
+            return False
         return False
 
     @property
@@ -144,6 +146,8 @@ class Spool:
     def claim(self, path: Path) -> Path | None:
         """Take a batch to publish it as segments; None where another process was first."""
         mine = self.folder / f"{self._stem}.{number_of(path)}{MINE}"
+        if mine != path and mine.exists():  # of another process, with the same number: later
+            return None
         with suppress(FileNotFoundError):
             os.utime(path)  # nobody takes it for an orphan
             return path.rename(mine)

@@ -47,6 +47,9 @@ MOST_BYTES = 64 << 20
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 STOP_S = 10.0
 
+REMAINS = (".tmp", ".damaged")
+"""Files that killed ranks left half-written, and what cannot be read."""
+
 Taken = list[tuple[Path, Batch]]
 
 
@@ -96,6 +99,8 @@ class Collector:
             with suppress(OSError, ValueError):
                 if time.time() - path.stat().st_mtime > ORPHAN_S:
                     publish_claimed(path)
+        for path in self._spool.batches(*REMAINS):
+            path.unlink(missing_ok=True)
 
     def publish_leftovers(self) -> None:
         """Publish what a job left whose ranks and watchdog were killed together."""

@@ -191,6 +191,29 @@ def test_the_end_does_not_wait_for_a_collector_that_does_nothing(
     assert seconds.now < 1000 + 2 * module.FINISH_S
 
 
+def test_a_flush_without_rows_hands_nothing_over(tmp_path: Path, run: Path) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector_in(tmp_path)
+    writer.write_all({})
+    assert not spool.own(BATCH)
+
+
+def test_batches_of_the_same_instant_do_not_replace_each_other(
+    tmp_path: Path, run: Path, seconds: Seconds
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    for stem, number in (("98-y", 7), ("99-z", 8)):
+        path, _ = Spool(tmp_path, stem).put(batch(run, number, number))
+        os.utime(path, (5, 5))
+        path.rename(spool.folder / f"{stem}.1000{BATCH}")
+    first, second = spool.batches(BATCH)
+    assert spool.claim(first) is not None
+    assert spool.claim(second) is None
+    seconds.now += START_S
+    writer.check()
+    assert published(run) == [7, 8]
+
+
 def test_frames_are_written_by_the_rank(tmp_path: Path, run: Path) -> None:
     writer, spool = writer_of(tmp_path, run)
     collector_in(tmp_path)

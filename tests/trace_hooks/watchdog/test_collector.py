@@ -209,6 +209,7 @@ def test_what_a_job_left_that_was_killed_as_a_whole_is_published(tmp_path: Path,
     paths = [spool.put(batch(run, 0, number))[0] for number in range(3)]
     paths[0].rename(taken_for(paths[0], 99))
     unpublished_bundle(run, 99).touch()
+    spool.put(batch(run, 0, 9))[0].rename(spool.folder / "1-a.7.tmp")  # half-written
     claimed = spool.claim(paths[1])
     assert claimed is not None
     os.utime(claimed, (5, 5))
