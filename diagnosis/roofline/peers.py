@@ -234,4 +234,4 @@ def _lost_by_device(same: Sequence[_Same], rank: int) -> float:
             if row["rank"] == rank:
                 per_call_ms = (row["median_us"] - one.middle_us) / 1e3
                 lost_ms += row["calls"] / row["num_steps"] * per_call_ms
-    return lost_ms
+    return max(lost_ms, 0.0)

@@ -29,6 +29,10 @@ class Roofs:
         return self.tflops.get(precision) if self.given is None else self.given
 
 
+NO_ROOFS = Roofs("", {}, None)
+"""Of a rank that left no file about itself."""
+
+
 def roofs_of(
     row: Mapping[str, Any], peak_tflops: float | None = None, gb_per_s: float | None = None
 ) -> Roofs:

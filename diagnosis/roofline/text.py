@@ -18,6 +18,7 @@ NOTHING = (
     " with record_shapes=True."
 )
 _MOST_NAMED = 2
+_ROUNDING = 0.005
 _IMPOSSIBLE = 1.05
 """Share of the peak that clocks above those of the data sheet may reach."""
 
@@ -102,7 +103,7 @@ def notes_of(
             f"The peak for {', '.join(unknown)} is not known (device {', '.join(devices)}): give it"
             " with --peak-tflops."
         )
-    if known_share < 1:
+    if known_share < 1 - _ROUNDING:
         notes.append(
             f"FLOPs or bytes are known of {100 * known_share:.0f} % of the time of kernels; of the"
             " rest shapes were not recorded, or do not say what there is to do."

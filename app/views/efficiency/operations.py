@@ -9,7 +9,7 @@ from typing import Any
 from app.views.ranks.metric_matrix import Steps
 from diagnosis.roofline.operations import Operation, operations_of
 from diagnosis.roofline.peers import Comparison, slow_kernels
-from diagnosis.roofline.roofs import Roofs, roofs_of
+from diagnosis.roofline.roofs import NO_ROOFS, Roofs, roofs_of
 from diagnosis.roofline.text import (
     NO_SHAPES,
     NOTHING,
@@ -79,7 +79,8 @@ def roofline_of(asked: Asked, steps: Steps | None) -> Roofline | str:
     rows = asked.run.ask("operation_kernels", **given, **window).to_pylist()
     if not rows:
         return NOTHING
-    roofs = {
+    roofs = dict.fromkeys((row["rank"] for row in rows), NO_ROOFS)
+    roofs |= {
         row["rank"]: roofs_of(row, asked.peak_tflops, asked.gb_per_s)
         for row in asked.run.ask("device_roofs", **given).to_pylist()
     }

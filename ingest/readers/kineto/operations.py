@@ -31,6 +31,7 @@ Ints = npt.NDArray[np.int64]
 NO_SHAPES = -1
 _SHAPES_KEY = b'"Input Dims"'
 _DECIDED_BY_INPUTS = re.compile(r"conv|attention")
+_COMMUNICATION = ("c10d::", "_c10d_functional::", "c10d_functional::")
 _LONGEST = 4096
 """Bytes of the shapes of one call: a list of tensors may have hundreds."""
 
@@ -42,6 +43,11 @@ class _Args(msgspec.Struct, gc=False):
 
 
 _ARGS = msgspec.json.Decoder(_Args)
+
+
+def is_communication(name: str) -> bool:
+    """Whether an operator of this name communicates: it has shapes, too, and waits for others."""
+    return name.startswith(_COMMUNICATION)
 
 
 class Times(NamedTuple):
@@ -67,8 +73,9 @@ class Operators:
 
     def add(self, row: int, event: Event) -> None:
         """Take one operator and the row that it became."""
+        has_shapes = _SHAPES_KEY in bytes(event.args) and not is_communication(event.name or "")
         self._rows.append(row)
-        self._codes.append(self._code(event) if _SHAPES_KEY in bytes(event.args) else NO_SHAPES)
+        self._codes.append(self._code(event) if has_shapes else NO_SHAPES)
 
     def _code(self, event: Event) -> int:
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.analysis.imports import import_paths
 from app.cli import EXIT_USER_ERROR, main
 from app.commands.mfu import EXIT_NOT_ENOUGH
 from tests.folders import NO_TRACES, TRACES
@@ -91,6 +92,18 @@ def test_a_real_profile_of_a_cpu_has_no_peak_unless_it_is_given(
     # 393,216 FLOPs take 3.93 us at 1e11 FLOP/s, 45,056 bytes 2.25 us at 2e10 B/s
     assert (product["bound"], product["peak_tflops"]) == ("compute", 0.1)
     assert product["roof_share"] == pytest.approx(3.93216 / product["call_us"])
+
+
+def test_a_rank_that_left_no_file_about_itself_has_no_roofline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = import_paths([profiled_job(tmp_path / "in")], tmp_path / "runs")
+    (folder / "ranks" / "0000-00002.json").unlink()
+    assert main(["mfu", str(folder), "--operations", "--json"]) == 0
+    found = _json(capsys)
+    (one,) = found["operations"]
+    assert (found["num_ranks"], one["calls"], one["roof_share"]) == (4, 10, None)
+    assert found["comparison"]["num_compared"] == 0  # three devices of one name are too few
 
 
 def test_kernels_without_shapes_are_a_sentence(

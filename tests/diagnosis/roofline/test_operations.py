@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from diagnosis.roofline.operations import operations_of
-from diagnosis.roofline.roofs import Roofs, precision_of
+from diagnosis.roofline.roofs import NO_ROOFS, Roofs, precision_of
 from diagnosis.roofline.text import could_save_text, notes_of
 from tests.diagnosis.roofline.kernel_rows import H100, kernel_row, mm_text
 
@@ -96,3 +96,8 @@ def test_sentences_name_what_would_save_most_and_what_cannot_be() -> None:
     (impossible,) = operations_of([kernel_row(median_us=20.0)], {0: H100})
     assert any("faster than the peak" in note for note in notes_of([impossible], [H100], 1.0))
     assert could_save_text((), 0.0) == ""
+
+
+def test_a_rank_that_left_no_file_about_itself_has_no_roofs() -> None:
+    (one,) = operations_of([kernel_row()], {0: NO_ROOFS})
+    assert (one.calls, one.roof_share, one.peak_tflops) == (5, None, None)

@@ -76,6 +76,7 @@ def test_without_kernels_and_devices_the_outermost_operators_that_compute_have_s
         event("aten::copy_", 12, 5, args=shapes),  # part of the product
         event("aten::sort", 40, 10, args=shapes),
         event("aten::as_strided", 41, 2, args=shapes),
+        event("c10d::allreduce_", 60, 20, args=shapes),  # communicates
     ]
     (tmp_path / "of_cpu").mkdir()
     run = Imported(write(tmp_path / "of_cpu" / "a.json", events), into=runs)
