@@ -113,7 +113,11 @@ def whatif_of(
 
 
 def _memory(run: Run, attempt: int, prepared: Prepared, stop: Stop | None) -> StageMemory | None:
-    """From the replayed steps, else from the first ones, in which hooks read it, too."""
+    """From the replayed steps, else from the first ones, in which hooks read it, too; None of a job
+    without a pipeline.
+    """
+    if prepared.ops.sizes.pp < 2:
+        return None
     steps = prepared.ops.step_S
     for first, last in ((int(steps[0]), int(steps[-1])), MEMORY_STEPS):
         rows = run.ask("stage_memory", attempt=attempt, step_min=first, step_max=last, stop=stop)
