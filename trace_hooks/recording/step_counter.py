@@ -71,6 +71,7 @@ class StepCounter:
         self._early.clear()
         self._rank_state.step = number
         self._rank_state.phase = "step"
+        self._rank_state.evaluating_thread = 0  # an exception may have left its span open
         self._recorder.device_clock.begin_step()
         self._on_begin()
 

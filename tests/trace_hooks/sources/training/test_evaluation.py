@@ -172,6 +172,18 @@ def test_one_with_gradients_is_no_step_if_the_job_says_so(tmp_path):
     assert len(job.rows("spans", kind="forward", name="head")) == 4
 
 
+def test_one_whose_end_is_never_stated_ends_with_the_next_step(tmp_path, own_steps):
+    class Open(Job):
+        def evaluate(self, model):
+            self.tracer.span("validate", kind="evaluation").__enter__()
+            super().evaluate(model)
+
+    job = Open(tmp_path, lambda step: step == 2, own_steps).run(steps=6)
+    assert [row["step"] for row in job.rows("steps")] == list(range(6))
+    heads = job.rows("spans", kind="forward", name="head")
+    assert len(heads) >= 5  # the first one after it may still count as evaluated
+
+
 def test_training_on_another_thread_is_still_recorded(tmp_path):
     class Aside(Job):
         def evaluate(self, model):
