@@ -49,6 +49,6 @@ def cells(case: Case, row: dict[str, Any], way: str) -> list[str]:
         "unknown" if fact["coverage"] is None else f"{fact['coverage']:.1%}",
         unseen or "none above 0.5 %",
         "unknown"
-        if fact["cost_ms"] is None
+        if fact.get("cost_ms") is None
         else f"{fact['cost_ms']:.1f} of {fact['step_ms']:,.0f} ms",
     ]
