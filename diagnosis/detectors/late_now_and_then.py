@@ -6,7 +6,7 @@ since one rank strikes time and again (diagnosis/statistics/episodes.py: so few 
 level), what each is longer by is attributed to the rank that comes last in it, as far as it is
 late. One rank or two that take most of it, and did not before, are named. A rank that strikes as
 often while steps are as long as ever is not: where ranks swing by themselves some rank is late in
-any step.
+any step; nor one that does so for fewer steps than make a level.
 
 Source: late arrival names the culprit (MegaScale, 2402.15627); the rule is ours. Assumes: what a
 rank is late by lengthens the step. Known false positives: two things that begin at once. Blind

@@ -129,3 +129,23 @@ def test_what_struck_another_rank_before_is_a_habit(
         return {"step_ms": 200.0, **waits}
 
     assert named(judged(phases)) == kept
+
+
+@pytest.mark.parametrize(("length", "names"), [(15, []), (60, [("data_loader", 3)])])
+def test_strikes_of_a_few_steps_are_not_what_all_steps_are_longer_for(
+    length: int, names: list[tuple[str, int]]
+) -> None:
+    """All steps are longer since FROM, and from ten steps later on rank 3 is late in every second
+    one for a while.
+    """
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < FROM:
+            return {}
+        strikes = FROM + 10 <= step < FROM + 10 + length and step % 2 == 0
+        ms = 120.0 if strikes else 0.0
+        own, waited = (ms, 0.0) if rank == 3 else (0.0, ms)
+        waits = {"data_ms": 2.0 + own, "comm_ms": 52.0 + waited}
+        return {"step_ms": 212.0 + ms, **waits}
+
+    assert named(judged(phases)) == names
