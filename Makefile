@@ -85,6 +85,8 @@ $(FRAMEWORKS_VENV)/.ready: benchmarks/frameworks/requirements.txt
 	$(PYTHON) -m venv $(FRAMEWORKS_VENV)
 	$(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile numpy setuptools wheel "$(TORCH)"
 	DS_BUILD_OPS=0 $(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile --no-build-isolation -r $<
+	# it asks for an older datasets than TRL does, and its job reads no data set
+	$(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile --no-deps torchtitan==0.3.0
 	touch $@
 
 # test-kill, and also clocks that jump, full disks, thousands of uploads and of findings

@@ -145,4 +145,24 @@ CASES = (
             ("megatron-vp", "Megatron-core, interleaved", ("interleaved",), 4),
         )
     ),
+    *(
+        Case(
+            f"torchtitan-{kind}",
+            f"torchtitan debug model, {title}",
+            "torchtitan_debug.py",
+            (kind,),
+            ranks,
+            layout,
+            ("torchtitan",),
+            2,
+            1024,
+            first_step=1,
+            needs_lines=("tokens",),
+        )
+        for kind, title, ranks, layout in (
+            ("fsdp", "FSDP", 2, {"dp_shard": 2}),
+            ("hsdp", "HSDP", 4, {"dp_replicate": 2, "dp_shard": 2}),
+            ("tp", "FSDP x TP", 4, {"dp_shard": 2, "tp": 2}),
+        )
+    ),
 )

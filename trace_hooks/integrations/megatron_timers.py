@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trace_hooks.integrations.nested_spans import NestedSpans
 from trace_hooks.recording.guard import guarded
-from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.recorder import Recorder
 
 LEFT_OUT = ("interval-time", "forward-backward", "forward-compute", "backward-compute")
 """Timers around what has spans of its own: they would only hide what no source has seen."""
@@ -27,29 +28,17 @@ KINDS = {
 
 
 class TimerSpans:
-    """Timers that run, outermost first. One that stops while a later one runs ends that as well:
-    spans lie inside each other."""
+    """Records timers from Timer.start to Timer.stop."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._running: list[tuple[Any, Mark]] = []
+        self._spans = NestedSpans(recorder, KINDS, LEFT_OUT)
 
     @guarded("megatron.timer_started")
     def started(self, _result: None, args: tuple[Any, ...], _kwargs: Any) -> None:
         """A timer has started."""
-        (timer, *_) = args
-        if timer.name not in LEFT_OUT:
-            self._running.append((timer, self._recorder.open()))
+        self._spans.begin(args[0], args[0].name)
 
     @guarded("megatron.timer_stops")
     def stops(self, args: tuple[Any, ...], _kwargs: Any) -> None:
         """A timer stops."""
-        (timer, *_) = args
-        if all(timer is not running for running, _ in self._running):
-            return
-        while self._running:
-            running, mark = self._running.pop()
-            if running is timer:
-                kind = KINDS.get(timer.name, "host")
-                self._recorder.close(self._recorder.site(timer.name, kind), mark)
-                return
+        self._spans.end(args[0], args[0].name)
