@@ -128,7 +128,8 @@ class WatchedEngine(FrameworkSource):
 
     def _step(self, *args: Any, **kwargs: Any) -> Action:
         self.hold_step()
-        self._lr = self.engine.get_lr()[0]  # a scheduler may change it at the end of the step
+        # now: a scheduler may change it at the end of the step
+        self._lr = next(iter(self.engine.get_lr()), None)
         return Action("engine.step", "optimizer", UNKNOWN, UNKNOWN)
 
     @guarded("deepspeed.stepped", stays_on=True)

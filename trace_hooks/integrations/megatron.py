@@ -29,7 +29,7 @@ from megatron.core.timers import Timer
 import trace_hooks
 from trace_hooks.integrations.framework_source import FrameworkSource
 from trace_hooks.integrations.megatron_timers import TimerSpans
-from trace_hooks.integrations.megatron_values import iteration, mean_loss
+from trace_hooks.integrations.megatron_values import is_capturing, iteration, mean_loss
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import guarded
 from trace_hooks.schema import UNKNOWN
@@ -67,7 +67,7 @@ class Megatron(FrameworkSource):
         self._lr: float | None = None
 
     def install(self) -> None:
-        """Wrap the functions; a schedule finds those of its module when it calls them."""
+        """Wrap the functions; schedules look them up at each call."""
         self.record(schedules, "forward_step", self._forward)
         self.after(schedules, "forward_step", self._forwarded)
         self.record(schedules, "backward_step", self._backward)
@@ -122,7 +122,7 @@ class Megatron(FrameworkSource):
     @guarded("megatron.passed", stays_on=True)
     def _passed(self, logged: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         """All passes of a step are done; `logged`: what the loss function returned for each."""
-        if kwargs.get("forward_only"):
+        if kwargs.get("forward_only") or is_capturing():
             return
         config = (model[0] if isinstance(model := kwargs["model"], list) else model).config
         tokens = kwargs["micro_batch_size"] * kwargs["seq_length"] * kwargs["num_microbatches"]
@@ -131,7 +131,7 @@ class Megatron(FrameworkSource):
 
     def _step(self, optimizer: Any, *args: Any, **more: Any) -> Action:
         self.hold_step()
-        self._lr = max((group["lr"] for group in optimizer.param_groups), default=None)
+        self._lr = max((g["lr"] for g in optimizer.param_groups if "lr" in g), default=None)
         return Action("optimizer step", "optimizer", UNKNOWN, UNKNOWN)
 
     @guarded("megatron.stepped", stays_on=True)

@@ -32,3 +32,8 @@ def iteration() -> int | None:
     arguments = getattr(state, "_GLOBAL_ARGS", None)
     number = getattr(arguments, "curr_iteration", None)
     return number if isinstance(number, int) else None
+
+
+def is_capturing() -> bool:
+    """Whether a CUDA graph records: what a hook computes would become part of it."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
