@@ -257,7 +257,8 @@ def _reporting(
         f"{num_reporting:,} / {world:,}",
         "",
         detail,
-        "Ranks whose data arrived within the last 10 s, or that have finished.",
+        "Ranks whose data arrived within the last 10 s (20 s with collectors), or that have "
+        "finished.",
         "bad" if num_missing and run.info["source"] == "hooks" else "plain",
         ended if is_over else _ended_by_all(ended, world),
     )
