@@ -109,6 +109,7 @@ def _row(rank: int, number: int, kernel: Kernel, us: npt.NDArray[np.float64]) ->
         "part": 0,
         "name": str(number),
         "calls": us.size,
+        "alone_calls": us.size,
         "total_ms": us.sum() / 1e3,
         "median_us": middle,
         "low_us": low,

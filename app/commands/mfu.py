@@ -57,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what was asked for; 4 where nothing of it was recorded. Raises UserError."""
     if arguments.operations:
         return _operations(arguments)
+    if arguments.bandwidth is not None:
+        raise UserError("--bandwidth is for --operations; add it, or leave out --bandwidth")
     with open_run(arguments.path) as opened:
         asked = Asked(opened, opened.newest_attempt, arguments.peak_tflops)
         steps = arguments.window or _all_steps(asked)

@@ -2,7 +2,8 @@
 
 The same: one operation on inputs of the same shapes and types, the same kernel at the same place in
 the call, as often per step, on devices of the same name; and FLOPs or bytes that follow from the
-shapes, so that the values (indices, expert loads) do not decide how much there is to do.
+shapes, so that the values (indices, expert loads) do not decide how much there is to do. Calls
+beside communication do not count: while it waits for a late rank it slows the kernels of others.
 
 A device is slow where the median of its kernels' times, each relative to the median over the ranks,
 is MIN_EXCESS above that of its peers and beyond their noise. A kernel is slow on a rank where its
@@ -123,7 +124,7 @@ def _comparable(rows: Sequence[Row]) -> list[_Same]:
     found = []
     for (operation, *_), own in of_kernel.items():
         per_step = {row["calls"] / row["num_steps"] for row in own}
-        fewest = min(row["calls"] for row in own)
+        fewest = min(row["alone_calls"] for row in own)
         if len(own) <= MIN_PEERS or len(per_step) > 1 or fewest < FEWEST_CALLS:
             continue
         call = parse_call(operation)

@@ -110,8 +110,8 @@ def notes_of(
         )
     if any(one.bound == MEMORY and (one.roof_share or 0) > 1 for one in operations):
         notes.append(
-            "More than 100 % of a roofline of memory: values stay in caches, or are repeated ones"
-            " that exist once."
+            "More than 100 % of a roofline of memory: values stay in caches, are repeated ones that"
+            " exist once, or the bandwidth is another."
         )
     if any(_too_fast(one) for one in operations):
         notes.append(

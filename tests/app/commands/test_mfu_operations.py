@@ -11,7 +11,7 @@ from app.analysis.imports import import_paths
 from app.cli import EXIT_USER_ERROR, main
 from app.commands.mfu import EXIT_NOT_ENOUGH
 from tests.folders import NO_TRACES, TRACES
-from tests.ingest.readers.kineto.profiler_files import Json, write
+from tests.ingest.readers.kineto.profiler_files import Json, collective, event, write
 from tests.profiled_runs import H100, products, profiled_job
 
 
@@ -104,6 +104,23 @@ def test_a_rank_that_left_no_file_about_itself_has_no_roofline(
     (one,) = found["operations"]
     assert (found["num_ranks"], one["calls"], one["roof_share"]) == (4, 10, None)
     assert found["comparison"]["num_compared"] == 0  # three devices of one name are too few
+
+
+def test_calls_beside_communication_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rank 2 waits in a collective while it computes: its kernels are slow for that."""
+    for rank in range(4):
+        events = products(260 if rank == 2 else 200 + rank)
+        waits = 9_000 if rank == 2 else 100
+        name = "ncclDevKernel_AllReduce_Sum_bf16"
+        events.append(event(name, 500, waits, "kernel", tid=20, args=collective("allreduce")))
+        info = {"rank": rank, "world_size": 4}
+        write(tmp_path / "in" / f"{rank}.json", events, rank, distributedInfo=info)
+    assert main(["mfu", str(tmp_path / "in"), "--operations", "--json"]) == 0
+    found = _json(capsys)
+    assert found["operations"][0]["calls"] == 10  # the roofline has all of them
+    assert (found["comparison"]["num_compared"], found["comparison"]["ranks"]) == (0, [])
 
 
 def test_kernels_without_shapes_are_a_sentence(

@@ -33,4 +33,5 @@ def kernel_row(rank: int = 0, median_us: float = 200.0, **changed: Any) -> dict[
         "high_us": 1.01 * median_us,
         "num_steps": 2,
     } | changed
+    row.setdefault("alone_calls", row["calls"])
     return {"total_ms": row["calls"] * row["median_us"] / 1e3} | row

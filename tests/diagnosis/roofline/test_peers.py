@@ -85,6 +85,7 @@ def test_several_slow_ranks_do_not_hide_each_other() -> None:
         _ranks(200, 200, 200, 215),  # less than devices of one model differ by
         _ranks(200, 230, 170, 260, 210),  # peers differ as much
         _ranks(200, 200, 200, 260, calls=7),  # too few calls
+        _ranks(200, 200, 200, 260, alone_calls=7),  # too few without communication
         [*_ranks(200, 200, 200), kernel_row(3, 260, calls=12)],  # more calls
         [*_ranks(200, 200, 200), kernel_row(3, 260, low_us=150.0)],  # some calls only
         [*_ranks(200, 200, 200, 200, 200), kernel_row(5, 260, name="another kernel")],
@@ -93,7 +94,7 @@ def test_several_slow_ranks_do_not_hide_each_other() -> None:
         _ranks(200, 200, 200, 260, operation=None),
         [],
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_nobody_is_named_where_it_is_not_clear(rows: list[dict[str, Any]]) -> None:
     found = _compared(rows)
