@@ -126,7 +126,7 @@ def test_dropped_rows() -> None:
 def test_cheap_hooks_are_healthy() -> None:
     verdict = judged({2: {"cost_ratio": 0.02}})
     assert verdict.findings == ()
-    assert "2 % of a rank's time" in (verdict.checked or "")
+    assert "(the most on one rank: 2 %)" in (verdict.checked or "")
 
 
 def test_the_first_seconds_are_not_judged() -> None:
