@@ -79,6 +79,15 @@ class _Spikes:
     of_all: bool  # three in four ranks have them
 
 
+@dataclass(frozen=True)
+class _Measure:
+    """What spikes are told by."""
+
+    along_S: Floats  # ms of each step that ranks explain
+    apart_S: Floats  # ms by which steps are compared
+    of_all: bool  # most ranks do it at once
+
+
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     times = phase_times(tables)
@@ -113,17 +122,31 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         return None
     excess_RS = _own_excess(times)
     excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
-    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
-    along_S, of_all = _along_pipeline(times, excess_RS, _of_most), True
     if times.waits_hidden:
         along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
-    elif not _apart(along_S, long, others, least).any():
-        along_S, of_all = _along_pipeline(times, excess_RS, np.max), False
+        measures = [_Measure(along_S, longer_S, True)]
+    else:
+        most_S, any_S = (_along_pipeline(times, excess_RS, of) for of in (_of_most, np.max))
+        measures = [_Measure(most_S, most_S, True), _Measure(any_S, longer_S, False)]
+    found = (_standing_apart(times, excess_RS, longer_S, long, least, by) for by in measures)
+    return next((spikes for spikes in found if spikes is not None), None)
+
+
+def _standing_apart(
+    times: PhaseTimes,
+    excess_RS: Floats,
+    longer_S: Floats,
+    long: Ints,
+    least: float,
+    by: _Measure,
+) -> _Spikes | None:
+    """Those of the long steps that ranks explain and that stand apart from the others."""
+    along_S, apart_S = by.along_S, by.apart_S
+    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
     long = long[_apart(along_S, long, others, least)]
     late = long[long >= WARM_UP_STEPS]
     if not late.size:
         return None
-    apart_S = along_S if of_all and not times.waits_hidden else longer_S
     spike_N = apart_S[late]
     enough = FEWEST_SIMILAR if spike_N.max() <= SIMILAR * spike_N.min() else FEWEST
     occasions = 1 + int((np.diff(late) > 1).sum())
@@ -133,7 +156,7 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     similar_N = (long >= WARM_UP_STEPS) | (apart_S[long] <= SIMILAR * spike_N.max())
     long = long[similar_N]
     waits_RS = times.comm_RS - running_medians(times.comm_RS)
-    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S, apart_S, of_all)
+    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S, apart_S, by.of_all)
 
 
 def _apart(along_S: Floats, long: Ints, others: Ints, least: float) -> Bools:
