@@ -99,7 +99,7 @@ class WatchedEngine(FrameworkSource):
     @guarded("deepspeed.microbatch")
     def _begin_microbatch(self, *_call: Any) -> None:
         engine = self.engine
-        if not (engine.training and torch.is_grad_enabled()):
+        if not (engine.module.training and torch.is_grad_enabled()):
             return
         self._begin()
         num = engine.gradient_accumulation_steps()

@@ -62,7 +62,7 @@ class Evaluations:
         thread, state = get_ident(), self._rank_state
         if state.evaluating_thread:
             return thread == state.evaluating_thread
-        if module.training or thread != self._thread or state.prompting_thread:
+        if _trains(module) or thread != self._thread or state.prompting_thread:
             return False
         if not self._is_running and not (is_outermost and self.may_begin and self._begins()):
             return False
@@ -125,6 +125,12 @@ class Evaluations:
         self._begin_ns = begin_ns if self._loader_ns is None else self._loader_ns
         self._step = state.step
         return True
+
+
+def _trains(module: nn.Module) -> bool:
+    """Whether it is in training mode; engines of DeepSpeed set that of the model inside alone."""
+    inside = module._modules.get("module")
+    return module.training and (inside is None or inside.training)
 
 
 _by_steps: weakref.WeakKeyDictionary[object, Evaluations] = weakref.WeakKeyDictionary()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader
 
 from ingest.index.indexer import Indexer
@@ -223,3 +224,38 @@ def test_losses_are_the_same_to_the_bit(tmp_path, own_steps):
     plain = Job(tmp_path, evaluates).run(hooks=False)
     traced = Job(tmp_path, evaluates, own_steps).run()
     assert traced.losses == plain.losses
+
+
+class Engine(nn.Module):
+    """Sets the mode of its model alone, as DeepSpeed's engine does."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def train(self, mode: bool = True) -> Engine:
+        self.module.train(mode)
+        return self
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.module(*inputs)
+
+
+def test_an_engine_that_keeps_its_own_mode_evaluates_too(tmp_path: Path) -> None:
+    tracer = start(tmp_path, sources=SOURCES)
+    engine = Engine(TinyGPT())
+    tracer.watch(engine)
+    optimizer = torch.optim.AdamW(engine.parameters(), lr=1e-2)
+    for step in range(3):
+        loss_of(engine, batch(step)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 1:
+            engine.eval()
+            assert engine.training
+            with torch.no_grad():
+                loss_of(engine, batch(9))
+            engine.train()
+    tracer.stop()
+    (evaluation,) = [row for row in rows(tmp_path, "spans") if row["kind"] == "evaluation"]
+    assert evaluation["step"] == 1
