@@ -146,7 +146,9 @@ class Watchdog:
             header = replace(member.header, attempt=attempt)
             if folder is not None and attempt != UNPLACED and header.rank >= 0:
                 with suppress(OSError):  # the folder cannot be written
-                    write_rows(folder, header, rows)
+                    write_rows(folder, header, rows, self._spool)
+        if self._collector is not None:
+            self._collector.hurry()
 
     def _meet(self, path: Path) -> None:
         if path not in self._members and path not in self._gone:
@@ -178,8 +180,6 @@ class Watchdog:
             member.state, member.since_ns = state, time.time_ns()
             self._report(member, state, text)
         if gone_now:
-            if self._collector is not None:
-                self._collector.hurry()
             # all of them: the others may end within a second, and one of them may be the cause
             self._write_looks(list(self._members.values()), with_stacks=False)
             del self._members[member.ring]
