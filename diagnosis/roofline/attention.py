@@ -74,11 +74,15 @@ ATTENTION: dict[str, Rule] = {
     ),
     "aten::_efficient_attention_forward": _Attention(causal=9, heads=2, unless=(4, 5, 13)),
     "aten::_efficient_attention_backward": _Attention(
-        causal=15, heads=2, query=1, unless=(6, 7, 19), backward=True
+        causal=14, heads=2, query=1, unless=(6, 7, 18), backward=True
     ),
     "aten::_scaled_dot_product_cudnn_attention": _Attention(causal=6, heads=1),
     "aten::_scaled_dot_product_cudnn_attention_backward": _Attention(
         causal=14, heads=1, query=1, backward=True
+    ),
+    "aten::_cudnn_attention_forward": _Attention(causal=10, heads=1, unless=(4, 5)),
+    "aten::_cudnn_attention_backward": _Attention(
+        causal=14, heads=1, query=1, unless=(9, 10), backward=True
     ),
     _ON_CPU: _Attention(causal=4, heads=1),
     f"{_ON_CPU}_backward": _Attention(causal=7, heads=1, query=1, backward=True),

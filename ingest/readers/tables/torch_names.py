@@ -63,7 +63,8 @@ _OPS = {
 """Other names of record_param_comms (wait, init, start and end of coalescing) move no data."""
 
 _COMPUTING = (
-    "_addmm_activation _conv_depthwise2d _efficient_attention_backward "
+    "_addmm_activation _conv_depthwise2d _cudnn_attention_backward "
+    "_cudnn_attention_forward _efficient_attention_backward "
     "_efficient_attention_forward _flash_attention_backward _flash_attention_forward "
     "_fused_rms_norm _log_softmax _log_softmax_backward_data "
     "_scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward "

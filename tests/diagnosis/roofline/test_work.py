@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from diagnosis.roofline.attention import ATTENTION
 from diagnosis.roofline.calls import parse_call
+from diagnosis.roofline.convolutions import CONVOLUTIONS
 from diagnosis.roofline.products import Work
 from diagnosis.roofline.work import RULES, UNKNOWN, work_of
 from ingest.readers.tables.torch_names import COMPUTING_OPERATORS
@@ -69,6 +71,40 @@ def test_attention_by_hand() -> None:
     assert _work("_flash_attention_forward", [q, q, q], BF16, windowed) == UNKNOWN
     packed = [q, q, q, [3], [3]]
     assert _work("_flash_attention_forward", packed, BF16, given) == UNKNOWN
+
+
+def test_a_causal_backward_of_memory_efficient_attention_by_hand() -> None:
+    q = [2, 128, 8, 64]
+    given = ["", "", "", "", "", "", "", "", "128", "128", "", "0.", "", "", "1", "False"]
+    given += ["0.1", "", "", "False"]
+    found = _work("_efficient_attention_backward", [q, q, q, q, [], q], BF16, tuple(given))
+    assert found.flops == 10 * 2 * 8 * 64 * 128 * 129 / 2
+
+
+ARGUMENTS = {
+    "causal": {"is_causal", "custom_mask_type"},
+    "query": {"query"},
+    "padding": {"padding"},
+    "stride": {"stride"},
+    "dilation": {"dilation"},
+    "bias": {"bias"},
+    "transposed": {"transposed"},
+}
+UNKNOWN_WITH = {"cum_seq_q", "cum_seq_k", "cu_seqlens_q", "cu_seqlens_k"}
+UNKNOWN_WITH |= {"window_size", "window_size_left", "window_size_right"}
+
+
+@pytest.mark.parametrize("op", ATTENTION | CONVOLUTIONS)
+def test_arguments_stand_where_the_rules_look_for_them(op: str) -> None:
+    torch = pytest.importorskip("torch")
+    schemas = torch._C._jit_get_schemas_for_operator(op)
+    arguments = next(one.arguments for one in schemas if not one.overload_name)
+    names = [argument.name for argument in arguments]
+    rule = (ATTENTION | CONVOLUTIONS)[op]
+    for field, allowed in ARGUMENTS.items():
+        place = getattr(rule, field, None)
+        assert place is None or names[place] in allowed
+    assert {names[place] for place in getattr(rule, "unless", ())} <= UNKNOWN_WITH
 
 
 def test_bytes_of_what_is_bound_by_memory() -> None:
