@@ -3,8 +3,8 @@ same one: something compiles, or autotunes, for a shape it has not seen yet.
 
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around; what the stages of
-a pipeline do longer adds up, where each does it before it hands over. What most ranks of each
-stage do longer is asked first: noise of single ranks hides nothing that all do. Waiting for data,
+a pipeline do longer adds up, where each does it before it hands over. What most ranks of the job
+do longer is asked first: noise of single ranks hides nothing that all do. Waiting for data,
 garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
 count.
 
@@ -23,7 +23,7 @@ one pass over the cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,7 +126,7 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
         measures = [_Measure(along_S, longer_S, True)]
     else:
-        most_S, any_S = (_along_pipeline(times, excess_RS, of) for of in (_of_most, np.max))
+        most_S, any_S = _of_most(times, excess_RS), _along_pipeline(times, excess_RS)
         measures = [_Measure(most_S, most_S, True), _Measure(any_S, longer_S, False)]
     found = (_standing_apart(times, excess_RS, longer_S, long, least, by) for by in measures)
     return next((spikes for spikes in found if spikes is not None), None)
@@ -182,21 +182,24 @@ def _of_other_kinds(times: PhaseTimes) -> Floats:
     return most_S
 
 
-def _of_most(excess_NS: Floats, axis: int) -> Floats:
-    """What three in four ranks take longer by, or more: half of them may wait for a late one."""
-    quartile: Floats = np.quantile(excess_NS, 1 - _MOST, axis=axis)
-    return quartile
-
-
 _MOST = 0.75
 
 
-def _along_pipeline(
-    times: PhaseTimes, excess_RS: Floats, of_stage: Callable[..., Floats]
-) -> Floats:
-    """What steps may be longer for that, ms: `of_stage` of the ranks of each stage, all stages."""
+def _of_most(times: PhaseTimes, excess_RS: Floats) -> Floats:
+    """What steps may be longer for what three in four ranks do at least, ms, if all stages do it:
+    half of the ranks may wait for a late one.
+    """
+    num_stages = np.unique(times.ranks.coords_R["pp"]).size
+    # not interpolated: of few ranks it would be what one of them does
+    quartile_S = np.quantile(excess_RS, 1 - _MOST, axis=0, method="lower")
+    most_S: Floats = num_stages * np.maximum(quartile_S, 0.0)
+    return most_S
+
+
+def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:
+    """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
     pp_R = times.ranks.coords_R["pp"]
-    most_PS = [of_stage(excess_RS[pp_R == stage], axis=0) for stage in np.unique(pp_R)]
+    most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
     along_S: Floats = np.maximum(most_PS, 0.0).sum(axis=0)
     return along_S
 

@@ -51,6 +51,15 @@ def test_rare_long_steps_of_all_ranks(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(3 * ms / 30, rel=0.15)
 
 
+@pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 4}, {"pp": 4, "dp": 2}, {"pp": 2, "tp": 2}])
+def test_where_stages_have_few_ranks_spikes_of_one_rank_are_not_those_of_all(
+    sizes: dict[str, int],
+) -> None:
+    tables = phase_tables(ParallelLayout.from_sizes(**sizes), STEPS, spiking(200.0, {1}))
+    (finding,) = detect(tables, attempt=0).findings
+    assert [place.rank for place in finding.culprits] == [1]
+
+
 def test_a_pause_of_one_rank_in_another_step_hides_no_spikes_of_all() -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         return spiking(90.0, {2}, (25,))(rank, step) if step == 25 else spikes(rank, step)
