@@ -100,8 +100,7 @@ class HandoverWriter:
         """Publish what the collector has not, where it is dead or hangs."""
         try:
             if not self._is_collected():
-                self._take_back(BATCH, TAKEN, MINE)
-                self._adopt_orphans()
+                self._take_over()
             elif self._oldest_s() > STUCK_S:
                 self._take_back(BATCH, MINE)
         except (OSError, ValueError) as error:  # the disk of the run; tried again
@@ -111,10 +110,8 @@ class HandoverWriter:
         """Have everything published, within about FINISH_S."""
         try:
             self._wait_for_collector()
-            dead = not self._spool.has_collector()
-            self._take_back(BATCH, MINE, *([TAKEN] if dead else []))
-            if dead:
-                self._adopt_orphans()
+            self._take_over()
+            self._take_back(BATCH, MINE)
         except (OSError, ValueError) as error:
             log.warning("trace_hooks: the last rows wait in %s: %s", self._spool.folder, error)
 
@@ -162,10 +159,18 @@ class HandoverWriter:
             self._waiting.popleft()
         return time.monotonic() - self._waiting[0][2] if self._waiting else 0.0
 
+    def _take_over(self) -> None:
+        """Publish what waits, unless a collector lives."""
+        with self._spool.no_collector() as is_so:
+            if is_so:
+                self._take_back(BATCH, TAKEN, MINE)
+                self._adopt_orphans()
+
     def _take_back(self, *states: str) -> None:
         """Publish batches of this rank that are in one of these states."""
         for path in self._spool.own(*states):
-            self._publish(path)
+            with suppress(FileNotFoundError):  # another rank was first
+                self._publish(path)
 
     def _adopt_orphans(self) -> None:
         """Publish what the batches of dead ranks hold, which nobody else publishes."""

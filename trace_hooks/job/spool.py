@@ -17,7 +17,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,14 +70,24 @@ class Spool:
 
     def has_collector(self) -> bool:
         """Whether a collector lives."""
+        with self.no_collector() as is_so:
+            return not is_so
+
+    @contextmanager
+    def no_collector(self) -> Iterator[bool]:
+        """Whether no collector lives; none begins then before the block ends."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
         except BlockingIOError:
-            return True
+            yield False
+            return
         except OSError:  # a file system without locks: no collector can have one
-            return False
-        return False
+            yield True
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     @property
     def num_published(self) -> int:

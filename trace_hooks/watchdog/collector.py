@@ -62,6 +62,7 @@ class Collector:
         self._viewers = Viewers()
         self._published_s = -IDLE_S  # monotonic; the first rows are published at once
         self._paused_until_s, self._pause_s = 0.0, FIRST_PAUSE_S
+        self._is_unsettled = False  # batches were taken, and it is not known what became of them
         self._newest = 0
         self._stopping = threading.Event()
         self._hurry = threading.Event()
@@ -113,18 +114,24 @@ class Collector:
     def turn(self, is_last: bool = False) -> None:
         """Publish what waits, if that is due."""
         now_s = time.monotonic()
+        if now_s < self._paused_until_s and not is_last:
+            return
         try:
+            if self._is_unsettled:
+                self._recover()
             waiting = self._spool.batches(BATCH)
-            if not waiting or (now_s < self._paused_until_s and not is_last):
-                return
-            if is_last or self._is_due(waiting, now_s):
+            if waiting and (is_last or self._is_due(waiting, now_s)):
+                self._pause(now_s)  # should anything go wrong
                 for portion in _portions(waiting):
                     self._publish_all(portion)
-                self._published_s, self._pause_s = now_s, FIRST_PAUSE_S
+                self._published_s = now_s
+                self._paused_until_s, self._pause_s = 0.0, FIRST_PAUSE_S
         except (OSError, pa.ArrowException) as error:
             log.debug("cannot publish: %s", error)
-            self._paused_until_s = now_s + self._pause_s
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _pause(self, now_s: float) -> None:
+        self._paused_until_s = now_s + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 
     def _is_due(self, waiting: Sequence[Path], now_s: float) -> bool:
         now_file = self._spool.folder / PUBLISH_NOW
@@ -167,8 +174,8 @@ class Collector:
         name = BundleName(where.attempt, where.rank, self._newest)
         temporary = unpublished_bundle(where.folder, name.number)
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        final = temporary.with_name(str(name))
         taken: Taken = []
+        self._is_unsettled = True
         try:
             with temporary.open("xb") as file:
                 for path, batch in batches:
@@ -176,24 +183,25 @@ class Collector:
                         taken.append((path.rename(taken_for(path, name.number)), batch))
                 self._newest += write_bundle(file, name, _merged(batch for _, batch in taken))
             if taken:
-                temporary.replace(final)
+                temporary.replace(temporary.with_name(str(name)))
                 self._spool.count_published()
-        except (OSError, pa.ArrowException):
-            if not final.exists():  # a file server may report the failure of what it has done
                 for path, _ in taken:
-                    path.rename(_given_back(path))
-                taken = []
-            raise
-        finally:  # in this order: what was taken is unpublished while the temporary file is there
-            temporary.unlink(missing_ok=True)
-            for path, _ in taken:
-                path.unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)
+                self._is_unsettled = False
+        finally:
+            if not taken:
+                temporary.unlink(missing_ok=True)
+            if self._is_unsettled:
+                self._recover()
 
     def _recover(self) -> None:
-        """Put back what a collector before this one had taken and not published."""
+        """Remove batches that were taken and published, and put back those that were not: a file
+        server may report the failure of what it has done, or say nothing for a while.
+        """
         for path in self._spool.batches(TAKEN):
             with suppress(OSError, ValueError):
                 self._spool.settle(path, lambda taken: taken.rename(_given_back(taken)))
+        self._is_unsettled = bool(self._spool.batches(TAKEN))
 
 
 def _portions(waiting: Sequence[Path]) -> Iterator[list[Path]]:

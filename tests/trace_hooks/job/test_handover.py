@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -220,3 +221,52 @@ def test_frames_are_written_by_the_rank(tmp_path: Path, run: Path) -> None:
     assert writer.write("marks", [marks(1)])
     assert published(run) == [1]
     assert not spool.own(BATCH)
+
+
+def test_no_collector_begins_while_a_rank_publishes_in_its_place(
+    tmp_path: Path, run: Path, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, _ = writer_of(tmp_path, run)
+    Spool(tmp_path, "watchdog").put(batch(run, 0, 1))
+    collector = os.open(tmp_path / "collector.lock", os.O_RDWR)
+    publish, num_refused = module.publish_claimed, 0
+
+    def publish_while_a_collector_tries(path: Path) -> int:
+        nonlocal num_refused
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(collector, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        num_refused += 1
+        return publish(path)
+
+    monkeypatch.setattr(module, "publish_claimed", publish_while_a_collector_tries)
+    seconds.now += START_S
+    writer.check()
+    Spool(tmp_path, "watchdog").put(batch(run, 0, 2))
+    writer.finish()
+    assert (published(run), num_refused) == ([1, 2], 2)
+    fcntl.flock(collector, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(collector)
+
+
+def test_a_batch_that_another_rank_takes_first_holds_up_no_other(
+    tmp_path: Path, run: Path, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, spool = writer_of(tmp_path, run)
+    collector = collector_in(tmp_path)
+    for number in range(3):
+        writer.write_all({"marks": [marks(number)]})
+    first, *_ = spool.own(BATCH)
+    taken = first.rename(taken_for(first, 50))
+    unpublished_bundle(run, 50).touch()
+    collector.close()
+    listed = Spool.own
+
+    def own(of: Spool, *states: str) -> list[Path]:
+        found = listed(of, *states)
+        if taken in found and MINE in states:
+            taken.rename(taken.with_name(f"9-b.1{MINE}"))
+        return found
+
+    monkeypatch.setattr(Spool, "own", own)
+    writer.finish()
+    assert published(run) == [1, 2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from errno import ESTALE
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +17,7 @@ from tests.waiting import wait_until
 from trace_hooks.job.handover import PUBLISH_NOW
 from trace_hooks.job.spool import BATCH, TAKEN, Spool, number_of, taken_for, unpublished_bundle
 from trace_hooks.watchdog import collector as module
-from trace_hooks.watchdog.collector import IDLE_S, Collector
+from trace_hooks.watchdog.collector import FIRST_PAUSE_S, IDLE_S, Collector
 from trace_hooks.watchdog.viewers import LOOK_S, WATCHED_FOR_S, Viewers
 from trace_hooks.watchdog.watchdog import remove_leftovers
 
@@ -243,3 +245,37 @@ def test_rows_of_a_table_are_sorted_by_rank(tmp_path: Path, run: Path) -> None:
         (name,) = archive.namelist()
         rows = pq.read_table(io.BytesIO(archive.read(name)))
     assert rows.column("rank").to_pylist() == [2, 5, 9]
+
+
+@pytest.mark.parametrize("error", [OSError(ESTALE, "stale file handle"), MemoryError()])
+def test_no_row_is_lost_whatever_fails_while_a_bundle_is_written(
+    tmp_path: Path,
+    run: Path,
+    seconds: Seconds,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    spool, collector, exists = Spool(tmp_path, "1-a"), Collector(tmp_path), Path.exists
+    spool.put(batch(run, 0, 0))
+
+    def fails(*_: object) -> int:
+        raise error
+
+    def is_there(path: Path) -> bool:
+        if "bundle" in path.name and isinstance(error, OSError):  # the server is away
+            raise error
+        return exists(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "write_bundle", fails)
+        patched.setattr(Path, "exists", is_there)
+        with suppress(MemoryError):  # the guard's, which calls it
+            collector.turn()
+    assert len(spool.own(BATCH, TAKEN)) == 1
+    collector.turn()
+    assert published(run) == [], "after a failure it pauses"
+    seconds.now += FIRST_PAUSE_S
+    collector.turn()
+    assert published(run) == [0]
+    assert not list(spool.folder.iterdir())
+    assert not list((run / "segments").glob(".*"))
