@@ -78,13 +78,15 @@ class Watchdog:
         for part in (self._collector, self._telemetry):
             if part is not None:
                 part.start()
-        while time.monotonic() < leave_s:
+        while True:
             if self.look():
                 leave_s = time.monotonic() + EMPTY_S
             if sigterm_at_s:
                 leave_s = min(leave_s, sigterm_at_s[0] + AFTER_SIGTERM_S)
             time.sleep(ROUND_S)
-            if time.monotonic() >= leave_s and not sigterm_at_s and self._is_needed_after_all():
+            if time.monotonic() >= leave_s:
+                if sigterm_at_s or not self._is_needed_after_all():
+                    break
                 leave_s = time.monotonic() + EMPTY_S
         for last in (self._telemetry, self._collector):
             if last is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.trace_hooks.watchdog.on_host import ring_in, watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
+from trace_hooks.watchdog import watchdog as module
 from trace_hooks.watchdog.watchdog import Watchdog, claimed, remove_leftovers
 
 HOLD_GIL = """
@@ -125,6 +127,22 @@ def test_a_rank_that_comes_while_it_leaves_is_watched(tmp_path: Path) -> None:
     assert not claimed(folder)  # the rank relies on the watchdog there is
     assert watchdog._is_needed_after_all()
     assert not claimed(folder)
+
+
+@pytest.mark.parametrize("empty_s", [3.0, 3.5, 4.0, 4.5])
+def test_it_leaves_nothing_on_a_host_that_lets_it_run_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_s: float
+) -> None:
+    seconds = count()
+    monkeypatch.setattr(module, "EMPTY_S", empty_s)
+    monkeypatch.setattr(module.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(module.time, "sleep", lambda _: None)
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(seconds)))
+    folder = tmp_path / "launch"
+    folder.mkdir()
+    assert claimed(folder)
+    Watchdog(folder, 10, 60, 60).run()
+    assert not folder.exists()
 
 
 def test_it_leaves_the_folder_to_later_ranks(tmp_path: Path) -> None:
