@@ -6,10 +6,12 @@ So after a crash at any moment the next pass goes on, and no row is lost or come
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from ingest.errors import printable
@@ -132,12 +134,22 @@ def _unpack(archive: ZipFile, member: ZipInfo, segment: Path, written_ns: int) -
     temporary = segment.with_name(f".{segment.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)  # a link there would be written through
     try:
-        with archive.open(member) as content, temporary.open("xb") as file:
+        with _content(archive, member) as content, temporary.open("xb") as file:
             shutil.copyfileobj(content, file, _PIECE)
         os.utime(temporary, ns=(written_ns, written_ns))
         temporary.replace(segment)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _content(archive: ZipFile, member: ZipInfo) -> IO[bytes]:
+    """A segment, to read; raises OSError and one of DAMAGES."""
+    try:
+        return archive.open(member)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise BadZipFile("a segment is said to lie outside of the file") from None
 
 
 def _opened(bundle: Path) -> ZipFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,19 @@ def test_damage_is_named_where_the_run_folder_may_only_be_read(read_only: Path) 
         opened.refresh()
         assert opened.problems == [problem]
     assert path.name in problem
+
+
+def test_a_segment_that_is_said_to_lie_outside_of_its_bundle_is_damage(run: Path) -> None:
+    path = archive(run, {str(SegmentName("heartbeats", 0, 0, NAME.number)): b"none"})
+    content = path.read_bytes()
+    at = content.index(b"PK\1\2")
+    entry = bytearray(content[at : content.index(b"PK\5\6")])
+    extra = struct.pack("<HHQ", 1, 8, 2**63 - 1)  # where the segment begins, in 64 bits
+    struct.pack_into("<H", entry, 30, len(extra))
+    struct.pack_into("<I", entry, 42, 0xFFFFFFFF)
+    end = bytearray(content[content.index(b"PK\5\6") :])
+    struct.pack_into("<I", end, 12, len(entry) + len(extra))
+    path.write_bytes(content[:at] + entry + extra + end)
+    unpack_bundles(run, set(), Quarantine(run))
+    assert bundles_of(run) == []
+    assert segments(run, "heartbeats") == []
