@@ -254,7 +254,7 @@ class Indexer:
         store_arrivals(connection, entries, now_ns, self.database.file, self._first_pass)
         usable = [e for e in entries if not e.problem and e.num_rows and e.path not in skip]
         self._store_rows("steps", "step_rows", usable)
-        self._store_rows("spans", "evaluations", usable)
+        self._store_evaluations(usable)
         axes = self._axes.before()
         self._store_rows("groups", "group_members", usable)
         touched = touched_steps(connection, usable, self.relative)
@@ -272,6 +272,11 @@ class Indexer:
         files = self._files(entries, table)
         if files:
             self.database.connection.execute(index_sql(statement), {table: files})
+
+    def _store_evaluations(self, entries: list[FileEntry]) -> None:
+        files, execute = self._files(entries, "spans"), self.database.connection.execute
+        if files and execute(index_sql("evaluations"), {"spans": files}).fetchall() != [(0,)]:
+            execute(index_sql("nested_evaluations"))
 
     def _store_clocks(self) -> set[int]:
         """Rewrite the clock offsets; attempts in which a rank's clock has become known."""

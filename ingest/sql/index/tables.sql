@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS step_rows (
     attempt INTEGER, rank INTEGER, step BIGINT, start_ns BIGINT, dur_ns BIGINT, loss DOUBLE,
     grad_norm DOUBLE, tokens DOUBLE, flops DOUBLE, lr DOUBLE, PRIMARY KEY (attempt, rank, step)
 );
--- evaluations of the model, from spans of this kind that lie in no other span; step: as in spans
+-- evaluations of the model, from spans of this kind that lie in no other of them; step: as in spans
 CREATE TABLE IF NOT EXISTS evaluations (
     attempt INTEGER, rank INTEGER, begin_ns BIGINT, end_ns BIGINT, step BIGINT,
     PRIMARY KEY (attempt, rank, begin_ns)

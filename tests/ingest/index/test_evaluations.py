@@ -20,10 +20,10 @@ def run(tmp_path):
     return builder
 
 
-def evaluated(run):
+def evaluated(run, **values):
     """Each step takes 100 us; before step 1 there are 400 us of evaluation."""
     for rank in range(2):
-        run.span(rank, 1, "evaluation", 110, 510, track="evaluation")
+        run.span(rank, 1, "evaluation", 110, 510, **{"track": "evaluation", **values})
         for begin in (120, 220, 320):
             run.span(rank, 1, "forward", begin, begin + 80)
             run.span(rank, 1, "data_wait", begin - 10, begin)
@@ -57,8 +57,10 @@ def test_a_checkpoint_saved_meanwhile_is_no_evaluation(run):
     assert us(row, "window", "other") == [140, 40]
 
 
-def test_a_step_does_not_wait_in_collectives_of_an_evaluation(run):
-    evaluated(run)
+@pytest.mark.parametrize("depth", [0, 1])
+def test_a_step_does_not_wait_in_collectives_of_an_evaluation(run, depth):
+    """Depth 1: the job has a span of its own around all steps."""
+    evaluated(run, depth=depth)
     run.group(7, [0, 1], "tp")
     for rank in range(2):
         run.add("clocks", rank, -1, ts_ns=T0)
@@ -89,6 +91,18 @@ def test_nested_evaluations_count_once(run):
     assert us(cells(run.folder)[0, 1], "window") == [100]
     with open_run(run.folder) as opened:
         found = opened.sql("SELECT begin_ns, end_ns FROM evaluations WHERE rank = 0").to_pylist()
+    assert found == [{"begin_ns": T0 + 110_000, "end_ns": T0 + 510_000}]
+
+
+def test_one_that_is_published_before_the_one_around_it_is_part_of_that(run):
+    run.span(0, 1, "evaluation", 200, 240, depth=1)
+    run.publish()
+    cells(run.folder)
+    run.span(0, 1, "evaluation", 110, 510)
+    run.publish()
+    cells(run.folder)
+    with open_run(run.folder) as opened:
+        found = opened.sql("SELECT begin_ns, end_ns FROM evaluations").to_pylist()
     assert found == [{"begin_ns": T0 + 110_000, "end_ns": T0 + 510_000}]
 
 
