@@ -1,6 +1,6 @@
 /** Tables of the operations, and of the kernels that are slow on some rank. */
 import { make } from '../lib/dom.mjs';
-import { cells, shortName, slowCells } from './text.mjs';
+import { cells, deviceCells, shortName, slowCells } from './text.mjs';
 
 const HEADS = ['operation', 'type', 'calls', 'time', 'of all', 'TFLOP/s', 'GB/s', 'FLOP/B', 'bound by', 'roofline', 'to save'];
 const TEXTS = new Set([0, 1, 8]);
@@ -19,12 +19,13 @@ export function operationTable({ operations, kernel_ms: kernelMs }, mark) {
     make('table', {}, head(HEADS, TEXTS), make('tbody', {}, operations.map(row))));
 }
 
-/** Kernels that take longer on a rank than on its peers; null where there are none. */
+/** Devices and kernels that take longer on a rank than on its peers; null where there are none. */
 export function slowTable({ ranks }, app) {
   if (!ranks.length) return null;
-  const row = (one) => make('tr', {},
+  const row = (one, texts) => make('tr', {},
     make('th', { scope: 'row' }, make('button', { type: 'button', value: one.rank, title: 'show it on the timeline', on: { click: () => app.open({ page: 'timeline', rank: one.rank, ranks: [] }) } }, `rank ${one.rank}`)),
-    slowCells(one).map((text, at) => make('td', { class: kind(SLOW_TEXTS, at + 1), title: at === 1 ? text : null }, text)));
+    texts.map((text, at) => make('td', { class: kind(SLOW_TEXTS, at + 1), title: at === 1 ? text : null }, text)));
   return make('div', { class: 'scroll roofline-slow' },
-    make('table', {}, head(SLOW_HEADS, SLOW_TEXTS), make('tbody', {}, ranks.flatMap(({ kernels }) => kernels.map(row)))));
+    make('table', {}, head(SLOW_HEADS, SLOW_TEXTS), make('tbody', {}, ranks.flatMap((rank) => [
+      ...(rank.is_device ? [row(rank, deviceCells(rank))] : []), ...rank.kernels.map((one) => row(one, slowCells(one)))]))));
 }

@@ -46,3 +46,8 @@ export function slowCells(one) {
     `+${percent(one.excess)}`, milliseconds(one.lost_ms),
   ];
 }
+
+/** The same cells of a device that is slow: the middle of all kernels that were compared. */
+export function deviceCells(one) {
+  return [`the device: middle of ${one.num_compared} kernels`, '', '', '', `+${percent(one.device_excess)}`, milliseconds(one.lost_ms)];
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { aboutText, cells, number, pointText, roofText, shortName, slowCells } from '../../../assets/roofline/text.mjs';
+import { aboutText, cells, deviceCells, number, pointText, roofText, shortName, slowCells } from '../../../assets/roofline/text.mjs';
 
 const MM = {
   name: 'aten::mm', shapes: '4 x 8, 8 x 2', dtype: 'bfloat16', calls: 48, ms: 4.0155, tflops_per_s: 616.58, gb_per_s: 890, intensity: 692.8, bound: 'compute',
@@ -31,4 +31,9 @@ test('what the section and its points are about', () => {
 test('cells of a slow kernel', () => {
   const slow = { operation: 'aten::mm', shapes: '4 x 8', kernel: 'gemm', median_us: 260, peers_us: 200.5, excess: 0.297, lost_ms: 0.3 };
   assert.deepEqual(slowCells(slow), ['mm 4 x 8', 'gemm', '260 \u00b5s', '201 \u00b5s', '+29.7 %', '0.30 ms']);
+});
+
+test('a device that is slow has cells of its own, as none of its kernels need be slow besides', () => {
+  const rank = { rank: 3, is_device: true, device_excess: 0.214, kernels: [], num_compared: 22, lost_ms: 4.01 };
+  assert.deepEqual(deviceCells(rank), ['the device: middle of 22 kernels', '', '', '', '+21.4 %', '4.0 ms']);
 });
