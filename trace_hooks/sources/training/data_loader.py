@@ -180,7 +180,7 @@ class DataLoaders(Source):
 
     @guarded("data.iter_begins")
     def _iter_begins(self, loader: Any) -> _Made:
-        self._evaluations.uses_loader(now())
+        self._evaluations.loader_begins(now())
         name, mark = f"{type(loader.dataset).__name__} start", self.recorder.open()
         libraries.adapt()
         with UNHARMED:
@@ -203,7 +203,7 @@ class DataLoaders(Source):
         is_evaluation = self.rank_state.evaluating_thread == get_ident()
         if not is_evaluation:
             self._auto.activity(begin_ns)
-        self._evaluations.uses_loader(begin_ns)
+            self._evaluations.uses_loader(id(iterator), begin_ns)
         recorder = self.recorder
         in_workers = iterator._num_workers > 0
         source = type(iterator._dataset).__name__

@@ -2,13 +2,15 @@
 
 Sees: forwards without gradients of a module in evaluation mode (`model.eval()`), between the end of
 a step and the next forward with gradients. Together they are one span of kind `evaluation`: from
-the first use of a data loader after the step, or else the first of these forwards, to the end of
-the last one. No other spans are recorded of these forwards, and what a data loader hands out for
-them are no batches of a step. Forwards before every step are not evaluations: a job that learns
-from what its model generates has them, too, so only what the gap before did not have counts.
+the first of these forwards, or where its batch is from a data loader, from the first use of that,
+to the end of the last one. No other spans are recorded of these forwards, and what a data loader
+hands out for them are no batches of a step. Forwards before every step are not evaluations: a job
+that learns from what its model generates has them, too, so only what the gap before did not have
+counts.
 Misses: the metrics that are computed after the last forward, actions of a pipeline, evaluations
-within a step of the user's own. `tracer.span(name, kind="evaluation")` states one, and inside any
-other span of the user's own nothing is taken for one. Costs: one comparison a forward.
+within a step of the user's own, and those of a model whose parameters are all frozen: it may be a
+teacher or a reward model. `tracer.span(name, kind="evaluation")` states one, and inside any other
+span of the user's own nothing is taken for one. Costs: one comparison a forward.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class Evaluations:
         self._is_running = False
         self._begin_ns = self._end_ns = 0
         self._step = UNKNOWN  # in which it began
-        self._loader_ns: int | None = None  # first use of a data loader since the step's end
+        self._loader = 0  # id of the iterator over a data loader that was used last; 0 none
+        self._loader_ns: int | None = None  # its first use, if after the step's end
+        self._loader_begun_ns: int | None = None  # when the job began to make an iterator
+        self._frozen: set[int] = set()  # ids of hooked modules without a trainable parameter
         self._gap = 0  # number of this gap between steps
         self._last_gap = NONE  # newest one with forwards that look like an evaluation
         self._is_every_gap = False  # the one before had them as well
@@ -64,7 +69,7 @@ class Evaluations:
             return thread == state.evaluating_thread
         if _trains(module) or thread != self._thread or state.prompting_thread:
             return False
-        if not self._is_running and not (is_outermost and self.may_begin and self._begins()):
+        if not self._is_running and not (is_outermost and self.may_begin and self._begins(module)):
             return False
         if is_outermost and self.on_forward is not None:
             self.on_forward(self._begin_ns)
@@ -74,10 +79,15 @@ class Evaluations:
         """The outermost of these forwards has ended."""
         self._end_ns = now()
 
-    def uses_loader(self, at_ns: int) -> None:
-        """A data loader is used."""
-        if self._loader_ns is None:
-            self._loader_ns = at_ns
+    def loader_begins(self, at_ns: int) -> None:
+        """The job begins to make an iterator over a data loader."""
+        self._loader, self._loader_begun_ns = 0, at_ns
+
+    def uses_loader(self, iterator: int, at_ns: int) -> None:
+        """The iterator with this id hands out a batch; a training one may have, before it."""
+        if iterator != self._loader:
+            begun_ns, self._loader_begun_ns = self._loader_begun_ns, None
+            self._loader, self._loader_ns = iterator, at_ns if begun_ns is None else begun_ns
 
     def step_begins(self) -> None:
         """A step has begun: one of the user's own is no place for an evaluation."""
@@ -88,7 +98,7 @@ class Evaluations:
     def step_ends(self) -> None:
         """A step ends: what follows lies between it and the next one."""
         self.may_begin = True
-        self._loader_ns = None
+        self._loader_ns = self._loader_begun_ns = None
         self._gap += 1
         self._thread = get_ident()
 
@@ -111,9 +121,9 @@ class Evaluations:
             depth=0,
         )
 
-    def _begins(self) -> bool:
+    def _begins(self, module: nn.Module) -> bool:
         state = self._rank_state
-        if state.chunk != UNKNOWN or self._recorder.depth > 0:
+        if state.chunk != UNKNOWN or self._recorder.depth > 0 or self._is_frozen(module):
             return False
         if self._gap != self._last_gap:
             self._is_every_gap = self._last_gap == self._gap - 1
@@ -124,6 +134,14 @@ class Evaluations:
         self._is_running = True
         self._begin_ns = begin_ns if self._loader_ns is None else self._loader_ns
         self._step = state.step
+        return True
+
+    def _is_frozen(self, module: nn.Module) -> bool:
+        if id(module) in self._frozen:
+            return True
+        if any(parameter.requires_grad for parameter in module.parameters()):
+            return False
+        self._frozen.add(id(module))
         return True
 
 

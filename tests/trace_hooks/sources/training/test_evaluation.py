@@ -259,3 +259,46 @@ def test_an_engine_that_keeps_its_own_mode_evaluates_too(tmp_path: Path) -> None
     tracer.stop()
     (evaluation,) = [row for row in rows(tmp_path, "spans") if row["kind"] == "evaluation"]
     assert evaluation["step"] == 1
+
+
+def test_the_batch_that_was_fetched_before_one_is_that_of_the_step_after_it(tmp_path):
+    def wanted(step):
+        return step % 4 == 1
+
+    class Late(Job):
+        """Evaluates first of all in an iteration, which has its batch by then."""
+
+        def run(self):
+            self.tracer = start(self.folder, sources=SOURCES)
+            model = TinyGPT()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, tokens in enumerate(DataLoader([batch(n)[0] for n in range(12)], 2)):
+                if self.evaluates(step):
+                    self.evaluate(model)
+                loss_of(model, tokens).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            self.tracer.stop()
+            return self
+
+    job = Late(tmp_path, wanted).run()
+    assert [row["tokens"] for row in job.rows("steps")] == [10.0] * 6
+    assert [row["step"] for row in job.rows("data_batches")] == list(range(6))
+    begins = [row["ts_ns"] for row in job.rows("spans", name="list start")]
+    assert [row["ts_ns"] for row in job.rows("spans", kind="evaluation")] == pytest.approx(
+        begins[1:], abs=5_000_000
+    )
+
+
+def test_a_frozen_model_may_be_a_teacher_and_is_not_evaluated(tmp_path):
+    class Taught(Job):
+        def evaluate(self, model):
+            self.tracer.watch(self.teacher)
+            with torch.no_grad():
+                loss_of(self.teacher, batch(0))
+
+    job = Taught(tmp_path, lambda step: step % 2 == 0)
+    job.teacher = TinyGPT().eval().requires_grad_(False)
+    job.run()
+    assert job.rows("spans", kind="evaluation") == []
+    assert len(job.rows("spans", kind="forward", name="TinyGPT 2")) == 2
