@@ -37,6 +37,13 @@ def load(name: str) -> ModuleType:
         ) from None
 
 
+def number_step(tracer: trace_hooks.Tracer, number: int) -> None:
+    """The framework has ended the step with this number, which the hooks may not know yet: until
+    another optimizer steps, the first step lasts, and one whose optimizer an overflow has stopped.
+    """
+    tracer.renumber(number if tracer.steps.running else number + 1)
+
+
 class OwnTracer:
     """The tracer of a callback: the one that runs, else one that is started, once a process.
 

@@ -17,7 +17,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from trace_hooks import Tracer
-from trace_hooks.integrations import OwnTracer
+from trace_hooks.integrations import OwnTracer, number_step
 from trace_hooks.recording.guard import guarded
 from trace_hooks.sources.training.trainer_logs import hugging_face_numbers
 
@@ -85,7 +85,7 @@ def _mark_epoch(tracer: Tracer, state: Any) -> None:
 
 @guarded("hf.step", stays_on=True)
 def _end_step(tracer: Tracer, state: Any, control: Any) -> None:
-    tracer.renumber(state.global_step + 1)
+    number_step(tracer, state.global_step)
     if control.should_log:
         tracer.steps.hold()
 

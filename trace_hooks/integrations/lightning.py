@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from trace_hooks import Tracer
-from trace_hooks.integrations import OwnTracer
+from trace_hooks.integrations import OwnTracer, number_step
 from trace_hooks.recording.guard import guarded
 
 
@@ -71,6 +71,13 @@ class Callback(_callback_class()):  # type: ignore[misc]
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Validation has ended."""
+        self._end_validation()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """The Trainer gives up; the process may train again."""
+        self._end_validation()
+
+    def _end_validation(self) -> None:
         if self._validation is not None:
             self._validation.__exit__(None, None, None)
             self._validation = None
@@ -108,4 +115,4 @@ def _end_batch(callback: Callback, tracer: Tracer, trainer: Any, outputs: Any) -
     loop = trainer.fit_loop
     if not loop._should_accumulate():
         tracer.log(loss=callback.take_loss(trainer.accumulate_grad_batches))
-        tracer.renumber(loop.epoch_loop._batches_that_stepped + 1)
+        number_step(tracer, loop.epoch_loop._batches_that_stepped)

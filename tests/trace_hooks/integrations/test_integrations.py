@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import trace_hooks as th
 from tests.folders import REPO
+from tests.trace_hooks.tracers import rows, start
 from trace_hooks import integrations
 
 
@@ -66,3 +69,21 @@ def test_switched_off_hooks_take_every_call(monkeypatch: pytest.MonkeyPatch) -> 
     tracer.mark("note", "nothing")
     with tracer.span("validation", kind="evaluation"):
         pass
+
+
+@pytest.mark.usefixtures("plain_environment")
+def test_a_step_that_waits_for_another_optimizer_keeps_its_number(tmp_path: Path) -> None:
+    model, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, other)]
+    other(torch.ones(1, 2)).sum().backward()  # it could step, and never does
+    tracer = start(tmp_path, sources=["modules", "optimizer"])
+    tracer.watch(model)
+    tracer.renumber(1)
+    for number in range(1, 5):
+        model(torch.ones(1, 2)).sum().backward()
+        optimizers[0].step()
+        integrations.number_step(tracer, number)
+        tracer.log(loss=float(number))
+    tracer.stop()
+    steps = sorted((row["step"], row["loss"]) for row in rows(tmp_path, "steps"))
+    assert steps == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0)]

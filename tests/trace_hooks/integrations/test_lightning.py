@@ -28,7 +28,11 @@ class Module(L.LightningModule):
         self.log("train_loss", loss, on_step="epoch" not in sys.argv, on_epoch=True)
         return loss
     def validation_step(self, batch, index):
+        if "pruned" in sys.argv and not self.trainer.sanity_checking:
+            raise RuntimeError("pruned")
         self.log("val_loss", self.layer(batch).mean())
+    def forward(self, batch):
+        return self.layer(batch)
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
@@ -41,8 +45,11 @@ trainer = L.Trainer(accelerator="cpu", devices=devices, strategy="ddp" if device
     enable_checkpointing=False,
     callbacks=[th.lightning.Callback()] if "callback" in sys.argv else [],
     logger=L.pytorch.loggers.CSVLogger("logs"))
-trainer.fit(module, DataLoader(data, 2), DataLoader(data[:4], 2),
-    ckpt_path="model.ckpt" if "resume" in sys.argv else None)
+try:
+    trainer.fit(module, DataLoader(data, 2), DataLoader(data[:4], 2),
+        ckpt_path="model.ckpt" if "resume" in sys.argv else None)
+except RuntimeError:
+    module(data).sum().backward()
 if devices == 1:
     trainer.save_checkpoint("model.ckpt")
 if trainer.is_global_zero:
@@ -112,3 +119,10 @@ def test_without_the_callback_what_the_module_logs_is_recorded(tmp_path: Path) -
 def test_a_mean_over_the_epoch_is_no_loss_of_a_step(tmp_path: Path) -> None:
     trained(tmp_path, "epoch", module=("-m", "trace_hooks"))
     assert {row["loss"] for row in steps(tmp_path).values()} == {None}
+
+
+def test_a_validation_ends_with_the_exception_that_ends_it(tmp_path: Path) -> None:
+    trained(tmp_path, "callback", "pruned")
+    _, validation = [row for row in rows(tmp_path, "spans") if row["kind"] == "evaluation"]
+    *_, forward = [row for row in rows(tmp_path, "spans") if row["kind"] == "forward"]
+    assert forward["ts_ns"] >= validation["ts_ns"] + validation["dur_ns"]
