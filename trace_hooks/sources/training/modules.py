@@ -133,8 +133,8 @@ class Modules(Source):
         others = [root for key, (root, _) in self._roots.items() if key != id(model)]
         if not others:
             return ""
-        name = type(unwrap(model)).__name__
-        number = 1 + sum(type(unwrap(root)).__name__ == name for root in others)
+        name = _class_name(model)
+        number = 1 + sum(_class_name(root) == name for root in others)
         return name if number == 1 else f"{name} {number}"
 
     def _hook(self, part: Part, stage: int | None, is_whole: bool = False, label: str = "") -> None:
@@ -191,6 +191,11 @@ class Modules(Source):
             if any(child is module for child in root.modules()):
                 return key
         return None
+
+
+def _class_name(model: nn.Module) -> str:
+    inside = unwrap(model)
+    return type(getattr(inside, "_orig_mod", inside)).__name__
 
 
 def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[..., Any]:

@@ -319,6 +319,15 @@ def test_parts_of_several_models_are_told_apart() -> None:
     assert "0" not in names
 
 
+def test_a_second_model_that_is_compiled_has_the_name_of_its_class() -> None:
+    with tracing("modules") as traced:
+        for model in (nn.Linear(2, 2), torch.compile(TinyGPT(), backend="eager")):
+            traced.watch(model)
+            model(torch.ones(1, 2) if isinstance(model, nn.Linear) else batch(0))
+        names = [span.name for span in traced.spans("forward", whole=True)]
+    assert names == ["Linear", "TinyGPT"]
+
+
 def test_chunks_of_one_model_need_no_names() -> None:
     with tracing("modules") as traced:
         for stage in range(2):
