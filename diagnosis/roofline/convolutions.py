@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diagnosis.roofline.calls import Call, Shape, Tensor
+from diagnosis.roofline.calls import MOST_ELEMENTS, Call, Shape, Tensor
 from diagnosis.roofline.products import Rule, Work, like, sizes
 
 
@@ -51,7 +51,8 @@ class _Forward:
             (size + 2 * pad - gap * (kernel - 1) - 1) // step + 1
             for size, kernel, pad, step, gap in zip(data[2:], weight[2:], *spread, strict=True)
         ]
-        return None if min(sides) < 0 else (data[0], weight[0], *sides)
+        shape = (data[0], weight[0], *sides)
+        return None if min(sides) < 0 or math.prod(shape) > MOST_ELEMENTS else shape
 
 
 def _backward(call: Call) -> Work | None:

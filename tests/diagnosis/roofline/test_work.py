@@ -50,6 +50,13 @@ def test_convolutions_by_hand() -> None:
     assert found.flops == 2 * 32 * 64 * 9
 
 
+@pytest.mark.parametrize("padding", ["1" + 400 * "0", "-9", "true", "1.5"])
+def test_a_convolution_of_a_damaged_file_has_no_work(padding: str) -> None:
+    given = ("", "", f"[{padding}]", "[1]", "[1]")
+    dims = [[1, 32, 8, 8], [32, 1, 3, 3]]
+    assert _work("cudnn_convolution", dims, BF16, given) == UNKNOWN
+
+
 @pytest.mark.parametrize(("mask", "times"), [("True, True", 2), ("False, True", 1)])
 def test_a_backward_of_a_convolution_has_the_gradients_that_are_wanted(
     mask: str, times: int
