@@ -281,7 +281,7 @@ def period_of(steps: Ints) -> int | None:
     return period
 
 
-_ON_MOST = "no other step is longer on most ranks by more than"
+_ON_MOST = "what most ranks do makes no other step longer by more than"
 _OF_OTHERS = "of the others none more than"
 _MOST_REGULAR = 0.75
 _JITTER = 0.03

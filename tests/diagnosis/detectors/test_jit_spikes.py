@@ -67,7 +67,7 @@ def test_a_pause_of_one_rank_in_another_step_hides_no_spikes_of_all() -> None:
     spikes = spiking(60.0, set(range(8)))
     (finding,) = judged(phases).findings
     assert (finding.culprits, finding.first_step) == ((), 10)
-    assert "no other step is longer on most ranks" in finding.evidence[0].sentence
+    assert "what most ranks do makes no other step longer" in finding.evidence[0].sentence
 
 
 def test_spikes_of_all_ranks_name_nobody_where_single_ranks_are_noisy() -> None:
