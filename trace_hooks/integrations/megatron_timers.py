@@ -41,4 +41,4 @@ class TimerSpans:
     @guarded("megatron.timer_stops")
     def stops(self, args: tuple[Any, ...], _kwargs: Any) -> None:
         """A timer stops."""
-        self._spans.end(args[0], args[0].name)
+        self._spans.end(args[0])

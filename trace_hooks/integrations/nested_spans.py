@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from threading import get_ident
 from typing import Any
 
-from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.recorder import Recorder
+from trace_hooks.tracer import OwnSpan
 
 
 class NestedSpans:
@@ -15,6 +16,7 @@ class NestedSpans:
 
     `kinds`: kind of spans by name, `host` for others; `left_out`: names that are not recorded.
     Spans lie inside each other: one that ends while a later one runs ends that too, unrecorded.
+    What runs in one of kind `evaluation` is no part of a step, as in a span of the user's own.
     """
 
     def __init__(
@@ -22,20 +24,21 @@ class NestedSpans:
     ) -> None:
         self._recorder = recorder
         self._kinds, self._left_out = kinds, left_out
-        self._running: dict[int, list[tuple[Any, Mark]]] = defaultdict(list)  # by thread
+        self._running: dict[int, list[tuple[Any, OwnSpan]]] = defaultdict(list)  # by thread
 
     def begin(self, which: Any, name: str) -> None:
         """The framework begins to measure; `which` is the object that does."""
         if name not in self._left_out:
-            self._running[get_ident()].append((which, self._recorder.open()))
+            span = OwnSpan(self._recorder, name, self._kinds.get(name, "host"))
+            span.__enter__()
+            self._running[get_ident()].append((which, span))
 
-    def end(self, which: Any, name: str) -> None:
+    def end(self, which: Any) -> None:
         """It has measured."""
         running = self._running[get_ident()]
         if all(which is not begun for begun, _ in running):
             return
         while running:
-            begun, mark = running.pop()
+            begun, span = running.pop()
             if begun is which:
-                site = self._recorder.site(name, self._kinds.get(name, "host"))
-                return self._recorder.close(site, mark)
+                return span.__exit__(None, None, None)

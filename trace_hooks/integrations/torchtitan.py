@@ -107,4 +107,4 @@ class TorchTitan(FrameworkSource):
     @guarded("torchtitan.span_ends")
     def _span_ends(self, args: tuple[Any, ...], kwargs: Any) -> None:
         if not torch.compiler.is_compiling():
-            self._spans.end(args[0], args[0].base_name)
+            self._spans.end(args[0])
