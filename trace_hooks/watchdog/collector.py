@@ -103,13 +103,17 @@ class Collector:
         for path in self._spool.batches(*REMAINS):
             path.unlink(missing_ok=True)
 
-    def publish_leftovers(self) -> None:
-        """Publish what a job left whose ranks and watchdog were killed together."""
-        if not self._spool.has_collector():
+    def publish_leftovers(self) -> bool:
+        """Publish what a job left whose ranks and watchdog were killed together; False where
+        another process does.
+        """
+        is_free = not self._spool.has_collector()
+        if is_free:
             self._spool.become_collector()
             self._recover()
             self.end()
         self._spool.close()
+        return is_free
 
     def turn(self, is_last: bool = False) -> None:
         """Publish what waits, if that is due."""

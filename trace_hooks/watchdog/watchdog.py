@@ -260,16 +260,18 @@ def remove_leftovers(folder: Path) -> None:
     for other in folder.parent.glob("*"):
         with suppress(OSError):
             young = time.time() - other.stat().st_mtime < LEFT_OVER_S
-            if other != folder and other.is_dir() and not young and not _has_life(other):
-                if any((other / "spool").glob("*")):
-                    _publish_leftovers(other)
+            is_over = other != folder and other.is_dir() and not young and not _has_life(other)
+            if is_over and _publish_leftovers(other):
                 remove_files(other)
 
 
-def _publish_leftovers(folder: Path) -> None:
+def _publish_leftovers(folder: Path) -> bool:
+    """Publish the rows that wait; False where another process does."""
+    if not any((folder / "spool").glob("*")):
+        return True
     from trace_hooks.watchdog.collector import Collector  # pyarrow, which few need
 
-    Collector(folder).publish_leftovers()
+    return Collector(folder).publish_leftovers()
 
 
 def _has_life(folder: Path) -> bool:

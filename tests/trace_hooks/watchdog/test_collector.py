@@ -221,6 +221,22 @@ def test_what_a_job_left_that_was_killed_as_a_whole_is_published(tmp_path: Path,
     assert not left.exists()
 
 
+def test_leftovers_that_another_job_publishes_are_left_to_it(tmp_path: Path, run: Path) -> None:
+    left, mine = tmp_path / "rings" / "left", tmp_path / "rings" / "mine"
+    ring_in(left, 1, hours_old=2)
+    mine.mkdir()
+    other = Spool(left, "collector")
+    other.become_collector()
+    other.put(batch(run, 0, 0))
+    os.utime(left, (5, 5))
+    remove_leftovers(mine)
+    assert (left / "collector.lock").exists(), "whoever comes next would publish, too"
+    other.close()
+    remove_leftovers(mine)
+    assert published(run) == [0]
+    assert not left.exists()
+
+
 def test_no_more_than_a_portion_is_in_memory(
     tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
