@@ -73,7 +73,7 @@ def roofline_of(asked: Asked, steps: Steps | None) -> Roofline | str:
     if chosen is None:
         inside = [step for step in seen if step > OUTSIDE]
         where = f"in {steps_text(inside[0], inside[-1])}" if inside else "outside of all steps"
-        return f"A profiler recorded nothing in the steps that were chosen, but {where}."
+        return f"Nothing was imported or captured in the steps that were chosen, but {where}."
     given = {"attempt": asked.attempt, "stop": asked.stop}
     window = {"step_min": chosen[0], "step_max": chosen[1]}
     rows = asked.run.ask("operation_kernels", **given, **window).to_pylist()
