@@ -50,7 +50,10 @@ def test_a_peak_and_a_bandwidth_that_are_given(urls: tuple[Client, str]) -> None
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("?steps=100..110", "Nothing was imported or captured in the steps that were chosen, but in step 7."),
+        (
+            "?steps=100..110",
+            "Nothing was imported or captured in the steps that were chosen, but in step 7.",
+        ),
         ("?attempt=9", "No profiler recorded kernels or operators."),
     ],
 )
