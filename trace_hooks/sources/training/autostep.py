@@ -39,7 +39,7 @@ class AutoSteps:
         self._last_ns = 0  # end of the latest optimizer step
         self._cycle: set[int] = set()
         self._candidate: set[int] = set()
-        self._alive: Callable[[], set[int]] = set
+        self._alive: Callable[[], set[int]] | None = None
         self._first_cycle: set[int] | None = None  # optimizers alive in the first step
 
     @classmethod
@@ -50,7 +50,7 @@ class AutoSteps:
             auto_steps = _by_steps[steps] = cls(steps)
         return auto_steps
 
-    def switch_on(self, alive: Callable[[], set[int]] = set) -> None:
+    def switch_on(self, alive: Callable[[], set[int]] | None = None) -> None:
         """Recognise steps from the next activity on; `alive` lists the ids of all optimizers."""
         self._on = self.waiting = True
         self._alive, self._first_cycle = alive, None
@@ -137,8 +137,11 @@ class AutoSteps:
         return bool(cycle) and cycle <= set(self._stepped)
 
     def _guess(self) -> set[int]:
+        if self._alive is None:
+            return set()
         if self._first_cycle is None:
-            self._first_cycle = self._alive()
+            # a garbage collection that another thread is in the midst of hides objects
+            self._first_cycle = self._alive() | set(self._stepped)
         return self._first_cycle
 
     def _learn(self, seen: set[int]) -> None:

@@ -110,6 +110,15 @@ def test_the_first_step_ends_at_once_when_every_optimizer_has_stepped():
     assert borders.calls == [("begin", 10), ("end", 21)]
 
 
+def test_an_optimizer_that_stepped_is_there_though_a_search_did_not_find_it():
+    borders = Borders()
+    auto = AutoSteps.shared(borders)
+    auto.switch_on(lambda: set())
+    auto.optimizer_begins(1, 0)
+    auto.optimizer_ended(1, 1)
+    assert borders.num_ended == 1
+
+
 def test_another_order_is_the_same_cycle():
     assert stepped(1, 2, 2, 1, 1, 2).num_ended == 3
 

@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader
 from ingest.index.indexer import Indexer
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of
 from tests.trace_hooks.tracers import rows, start
+from trace_hooks.sources.training import optimizer as optimizer_source
+from trace_hooks.sources.training.optimizer import live_optimizers
 
 SOURCES = ["modules", "optimizer", "data"]
 
@@ -23,9 +25,13 @@ pytestmark = pytest.mark.usefixtures("plain_environment", "only_optimizer")
 
 
 @pytest.fixture
-def only_optimizer() -> None:
-    """Other tests' optimizers would make the end of the first step known late."""
+def only_optimizer(monkeypatch) -> None:
+    """Other tests' optimizers would make the end of the first step known late; hooks on parameters
+    keep some alive for good.
+    """
     gc.collect()
+    others = live_optimizers()
+    monkeypatch.setattr(optimizer_source, "live_optimizers", lambda: live_optimizers() - others)
 
 
 class Job:
