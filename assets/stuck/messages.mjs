@@ -17,7 +17,7 @@ export function clock(seconds, nowSeconds = Date.now() / 1000) {
 }
 
 const HEADLINES = {
-  moved: 'The ranks that stood still have gone on.',
+  moved: 'Ranks that made no progress when the watchdog looked at them have gone on.',
   ended: 'The job has ended; nothing is stuck.',
   none: 'Nothing is stuck.',
 };

@@ -85,7 +85,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     save_RS = np.nan_to_num(times.phases["checkpoint"])
     num_saves = int((save_RS > 0).any(axis=0).sum())
     if num_saves < FEWEST_SAVES:
-        reason = f"{num_saves or 'No'} checkpoint save was recorded"
+        one = "1 finished step has a checkpoint save"  # one after the last step is in none
+        reason = one if num_saves else "No checkpoint save was recorded"
         return Verdict(
             NAME, not_enough=(NotEnoughData(NAME, f"{reason}: two are needed to judge them."),)
         )

@@ -60,7 +60,8 @@ def _after_moving(evidence: Evidence, maker: FindingMaker) -> Verdict:
     mismatches = mismatches_of(evidence) if evidence.is_over else []
     if mismatches:
         return Verdict(NAME, (maker.of_mismatch(mismatches[0]),), of_data=True)
-    return Verdict(NAME, checked="The ranks that stood still have gone on.", of_data=True)
+    checked = "Ranks that made no progress when the watchdog looked at them have gone on."
+    return Verdict(NAME, checked=checked, of_data=True)
 
 
 def _checked(waiting: Waiting, evidence: Evidence) -> str:

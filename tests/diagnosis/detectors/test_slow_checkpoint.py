@@ -106,5 +106,5 @@ def test_a_rank_whose_longer_saves_cost_next_to_nothing() -> None:
 
 def test_too_few_saves() -> None:
     one = judged(lambda r, s: {"checkpoint_ms": 400.0, "step_ms": 600.0} if s == 50 else {})
-    assert "1 checkpoint save was recorded" in one.not_enough[0].missing
+    assert "1 finished step has a checkpoint save" in one.not_enough[0].missing
     assert "No checkpoint save" in judged(lambda r, s: {}).not_enough[0].missing
