@@ -39,6 +39,8 @@ class Callback(_callback_class()):  # type: ignore[misc]
         self._loss: Any = None  # sum over micro-batches, of which Lightning has divided each
         self._num_losses = 0
         self._validation: AbstractContextManager[None] | None = None
+        self._awaits_batch = False  # the first one of a training
+        self._epoch_is_marked = False
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """A rank begins to fit, validate, test or predict."""
@@ -46,13 +48,25 @@ class Callback(_callback_class()):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Training begins, or resumes."""
+        self._awaits_batch, self._epoch_is_marked = True, False
         _number(self._tracer(), trainer)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """An epoch begins."""
-        if trainer.is_global_zero:
-            epoch = trainer.current_epoch
-            self._tracer().mark("note", f"epoch {epoch} begins", epoch=epoch)
+        self._epoch_is_marked = True
+        _mark_epoch(self._tracer(), trainer)
+
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """A micro-batch begins. A checkpoint saved in training may lack the step that has just
+        ended; the training that resumes from it counts that step after its on_train_start.
+        """
+        if self._awaits_batch:
+            self._awaits_batch = False
+            _number(self._tracer(), trainer)
+            if not self._epoch_is_marked:
+                _mark_skipped_epoch(self._tracer(), trainer)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """The optimizer is about to step, with this learning rate."""
@@ -100,6 +114,22 @@ class Callback(_callback_class()):  # type: ignore[misc]
 @guarded("lightning.number", stays_on=True)
 def _number(tracer: Tracer, trainer: Any) -> None:
     tracer.renumber(trainer.fit_loop.epoch_loop._batches_that_stepped)
+
+
+@guarded("lightning.epoch", stays_on=True)
+def _mark_epoch(tracer: Tracer, trainer: Any) -> None:
+    if trainer.is_global_zero:
+        epoch = trainer.current_epoch
+        tracer.mark("note", f"epoch {epoch} begins", epoch=epoch)
+
+
+@guarded("lightning.skipped_epoch", stays_on=True)
+def _mark_skipped_epoch(tracer: Tracer, trainer: Any) -> None:
+    """Lightning calls no on_train_epoch_start where the checkpoint was saved at the last
+    micro-batch of the epoch before. Resumed within an epoch, no epoch begins.
+    """
+    if trainer.fit_loop.epoch_loop.batch_idx == 0:
+        _mark_epoch(tracer, trainer)
 
 
 @guarded("lightning.rate", stays_on=True)

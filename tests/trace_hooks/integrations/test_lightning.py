@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,18 @@ class Module(L.LightningModule):
 torch.manual_seed(1)
 module, data = Module(), torch.randn(32, 4)
 devices = 2 if "two" in sys.argv else 1
+resumed = next((argument for argument in sys.argv if argument.endswith(".ckpt")), None)
+callbacks = [th.lightning.Callback()] if "callback" in sys.argv else []
+if "saves" in sys.argv:
+    callbacks += [L.pytorch.callbacks.ModelCheckpoint(".", "{step}", every_n_train_steps=2)]
 trainer = L.Trainer(accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto",
-    max_steps=5 if "resume" in sys.argv else 3, accumulate_grad_batches=2, log_every_n_steps=1,
+    max_steps=5 if resumed else 3, accumulate_grad_batches=2, log_every_n_steps=1,
     val_check_interval=4, enable_progress_bar=False, enable_model_summary=False,
-    enable_checkpointing=False,
-    callbacks=[th.lightning.Callback()] if "callback" in sys.argv else [],
+    enable_checkpointing="saves" in sys.argv, callbacks=callbacks,
+    limit_train_batches=4 if "short" in sys.argv else 16,
     logger=L.pytorch.loggers.CSVLogger("logs"))
 try:
-    trainer.fit(module, DataLoader(data, 2), DataLoader(data[:4], 2),
-        ckpt_path="model.ckpt" if "resume" in sys.argv else None)
+    trainer.fit(module, DataLoader(data, 2), DataLoader(data[:4], 2), ckpt_path=resumed)
 except RuntimeError:
     module(data).sum().backward()
 if devices == 1:
@@ -99,8 +103,26 @@ def test_validations_are_spans_between_the_steps(tmp_path: Path) -> None:
 
 def test_a_resumed_training_goes_on_with_its_numbers(tmp_path: Path) -> None:
     trained(tmp_path)
-    trained(tmp_path, "callback", "resume")
+    trained(tmp_path, "callback", "model.ckpt")
     assert sorted(steps(tmp_path)) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("length", "epochs"), [((), []), (("short",), [1, 2])], ids=["in an epoch", "at its end"]
+)
+def test_a_training_resumed_from_a_checkpoint_saved_while_training_has_lightnings_numbers(
+    tmp_path: Path, length: tuple[str, ...], epochs: list[int]
+) -> None:
+    trained(tmp_path, "saves", *length)
+    losses = trained(tmp_path, "callback", "step=2.ckpt", *length)
+    means = {2 + step: sum(losses[2 * step : 2 * step + 2]) / 2 for step in range(3)}
+    recorded = steps(tmp_path)
+    assert {step: row["loss"] for step, row in recorded.items()} == pytest.approx(means)
+    with (tmp_path / "logs/lightning_logs/version_1/metrics.csv").open() as file:
+        logged = {int(row["step"]) for row in csv.DictReader(file) if row["train_loss_step"]}
+    assert sorted(recorded) == sorted(logged)
+    notes = [row["text"] for row in rows(tmp_path, "marks") if row["kind"] == "note"]
+    assert [note for note in notes if "epoch" in note] == [f"epoch {n} begins" for n in epochs]
 
 
 def test_ranks_that_lightning_starts_are_one_run(tmp_path: Path) -> None:
