@@ -74,6 +74,7 @@ def waiting_batches(folder: Path) -> list[Path]:
     return list(folder.glob("rings/*/*/spool/*.*.*"))
 
 
+@pytest.mark.long
 @pytest.mark.kill
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_killed_collector_costs_no_row(tmp_path: Path, number: int) -> None:
@@ -90,6 +91,7 @@ def test_a_killed_collector_costs_no_row(tmp_path: Path, number: int) -> None:
     assert not waiting_batches(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.kill
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_what_a_killed_rank_had_handed_over_is_published(tmp_path: Path, number: int) -> None:
@@ -147,6 +149,7 @@ def start(folder: Path, code: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.kill
 def test_kills_at_any_moment_cost_no_row_and_give_none_twice(tmp_path: Path) -> None:
     """A collector after the other, killed while it publishes; two of the ranks, too."""
