@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,9 @@ class Run:
             ts_min=values.get("from_ns"),
             ts_max=values.get("to_ns"),
         )
+        if query.reads_steps_around:
+            around = {"step_min": values["step_min"] - 1, "step_max": values["step_max"] + 1}
+            narrowing = replace(narrowing, **around)
         return {table: snapshot.files(table, narrowing) for table in query.reads}
 
     def sql(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
+from app.analysis.hook_costs import HOOK_COSTS, warm_from
 from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step, who_waits
 from app.analysis.selftest import SOURCE as SELFTEST
 from app.analysis.selftest import against_past
@@ -133,7 +134,13 @@ def tables_of(
     if not format_facts(run.info["source"]).is_operation_trace:
         names = [name for name in names if name != CELLS]
     given = {"step_min": steps[0], "step_max": steps[1], "attempt": attempt, "pp": pp}
-    tables = {name: _answer(run, name, given, stop) for name in names if name != ENTERED}
+    tables = {
+        name: _answer(run, name, given, stop)
+        for name in names
+        if name not in (ENTERED, *HOOK_COSTS)
+    }
+    warm = {**given, "step_min": max(steps[0], warm_from(run, attempt))}
+    tables |= {name: _answer(run, name, warm, stop) for name in names if name in HOOK_COSTS}
     if ENTERED in names and (
         tables["rank_looks"].num_rows
         or not tables["steps"].num_rows

@@ -6,7 +6,8 @@ for the steps in between, over all ranks; a rank that they cost more than the ot
 
 Source: below 3 % of a step attribution means nothing (what-if study, 2505.05713), so a monitor that
 takes more than that spoils what it measures; published ones take 0.3 to 0.5 % (Greyhound,
-Flare/XPUTimer). Assumes: heartbeats over MIN_ELAPSED_MS at least. Known false positives: the
+Flare/XPUTimer). Assumes: heartbeats over MIN_ELAPSED_MS at least; answers begin after the steps of
+warm-up, in which hooks are set up (app/analysis/hook_costs.py). Known false positives: the
 writing thread runs in parallel to the job, so the whole of it is an upper bound of what the job
 waits for. Blind spots: imported runs; time inside the profiler of another tool; since when, to less
 than a heartbeat. Cost: one row per rank and per step.
@@ -57,6 +58,7 @@ class _Cost:
     share_S: Floats
     step_ms: float
     by_source: pa.Table  # hook_cost_by_source
+    first_step: int  # after the earliest heartbeat
 
     @property
     def costly(self) -> list[dict[str, Any]]:
@@ -75,12 +77,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     rows = [row for row in rows if row["elapsed_ms"] >= MIN_ELAPSED_MS]
     step_S, cells = spread_cells(tables["rank_phases"])[1:]
     if not rows or not step_S.size:
-        reason = "No heartbeats over five seconds or longer: the hook cost of this run is unknown."
+        reason = (
+            "No heartbeats over five seconds of steps after warm-up: what the hooks cost is not "
+            "judged."
+        )
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     shares = _by_step(tables["hook_cost_by_step"], step_S)
-    cost = _Cost(rows, step_S, shares, middle(cells["step_ms"]), tables["hook_cost_by_source"])
+    first = int(np.isfinite(shares).argmax())  # 0 where none is known
+    step_ms, by_source = middle(cells["step_ms"]), tables["hook_cost_by_source"]
+    cost = _Cost(rows, step_S, shares, step_ms, by_source, int(step_S[first]))
     costly = [e for e in episodes(shares, MOST_COST / 2) if e.excess >= MOST_COST]
-    whole = Episode(0, step_S.size - 1, max(row["cost_ratio"] for row in rows))
+    whole = Episode(first, step_S.size - 1, max(row["cost_ratio"] for row in rows))
     is_settled = max(row["elapsed_ms"] for row in rows) >= SETTLED_MS
     if not costly and (cost.lossy or (is_settled and cost.costly)):
         costly = [whole]
@@ -100,11 +107,14 @@ def _by_step(by_step: pa.Table, step_S: Ints) -> Floats:
     ratios = np.asarray(by_step.column("cost_ratio").cast(pa.float64()).to_numpy(), np.float64)
     if not beats.size:
         return np.full(step_S.size, np.nan)
+    since = np.asarray(by_step.column("since_step").to_numpy(), np.int64)
     order = np.argsort(beats)
-    beats, ratios = beats[order], ratios[order]
+    beats, ratios, since = beats[order], ratios[order], since[order]
     at_S = np.searchsorted(beats, step_S)
-    share_S: Floats = ratios[np.minimum(at_S, beats.size - 1)]
-    return np.where(at_S < beats.size, share_S, np.nan)
+    beat_S = np.minimum(at_S, beats.size - 1)
+    is_known_S = (at_S < beats.size) & (step_S > since[beat_S])
+    share_S: Floats = np.where(is_known_S, ratios[beat_S], np.nan)
+    return share_S
 
 
 def _finding(cost: _Cost, episode: Episode, places: pa.Table, attempt: int) -> Finding:
@@ -157,7 +167,7 @@ def _lost(cost: _Cost, share: float, num_steps: int) -> Cost | None:
 
 def _evidence(cost: _Cost, episode: Episode, attempt: int) -> tuple[Evidence, ...]:
     worst = max(cost.rows, key=lambda row: row["cost_ratio"])
-    rank, params = worst["rank"], (("attempt", attempt),)
+    rank, params = worst["rank"], (("attempt", attempt), ("step_min", cost.first_step))
     first, last = int(cost.step_S[episode.first]), int(cost.step_S[episode.last])
     link = timeline_view(attempt, rank, (rank,), first_two(first, last))
     share_S = cost.share_S[episode.first : episode.last + 1]

@@ -111,6 +111,11 @@ class SavedQuery:
         return values
 
     @property
+    def reads_steps_around(self) -> bool:
+        """Whether it compares the steps asked for with the one before (and the one after)."""
+        return "$step_min - 1" in self.sql
+
+    @property
     def wants_newest(self) -> bool:
         """Whether `attempt` is to be filled in with the newest one where it is not given."""
         return any(p.name == "attempt" and p.default == NEWEST for p in self.parameters)

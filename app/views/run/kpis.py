@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.analysis.hook_costs import warm_from
 from app.views.run.kpi import Kpi
 from app.views.run.kpi_baseline import (
     FIRST_STEPS,
@@ -20,6 +21,7 @@ from app.views.run.kpi_baseline import (
 )
 from app.views.run.recorded_kpis import recorded_kpis
 from app.views.run.without_steps import recorded
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.statistics.units import steps_text
 from ingest.run import Run
 
@@ -70,7 +72,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
         _bubble(shares, scope),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
-        _hook_cost(run, {**filters, "step_min": _newest(job, HOOK_STEPS)}),
+        _hook_cost(run, attempt, _newest(job, HOOK_STEPS)),
     ]
     ended = tuple(_series(job, "num_finished"))
     return Measured(tuple(kpi for kpi in tiles if kpi is not None), ended)
@@ -282,7 +284,9 @@ def _ended_by_all(
     return ended[: last + 1]
 
 
-def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
+def _hook_cost(run: Run, attempt: int | None, newest: int) -> Kpi | None:
+    attempt = run.newest_attempt if attempt is None else attempt
+    filters = {"attempt": attempt, "step_min": max(newest, warm_from(run, attempt))}
     rows = run.ask("hook_cost", **filters).to_pylist()
     known = [row["cost_ratio"] for row in rows if row["cost_ratio"] is not None]
     if not known:
@@ -300,8 +304,9 @@ def _hook_cost(run: Run, filters: dict[str, Any]) -> Kpi | None:
         "%",
         f"{dropped:,} rows dropped" if dropped else "no rows dropped",
         "Time that the hooks themselves take, divided by the elapsed time of the job; mean over "
-        f"ranks in the last {HOOK_STEPS} steps. Dropped rows: records that were lost because the "
-        "hooks could not keep or write them. Files: of the host that publishes most.",
+        f"ranks in the last {HOOK_STEPS} steps, without the first {WARM_UP_STEPS}. Dropped rows: "
+        "records that were lost because the hooks could not keep or write them. Files: of the "
+        "host that publishes most.",
         "bad" if dropped else "plain",
         tuple(_series(run.ask("hook_cost_by_step", **filters).to_pylist(), "cost_ratio")),
         extra=", ".join(extra),

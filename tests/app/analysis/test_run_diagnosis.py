@@ -20,7 +20,7 @@ NOT_RECORDED = (
     "No checkpoint save was recorded: two are needed to judge them.",
     "The log has no communication: standing still cannot be distinguished from waiting.",
     "Fewer than two pipeline stages are known: none to compare.",
-    "No heartbeats over five seconds or longer: the hook cost of this run is unknown.",
+    "No heartbeats over five seconds of steps after warm-up: what the hooks cost is not judged.",
 )
 S = 10**9
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
-from diagnosis.detectors.monitor_overhead import detect
+from diagnosis.detectors.monitor_overhead import NAME, detect
 from diagnosis.findings import Verdict
 from ingest.run import open_run
 from tests.diagnosis.answer_schema import answer_schema
@@ -60,6 +61,7 @@ def judged(
             "step": np.arange(1, STEPS, 2),
             "cost_ratio": np.array(shares)[1::2],
             "num_beats": np.full(STEPS // 2, 8),
+            "since_step": np.arange(-1, STEPS - 2, 2),
         }
     )
     answers = {
@@ -131,7 +133,7 @@ def test_cheap_hooks_are_healthy() -> None:
 
 def test_the_first_seconds_are_not_judged() -> None:
     verdict = judged({3: {"cost_ratio": 0.3}}, elapsed_ms=3_000.0)
-    assert "No heartbeats over five seconds" in verdict.not_enough[0].missing
+    assert "No heartbeats over five seconds of steps" in verdict.not_enough[0].missing
 
 
 @pytest.mark.parametrize(("own_share", "kinds"), [(0.06, ["monitor_overhead"]), (0.005, [])])
@@ -159,3 +161,52 @@ def test_setting_up_is_no_cost_of_the_job() -> None:
     early = {rank: {"cost_ratio": 0.04} for rank in range(4)}
     assert judged(early, 8_000.0, [0.01] * STEPS).findings == ()
     assert judged(early, 60_000.0, [0.01] * STEPS).findings != ()
+
+
+STARTING_S, STEPS_PER_S = 10, 4
+FILES = {"segments": (0, 5, 10, 12, 100), "merged": (0, 100)}
+"""Seconds at which files of heartbeats end: some hold what comes before the first step only."""
+
+
+def _starting_job(folder: Path, training_s: int, files: tuple[int, ...]) -> Path:
+    """Hooks cost 1 % of the time, and 0.4 s more in the first second of steps."""
+    builder = RunBuilder(folder, 2, ParallelLayout.from_sizes(dp=2))
+    for rank in range(2):
+        for step in range(training_s * STEPS_PER_S):
+            begin = STARTING_S * 1e6 + step * 1e6 / STEPS_PER_S
+            builder.step(rank, step, begin, begin + 250_000)
+            builder.span(rank, step, "forward", begin, begin + 200_000)
+    for begins, ends in pairwise(files):
+        for second in range(begins, min(ends, STARTING_S + training_s + 1)):
+            training = second - STARTING_S
+            step = training * STEPS_PER_S - 1 if training > 0 else -1
+            own_ms = 10 * second + (400 if training > 0 else 0)
+            times = {"ts_ns": T0 + second * 10**9, "self_ns": own_ms * 10**6}
+            for rank in range(2):
+                builder.add("heartbeats", rank, step, **times)
+        builder.publish()
+    builder.rank_files()
+    return builder.folder
+
+
+@pytest.mark.parametrize("training_s", [4, 20])
+def test_setting_up_is_no_finding_however_heartbeats_are_spread_over_files(
+    tmp_path: Path, training_s: int
+) -> None:
+    answers = []
+    for name, files in FILES.items():
+        with open_run(_starting_job(tmp_path / name, training_s, files)) as run:
+            costs = run.ask("hook_cost", step_min=0).to_pylist()
+            by_step = run.ask("hook_cost_by_step", step_min=0).to_pylist()
+            answers.append((costs, by_step, diagnose_run(run)))
+    assert answers[0] == answers[1]
+    costs, _, diagnosis = answers[0]
+    assert [row["elapsed_ms"] for row in costs] == [training_s * 1000] * 2
+    assert diagnosis.findings == ()
+    texts = [v.checked or v.not_enough[0].missing for v in diagnosis.verdicts if v.detector == NAME]
+    assert texts == [
+        "No heartbeats over five seconds of steps after warm-up: what the hooks cost is not judged."
+        if training_s == 4
+        else "The hooks take 1 % of the time, mean over ranks (the most on one rank: 1 %), and "
+        "dropped no rows."
+    ]

@@ -155,7 +155,7 @@ def test_hook_cost_by_step(tmp_path):
         rows = run.ask("hook_cost_by_step").to_pylist()
         later = run.ask("hook_cost_by_step", step_min=1).to_pylist()
         ends = run.ask("hook_cost", step_min=1).to_pylist()
-    assert [(r["step"], r["num_beats"]) for r in rows] == [(0, 2), (1, 2)]
+    assert [(r["step"], r["since_step"], r["num_beats"]) for r in rows] == [(0, -1, 2), (1, 0, 2)]
     assert [r["cost_ratio"] for r in rows] == pytest.approx([20 / 2000, (10 + 30) / 2000])
     assert later == rows[1:]
     assert [r["cost_ratio"] for r in ends] == pytest.approx([10 / 1000, 30 / 1000])
