@@ -7,7 +7,7 @@ for the steps in between, over all ranks; a rank that they cost more than the ot
 Source: below 3 % of a step attribution means nothing (what-if study, 2505.05713), so a monitor that
 takes more than that spoils what it measures; published ones take 0.3 to 0.5 % (Greyhound,
 Flare/XPUTimer). Assumes: heartbeats over MIN_ELAPSED_MS at least; answers begin after the steps of
-warm-up, in which hooks are set up (app/analysis/hook_costs.py). Known false positives: the
+warm-up, in which hooks are set up (app/views/run/hook_costs.py). Known false positives: the
 writing thread runs in parallel to the job, so the whole of it is an upper bound of what the job
 waits for. Blind spots: imported runs; time inside the profiler of another tool; since when, to less
 than a heartbeat. Cost: one row per rank and per step.

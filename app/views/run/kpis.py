@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.analysis.hook_costs import warm_from
+from app.views.run.hook_costs import warm_from
 from app.views.run.kpi import Kpi
 from app.views.run.kpi_baseline import (
     FIRST_STEPS,
