@@ -61,8 +61,8 @@ def test_a_cell_opens_the_timeline_of_its_rank(tab: Tab, straggler_run: str) -> 
     canvas.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown"):
         tab.page.keyboard.press(key)
-    status = tab.page.locator(f"{MAP} [role=status]").inner_text()
-    assert status.startswith(f"stage 2, dp rank 1: rank {SLOW_RANK}")
+    where = f"stage 2, dp rank 1: rank {SLOW_RANK}"
+    tab.page.locator(f"{MAP} [role=status]", has_text=where).wait_for(state="attached")
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url(f"**/run/{straggler_run}/timeline?rank={SLOW_RANK}*")
     tab.settle()
