@@ -89,6 +89,7 @@ def test_a_bar_leads_to_the_timeline(tabs: OpenTab, server: Server, declined: st
     assert "rank=1" in tab.page.evaluate("location.search")
 
 
+@pytest.mark.long
 def test_the_shared_file_has_the_section(
     browser: Browser, server: Server, declined: str, tmp_path: Path
 ) -> None:

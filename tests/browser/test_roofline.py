@@ -86,6 +86,7 @@ def test_a_run_without_a_profile_says_so(tabs: OpenTab, server: Server, runs: Pa
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_the_shared_file_has_the_section(
     browser: Browser, server: Server, profiled: str, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ def test_alone_it_measures_the_device(tmp_path: Path) -> None:
         assert {row["test"] for row in run.ask("selftests").to_pylist()} == {"matmul", "memory"}
 
 
+@pytest.mark.long
 def test_it_refuses_while_a_job_trains_on_the_host(tmp_path: Path) -> None:
     live = RankInfo(
         schema="1.0", attempt=0, rank=7, world_size=8, host=host_name(), pid=os.getpid(),
