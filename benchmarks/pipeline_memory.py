@@ -74,7 +74,7 @@ def train(options: argparse.Namespace, listener: socket.socket) -> None:
     from sample_traces.jobs import train_3d
     from trace_hooks.sources.training import action_memory, memory
 
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak
 
     def counters() -> dict[str, int]:
         kib = {

@@ -100,7 +100,7 @@ class Hub:
         return self._open(name).follower.problem
 
     def look(self, name: str, state: str) -> None:
-        """A page shows the run, which is in that state: its writers are told."""
+        """A page shows the run in this state: ask its writers to publish often."""
         opened = self._used(name)
         if opened is not None:
             opened.viewers.look(state)

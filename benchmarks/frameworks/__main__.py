@@ -31,7 +31,7 @@ from benchmarks.page_part import write_part
 def measured(
     case: Case, python: Path, steps: int, ways: Sequence[str] = WAYS[1:]
 ) -> dict[str, Any]:
-    """A case with hooks in these ways, beside itself without: what differs, what was recorded."""
+    """Run a case without hooks and in each of these ways; returns what differs and was recorded."""
     row: dict[str, Any] = {"case": case.name, "versions": versions(python, case.distributions)}
     with tempfile.TemporaryDirectory(prefix="rankscope-frameworks-") as scratch:
         plain = ran(case, "plain", Path(scratch) / "plain", python, steps)

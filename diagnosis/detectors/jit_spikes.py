@@ -81,7 +81,7 @@ class _Spikes:
 
 @dataclass(frozen=True)
 class _Measure:
-    """What spikes are told by."""
+    """What the detector compares to find spikes."""
 
     along_S: Floats  # ms of each step that ranks explain
     apart_S: Floats  # ms by which steps are compared

@@ -40,7 +40,7 @@ MIN_EXCESS = 0.1
 FEWEST_CALLS = 8
 """Of a kernel on each rank: deciles of fewer are the shortest and the longest."""
 FEWEST_KERNELS = 4
-"""With fewer, the speed of a device and that of a kernel cannot be told apart."""
+"""With fewer, nothing distinguishes a slow device from a slow kernel."""
 
 
 @dataclass(frozen=True)
