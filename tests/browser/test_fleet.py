@@ -103,7 +103,7 @@ def test_the_table_is_sorted_and_turned(fleet: Server, tabs: OpenTab) -> None:
     assert tab.page.evaluate("document.activeElement.dataset.key") == "sort run"
     tab.page.get_by_role("button", name="Next").click()
     tab.wait_for(f"document.querySelector('{ROWS} a')?.textContent === 'run0100'")
-    assert "f.sort=run" in tab.page.url
+    tab.wait_for("location.search.includes('f.sort=run')")
 
 
 def test_a_run_opens_without_a_reload_and_back_leads_here(fleet: Server, tabs: OpenTab) -> None:

@@ -44,6 +44,7 @@ def test_what_each_source_has_cost_is_written_and_adds_up(tmp_path: Path) -> Non
         "main",
         "autograd ",
         "trace_hooks drain",
+        "trace_hooks clocks",
     }
     total = rows(tmp_path, "heartbeats")[-1]["self_ns"]
     assert sum(last.values()) == pytest.approx(total, rel=0.05)
