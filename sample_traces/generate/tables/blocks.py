@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sample_traces.generate.durations import Durations, Float, Ns
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.simulation.clocks import Clocks
-from sample_traces.generate.simulation.replay import Times
+from sample_traces.generate.simulation.replay import Pass, Times
 from sample_traces.generate.tables.model_health import ModelHealth, model_health
 from sample_traces.generate.tables.rows import Rows
 from trace_hooks.sources.communication.process_groups import group_id
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,14 @@ class Block:
         ids = [group_id(range(f, f + size * stride, stride), ordinal) for f in unique.tolist()]
         return np.array(ids, dtype=np.int64)[inverse]
 
-    def of(self, array: Ns) -> Ns:
+    def of(self, array: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """The block's part of an array whose last axes are P, D, T."""
         flat = array.reshape(*array.shape[:-3], self.job.num_ranks)
-        return flat[..., self.rank]
+        return flat[..., self.rank[0] : self.rank[-1] + 1]
+
+    def of_pass(self, passes: Pass) -> Pass:
+        """The block's part of all forwards or backwards, (M, S, R) each."""
+        return Pass(*(self.of(getattr(passes, one.name)) for one in fields(Pass)))
 
     def rows(self, table: str) -> Rows:
         """Empty rows of a table on the clocks of the job."""
@@ -76,12 +84,12 @@ class Block:
 
     def cpu_share(self, dims: int) -> Float:
         """CPU time per wall time of compute, (S, R) behind dims - 1 axes of length 1."""
-        share = 1 / self.of(self.whole.durations.wall_per_cpu_SPDT)  # type: ignore[arg-type]
+        share = 1 / self.of(self.whole.durations.wall_per_cpu_SPDT)
         return share.reshape((1,) * (dims - 1) + share.shape)
 
     def gc_ns(self) -> Ns:
         """Collections within each forward, (M, S, R)."""
-        return self.of(self.whole.durations.gc_MSPDT.astype(np.int64))
+        return self.of(self.whole.durations.gc_MSPDT).astype(np.int64)
 
     def microbatch(self) -> Ns:
         """Number of each micro-batch, in front of axes for steps and ranks."""

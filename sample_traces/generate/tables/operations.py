@@ -31,22 +31,24 @@ def phases(block: Block) -> Rows:
     """Rows of spans: sums per phase, laid one after the other into the step."""
     times = block.whole.times
     spans = block.rows("spans")
-    forward, backward = times.forward, times.backward
-    waits = (forward.begun - forward.posted + backward.begun - backward.posted).sum(axis=0)
-    reduces = (forward.ended - forward.reduced + backward.ended - backward.reduced).sum(axis=0)
+    both = [block.of_pass(one) for one in (times.forward, times.backward)]
+    gathered, scattered = (
+        block.of(end) - block.of(begin)
+        for begin, end in ((times.gather, times.gathered), (times.scatter, times.scattered))
+    )
+    forward, backward = ((one.reduced - one.begun).sum(axis=0) for one in both)
     sums = {
-        "data_wait": times.gather - times.began,
-        "dp_comm": times.gathered - times.gather + times.scattered - times.scatter,
-        "forward": (forward.reduced - forward.begun).sum(axis=0),
-        "backward": (backward.reduced - backward.begun).sum(axis=0),
-        "tp_comm": reduces,
-        "pp_comm": waits,
-        "other_comm": times.normed - times.norm,
+        "data_wait": block.of(times.gather) - block.of(times.began),
+        "dp_comm": gathered + scattered,
+        "forward": forward,
+        "backward": backward,
+        "tp_comm": sum((one.ended - one.reduced).sum(axis=0) for one in both),
+        "pp_comm": sum((one.begun - one.posted).sum(axis=0) for one in both),
+        "other_comm": block.of(times.normed) - block.of(times.norm),
     }
     step = block.of(times.began)
     compute = block.cpu_share(1)
-    for kind, total in sums.items():
-        dur = block.of(total)
+    for kind, dur in sums.items():
         cpu = (dur * compute).astype(np.int64) if kind in ("forward", "backward") else UNKNOWN
         _span(block, spans, kind, f"all {kind} of the step", step, dur, cpu_ns=cpu, keep=dur > 0)
         step = step + dur
