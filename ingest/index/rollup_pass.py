@@ -11,13 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.index.rollups import Rollups, Spans, Transfers, Windows, complete_windows, rollups
 from ingest.intervals import Ints
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
 from ingest.run_folder.run_paths import data_file
 from trace_hooks.schema import KINDS, MODES
 from trace_hooks.schema.bundles import RANK_BAND
+from trace_hooks.step_sums.rollups import (
+    Rollups,
+    Spans,
+    Transfers,
+    Windows,
+    complete_windows,
+    rollups,
+)
 
 BAND = RANK_BAND
 """Ranks handled together, as many as a merged file holds."""

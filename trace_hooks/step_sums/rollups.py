@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.index.evaluations import outside_evaluations
-from ingest.intervals import Bools, Ints, divide, overlay, owned_segments, parents
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, MODES
+from trace_hooks.step_sums.evaluations import outside_evaluations
+from trace_hooks.step_sums.intervals import Bools, Ints, divide, overlay, owned_segments, parents
 
 _MODE_BIT = len(KINDS)
 _RECOMPUTE_BIT = _MODE_BIT + len(MODES)

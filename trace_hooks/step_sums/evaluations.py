@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ingest.intervals import Bools, Ints
 from trace_hooks.schema import KINDS
+from trace_hooks.step_sums.intervals import Bools, Ints
 
 EVALUATION = KINDS.index("evaluation")
 CHECKPOINT = KINDS.index("checkpoint")
