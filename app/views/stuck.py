@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from app.views.stuck_checked import heard_ns, what_was_checked
 from app.views.stuck_commands import commands_of
+from app.views.stuck_requests import request_rows
 from app.views.stuck_stacks import grid_rows, groups_as_plain, merged_stacks, stack_groups
 from app.views.stuck_tree import blamed, wait_circles, wait_tree
 from diagnosis.stuck.causes import cause_of
@@ -35,7 +36,8 @@ class Stuck:
     that wait for them, nested; `circles`: ranks that wait for each other. `reasons`: what the ranks
     that are waited for do. `stacks`: groups of equal ones, `merged`: all as one tree, `grid`: rows
     of the grid with the index of the group. `checked`: what was looked at. `commands`: to copy,
-    with what they are for. `lines`: the last of each rank's log. `is_over`: every rank has ended.
+    with what they are for. `requests`: the open ones of each group, with who has posted them.
+    `lines`: the last of each rank's log. `is_over`: every rank has ended.
     """
 
     state: str
@@ -55,6 +57,7 @@ class Stuck:
     ranks: tuple[dict[str, Any], ...] = ()
     num_ranks: int = 0
     commands: tuple[dict[str, str], ...] = ()
+    requests: tuple[dict[str, Any], ...] = ()
     lines: tuple[dict[str, Any], ...] = ()
     is_over: bool = False
 
@@ -133,6 +136,7 @@ def of_tables(tables: Mapping[str, pa.Table], source: str = "hooks") -> Stuck:
         ranks=tuple(_ranks(evidence, waiting))[:MOST_RANKS],
         num_ranks=len(evidence.ranks),
         commands=commands_of(evidence, waiting),
+        requests=request_rows(evidence),
         is_over=evidence.is_over,
     )
 

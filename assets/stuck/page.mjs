@@ -1,7 +1,7 @@
 /** The panels of the Stuck page, on the page and in a shared file. */
 import { make } from '../lib/dom.mjs';
 import { detailsOf, headlineOf, isStuck, whenText } from './messages.mjs';
-import { commandList, lastLines, rankTable } from './parts.mjs';
+import { commandList, lastLines, rankTable, requestTable } from './parts.mjs';
 import { whatRanksDo } from './stacks.mjs';
 import { whoWaits } from './waits.mjs';
 
@@ -23,13 +23,14 @@ export function stuckPanels(found, app, { showLines = null, shownAbove = null } 
       : { key: finding.id, data: finding, build: () => why(finding, app, showLines) })),
   ];
   if (!isStuck(found)) return [...panels, last].filter(Boolean);
-  const { tree, circles, waits, merged, grid } = found;
+  const { tree, circles, waits, merged, grid, requests } = found;
   return [
     ...panels,
     part('waits', 'Who waits for whom', [tree, circles, tree.length || circles.length ? null : waits], () => whoWaits(found)),
     commands.length ? part('commands', 'What to try next', commands, () => commandList(commands)) : null,
     last,
     stacks.some(isKnown) ? part('stacks', 'What ranks do', [stacks, merged, grid], () => whatRanksDo(found)) : null,
+    requests.length ? part('requests', 'Who has posted what', requests, () => requestTable(requests), postedNote(requests)) : null,
     part('ranks', 'Where every rank stands', found.ranks, () => rankTable(found, app), note(found)),
   ].filter(Boolean);
 }
@@ -91,4 +92,10 @@ function panel(title, content, aside = null) {
 
 function note({ ranks, num_ranks: all }) {
   return ranks.length < all ? make('span', { class: 'quiet' }, `${ranks.length} of ${all} ranks`) : null;
+}
+
+function postedNote(requests) {
+  const open = requests.filter(({ not_posted: lacking }) => lacking).length;
+  const text = open ? `${open} of ${requests.length} open requests not posted by all` : `${requests.length} open requests, posted by all that are known`;
+  return make('span', { class: 'quiet' }, text);
 }

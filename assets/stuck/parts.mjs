@@ -43,6 +43,20 @@ export function rankTable({ ranks }, app) {
   return make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Ranks', 'data-key': 'ranks' }, make('table', {}, head, body));
 }
 
+/** One row per collective or message that has not completed, with the ranks that have called it and those that have not. */
+export function requestTable(requests) {
+  const isWithUnknown = requests.some(({ unknown }) => unknown);
+  const titles = ['group', 'request', 'posted by', 'not posted by', ...(isWithUnknown ? ['not known of'] : []), 'open for'];
+  const head = make('thead', {}, make('tr', {}, titles.map((title) => make('th', { scope: 'col' }, title))));
+  const body = make('tbody', {}, requests.map((row) => {
+    const lacking = make('td', {}, row.not_posted ? make('strong', {}, row.not_posted) : '\u2013');
+    const unknown = isWithUnknown ? make('td', {}, row.unknown || '\u2013') : [];
+    return make('tr', {}, make('th', { scope: 'row' }, row.group), make('td', {}, row.request),
+      make('td', {}, row.posted), lacking, unknown, make('td', {}, row.for_s === null ? '\u2013' : seconds(row.for_s)));
+  }));
+  return make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Open requests', 'data-key': 'requests' }, make('table', {}, head, body));
+}
+
 function threadText(frame) {
   const [name, place] = frameParts(frame);
   return make('span', { title: place }, make('code', {}, name), make('span', { class: 'quiet stuck-file' }, ` ${place}`));

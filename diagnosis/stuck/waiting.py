@@ -151,7 +151,7 @@ def _in_messages(evidence: Evidence, group_id: int) -> list[Wait]:
                 continue
             if not _blocks(one, newest_ns):
                 continue
-            if _is_alone(one, by_rank.get(one.peer, ()), evidence):
+            if lacks_other_half(one, by_rank.get(one.peer, ()), evidence):
                 waits.append(
                     Wait(group_id, one.seq, one.op, (rank,), (one.peer,), one.enqueue_ns, True)
                 )
@@ -187,16 +187,19 @@ def _newest_ns(evidence: Evidence, rank: int) -> int:
     return max((one.enqueue_ns for one in rows), default=0)
 
 
-def _is_alone(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> bool:
-    """Whether the peer is known not to have entered the other half of a message."""
-    other_half = {"send": "recv", "recv": "send"}[one.op]
-    halves = [
-        other
-        for other in of_peer
-        if other.op == other_half and other.peer == one.rank and other.tag == one.tag
+def other_halves(one: Entered, of_peer: Iterable[Entered]) -> list[Entered]:
+    """What the peer of a message has entered of its kind on the other side, with the same tag."""
+    other = {"send": "recv", "recv": "send"}[one.op]
+    return [
+        half for half in of_peer if (half.op, half.peer, half.tag) == (other, one.rank, one.tag)
     ]
+
+
+def lacks_other_half(one: Entered, of_peer: Iterable[Entered], evidence: Evidence) -> bool:
+    """Whether the peer of a message with a number is known not to have entered its other half."""
+    halves = other_halves(one, of_peer)
     known = one.peer in evidence.looks or bool(halves)
-    return known and all(other.is_numbered and other.seq < one.seq for other in halves)
+    return known and all(half.is_numbered and half.seq < one.seq for half in halves)
 
 
 def _in_new_groups(evidence: Evidence) -> list[Wait]:

@@ -44,6 +44,8 @@ def test_who_is_waited_for(server: Server, tabs: OpenTab, size: str, theme: str)
     expect(sentence).to_contain_text("Ranks 0, 1 and 3 wait for rank 2 in all_reduce 31")
     assert "rank 2 is waited for by ranks 0, 1 and 3" in panel(page, "Who waits for whom")
     assert "py-spy dump --native --pid 4002" in panel(page, "What to try next")
+    posted = panel(page, "Who has posted what")
+    assert "all_reduce 31 ranks 0, 1 and 3 rank 2 20.0 s" in posted
     assert "A rank 2: code in prepare" in panel(page, "What ranks do")
     assert "only ranks 0, 1 and 3 (3)" in panel(page, "What ranks do")
     cells = page.locator(".stuck-cells span").all_inner_texts()
