@@ -25,7 +25,7 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 FRAMEWORKS_VENV := .venv-frameworks
 
-.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
+.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -203,6 +203,10 @@ bench-stuck: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.stuck --rounds 1 --ranks 8 --at-once 4 --every-s 2 --slow-s 1800 \
 		--only evaluation checkpoint compilation input --results $(STUCK_RESULTS)
 	$(BIN)/python -m benchmarks.stuck --report $(STUCK_RESULTS) --write docs/accuracy-stuck.md
+
+# two dashboards on one growing run for ten minutes, the one that indexes killed twice
+bench-dashboards: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.dashboards
 
 # record the two runs in sample_traces/ again
 samples: $(VENV)/.ready
