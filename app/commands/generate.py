@@ -26,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=int, default=20, help="optimizer steps (default: %(default)s)")
     what = "micro-batches per step (default: %(default)s)"
     add("--microbatches", type=int, default=8, help=what)
+    what = "parts of the model on each stage, above 1: interleaved 1F1B (default: %(default)s)"
+    add("--chunks", type=int, default=1, help=what)
     what = "record sums per step, or every operation (default: %(default)s)"
     add("--level", choices=LEVELS, default="spans", help=what)
     add("--seed", type=int, default=1, help="equal seeds give equal runs (default: %(default)s)")
@@ -53,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             tp=arguments.tp,
             num_steps=arguments.steps,
             num_microbatches=arguments.microbatches,
+            chunks=arguments.chunks,
             level=arguments.level,
             seed=arguments.seed,
             statistics=arguments.statistics,

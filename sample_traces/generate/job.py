@@ -26,14 +26,15 @@ MAX_RANKS = 65_536
 class SyntheticJob:
     """Sizes, level, seed and faults of a job; raises ValueError naming the value and the remedy.
 
-    `pace`: how many times longer everything takes. `noise`: times the usual one. `device_spread`,
-    `ragged`: how unlike devices and micro-batches of a healthy job are (standard deviations of the
-    logarithm of compute). `save_ms`: how long all ranks save every tenth step. `ops`: level spans
-    holds modules, too. `statistics`: steps from one with statistics of the model to the next, 0:
-    none. `habits`: more of what a healthy job does. `hides`: where the hooks see waiting: "" in the
-    collective, "compute" in the backward before it, "rest" nowhere. `recorded`: file of a recorded
-    job whose noise compute has, "" none; `recorded_on`: the ranks that have it, none are all.
-    `attempt`: which start of the job this is, `resumed_at`: number of its first step.
+    `chunks`: parts of the model on each stage, above 1: interleaved 1F1B. `pace`: how many times
+    longer everything takes. `noise`: times the usual one. `device_spread`, `ragged`: how unlike
+    devices and micro-batches of a healthy job are (standard deviations of the logarithm of
+    compute). `save_ms`: how long all ranks save every tenth step. `ops`: level spans holds modules,
+    too. `statistics`: steps from one with statistics of the model to the next, 0: none. `habits`:
+    more of what a healthy job does. `hides`: where the hooks see waiting: "" in the collective,
+    "compute" in the backward before it, "rest" nowhere. `recorded`: file of a recorded job whose
+    noise compute has, "" none; `recorded_on`: the ranks that have it, none are all. `attempt`:
+    which start of the job this is, `resumed_at`: number of its first step.
     """
 
     num_ranks: int
@@ -41,6 +42,7 @@ class SyntheticJob:
     tp: int = 1
     num_steps: int = 20
     num_microbatches: int = 8
+    chunks: int = 1
     level: str = "spans"
     seed: int = 1
     faults: tuple[SyntheticFault, ...] = ()
@@ -59,7 +61,7 @@ class SyntheticJob:
     resumed_at: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches"):
+        for name in ("num_ranks", "pp", "tp", "num_steps", "num_microbatches", "chunks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a whole number from 1")
         if self.pace <= 0:
@@ -73,6 +75,11 @@ class SyntheticJob:
             raise ValueError(
                 f"{self.num_ranks} ranks do not divide by pp {self.pp} x tp {self.tp}; "
                 f"give a multiple of {self.pp * self.tp}"
+            )
+        if self.chunks > 1 and (self.pp < 3 or self.num_microbatches % self.pp):
+            raise ValueError(
+                f"{self.chunks} chunks need 3 stages and a number of micro-batches that {self.pp} "
+                f"divides, not pp {self.pp} and {self.num_microbatches} micro-batches"
             )
         if self.level not in LEVELS:
             raise ValueError(f"unknown level {self.level!r}; known: {', '.join(LEVELS)}")
@@ -119,6 +126,11 @@ class SyntheticJob:
     def dp(self) -> int:
         """Data-parallel size."""
         return self.num_ranks // (self.pp * self.tp)
+
+    @property
+    def units(self) -> int:
+        """Forwards of a rank in a step: every micro-batch on every chunk."""
+        return self.chunks * self.num_microbatches
 
     @property
     def num_hosts(self) -> int:

@@ -8,13 +8,14 @@ Schema: https://github.com/ByteDance-Seed/StragglerAnalysis.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from sample_traces.generate.pipeline_order import one_f_one_b
 
 Floats = npt.NDArray[np.float64]
 
@@ -104,26 +105,8 @@ class MegatronJob:
     @cached_property
     def order(self) -> tuple[tuple[tuple[str, int, int], ...], ...]:
         """Per stage: ("F" or "B", chunk, micro-batch) in the order of Megatron's schedule."""
-        return tuple(tuple(self._order(stage)) for stage in range(self.pp))
-
-    def _order(self, stage: int) -> Iterator[tuple[str, int, int]]:
-        m, v, p = self.num_microbatches, self.vpp, self.pp
-        ahead = p - stage - 1 if v == 1 else 2 * (p - stage - 1) + (v - 1) * p
-        warmup = m * v if v > 1 and m == p else min(ahead, m * v)
-        backward = [(v - 1 - chunk, micro) for chunk, micro in map(self._unit, range(m * v))]
-        for k in range(m * v + warmup):
-            if k < m * v:
-                yield "F", *self._unit(k)
-            if k >= warmup:
-                yield "B", *backward[k - warmup]
-
-    def _unit(self, k: int) -> tuple[int, int]:
-        """Chunk and micro-batch of the k-th forward of a stage."""
-        in_turn = self.pp * self.vpp
-        turn, rest = divmod(k, in_turn)
-        if self.vpp == 1:
-            return 0, k
-        return rest // self.pp, turn * self.pp + rest % self.pp
+        sizes = self.pp, self.num_microbatches, self.vpp
+        return tuple(tuple(one_f_one_b(stage, *sizes)) for stage in range(self.pp))
 
 
 @dataclass

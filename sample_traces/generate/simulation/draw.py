@@ -9,7 +9,7 @@ from sample_traces.generate.faults import EVERY_STEPS
 from sample_traces.generate.habits import Habits, added_times, compute_factors
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.recorded_noise import load_recording
-from sample_traces.generate.simulation.effects import EFFECTS, active_steps
+from sample_traces.generate.simulation.effects import EFFECTS, active_steps, on_chunks
 
 COMPUTE_NOISE, TRANSFER_NOISE = 0.01, 0.03
 """Standard deviation of the logarithm of durations."""
@@ -27,7 +27,7 @@ _HABITS_STREAM, _MORE_STREAM, _RECORDED_STREAM = 0xAB17, 0xAB18, 0xAB19
 def draw(job: SyntheticJob) -> Durations:
     """Durations of all completed steps; equal for equal jobs (the seed is part of the job)."""
     random = np.random.default_rng(job.seed)
-    M, S, P, D, T = (job.num_microbatches, job.steps_completed, job.pp, job.dp, job.tp)
+    M, S, P, D, T = (job.units, job.steps_completed, job.pp, job.dp, job.tp)
 
     def noisy(mean_ms: float, spread: float, *shape: int) -> Float:
         # float32 draws halve the time and memory of the big arrays
@@ -35,8 +35,8 @@ def draw(job: SyntheticJob) -> Durations:
         return mean_ms * job.pace * MS * np.exp(noise, dtype=np.float64)
 
     durations = Durations(
-        forward_MSPDT=noisy(10.0, COMPUTE_NOISE, M, S, P, D, T),
-        backward_MSPDT=noisy(20.0, COMPUTE_NOISE, M, S, P, D, T),
+        forward_MSPDT=noisy(10.0 / job.chunks, COMPUTE_NOISE, M, S, P, D, T),
+        backward_MSPDT=noisy(20.0 / job.chunks, COMPUTE_NOISE, M, S, P, D, T),
         gc_MSPDT=np.zeros((M, S, P, D, T)),
         wall_per_cpu_SPDT=np.ones((S, P, D, T)),
         tp_SPD=noisy(0.8, TRANSFER_NOISE, S, P, D) if T > 1 else np.zeros((S, P, D)),
@@ -48,7 +48,7 @@ def draw(job: SyntheticJob) -> Durations:
         data_SPDT=noisy(1.0, 0.1, S, P, D, T),
         skew_SPDT=np.zeros((S, P, D, T)),
         optimizer_SPDT=noisy(3.0, COMPUTE_NOISE, S, P, D, T),
-        work_MSD=np.ones((M, S, D)),
+        work_MSD=np.ones((job.num_microbatches, S, D)),
         checkpoint_SPDT=np.zeros((S, P, D, T)),
         flap_SPDT=np.zeros((S, P, D, T)),
         attention_S=np.full(S, ATTENTION),
@@ -76,7 +76,7 @@ def _add_habits(durations: Durations, job: SyntheticJob) -> None:
     durations.work_MSD *= work_MSD
     for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
         compute *= device_PDT
-        compute *= work_MSD[:, :, None, :, None]
+        compute *= on_chunks(job, work_MSD)[:, :, None, :, None]
 
 
 def _add_more_habits(durations: Durations, job: SyntheticJob, habits: Habits) -> None:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from sample_traces.generate.durations import MS, Durations
+from sample_traces.generate.durations import MS, Durations, Float
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob, cell, on_host
 from sample_traces.generate.simulation.effects_network import NETWORK_EFFECTS, Effect, Random
@@ -20,6 +20,11 @@ def active_steps(job: SyntheticJob, fault: SyntheticFault) -> slice:
     """Completed steps from the first to the last in which the fault acts."""
     end = job.steps_completed if fault.last_step is None else fault.last_step + 1
     return slice(fault.first_step, min(end, job.steps_completed))
+
+
+def on_chunks(job: SyntheticJob, work_MSD: Float) -> Float:
+    """What micro-batches have, by forward or backward: all chunks have the same."""
+    return np.tile(work_MSD, (job.chunks, 1, 1))
 
 
 def _slow_worker(
@@ -57,7 +62,7 @@ def _sequence_imbalance(
     work = np.exp(random.standard_normal(d.work_MSD[:, steps].shape) * spread - spread**2 / 2)
     d.work_MSD[:, steps] *= work
     for compute in (d.forward_MSPDT, d.backward_MSPDT):
-        compute[:, steps] *= work[:, :, None, :, None]
+        compute[:, steps] *= on_chunks(job, work)[:, :, None, :, None]
 
 
 def _jit_spikes(

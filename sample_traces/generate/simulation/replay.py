@@ -13,11 +13,12 @@ import numpy as np
 
 from sample_traces.generate.durations import Durations, Ns
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.pipeline_order import one_f_one_b
 
 
 @dataclass
 class Pass:
-    """Forward or backward of every micro-batch: Unix ns, MSPDT each.
+    """Forward or backward of every unit (micro-batch on a chunk, chunk by chunk): Unix ns, MSPDT.
 
     posted: ready for the input (a receive begins); begun: the input is there; reduced: the
     all-reduce over T begins; ended: it is done, the output can be sent.
@@ -51,33 +52,40 @@ class Times:
         self.step_ns = self.ended - self.began
 
 
-def one_f_one_b(p: int, num_stages: int, num_microbatches: int) -> list[tuple[str, int]]:
-    """Order of ("F" or "B", micro-batch) on stage `p`.
+def units_in_order(job: SyntheticJob, p: int) -> list[tuple[str, int]]:
+    """Order of ("F" or "B", unit) on stage `p`.
 
-    >>> one_f_one_b(1, 2, 2)
+    >>> units_in_order(SyntheticJob(num_ranks=2, pp=2, num_microbatches=2), p=1)
     [('F', 0), ('B', 0), ('F', 1), ('B', 1)]
     """
-    warmup = min(num_stages - p - 1, num_microbatches)
-    order = [("F", m) for m in range(warmup)]
-    for m in range(num_microbatches - warmup):
-        order += [("F", warmup + m), ("B", m)]
-    return order + [("B", m) for m in range(num_microbatches - warmup, num_microbatches)]
+    order = one_f_one_b(p, job.pp, job.num_microbatches, job.chunks)
+    return [(kind, chunk * job.num_microbatches + m) for kind, chunk, m in order]
 
 
-def _all_in_order(num_stages: int, num_microbatches: int) -> list[tuple[int, str, int]]:
-    """Every (stage, "F" or "B", micro-batch), each after what it depends on."""
-    waiting = [one_f_one_b(p, num_stages, num_microbatches) for p in range(num_stages)]
-    done: set[tuple[int, str, int]] = set()
-    order: list[tuple[int, str, int]] = []
+def giver_of(job: SyntheticJob, p: int, kind: str, unit: int) -> tuple[int, int] | None:
+    """Stage and unit that a forward or backward has its input from, None at the pipeline's ends."""
+    ahead = 1 if kind == "F" else -1
+    virtual = unit // job.num_microbatches * job.pp + p - ahead
+    if not 0 <= virtual < job.chunks * job.pp:
+        return None
+    chunk, stage = divmod(virtual, job.pp)
+    return stage, chunk * job.num_microbatches + unit % job.num_microbatches
+
+
+def _all_in_order(job: SyntheticJob) -> list[tuple[int, str, int, tuple[int, int] | None]]:
+    """Every (stage, "F" or "B", unit, what it has its input from), each after what it needs."""
+    waiting = [units_in_order(job, p) for p in range(job.pp)]
+    done: set[tuple[str, tuple[int, int]]] = set()
+    order: list[tuple[int, str, int, tuple[int, int] | None]] = []
     while any(waiting):
         for p, ahead in enumerate(waiting):
             while ahead:
-                kind, m = ahead[0]
-                giver = p - 1 if kind == "F" else p + 1
-                if 0 <= giver < num_stages and (giver, kind, m) not in done:
+                kind, unit = ahead[0]
+                giver = giver_of(job, p, kind, unit)
+                if giver is not None and (kind, giver) not in done:
                     break
-                done.add((p, kind, m))
-                order.append((p, kind, m))
+                done.add((kind, (p, unit)))
+                order.append((p, kind, unit, giver))
                 ahead.pop(0)
     return order
 
@@ -140,20 +148,21 @@ def _pipeline(job: SyntheticJob, d: Durations, ready: Ns) -> tuple[Pass, Pass, N
     flap = d.flap_SPDT.astype(np.int64)
     tp_SPD1 = d.tp_SPD.astype(np.int64)[..., None]
     free = np.array(ready)
-    for p, kind, m in _all_in_order(job.pp, job.num_microbatches):
-        own, giver = passes[kind], p - 1 if kind == "F" else p + 1
+    for p, kind, unit, giver in _all_in_order(job):
+        own = passes[kind]
         posted = free[:, p]
         begun = posted
-        if 0 <= giver < job.pp:
-            begun = np.maximum(own.ended[m, :, giver], posted) + wire[kind][:, giver]
-            if kind == "F" and m == 0:
-                begun = begun + flap[:, giver]
-        reduced = begun + compute[kind][m, :, p]
+        if giver is not None:
+            stage, given = giver
+            begun = np.maximum(own.ended[given, :, stage], posted) + wire[kind][:, stage]
+            if kind == "F" and unit == 0:
+                begun = begun + flap[:, stage]
+        reduced = begun + compute[kind][unit, :, p]
         ended = reduced
         if job.tp > 1:
             ended = np.broadcast_to(_joined(reduced, axis=2) + tp_SPD1[:, p], reduced.shape)
-        own.posted[m, :, p], own.begun[m, :, p] = posted, begun
-        own.reduced[m, :, p], own.ended[m, :, p] = reduced, ended
+        own.posted[unit, :, p], own.begun[unit, :, p] = posted, begun
+        own.reduced[unit, :, p], own.ended[unit, :, p] = reduced, ended
         free[:, p] = ended
     return passes["F"], passes["B"], free
 

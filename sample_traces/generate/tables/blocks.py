@@ -92,8 +92,15 @@ class Block:
         return self.of(self.whole.durations.gc_MSPDT).astype(np.int64)
 
     def microbatch(self) -> Ns:
-        """Number of each micro-batch, in front of axes for steps and ranks."""
-        return np.arange(self.job.num_microbatches)[:, None, None]
+        """Micro-batch of each unit, in front of axes for steps and ranks."""
+        return np.arange(self.job.units)[:, None, None] % self.job.num_microbatches
+
+    def virtual_stage(self) -> Ns:
+        """Virtual stage of each unit, (M, 1, R)."""
+        return (
+            np.arange(self.job.units)[:, None, None] // self.job.num_microbatches * self.job.pp
+            + self.p
+        )
 
     def end_ns(self) -> int:
         """When the last completed step of the job ended."""

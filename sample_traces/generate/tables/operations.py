@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sample_traces.generate.durations import MS, Ns
-from sample_traces.generate.simulation.replay import Pass, one_f_one_b
+from sample_traces.generate.simulation.replay import Pass, units_in_order
 from sample_traces.generate.tables.blocks import Block
 from sample_traces.generate.tables.rows import Rows
 from trace_hooks.schema import UNKNOWN
@@ -149,7 +149,7 @@ def _work(
 ) -> None:
     """A span of which the rank computes so much."""
     cpu = (computing * block.cpu_share(2)).astype(np.int64)
-    where = {"depth": depth, "microbatch": block.microbatch(), "chunk": block.p}
+    where = {"depth": depth, "microbatch": block.microbatch(), "chunk": block.virtual_stage()}
     _span(block, spans, kind, name, begin, end - begin, cpu_ns=cpu, **where)
 
 
@@ -168,11 +168,11 @@ def _modules(block: Block, spans: Rows, kind: str, begun: Ns, reduced: Ns) -> No
 def _reduces(block: Block, spans: Rows, collectives: Rows, kind: str, passes: Pass) -> None:
     job = block.job
     letter = kind[0].upper()
-    position_MP = np.empty((job.num_microbatches, job.pp), dtype=np.int64)
+    position_MP = np.empty((job.units, job.pp), dtype=np.int64)
     for p in range(job.pp):
-        order = one_f_one_b(p, job.pp, job.num_microbatches)
-        position_MP[:, p] = [order.index((letter, m)) for m in range(job.num_microbatches)]
-    seq = 2 * job.num_microbatches * block.step_S1 + position_MP[:, None, block.p]
+        order = units_in_order(job, p)
+        position_MP[:, p] = [order.index((letter, unit)) for unit in range(job.units)]
+    seq = 2 * job.units * block.step_S1 + position_MP[:, None, block.p]
     _collective(
         block,
         spans,
@@ -194,39 +194,42 @@ def _transfers(block: Block, spans: Rows, collectives: Rows, kind: str, passes: 
     job = block.job
     lane = job.dp * job.tp
     ahead = 1 if kind == "forward" else -1  # where outputs go
-    seq = block.step_S1 * job.num_microbatches + block.microbatch()
-    source = block.p - ahead
+    virtual = block.virtual_stage()
+    source, target = virtual - ahead, virtual + ahead
+    giver, taker = ((block.rank + by * lane) % job.num_ranks for by in (-ahead, ahead))
+    unit = np.arange(job.units)[:, None, None]
+    at_taker = (target // job.pp % job.chunks) * job.num_microbatches + block.microbatch()
     _collective(
         block,
         spans,
         collectives,
         "pp",
         "recv",
-        seq,
+        block.step_S1 * job.units + unit,
         block.of(passes.posted),
         block.of(passes.begun),
-        keep=(source >= 0) & (source < job.pp),
+        keep=(source >= 0) & (source < job.pp * job.chunks),
         step=block.step_S1,
         num_bytes=PP_BYTES,
         microbatch=block.microbatch(),
-        peer=block.rank - ahead * lane,
+        peer=giver,
     )
-    arrived = np.roll(passes.begun, -ahead, axis=2)
-    target = block.p + ahead
+    begun = passes.begun.reshape(job.units, -1, job.num_ranks)
+    arrived = begun[at_taker, np.arange(begun.shape[1])[:, None], taker]
     _collective(
         block,
         spans,
         collectives,
         "pp",
         "send",
-        seq,
+        block.step_S1 * job.units + at_taker,  # both sides give it the number of the receive
         block.of(passes.ended),
-        block.of(arrived),
-        keep=(target >= 0) & (target < job.pp),
+        arrived,
+        keep=(target >= 0) & (target < job.pp * job.chunks),
         step=block.step_S1,
         num_bytes=PP_BYTES,
         microbatch=block.microbatch(),
-        peer=block.rank + ahead * lane,
+        peer=taker,
         track="send",
     )
 

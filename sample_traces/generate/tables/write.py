@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +51,27 @@ def generate(
     for name in ("ranks", "compacted"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     num_spans = 0
-    for first in range(0, job.num_ranks, RANKS_PER_FILE):
-        last = min(first + RANKS_PER_FILE, job.num_ranks)
-        for name, table in tables(Block(whole, first, last)).items():
-            publish_table(
-                table, folder / "compacted" / str(SegmentName(name, job.attempt, first, 0))
-            )
-            num_spans += table.num_rows if name == "spans" else 0
-        progress(last)
+    blocks = [
+        Block(whole, first, min(first + RANKS_PER_FILE, job.num_ranks))
+        for first in range(0, job.num_ranks, RANKS_PER_FILE)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # numpy and Arrow release the lock
+        for block, spans in zip(blocks, pool.map(partial(_write, folder), blocks), strict=True):
+            num_spans += spans
+            progress(int(block.rank[-1]) + 1)
     for rank in range(job.num_ranks):
         publish_json(rank_info(whole, rank), folder / "ranks" / rank_file_name(job.attempt, rank))
     publish_json(run_info(job, folder.name), folder / "run.json")
     return num_spans
+
+
+def _write(folder: Path, block: Block) -> int:
+    """Write the tables of a block; the number of its spans."""
+    by_name = tables(block)
+    for name, table in by_name.items():
+        file = SegmentName(name, block.job.attempt, int(block.rank[0]), 0)
+        publish_table(table, folder / "compacted" / str(file))
+    return by_name["spans"].num_rows if "spans" in by_name else 0
 
 
 def run_info(job: SyntheticJob, run: str) -> RunInfo:

@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sample_traces.generate.durations import MS
 from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.simulation.draw import draw
+from sample_traces.generate.simulation.replay import replay
 from sample_traces.generate.tables.write import generate
 from tests.sample_traces.generate.generated import (
     NUM_MICROBATCHES,
@@ -30,18 +33,48 @@ def test_members_of_a_collective_end_together_after_the_last_start(healthy: Path
         assert max(row["start_ns"] for row in members) < members[0]["end_ns"]
 
 
-def test_a_receive_ends_when_its_send_does(healthy: Path) -> None:
-    clocks = {row["rank"]: row["offset_ns"] for row in rows(healthy, "clocks").to_pylist()}
+def sends_and_receives(run: Path) -> list[dict[str, int]]:
+    """When both sides of each transfer saw its end, by "send" and "recv", on aligned clocks."""
+    clocks = {row["rank"]: row["offset_ns"] for row in rows(run, "clocks").to_pylist()}
     ends: dict[tuple[int, int, int, int], dict[str, int]] = {}
-    for row in rows(healthy, "collectives").to_pylist():
+    for row in rows(run, "collectives").to_pylist():
         if row["op"] in ("send", "recv"):
             src, dst = row["rank"], row["peer"]
             way = (src, dst) if row["op"] == "send" else (dst, src)
             key = (row["group_id"], *way, row["seq"])
             ends.setdefault(key, {})[row["op"]] = row["end_ns"] + clocks[row["rank"]]
-    assert len(ends) == 16 * NUM_STEPS * NUM_MICROBATCHES
-    for both in ends.values():  # the stages lie on two hosts: equal up to the stated clock error
+    return list(ends.values())
+
+
+def test_a_receive_ends_when_its_send_does(healthy: Path) -> None:
+    transfers = sends_and_receives(healthy)
+    assert len(transfers) == 16 * NUM_STEPS * NUM_MICROBATCHES
+    for both in transfers:  # the stages lie on two hosts: equal up to the stated clock error
         assert abs(both["send"] - both["recv"]) <= 50_000
+
+
+def test_stages_of_an_interleaved_job_send_to_the_next_chunk(tmp_path: Path) -> None:
+    job = SyntheticJob(8, pp=4, tp=2, num_steps=2, num_microbatches=4, chunks=3)
+    generate(job, tmp_path / "run")
+    transfers = sends_and_receives(tmp_path / "run")
+    between_virtual_stages = 3 * 4 - 1
+    assert len(transfers) == between_virtual_stages * 2 * 4 * 2 * job.tp
+    for both in transfers:
+        assert abs(both["send"] - both["recv"]) <= 50_000
+
+
+def test_chunks_divide_the_bubble() -> None:
+    """(stages - 1) * (forward + backward) / chunks, Megatron-LM (2104.04473), section 2.2."""
+
+    def step_ms(chunks: int) -> float:
+        job = SyntheticJob(4, pp=4, num_steps=1, num_microbatches=8, chunks=chunks, noise=0.0)
+        drawn = draw(job)
+        for wire in (drawn.pp_forward_SPDT, drawn.pp_backward_SPDT, drawn.data_SPDT, drawn.norm_S):
+            wire[...] = 0
+        return float(replay(job, drawn, 0).normed.max()) / MS
+
+    for chunks in (1, 2, 4):
+        assert step_ms(chunks) == pytest.approx((8 + 3 / chunks) * 30.0)
 
 
 def test_the_step_is_the_longest_path(tmp_path: Path) -> None:
