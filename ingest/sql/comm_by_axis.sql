@@ -14,8 +14,8 @@ WITH cells AS (
     SELECT count(*) AS num FROM chosen_steps($attempt)
     WHERE step BETWEEN $step_min AND $step_max AND ($rank IS NULL OR rank = $rank)
 )
-SELECT replace(kind, '_comm', '') AS axis, sum(time_ns) / any_value(num) / 1e6 AS comm_ms,
-    sum(exposed_ns) / any_value(num) / 1e6 AS exposed_comm_ms,
+SELECT replace(kind, '_comm', '') AS axis, sum(time_ns) / max(num) / 1e6 AS comm_ms,
+    sum(exposed_ns) / max(num) / 1e6 AS exposed_comm_ms,
     sum(exposed_ns) / greatest(sum(time_ns), 1) AS exposed_ratio,
     CAST(sum(num_spans) AS BIGINT) AS num_spans
 FROM chosen_kinds($attempt), cells

@@ -19,7 +19,7 @@
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished
 WITH cells AS (
-    FROM chosen_steps($attempt) WHERE step BETWEEN $step_min AND $step_max AND finished
+    SELECT * FROM chosen_steps($attempt) WHERE step BETWEEN $step_min AND $step_max AND finished
 ),
 caused AS (
     SELECT attempt, rank, sum(wait_caused_ns) AS wait_caused_ns
@@ -33,6 +33,6 @@ SELECT c.rank, arg_max(r.pp, c.attempt) AS pp, arg_max(r.dp, c.attempt) AS dp,
     avg(compute_ns) / 1e6 AS compute_ms, avg(exposed_comm_ns) / 1e6 AS exposed_comm_ms,
     avg(data_wait_ns) / 1e6 AS data_wait_ms, avg(bubble_ns) / 1e6 AS bubble_ms,
     1 - sum(covered_ns) / greatest(sum(window_ns), 1) AS not_visible_ratio,
-    any_value(w.wait_caused_ns) / 1e6 AS wait_caused_ms, count(*) AS num_steps
+    max(w.wait_caused_ns) / 1e6 AS wait_caused_ms, count(*) AS num_steps
 FROM cells c LEFT JOIN ranks r USING (attempt, rank) LEFT JOIN caused_by_rank w USING (rank)
 GROUP BY c.rank ORDER BY c.rank

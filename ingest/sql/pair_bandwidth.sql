@@ -47,7 +47,7 @@ collectives AS (
     JOIN members a USING (attempt, group_id) JOIN members b USING (attempt, group_id)
     WHERE c.low < 0 AND (s.num_hosts = 1 OR a.host < b.host)
 ),
-achieved AS (FROM messages UNION ALL FROM collectives)
+achieved AS (SELECT * FROM messages UNION ALL SELECT * FROM collectives)
 SELECT least(one, other) AS host, greatest(one, other) AS peer_host, max(gb_s) AS bandwidth_gb_s,
     min(gb_s) AS lowest_gb_s, arg_max(source, gb_s) AS source, count(*) AS num_channels,
     CAST(sum(num_bytes) AS BIGINT) AS num_bytes

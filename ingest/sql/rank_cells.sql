@@ -11,7 +11,8 @@
 -- column: value_ms  the metric, ms
 -- empty: no step in this range is finished, the metric was not recorded, or it has another name
 WITH wanted AS (
-    FROM chosen_steps($attempt) WHERE step BETWEEN $step_min AND $step_max AND step >= 0 AND finished
+    SELECT * FROM chosen_steps($attempt)
+    WHERE step BETWEEN $step_min AND $step_max AND step >= 0 AND finished
 ),
 kinds AS (
     SELECT attempt, rank, step, exposed_ns AS value_ns FROM chosen_kinds($attempt)

@@ -25,20 +25,27 @@ span_of AS (
         coalesce($step_max, last) AS high FROM last_step
 ),
 cells AS (
-    FROM slowdowns($attempt, (SELECT least(low, high - 19) FROM span_of), (SELECT high FROM span_of))
+    SELECT * FROM slowdowns($attempt, (SELECT least(low, high - 19) FROM span_of), (SELECT high FROM span_of))
+),
+compared AS (
+    SELECT attempt, rank, step, pp, if(peers = 'dp', tp, -1) AS tp_of,
+        if(peers = 'own past', rank, -1) AS own, peers, is_cpu, work_ns, slowdown
+    FROM cells
+),
+recent AS (
+    SELECT *, median(slowdown) OVER (PARTITION BY attempt, pp, tp_of, own) AS middle
+    FROM compared WHERE step > (SELECT high - 20 FROM span_of)
 ),
 noise AS (
-    SELECT attempt, pp, if(peers = 'dp', tp, -1) AS tp_of, if(peers = 'own past', rank, -1) AS own,
-        3 * mad(slowdown) AS noise
-    FROM cells WHERE step > (SELECT high - 20 FROM span_of) GROUP BY ALL
+    SELECT attempt, pp, tp_of, own, 3 * median(abs(slowdown - middle)) AS noise
+    FROM recent GROUP BY attempt, pp, tp_of, own
 ),
 per_rank AS (
-    SELECT c.attempt, c.rank, c.pp, if(c.peers = 'dp', c.tp, -1) AS tp_of,
-        if(c.peers = 'own past', c.rank, -1) AS own, median(slowdown) AS slowdown,
-        any_value(peers) AS peers, if(bool_and(is_cpu), 'cpu', 'wall') AS measure,
+    SELECT attempt, rank, pp, tp_of, own, median(slowdown) AS slowdown,
+        max(peers) AS peers, if(bool_and(is_cpu), 'cpu', 'wall') AS measure,
         avg(work_ns) / 1e6 AS compute_ms, count(slowdown) AS num_steps
-    FROM cells c WHERE step BETWEEN (SELECT low FROM span_of) AND (SELECT high FROM span_of)
-    GROUP BY ALL
+    FROM compared WHERE step BETWEEN (SELECT low FROM span_of) AND (SELECT high FROM span_of)
+    GROUP BY attempt, rank, pp, tp_of, own
 )
 SELECT p.rank, r.host, r.pp, r.dp, r.tp, p.slowdown, n.noise,
     p.slowdown - 1 > n.noise AS beyond_noise, p.peers, p.measure, p.compute_ms, p.num_steps

@@ -18,7 +18,7 @@ WITH channels AS (
     FROM chosen_collectives($attempt)
     WHERE step >= 0 AND step BETWEEN $step_min AND $step_max
 )
-SELECT group_id, low AS rank, high AS peer, step, any_value(num_instances) AS num_instances,
-    any_value(num_bytes) AS num_bytes, max(transfer_ns) / 1e6 AS transfer_ms,
+SELECT group_id, low AS rank, high AS peer, step, max(num_instances) AS num_instances,
+    max(num_bytes) AS num_bytes, max(transfer_ns) / 1e6 AS transfer_ms,
     max(longest_ns) / 1e6 AS longest_ms, max(wait_ns) / 1e6 AS wait_ms
 FROM channels GROUP BY group_id, low, high, step

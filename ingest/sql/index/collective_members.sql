@@ -10,7 +10,7 @@ WITH rows AS (
         CASE c.op WHEN 'send' THEN c.peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
         CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
         coalesce(c.start_ns < e.end_ns, false) AS in_evaluation,
-        o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns
+        o.offset_ns + CAST(round_even(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9), 0) AS BIGINT) AS shift_ns
     FROM read_parquet($collectives, hive_partitioning = false) c
     ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
@@ -25,7 +25,7 @@ placed AS (
 ),
 instances AS (
     SELECT group_id, src, dst, tag, seq, count(*) AS seen,
-        CASE WHEN any_value(is_p2p) THEN 2 ELSE any_value(g.size) END AS expected,
+        CASE WHEN bool_or(is_p2p) THEN 2 ELSE max(g.size) END AS expected,
         bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
         max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end,
         min(end_ns) AS first_own_end, bool_or(in_evaluation) AS in_evaluation

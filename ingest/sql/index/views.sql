@@ -62,7 +62,7 @@ CREATE MACRO collectives_of(wanted, of_axis) AS TABLE
     SELECT c.* FROM chosen_collectives(wanted) c LEFT JOIN group_members g USING (attempt, group_id)
     WHERE of_axis = 'all' OR g.axis = of_axis
         OR of_axis IS NULL AND NOT EXISTS (
-            FROM crossing_groups x WHERE x.attempt = c.attempt AND x.group_id = c.group_id);
+            SELECT 1 FROM crossing_groups x WHERE x.attempt = c.attempt AND x.group_id = c.group_id);
 
 -- what finished steps low..high of each rank went to, ns: disjoint parts that add up to window_ns.
 -- moving_*: communication that moves data, as far as compute does not hide it, divided among the axes
@@ -146,6 +146,9 @@ CREATE MACRO median_of_others(own, m) AS
          WHEN m.n % 2 = 0 THEN if(own > m.a, m.a, m.b)
          ELSE (if(own > m.a, m.a, m.b) + if(own > m.b, m.b, m.c)) / 2 END;
 
+-- median of a list with this middle
+CREATE MACRO median_of(m) AS if(m.n % 2 = 1, m.b, (m.a + m.b) / 2);
+
 -- slowdown of every rank against its peers in finished steps low..high: compute (CPU time where the
 -- job ran on CPU and recorded it) / median of the peers. Peers: the other ranks with the same pp and
 -- tp; fewer than 3 of those: the other ranks of the stage; still fewer: its own last 20 steps.
@@ -159,11 +162,11 @@ WITH work AS (
 ),
 chosen AS (SELECT * FROM work WHERE step >= low),
 replicas AS (
-    SELECT attempt, step, pp, tp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
+    SELECT attempt, step, pp, tp, middle(list_sort(list(work_ns))) AS all_ns
     FROM chosen GROUP BY attempt, step, pp, tp
 ),
 stages AS (
-    SELECT attempt, step, pp, middle(list(work_ns ORDER BY work_ns)) AS all_ns
+    SELECT attempt, step, pp, middle(list_sort(list(work_ns))) AS all_ns
     FROM chosen GROUP BY attempt, step, pp
 ),
 grouped AS (
@@ -175,13 +178,13 @@ grouped AS (
 ),
 alone AS (SELECT DISTINCT attempt, rank FROM grouped WHERE peers = 'own past'),
 past AS (
-    SELECT attempt, rank, step, median(work_ns) OVER before AS past_ns, count(*) OVER before AS num
+    SELECT attempt, rank, step, middle(list_sort(list(work_ns) OVER before)) AS past_ns
     FROM work JOIN alone USING (attempt, rank)
     WINDOW before AS (PARTITION BY attempt, rank ORDER BY step
                       ROWS BETWEEN 20 PRECEDING AND 1 PRECEDING)
 )
 SELECT g.attempt, g.rank, g.step, g.pp, g.tp, g.peers, g.is_cpu, g.work_ns,
-    coalesce(g.others_ns, if(p.num >= 3, p.past_ns, NULL)) AS peers_ns,
+    coalesce(g.others_ns, if(p.past_ns.n >= 3, median_of(p.past_ns), NULL)) AS peers_ns,
     g.work_ns / peers_ns AS slowdown
 FROM grouped g LEFT JOIN past p USING (attempt, rank, step);
 
