@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.index.engine import Engine
 from ingest.index.index_database import IndexDatabase
-from ingest.index.merging import publish_merged
+from ingest.index.merging import Merge
 from ingest.index.rollup_pass import BAND
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.run_paths import is_data_path
@@ -41,8 +43,10 @@ GRACE_S = 60.0
 class Compaction:
     """Merges files of the run whose index database this is."""
 
-    def __init__(self, database: IndexDatabase) -> None:
+    def __init__(self, database: IndexDatabase, engine: Engine) -> None:
         self.database = database
+        self._engine = engine
+        self._newest_ns = 0
         self.grace_s = GRACE_S
 
     def merge_due(self, limit_s: float = math.inf) -> int:
@@ -50,11 +54,13 @@ class Compaction:
         few large tables would take all of it. Returns the number of files merged away.
         """
         merged, until_s = 0, time.monotonic() + limit_s
-        for entries in sorted(self._groups(), key=len, reverse=True):
-            for batch in self._batches(entries):
-                if time.monotonic() >= until_s:
-                    return merged
-                merged += self._merge(batch)
+        groups = sorted(self._groups(), key=len, reverse=True)
+        batches = (batch for entries in groups for batch in self._batches(entries))
+        while time.monotonic() < until_s:
+            together = list(islice(batches, self._engine.merges_at_once))
+            if not together:
+                break
+            merged += self._merge(together)
         return merged
 
     def _groups(self) -> list[list[FileEntry]]:
@@ -93,30 +99,38 @@ class Compaction:
                 return False
         return time.time() - newest > CLOSED_S
 
-    def _merge(self, batch: list[FileEntry]) -> int:
-        database, run_folder = self.database, self.database.run_folder
-        folder = run_folder / "compacted"
-        folder.mkdir(exist_ok=True)
-        first = batch[0]
-        tier = max(entry.tier for entry in batch) + 1
+    def _merge(self, batches: list[list[FileEntry]]) -> int:
+        (self.database.run_folder / "compacted").mkdir(exist_ok=True)
+        merges = [self._prepared(batch) for batch in batches]
+        merged, failed = 0, None
+        for batch, merge, error in zip(batches, merges, self._engine.merge(merges), strict=True):
+            if error is None:
+                self._record(batch, merge)
+                merged += len(batch)
+            elif not self._set_damaged_aside(batch):
+                failed = error  # no file is to blame: the disk is full
+        if failed is not None:
+            raise failed
+        return merged
+
+    def _prepared(self, batch: list[FileEntry]) -> Merge:
+        run_folder, first = self.database.run_folder, batch[0]
         band = first.rank_min // BAND
-        name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{time.time_ns()}.parquet"
+        self._newest_ns = max(time.time_ns(), self._newest_ns + 1)  # in no two names
+        name = f"{first.table_name}-{first.attempt:04d}-band{band:05d}-{self._newest_ns}.parquet"
         inputs = [entry.path for entry in batch]
         paths, replaced = [run_folder / path for path in inputs], self._replaced_by(batch)
-        try:
-            publish_merged(first.table_name, paths, folder / name, inputs + replaced)
-        except (pa.ArrowException, OSError):
-            if not self._set_damaged_aside(batch):
-                raise  # no file is to blame: the disk is full
-            return 0
-        entry, _ = read_entry(run_folder, f"compacted/{name}", tier)
+        return Merge(first.table_name, paths, run_folder / "compacted" / name, inputs + replaced)
+
+    def _record(self, batch: list[FileEntry], merge: Merge) -> None:
+        database, tier = self.database, max(entry.tier for entry in batch) + 1
+        entry, _ = read_entry(database.run_folder, f"compacted/{merge.merged.name}", tier)
         if entry.problem:
             raise OSError(entry.problem)
         with database.transaction():
             database.manifest.add([entry])
-            database.manifest.retire(inputs, time.time_ns())
+            database.manifest.retire([one.path for one in batch], time.time_ns())
         database.known_paths.add(entry.path)
-        return len(batch)
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
         """What the batch itself replaced and is not deleted yet: no other file will name it."""

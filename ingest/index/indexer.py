@@ -17,11 +17,12 @@ from ingest.errors import UserError
 from ingest.index.bundles import store_problems, unpack_bundles, unpack_into, unpacked_path
 from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
+from ingest.index.engine import Engine
 from ingest.index.index_database import IndexDatabase
 from ingest.index.quarantine import Quarantine
 from ingest.index.rank_rows import store_arrivals, store_ranks
 from ingest.index.retention import KEEP_ALL, Keep, retire_old_content
-from ingest.index.rollup_pass import TOUCHING, RollupPass, touched_steps
+from ingest.index.rollup_pass import TOUCHING, touched_steps
 from ingest.index.snapshots import (
     OwnerLock,
     current_snapshot,
@@ -70,10 +71,13 @@ class Indexer:
     ...     indexer.refresh()
     """
 
-    def __init__(self, run_folder: Path, keep: Keep = KEEP_ALL) -> None:
+    def __init__(
+        self, run_folder: Path, keep: Keep = KEEP_ALL, engine: Engine | None = None
+    ) -> None:
         require_no_links(run_folder)
         self.folder = run_folder
         self._keep = keep
+        self._engine = engine or Engine()
         self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
         self.index_folder = index_folder(run_folder)
         self._lock = OwnerLock(self.index_folder)
@@ -88,7 +92,7 @@ class Indexer:
         except BaseException:
             self._lock.release()
             raise
-        self.compaction = Compaction(self.database)
+        self.compaction = Compaction(self.database, self._engine)
         self._axes = CorrectedAxes(self.database, self._rank_files)
         self._num_passes = 0
         self._rank_stamps: dict[str, tuple[int, int, int]] = {}
@@ -263,7 +267,9 @@ class Indexer:
         if ranks_changed or any(entry.table_name == "clocks" for entry in entries):
             for attempt in self._store_clocks():
                 touched[attempt] = self._all_steps(attempt)
-        RollupPass(connection, self.folder, self.index_folder, self.relative).update(touched)
+        self._engine.update_rollups(
+            connection, self.folder, self.index_folder, self.relative, touched
+        )
 
     def _files(self, entries: list[FileEntry], table: str) -> list[str]:
         return self.database.absolute(e.path for e in entries if e.table_name == table)

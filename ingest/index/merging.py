@@ -10,6 +10,7 @@ import heapq
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -24,6 +25,16 @@ ROW_GROUP = 16_384
 """Rows from which a row group ends with its rank."""
 
 _TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
+
+
+@dataclass(frozen=True)
+class Merge:
+    """One file to be made of several; arguments of publish_merged."""
+
+    table: str
+    paths: list[Path]
+    merged: Path
+    inputs: list[str]
 
 
 def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.index import compaction
+from ingest.index import compaction, engine
 from ingest.index.indexer import Indexer
 from ingest.run import open_run
 from tests.frame_runs import frame_row
@@ -152,13 +152,13 @@ def test_a_finished_run_of_many_segments_is_merged_few_at_a_time(tmp_path, monke
     monkeypatch.setattr(compaction, "MOST_SEGMENTS", 3)
     monkeypatch.setattr(compaction, "FAN_IN", 2)
     merged = []
-    publish = compaction.publish_merged
+    publish = engine.publish_merged
 
     def noted(table, paths, *rest):
         merged.append([path.parent.name for path in paths])
         publish(table, paths, *rest)
 
-    monkeypatch.setattr(compaction, "publish_merged", noted)
+    monkeypatch.setattr(engine, "publish_merged", noted)
     with Indexer(builder.folder) as indexer:
         while indexer.refresh().merged_files:
             pass
@@ -253,14 +253,14 @@ class OneMergeLater:
 
 
 def test_no_table_waits_for_ever_where_time_does_not_suffice_for_all(tmp_path, eager, monkeypatch):
-    clock, publish_merged = OneMergeLater(), compaction.publish_merged
+    clock, publish_merged = OneMergeLater(), engine.publish_merged
 
     def publish(*args):
         clock.now_s += 3600.0
         publish_merged(*args)
 
     monkeypatch.setattr(compaction, "time", clock)
-    monkeypatch.setattr(compaction, "publish_merged", publish)
+    monkeypatch.setattr(engine, "publish_merged", publish)
     builder = RunBuilder(tmp_path / "run", 8)
     with Indexer(builder.folder) as indexer:
         for step in range(12):
