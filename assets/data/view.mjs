@@ -1,6 +1,7 @@
 /** Who waits for batches, what the workers of data loaders do, the mixture of sources, and memory. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { doing, megabytes, milliseconds, percent, saved, shownOf, standsOut } from './text.mjs';
 
 const NEWS_MS = 2000;
@@ -10,7 +11,7 @@ const LEAST_FULL = 0.1;
 export function mount(element, app) {
   let { attempt, steps } = app.view;
   const stop = new AbortController();
-  element.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading what the data loaders did.'));
+  element.replaceChildren(sentence('status', 'Reading what the data loaders did.'));
 
   const markSelected = () => {
     for (const button of element.querySelectorAll('button[value]')) {
@@ -34,7 +35,7 @@ export function mount(element, app) {
       if (!signal.aborted) show(found);
     } catch (error) {
       if (error.name === 'AbortError') return;
-      element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      element.replaceChildren(cannotBeShown('Data loading', error));
     }
   }, NEWS_MS);
 
@@ -64,7 +65,7 @@ function parts(all, rankButton) {
   if (!waits.length && !workers.length && !sources.length && !dealing) return [nothing()];
   const found = [waitPanel(waits, why, rankButton)];
   found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
-  found.push(...redundant.map((text) => sentence(text)));
+  found.push(...redundant.map((text) => sentence(null, text)));
   found.push(sources.length ? sourcePanel(sources) : noSources());
   if (dealing) found.push(dealingPanel(dealing, rankButton));
   if (memory.length) found.push(memoryPanel(memory, numMemory, rankButton));
@@ -161,13 +162,11 @@ function standbyPanel(standby, numStandby, rankButton) {
     table(['', ['behind: first third'], ['last third'], ['now'], ['age of the snapshot'], ['reports']], rows));
 }
 
-const sentence = (...content) => make('p', { class: 'panel sentence' }, ...content);
-
 const nothing = () => make('section', { class: 'panel sentence' },
   make('p', {}, make('strong', {}, 'No batch was recorded yet. '),
     'Batches of torch\u2019s DataLoader are recorded by themselves; a step that reads from another loader can state what it read:'),
   make('pre', {}, make('code', {}, 'tracer.batch(lengths=[512, 733], source=["web", "code"])')));
 
-const noWorkers = () => sentence('The data loaders have no workers: ranks fetch their batches themselves. What that takes is in the column of the waits.');
+const noWorkers = () => sentence(null, 'The data loaders have no workers: ranks fetch their batches themselves. What that takes is in the column of the waits.');
 
-const noSources = () => sentence('No batch says which sources it is from. Libraries that mix sources are read by themselves; of another mixture the job can state them with tracer.batch(source=, planned=). This panel then compares the share of each source with its planned share.');
+const noSources = () => sentence(null, 'No batch says which sources it is from. Libraries that mix sources are read by themselves; of another mixture the job can state them with tracer.batch(source=, planned=). This panel then compares the share of each source with its planned share.');

@@ -2,6 +2,7 @@
 import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { showLegend } from './legend.mjs';
 import { LoadMap } from './load_map.mjs';
 import { balancePanel, furthestTable, nothing, rankPanels } from './panels.mjs';
@@ -16,7 +17,7 @@ export function mount(place, app) {
   const canvases = {};
   let data = null;
   let isAskedFor = false;  // the user chose an expert: its lines are brought into sight
-  place.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading the loads of the experts.'));
+  place.replaceChildren(sentence('status', 'Reading the loads of the experts.'));
   const sections = Object.fromEntries(['map', 'expert', 'steps'].map((key) => [key, make('section', { class: 'panel', hidden: true })]));
   const [balance, ranks] = [make('div'), make('div', { class: 'experts-ranks' })];
 
@@ -46,7 +47,7 @@ export function mount(place, app) {
       await Promise.all([loadExpert(signal), loadSteps(signal), loadRanks(signal)]);
     } catch (error) {
       if (error.name === 'AbortError') return;
-      place.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      place.replaceChildren(cannotBeShown('Experts', error));
     }
   }
 
@@ -150,7 +151,7 @@ export function mount(place, app) {
       markChosen();
     } catch (error) {
       if (error.name === 'AbortError') return;
-      ranks.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      ranks.replaceChildren(cannotBeShown('The ranks', error));
     }
   }
 

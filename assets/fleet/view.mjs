@@ -1,6 +1,7 @@
 /** All runs together: what is lost and to what, over time, slow hosts, MFU, and the table of runs. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
 import { filterForm } from './filter_form.mjs';
 import { causePanel, hostPanel, modelPanel, problemPanel, slowdownPanel, timePanel } from './panels.mjs';
@@ -19,7 +20,7 @@ export function mount(place, app) {
   let drawn = '';
   const about = make('span', { class: 'quiet', role: 'status' });
   const state = make('p', { class: 'note', role: 'status', hidden: true });
-  const content = make('div', { class: 'fleet-panels' }, make('p', { class: 'panel sentence', role: 'status' }, 'Reading the summaries of all runs.'));
+  const content = make('div', { class: 'fleet-panels' }, sentence('status', 'Reading the summaries of all runs.'));
   const choose = (patch) => app.set({ fleet: without({ ...app.view.fleet, ...patch }) });
   const form = filterForm(choose);
   place.replaceChildren(make('section', { class: 'panel fleet-head', 'aria-label': 'Which runs' }, make('header', {}, make('h2', {}, 'All runs'), about), form.element), state, content);
@@ -60,7 +61,7 @@ export function mount(place, app) {
     const texts = Object.fromEntries(fleet.causes.map((one) => [one.cause, one.text]));
     const textOf = (cause) => texts[cause] ?? cause;
     const failed = problems.length ? [problemPanel(problems)] : [];
-    if (!fleet.num_runs) return [make('p', { class: 'panel sentence' }, nothing(answer)), ...failed];
+    if (!fleet.num_runs) return [sentence(null, nothing(answer)), ...failed];
     const { sort = 'lost', dir = 'desc' } = app.view.fleet;
     return [
       make('div', { class: 'fleet-pair' }, slowdownPanel(fleet, answer.straggling), causePanel(fleet)),
@@ -89,7 +90,7 @@ export function mount(place, app) {
       if (error.name === 'AbortError' || signal.aborted) return;
       drawn = '';
       note('');
-      content.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      content.replaceChildren(cannotBeShown('The fleet', error));
       form.show(app.view.fleet, { models: [], hosts: [] });
     }
     if (!document.hidden) timer = setTimeout(fetcher.now, wait);

@@ -1,6 +1,7 @@
 /** Where the wall time of a run went over its attempts, and what another interval between saves would leave of it. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { duration } from '../lib/value_text.mjs';
 import { caption, cells, headline, path, segments, ticks, xOf } from './text.mjs';
 
@@ -10,7 +11,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 export function mount(element, app) {
   const stop = new AbortController();
-  element.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Adding up the attempts.'));
+  element.replaceChildren(sentence('status', 'Adding up the attempts.'));
   const attemptButton = (attempt) => make('button', { type: 'button', value: attempt, on: { click: () => app.set({ attempt }) } }, String(attempt));
 
   const fetcher = makeFetcher(async (signal) => {
@@ -21,7 +22,7 @@ export function mount(element, app) {
       element.replaceChildren(found ? panel(found, attemptButton) : nothing());
       if (focused) element.querySelector(`button[value="${focused}"]`)?.focus();
     } catch (error) {
-      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, make('strong', {}, 'Goodput cannot be shown. '), error.message));
+      if (error.name !== 'AbortError') element.replaceChildren(cannotBeShown('Goodput', error));
     }
   }, NEWS_MS);
 
@@ -35,7 +36,7 @@ export function mount(element, app) {
   };
 }
 
-const nothing = () => make('p', { class: 'panel sentence', role: 'status' },
+const nothing = () => sentence('status',
   make('strong', {}, 'Goodput: no rank has reported yet. '), 'This section then shows how much of the time was training.');
 
 function panel(found, attemptButton) {

@@ -1,6 +1,7 @@
 /** The page Machines: how hosts differ, one host over time next to its ranks, what changed, what was unreadable. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { HostMap } from './host_map.mjs';
 import { aboutMap, furthestCells, NO_SAMPLES } from './messages.mjs';
 import { changesTable, furthestTable, hostLines, hostTable, unreadableList } from './panels.mjs';
@@ -24,7 +25,7 @@ export function mount(place, app) {
   const body = make('div', { class: 'machines' });
   place.classList.remove('machines');
   place.replaceChildren(body);
-  body.append(make('p', { class: 'panel sentence' }, 'Loading the machines.'));
+  body.append(sentence('status', 'Loading the machines.'));
   const sections = Object.fromEntries(['map', 'changes', 'host', 'ports', 'unreadable'].map((key) => [
     key, make('section', { class: 'panel', hidden: true })]));
 
@@ -53,7 +54,7 @@ export function mount(place, app) {
       ].map((load) => load(signal)));
     } catch (error) {
       if (error.name === 'AbortError') return;
-      body.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      body.replaceChildren(cannotBeShown('Machines', error));
     }
   }
 

@@ -1,13 +1,12 @@
 /** Where the time of the devices goes, down to the model FLOPs utilisation, and since when more of it is lost. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { asSentence, cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { changePanel } from './change.mjs';
 import { againstFields, peakField } from './fields.mjs';
 import { waterfallPanel } from './waterfall.mjs';
 
 const NEWS_MS = 5000;
-
-const sentence = (role, ...content) => make('p', { class: 'panel sentence', role }, ...content);
 
 const nothing = () => sentence('status', make('strong', {}, 'There is no finished step yet. '),
   'This section then shows what the time of the devices went to.');
@@ -40,7 +39,7 @@ export function mount(element, app) {
       const panel = await get(signal);
       if (!signal.aborted) put(place, panel);
     } catch (error) {
-      if (error.name !== 'AbortError') put(place, failed(error.message));
+      if (error.name !== 'AbortError') put(place, failed(error));
     }
   }, NEWS_MS);
 
@@ -53,13 +52,13 @@ export function mount(element, app) {
       if (!fall) return nothing();
       shown = [fall.first_step, fall.last_step];
       return waterfallPanel(answer, app, app.pages ? peakField(app, fall.peak_tflops) : []);
-    }, (message) => sentence('alert', message)),
+    }, (error) => cannotBeShown('MFU', error)),
     fetched(places[1], async (signal) => {
       const { attempt, steps, against, peak } = asked;
       const window = against ? { steps, against } : {};
       const answer = await app.json(app.api('mfu/change', { attempt, peak, ...window }), signal);
       return changePanel(answer, app, fields());
-    }, (message) => changePanel({ sentence: `${message[0].toUpperCase()}${message.slice(1)}.`, comparison: null }, app, fields(), 'alert')),
+    }, ({ message }) => changePanel({ sentence: asSentence(message), comparison: null }, app, fields(), 'alert')),
   ];
 
   function follow() {

@@ -1,13 +1,12 @@
 /** Single operations that a profiler recorded, against what the device can do, and kernels slower than on other ranks. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { chart } from './chart.mjs';
 import { operationTable, slowTable } from './tables.mjs';
 import { aboutText } from './text.mjs';
 
 const NEWS_MS = 5000;
-
-const sentence = (role, ...content) => make('p', { class: 'panel sentence', role }, ...content);
 
 /** What the answer depends on. */
 const wanted = ({ attempt, steps, peak, bandwidth }) => ({ attempt, steps: steps?.join('..') ?? null, peak, bandwidth });
@@ -35,7 +34,7 @@ export function mount(element, app) {
       const found = await app.json(app.api('mfu/operations', asked), signal);
       if (!signal.aborted) show(found);
     } catch (error) {
-      if (error.name !== 'AbortError') element.replaceChildren(sentence('alert', error.message));
+      if (error.name !== 'AbortError') element.replaceChildren(cannotBeShown('Single operations', error));
     }
   }, NEWS_MS);
 

@@ -4,6 +4,7 @@
  */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { sizeText } from './cells.mjs';
 import { MatrixView } from './matrix.mjs';
 import { deviceTable, groupTable, leastRatio, shownRows, TESTS, testTable } from './tables.mjs';
@@ -31,7 +32,7 @@ class SelftestView {
     this.matrix = new MatrixView(this.canvas, app);
     this.matrixPanel = make('section', { class: 'panel', 'aria-label': 'Bandwidth of pairs' },
       make('header', {}, make('h2', {}, 'Bandwidth of pairs'), this.about, this.picker), this.canvas);
-    element.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading what was measured.'));
+    element.replaceChildren(sentence('status', 'Reading what was measured.'));
     this.fetcher = makeFetcher((signal) => this.#load(signal), NEWS_MS);
     const { signal } = this.stop;
     app.addEventListener('run', this.fetcher.news, { signal });
@@ -55,7 +56,7 @@ class SelftestView {
       if (!signal.aborted) this.#show(measured, choices, chosen, matrix);
     } catch (error) {
       if (error.name === 'AbortError') return;
-      this.element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      this.element.replaceChildren(cannotBeShown('The self-test', error));
     }
   }
 

@@ -1,6 +1,7 @@
 /** From the start of each process to the end of its first step: who does what, and whom the job waited for. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { duration } from '../lib/value_text.mjs';
 import { barsOf, callCells, headline, LABEL, nowText, ranksText, slowSentences } from './text.mjs';
 
@@ -9,7 +10,7 @@ const NEWS_MS = 2000;
 export function mount(element, app) {
   let { attempt } = app.view;
   const stop = new AbortController();
-  element.replaceChildren(make('p', { class: 'panel sentence', role: 'status' }, 'Reading how the job started.'));
+  element.replaceChildren(sentence('status', 'Reading how the job started.'));
 
   const rankButton = (rank) => make('button', { type: 'button', value: rank, on: { click: () => app.set({ rank }) } }, `rank ${rank}`);
   const markSelected = () => element.querySelectorAll('button[value]').forEach(
@@ -27,7 +28,7 @@ export function mount(element, app) {
       const found = await app.json(app.api('startup', { attempt }), signal);
       if (!signal.aborted) show(found);
     } catch (error) {
-      if (error.name !== 'AbortError') element.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, make('strong', {}, 'Start-up cannot be shown. '), error.message));
+      if (error.name !== 'AbortError') element.replaceChildren(cannotBeShown('Start-up', error));
     }
   }, NEWS_MS);
 
@@ -50,7 +51,7 @@ export function mount(element, app) {
   };
 }
 
-const notRecorded = () => make('p', { class: 'panel sentence', role: 'status' },
+const notRecorded = () => sentence('status',
   make('strong', {}, 'Start-up: not recorded. '), 'Hooks since 1.7 with the source startup record what each rank does before its first step.');
 
 function panel(found, rankButton) {

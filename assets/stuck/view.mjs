@@ -2,6 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { makeLogPane } from '../lib/log_pane.mjs';
+import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { stuckPanels } from './page.mjs';
 import { Panels } from './panels.mjs';
 import { whenText } from './messages.mjs';
@@ -15,7 +16,7 @@ export function mount(place, app) {
   let shown = null;
   const stop = new AbortController();
   const announcement = make('p', { class: 'visually-hidden', role: 'status' });
-  const waiting = make('p', { class: 'panel sentence' }, 'Loading where the ranks stand.');
+  const waiting = sentence('status', 'Loading where the ranks stand.');
   const body = make('div', { class: 'stuck' });
   place.classList.remove('stuck');
   place.replaceChildren(announcement, body);
@@ -36,7 +37,7 @@ export function mount(place, app) {
     } catch (error) {
       if (error.name === 'AbortError') return;
       panels = null;
-      body.replaceChildren(make('p', { class: 'panel sentence', role: 'alert' }, error.message));
+      body.replaceChildren(cannotBeShown('Where the ranks stand', error));
     }
   }, NEWS_MS);
 

@@ -4,6 +4,7 @@ import { LABEL_OF_KIND, readTheme } from '../lib/canvas/kind_colours.mjs';
 import { isSoftwareGl } from '../lib/canvas/software_gl.mjs';
 import { placeTip, pointOn } from '../lib/canvas/tooltip.mjs';
 import { make } from '../lib/dom.mjs';
+import { asSentence } from '../lib/sentences.mjs';
 import { seconds } from './messages.mjs';
 import { draw, KINDS, layoutOf, opAt } from './schedule_lanes.mjs';
 
@@ -124,7 +125,7 @@ export class Schedules {
     } catch (error) {
       if (error.name === 'AbortError') return;
       this.status.hidden = false;
-      this.status.textContent = error.message;
+      this.status.textContent = asSentence(error.message);
       this.status.classList.add('failed');
       this.#clear();
     }

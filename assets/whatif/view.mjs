@@ -1,6 +1,7 @@
 /** The what-if page: loads the numbers, passes them to its parts, follows selected steps and new data. */
 import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
+import { asSentence, sentence } from '../lib/sentences.mjs';
 import { showAdvice } from './advice.mjs';
 import { ReplayView } from './replay.mjs';
 import { Schedules } from './schedules.mjs';
@@ -21,7 +22,7 @@ const stepsParameter = ({ steps }) => steps && `${Math.max(0, steps[0])}..${Math
 class WhatIfView {
   constructor(element, app) {
     Object.assign(this, { element, app, result: null });
-    this.status = make('p', { class: 'panel sentence', role: 'status' }, 'Replaying the steps.');
+    this.status = sentence('status', 'Replaying the steps.');
     element.replaceChildren(this.status);
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
     this.follow = throttled(() => this.fetcher.now(), FOLLOW_MS);
@@ -75,7 +76,7 @@ class WhatIfView {
       if (!signal.aborted) await this.schedules?.load();
       await this.#fetchAdvice(params, signal);
     } catch (error) {
-      if (error.name !== 'AbortError') this.#showMessage(error.message, true);
+      if (error.name !== 'AbortError') this.#showMessage(`What-if cannot be shown. ${asSentence(error.message)}`, true);
     }
     return undefined;
   }
@@ -107,7 +108,7 @@ class WhatIfView {
       const ops = await this.app.arrays(key, signal);
       if (!signal.aborted && !ops.meta.reason) this.replay?.show(this.result, ops);
     } catch (error) {
-      if (error.name !== 'AbortError') this.#showMessage(error.message, true);
+      if (error.name !== 'AbortError') this.#showMessage(`What-if cannot be shown. ${asSentence(error.message)}`, true);
     }
     return undefined;
   }

@@ -3,6 +3,7 @@ import { onTheme, readTheme } from '../../lib/canvas/canvas_theme.mjs';
 import { colourTable, cssColour, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
+import { sentence } from '../../lib/sentences.mjs';
 import { noStatistics } from '../shared/empty_state.mjs';
 import { merged, setModel } from '../shared/model_state.mjs';
 import { scaleBar } from '../shared/scale_bar.mjs';
@@ -27,7 +28,7 @@ const stepsParameter = ({ steps }) => (steps && steps[1] > steps[0] ? `${Math.ma
 export class HealthView {
   constructor(element, app) {
     Object.assign(this, { element, app, data: null });
-    this.status = make('p', { class: 'panel sentence', role: 'status' }, 'Reading the statistics.');
+    this.status = sentence('status', 'Reading the statistics.');
     element.replaceChildren(this.status);
     this.fetcher = makeFetcher((signal) => this.#fetch(signal), NEWS_MS);
     this.listeners = {

@@ -1,6 +1,7 @@
 /** Inspect: thumbnails of all heads and layers in one step, one frame in full, others pinned next to it. */
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
+import { sentence } from '../../lib/sentences.mjs';
 import { HiddenStates } from '../hidden_states/hidden_states.mjs';
 import { NextTokens } from '../next_tokens/next_tokens.mjs';
 import { namesOf } from '../next_tokens/tokens.mjs';
@@ -65,7 +66,7 @@ export class InspectView {
   }
 
   #build() {
-    const parts = this.parts = { status: make('p', { class: 'panel sentence', role: 'status' }, 'Looking for frames.') };
+    const parts = this.parts = { status: sentence('status', 'Looking for frames.') };
     parts.controls = make('section', { class: 'panel model-controls', hidden: '' });
     this.controls = new WatchControls(parts.controls, this.app);
     parts.about = make('span', { class: 'quiet' });
