@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.intervals import Ints
+from ingest.intervals import Bools, Ints
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
 from ingest.run_folder.run_paths import data_file
@@ -22,12 +22,13 @@ from trace_hooks.step_sums.rollups import (
     Spans,
     Transfers,
     Windows,
+    cells,
     complete_windows,
     rollups,
 )
 
 BAND = RANK_BAND
-"""Ranks handled together, as many as a merged file holds."""
+"""As many ranks as a merged file holds."""
 
 ROWS_AT_ONCE = 250_000
 """Spans laid over each other at once; about 500 bytes each."""
@@ -97,49 +98,53 @@ class RollupPass:
     def update(self, touched: dict[int, tuple[int, int]]) -> None:
         """Replace the rollup rows of these steps, all ranks."""
         for attempt, (low, high) in sorted(touched.items()):
-            for step_min, step_max in self._step_ranges(attempt, low, high):
-                self._update_steps(attempt, step_min, step_max)
+            for part in self._parts(attempt, low, high):
+                self._update_steps(attempt, *part)
 
     def _files(self, table: str, *narrowings: Narrowing) -> list[str]:
         paths = dict.fromkeys(path for n in narrowings for path in self.manifest.pick(table, n))
         return [str(data_file(self.folder, self._index_folder, path)) for path in paths]
 
-    def _band_edges(self, attempt: int) -> list[tuple[int, int]]:
+    def _bands(self, attempt: int) -> tuple[int, int]:
+        """First and last band of ranks with rows; the last comes before the first: none has."""
         row = self.connection.execute(
             "SELECT min(rank_min), max(rank_max) FROM files"
             " WHERE attempt = ? AND problem IS NULL AND num_rows > 0 AND rank_max >= 0",
             [attempt],
         ).fetchall()[0]
-        if row[0] is None:
-            return []
-        return [
-            (band * BAND, band * BAND + BAND - 1)
-            for band in range(max(row[0], 0) // BAND, row[1] // BAND + 1)
-        ]
+        return (0, -1) if row[0] is None else (max(row[0], 0) // BAND, row[1] // BAND)
 
-    def _step_ranges(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Cut [low, high] so that a band's spans and all collectives of one part fit in memory."""
+    def _parts(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """Cut steps [low, high] so that a band's spans and all collectives of one part fit in
+        memory: its first and last step, and how many bands' spans do.
+        """
         row = self.connection.execute(
-            "SELECT sum(num_rows), coalesce(sum(num_rows) FILTER (table_name = 'collectives'), 0),"
+            "SELECT coalesce(sum(num_rows) FILTER (table_name = 'spans'), 0),"
+            " coalesce(sum(num_rows) FILTER (table_name = 'collectives'), 0),"
             " min(step_min), max(step_max) FROM files WHERE attempt = ?"
             " AND table_name IN ('spans', 'collectives') AND problem IS NULL AND num_rows > 0",
             [attempt],
         ).fetchall()[0]
-        rows, collectives, first, last = row if row[0] else (0, 0, low, high)
+        spans, collectives, first, last = row if row[2] is not None else (0, 0, low, high)
         low, high = max(low, min(first, low)), min(high, max(last, high))
-        bands, steps = max(len(self._band_edges(attempt)), 1), max(last - first + 1, 1)
-        parts = max(rows / bands / ROWS_AT_ONCE, collectives / COLLECTIVES_AT_ONCE)
-        steps_at_once = max(int(steps / max(parts, 1 / steps)), 1)
+        first_band, last_band = self._bands(attempt)
+        steps = max(last - first + 1, 1)
+        rows = spans / max(last_band - first_band + 1, 1) / steps  # of a band and step
+        most = COLLECTIVES_AT_ONCE * steps / max(collectives, 1)
+        most = min(most, ROWS_AT_ONCE / max(rows, 1e-9), high - low + 1)
+        steps_at_once = max(int(most), 1)
+        bands_at_once = max(int(ROWS_AT_ONCE / max(rows * steps_at_once, 1)), 1)
         for start in range(low, high + 1, steps_at_once):
-            yield start, min(start + steps_at_once - 1, high)
+            yield start, min(start + steps_at_once - 1, high), bands_at_once
 
-    def _update_steps(self, attempt: int, step_min: int, step_max: int) -> None:
+    def _update_steps(self, attempt: int, step_min: int, step_max: int, bands_at_once: int) -> None:
         whole = Tile(attempt, 0, np.iinfo(np.int32).max, step_min, step_max)
         for statement in _DELETES:
             self.connection.execute(statement, [attempt, step_min, step_max])
         self._load_collectives(whole)
-        for rank_min, rank_max in self._band_edges(attempt):
-            self._update_tile(Tile(attempt, rank_min, rank_max, step_min, step_max))
+        first, last = self._bands(attempt)
+        for band in range(first, last + 1, bands_at_once):
+            self._update_bands(whole, band, min(band + bands_at_once - 1, last))
 
     def _load_collectives(self, tile: Tile) -> None:
         files = self._files(
@@ -190,45 +195,70 @@ class RollupPass:
         ).to_arrow_table()
         return Spans.from_arrow(rows)
 
-    def _transfers(self, tile: Tile) -> tuple[Transfers, set[tuple[int, int]]]:
-        """Transfers of a band, and the (rank, step) pairs whose transfers are all known."""
+    def _transfers(self, tile: Tile) -> Transfers:
         if not self.has_collectives:
-            return Transfers.none(), set()
+            return Transfers.none()
         ranks = {"rank_min": tile.rank_min, "rank_max": tile.rank_max}
         rows = self.connection.sql(index_sql("load_transfers"), params=ranks).to_arrow_table()
         rank, step, begin, end, late = (_ints(rows, name) for name in rows.column_names)
-        known = self.connection.execute(
-            "SELECT rank, step FROM collective_members WHERE rank BETWEEN $rank_min AND $rank_max"
-            " GROUP BY rank, step HAVING bool_and(usable)",
-            ranks,
-        ).fetchall()
-        return Transfers(rank, step, begin, end, late.astype(np.bool_)), set(known)
+        return Transfers(rank, step, begin, end, late.astype(np.bool_))
 
-    def _update_tile(self, tile: Tile) -> None:
-        windows = self._windows(tile)
-        spans = self._spans(tile, windows)
-        transfers, known = self._transfers(tile)
-        source = f"rollups {tile}"
-        self.connection.execute("DELETE FROM problems WHERE source = ?", [source])
+    def _are_known(self, tile: Tile, windows: Windows) -> Bools:
+        """Cells whose transfers are all known."""
+        known_C = np.zeros(windows.rank_C.size, dtype=np.bool_)
+        if self.has_collectives:
+            rows = self.connection.sql(
+                "SELECT rank, step FROM collective_members"
+                " WHERE rank BETWEEN $rank_min AND $rank_max"
+                " GROUP BY rank, step HAVING bool_and(usable)",
+                params={"rank_min": tile.rank_min, "rank_max": tile.rank_max},
+            ).to_arrow_table()
+            cell = cells(windows, _ints(rows, "rank"), _ints(rows, "step"))
+            known_C[cell[cell >= 0]] = True
+        return known_C
+
+    def _update_bands(self, whole: Tile, first: int, last: int) -> None:
+        """Update neighbouring bands together; one by one where a band has times centuries apart: a
+        damaged clock, and no reason to stop.
+        """
+        tile = replace(whole, rank_min=first * BAND, rank_max=last * BAND + BAND - 1)
+        alone = [
+            replace(whole, rank_min=band * BAND, rank_max=band * BAND + BAND - 1)
+            for band in range(first, last + 1)
+        ]
+        self.connection.execute(
+            "DELETE FROM problems WHERE list_contains(?, source)",
+            [[f"rollups {one}" for one in alone]],
+        )
+        given = self._given(tile)
         try:
-            windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
-            pairs = zip(windows.rank_C.tolist(), windows.step_C.tolist(), strict=True)
-            aligned_C = np.fromiter((pair in known for pair in pairs), bool, windows.rank_C.size)
-            fresh = rollups(spans, windows, transfers, self.relative, aligned_C)
-        except ValueError as error:  # times centuries apart: a damaged clock, not a reason to stop
+            fresh = rollups(*given)
+        except ValueError as error:
+            if first < last:
+                for band in range(first, last + 1):
+                    self._update_bands(whole, band, band)
+                return
             text = (
                 f"steps {tile.step_min} to {tile.step_max} of ranks from {tile.rank_min}: {error}"
             )
-            self.connection.execute("INSERT INTO problems VALUES (?, ?)", [source, text])
+            self.connection.execute("INSERT INTO problems VALUES (?, ?)", [f"rollups {tile}", text])
             return
         self._store(tile, fresh)
+
+    def _given(self, tile: Tile) -> tuple[Spans, Windows, Transfers, bool, Bools]:
+        """What the rollups of a tile are made of."""
+        windows = self._windows(tile)
+        spans = self._spans(tile, windows)
+        windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
+        known_C = self._are_known(tile, windows)
+        return spans, windows, self._transfers(tile), self.relative, known_C
 
     def _store(self, tile: Tile, fresh: Rollups) -> None:
         for name, columns in (("step", fresh.steps), ("kind", fresh.kinds)):
             step = columns["step"]
             is_inside = (step >= tile.step_min) & (step <= tile.step_max)
             rows = pa.table(
-                {key: _nullable(key, values[is_inside]) for key, values in columns.items()}
+                {key: _column(key, values[is_inside]) for key, values in columns.items()}
             )
             self.connection.register("fresh_rows", rows)
             self.connection.execute(_INSERTS[name], [tile.attempt])
@@ -239,7 +269,7 @@ def _ints(rows: pa.Table, name: str) -> Ints:
     return np.asarray(rows.column(name).to_numpy(), dtype=np.int64)
 
 
-def _nullable(name: str, values: npt.NDArray[Any]) -> pa.Array:
+def _column(name: str, values: npt.NDArray[Any]) -> pa.Array:
     """Arrow column in which -1 of the times that can be unknown is NULL."""
     unknown = None
     if name.startswith("bubble") or name.endswith("cpu_ns"):

@@ -52,8 +52,10 @@ def test_overlay_unites_the_bits_of_all_that_cover_a_moment(seed):
                 mask = int(np.bitwise_or.reduce(covering))
                 expected[g, mask] = expected.get((g, mask), 0) + 1
     found: dict[tuple[int, int], int] = {}
-    for g, length, mask in zip(*overlay(group, begin, end, bits, 5), strict=True):
-        found[int(g), int(mask)] = found.get((int(g), int(mask)), 0) + int(length)
+    *rows, bits_of_state = overlay(group, begin, end, bits)
+    for g, length, state in zip(*rows, strict=True):
+        key = int(g), int(bits_of_state[state])
+        found[key] = found.get(key, 0) + int(length)
     assert found == expected
 
 
@@ -84,4 +86,4 @@ def test_times_that_do_not_fit_are_refused():
     group = np.arange(1 << 20)
     begin = np.zeros(1 << 20, dtype=np.int64)
     with pytest.raises(ValueError, match="62 bits"):
-        overlay(group, begin, begin + (1 << 50), begin + 1, 1)
+        overlay(group, begin, begin + (1 << 50), begin + 1)

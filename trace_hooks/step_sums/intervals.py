@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -39,6 +40,16 @@ class _Keys:
         self.width = extent + 1
         self.begin_N: Ints = group_N * self.width + (begin_N - self._shift_N)
         self.end_N: Ints = group_N * self.width + (end_N - self._shift_N)
+
+    def nesting_order(self) -> Ints:
+        """Order in which every interval follows those it lies in: group, begin, longest first."""
+        order_N = np.argsort(self.begin_N)
+        begin_N = self.begin_N[order_N]
+        is_same = begin_N[1:] == begin_N[:-1]
+        tied = np.flatnonzero(np.append(is_same, False) | np.append(False, is_same))
+        tied_N = order_N[tied]
+        order_N[tied] = tied_N[np.lexsort((tied_N, -self.end_N[tied_N], self.begin_N[tied_N]))]
+        return order_N
 
 
 @dataclass(frozen=True)
@@ -73,86 +84,139 @@ def enclosing(begin_N: Ints, end_N: Ints) -> Ints:
 
 def parents(group_N: Ints, begin_N: Ints, end_N: Ints) -> Ints:
     """Index of the innermost interval of the same group that each one lies in, -1 none."""
-    order_N = nesting_order(group_N, begin_N, end_N)
-    keys = _Keys(group_N[order_N], begin_N[order_N], end_N[order_N])
-    found_N = enclosing(keys.begin_N, keys.end_N)
-    inside_N = (found_N >= 0) & (keys.end_N[found_N] > keys.begin_N)
+    keys = _Keys(group_N, begin_N, end_N)
+    order_N = keys.nesting_order()
+    begin_N, end_N = keys.begin_N[order_N], keys.end_N[order_N]
+    found_N = enclosing(begin_N, end_N)
+    inside_N = (found_N >= 0) & (end_N[found_N] > begin_N)
     result_N = np.full(group_N.size, -1, dtype=np.int64)
     result_N[order_N[inside_N]] = order_N[found_N[inside_N]]
     return result_N
-
-
-def nesting_order(group_N: Ints, begin_N: Ints, end_N: Ints) -> Ints:
-    """Order in which every interval follows those it lies in: group, begin, longest first."""
-    return np.lexsort((-end_N, begin_N, group_N))
 
 
 def owned_segments(group_N: Ints, begin_N: Ints, end_N: Ints) -> Segments:
     """Divide every group's time among its intervals: each instant belongs to the innermost one.
 
     Innermost is the one begun last among those still open, so spans that overlap without being
-    nested have an answer, too. Owners are indices into the arguments. Empty intervals own nothing.
+    nested have an answer, too. Owners are indices into the arguments; segments come sorted by
+    group and time. Empty intervals own nothing.
     """
-    order_N = nesting_order(group_N, begin_N, end_N)
-    order_N = order_N[end_N[order_N] > begin_N[order_N]]
-    if not order_N.size:
+    some_N = np.flatnonzero(end_N > begin_N)
+    if not some_N.size:
         return Segments(*(np.empty(0, dtype=np.int64) for _ in range(3)))
-    keys = _Keys(group_N[order_N], begin_N[order_N], end_N[order_N])
-    parent_N = enclosing(keys.begin_N, keys.end_N)
-    borders = np.sort(np.concatenate((keys.begin_N, keys.end_N)))  # np.unique: thrice as slow
-    borders = borders[np.append(True, np.diff(borders) > 0)]
-    start_E = borders[:-1]
-    owner_E = np.searchsorted(keys.begin_N, start_E, side="right") - 1
-    closed_E = np.flatnonzero(keys.end_N[owner_E] <= start_E)
-    while closed_E.size:
-        owner_E[closed_E] = parent_N[owner_E[closed_E]]
-        closed_E = closed_E[owner_E[closed_E] >= 0]
-        closed_E = closed_E[keys.end_N[owner_E[closed_E]] <= start_E[closed_E]]
-    owned_E = owner_E >= 0
-    sorted_owner_E = owner_E[owned_E]
-    owner_N = order_N[sorted_owner_E]
-    begin_E = begin_N[owner_N] + (start_E[owned_E] - keys.begin_N[sorted_owner_E])
-    return Segments(owner_N, begin_E, begin_E + np.diff(borders)[owned_E])
+    keys = _Keys(group_N[some_N], begin_N[some_N], end_N[some_N])
+    order_N = keys.nesting_order()
+    from_N = keys.begin_N[order_N]
+    owner_E, start_E, stop_E = _owners(from_N, keys.end_N[order_N])
+    owner_N = some_N[order_N[owner_E]]
+    begin_E = begin_N[owner_N] + (start_E - from_N[owner_E])
+    return Segments(owner_N, begin_E, begin_E + (stop_E - start_E))
+
+
+def _owners(begin_N: Ints, end_N: Ints) -> tuple[Ints, Ints, Ints]:
+    """(owner, begin, end) of each piece of time of intervals in nesting order.
+
+    An interval owns the time from its beginning to that of the next one. Where it ends before, the
+    rest is its parent's, which can end before, too.
+    """
+    parent_N = enclosing(begin_N, end_N)
+    next_N = np.append(begin_N[1:], np.iinfo(np.int64).max)
+    after_E = owner_E = np.arange(begin_N.size)
+    start_E, found = begin_N, []
+    while after_E.size:
+        stop_E = np.minimum(end_N[owner_E], next_N[after_E])
+        has_E = stop_E > start_E
+        found.append((after_E[has_E], owner_E[has_E], start_E[has_E], stop_E[has_E]))
+        goes_on_E = (stop_E < next_N[after_E]) & (parent_N[owner_E] >= 0)
+        after_E, start_E = after_E[goes_on_E], stop_E[goes_on_E]
+        owner_E = parent_N[owner_E[goes_on_E]]
+    after_E, owner_E, start_E, stop_E = (
+        np.concatenate(parts) for parts in zip(*found, strict=True)
+    )
+    in_time_E = np.argsort(after_E, kind="stable")
+    return owner_E[in_time_E], start_E[in_time_E], stop_E[in_time_E]
 
 
 def overlay(
-    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints, num_bits: int
-) -> tuple[Ints, Ints, Ints]:
-    """Lay all intervals of a group over each other: (group, length, bits) of each piece of time.
+    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Lay all intervals of a group over each other: (group, length, state) of each piece of time,
+    groups ascending, and the bits of each state.
 
-    A piece's bits are those of all intervals covering it; uncovered time has no piece.
+    The bits are those of all intervals covering the piece; uncovered time has no piece.
     """
-    group_E, begin_E, end_E, bits_E = pieces(group_N, begin_N, end_N, bits_N, num_bits)
-    return group_E, end_E - begin_E, bits_E
+    keys, at_2N, piece_E, state_E, bits_B = _states(group_N, begin_N, end_N, bits_N)
+    return at_2N[piece_E] // keys.width, at_2N[piece_E + 1] - at_2N[piece_E], state_E, bits_B
 
 
 def pieces(
-    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints, num_bits: int
+    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """What `overlay` gives, with the times: (group, begin, end, bits) of each piece of time."""
-    keep_N = end_N > begin_N
-    group_N, begin_N, end_N, bits_N = (a[keep_N] for a in (group_N, begin_N, end_N, bits_N))
-    if not group_N.size:
-        empty = np.empty(0, dtype=np.int64)
-        return empty, empty, empty, empty
-    keys = _Keys(group_N, begin_N, end_N)
-    at_2N = np.concatenate((keys.begin_N, keys.end_N))
-    order_2N = np.argsort(at_2N, kind="stable")
-    at_2N = at_2N[order_2N]
-    bits_2N = np.concatenate((bits_N, bits_N))[order_2N]
-    sign_2N = np.where(order_2N < group_N.size, 1, -1).astype(np.int32)
-    open_2N = np.zeros(at_2N.size, dtype=np.int64)
-    present = int(np.bitwise_or.reduce(bits_N))
-    for bit in range(num_bits):
-        if present >> bit & 1:
-            has_2N = (bits_2N >> bit & 1).astype(np.int32)
-            count_2N = np.cumsum(sign_2N * has_2N, dtype=np.int32)
-            open_2N |= (count_2N > 0).astype(np.int64) << bit
-    length_E = np.diff(at_2N)
-    piece_E = np.flatnonzero((length_E > 0) & (open_2N[:-1] != 0))
+    """The same with times and bits: (group, begin, end, bits) of each piece of time."""
+    keys, at_2N, piece_E, state_E, bits_B = _states(group_N, begin_N, end_N, bits_N)
     group_E = at_2N[piece_E] // keys.width
     begin_E = at_2N[piece_E] % keys.width + keys.origin_G[group_E]
-    return group_E, begin_E, begin_E + length_E[piece_E], open_2N[piece_E]
+    end_E = begin_E + at_2N[piece_E + 1] - at_2N[piece_E]
+    return group_E, begin_E, end_E, bits_B[state_E]
+
+
+def _states(
+    group_N: Ints, begin_N: Ints, end_N: Ints, bits_N: Ints
+) -> tuple[_Keys, Ints, Ints, Ints, Ints]:
+    """The moments at which intervals begin and end, at which of them pieces begin, the state of
+    each piece, and the bits of each state.
+
+    How many intervals with a bit are open is counted for as many bits at once as fit in an int64.
+    """
+    some_N = np.flatnonzero(end_N > begin_N)
+    keys = _Keys(group_N[some_N], begin_N[some_N], end_N[some_N])
+    at_2N = np.concatenate((keys.begin_N, keys.end_N))
+    order_2N = np.argsort(at_2N)
+    at_2N = at_2N[order_2N]
+    kind_N, bits_K = numbered(bits_N[some_N])
+    kind_2N = np.concatenate((kind_N, kind_N))[order_2N]
+    sign_2N = np.where(order_2N < some_N.size, np.int8(1), np.int8(-1))
+    width = max(int(np.cumsum(sign_2N, dtype=np.int32).max(initial=0)).bit_length(), 1)
+    present = [bit for bit in range(63) if (bits_K >> bit & 1).any()]
+    state_2N, bits_B = np.zeros(at_2N.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for first in range(0, len(present), 62 // width):
+        counted = present[first : first + 62 // width]
+        ones_K = np.bitwise_or.reduce(
+            [(bits_K >> bit & 1) << place * width for place, bit in enumerate(counted)]
+        )
+        count_2N, open_U = numbered(np.cumsum(ones_K[kind_2N] * sign_2N))
+        bits_U = np.bitwise_or.reduce(
+            [
+                np.where(open_U >> place * width & (1 << width) - 1, np.int64(1) << bit, 0)
+                for place, bit in enumerate(counted)
+            ]
+        )
+        state_2N, pair_B = numbered(state_2N * bits_U.size + count_2N)
+        bits_B = bits_B[pair_B // bits_U.size] | bits_U[pair_B % bits_U.size]
+    state_B, bits_B = numbered(bits_B)  # however many intervals have a bit
+    state_2N = state_B[state_2N]
+    piece_E = np.flatnonzero((np.diff(at_2N) > 0) & (bits_B[state_2N[:-1]] != 0))
+    return keys, at_2N, piece_E, state_2N[piece_E], bits_B
+
+
+def numbered(values_N: Ints) -> tuple[Ints, Ints]:
+    """Numbers from 0 of equal values, and the value of each number; few distinct ones are quick."""
+    encoded = pa.array(values_N).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
+
+
+def dense_numbers(values_N: Ints) -> Ints:
+    """Numbers from 0 without gaps, in the order of the values."""
+    if not values_N.size:
+        return values_N
+    low = int(values_N.min())
+    extent = int(values_N.max()) - low + 1
+    if extent > 4 * values_N.size + 65_536:
+        return np.unique(values_N, return_inverse=True)[1].ravel().astype(np.int64)
+    is_there = np.zeros(extent, dtype=bool)
+    is_there[values_N - low] = True
+    number: Ints = np.cumsum(is_there)[values_N - low] - 1
+    return number
 
 
 def divide(
@@ -172,13 +236,14 @@ def divide(
     num_ranks = int(max(rank_N.max(), rank_W.max())) + 1
     if not fits(num_ranks, width):
         raise ValueError(f"{num_ranks} ranks over {width} ns exceed 62 bits; choose fewer ranks")
-    first_N = np.searchsorted(
-        rank_W * width + (end_W - origin), rank_N * width + (begin_N - origin), side="right"
-    )
-    past_N = np.searchsorted(
-        rank_W * width + (begin_W - origin), rank_N * width + (end_N - origin), side="left"
-    )
-    count_N = np.maximum(past_N - first_N, 0)
+    to_W = rank_W * width + (end_W - origin)
+    to_N = rank_N * width + (end_N - origin)
+    first_N = np.searchsorted(to_W, rank_N * width + (begin_N - origin), side="right")
+    count_N = np.ones(rank_N.size, dtype=np.int64)
+    beyond = np.flatnonzero(to_N > np.append(to_W, -1)[first_N])  # most lie in one window
+    from_W = rank_W * width + (begin_W - origin)
+    past = np.searchsorted(from_W, to_N[beyond], side="left")
+    count_N[beyond] = np.maximum(past - first_N[beyond], 0)
     interval = np.repeat(np.arange(rank_N.size), count_N)
     offset = np.arange(interval.size) - np.repeat(np.cumsum(count_N) - count_N, count_N)
     window = first_N[interval] + offset

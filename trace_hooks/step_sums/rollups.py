@@ -21,6 +21,7 @@ K kinds, T transfers, U distinct (rank, step) pairs of spans.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -30,13 +31,20 @@ import pyarrow as pa
 
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS, KINDS, MODES
 from trace_hooks.step_sums.evaluations import outside_evaluations
-from trace_hooks.step_sums.intervals import Bools, Ints, divide, overlay, owned_segments, parents
+from trace_hooks.step_sums.intervals import (
+    Bools,
+    Ints,
+    dense_numbers,
+    divide,
+    owned_segments,
+    parents,
+)
+from trace_hooks.step_sums.states import StateTimes
 
 _MODE_BIT = len(KINDS)
 _RECOMPUTE_BIT = _MODE_BIT + len(MODES)
 _TRANSFER_BIT = _RECOMPUTE_BIT + 1
 _LATE_BIT = _TRANSFER_BIT + 1
-_NUM_BITS = _LATE_BIT + 1
 
 
 def _bits(*kinds: str) -> int:
@@ -145,6 +153,7 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     reaches into the next window.
     """
     is_asked_S = (spans.step_S >= step_min) & (spans.step_S <= step_max)
+    is_asked_S &= cells(known, spans.rank_S, spans.step_S) < 0
     rank_S, step_S = spans.rank_S[is_asked_S], spans.step_S[is_asked_S]
     begin_S = spans.ts_S[is_asked_S]
     end_S = begin_S + spans.dur_S[is_asked_S]
@@ -157,9 +166,7 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     end_U = np.full(keys.size, np.iinfo(np.int64).min)
     np.minimum.at(begin_U, cell_S, begin_S)
     np.maximum.at(end_U, cell_S, end_S)
-    fresh_U = _cells(known, rank_U, step_U) < 0
-    if not fresh_U.any():
-        return known
+    fresh_U = np.ones(keys.size, dtype=np.bool_)
     merged = Windows(
         np.concatenate((known.rank_C, rank_U[fresh_U])),
         np.concatenate((known.step_C, step_U[fresh_U])),
@@ -201,19 +208,26 @@ def _pair_keys(rank: Ints, step: Ints, low: int, width: int) -> Ints:
     return rank * width + (step - low)
 
 
-def _cells(windows: Windows, rank: Ints, step: Ints) -> Ints:
-    """Index of each (rank, step) among the windows, -1 where it has none."""
-    if not windows.rank_C.size:
+def cells(windows: Windows, rank: Ints, step: Ints) -> Ints:
+    """Index of each (rank, step) among the windows, -1 where it has none.
+
+    Neighbours of one step of one rank, as files have them, are looked up once.
+    """
+    if not windows.rank_C.size or not rank.size:
         return np.full(rank.size, -1, dtype=np.int64)
     low = int(windows.step_C.min())
     width = int(windows.step_C.max()) - low + 1
     key_C = _pair_keys(windows.rank_C, windows.step_C, low, width)
     order_C = np.argsort(key_C)
+    is_next = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
+    first = np.flatnonzero(np.append(True, is_next))
+    counts = np.diff(first, append=rank.size)
+    rank, step = rank[first], step[first]
     inside = (step >= low) & (step < low + width)
     key = _pair_keys(rank, np.clip(step, low, low + width - 1), low, width)
     position = np.minimum(np.searchsorted(key_C[order_C], key), key_C.size - 1)
     cell = order_C[position]
-    return np.where(inside & (key_C[cell] == key), cell, -1).astype(np.int64)
+    return np.repeat(np.where(inside & (key_C[cell] == key), cell, -1).astype(np.int64), counts)
 
 
 def _cut(
@@ -221,13 +235,13 @@ def _cut(
 ) -> _Pieces:
     """Cut intervals at the windows; with relative times a window takes its own step's only."""
     if not relative:
-        dense = _dense(np.concatenate((rank, windows.rank_C)))
+        dense = dense_numbers(np.concatenate((rank, windows.rank_C)))
         return _Pieces(
             *divide(
                 dense[: rank.size], begin, end, dense[rank.size :], windows.begin_C, windows.end_C
             )
         )
-    cell = _cells(windows, rank, step)
+    cell = cells(windows, rank, step)
     span = np.flatnonzero(cell >= 0)
     cell = cell[span]
     begin = np.maximum(begin[span], windows.begin_C[cell])
@@ -238,36 +252,12 @@ def _cut(
 
 def _self_cpu(spans: Spans) -> npt.NDArray[np.float64]:
     """CPU ns of each span without the spans inside it on its track; nan unknown."""
-    group_S = _dense(spans.rank_S * (int(spans.track_S.max()) + 1) + spans.track_S)
+    group_S = dense_numbers(spans.rank_S * (int(spans.track_S.max()) + 1) + spans.track_S)
     parent_S = parents(group_S, spans.ts_S, spans.ts_S + spans.dur_S)
     inside_S = (parent_S >= 0) & (spans.cpu_S >= 0)
     own_S = spans.cpu_S.astype(np.float64)  # sums of what damaged files claim exceed int64
     np.subtract.at(own_S, parent_S[inside_S], spans.cpu_S[inside_S])
     return np.where(spans.cpu_S >= 0, np.maximum(own_S, 0), np.nan)
-
-
-class _Sums:
-    """Sums of piece lengths per cell over sets of bits."""
-
-    def __init__(self, num_cells: int, cell_E: Ints, length_E: Ints, bits_E: Ints) -> None:
-        self.num_cells = num_cells
-        self.cell_E, self.length_E, self.bits_E = cell_E, length_E, bits_E
-
-    def time(self, selected_E: npt.NDArray[np.bool_]) -> Ints:
-        """Ns per cell of the selected pieces."""
-        weights = self.length_E[selected_E].astype(np.float64)
-        return np.bincount(self.cell_E[selected_E], weights, self.num_cells).astype(np.int64)
-
-    def having(self, bits: int | Ints) -> Bools:
-        """Pieces with any of these bits."""
-        return np.asarray((self.bits_E & bits) != 0)
-
-    def divided(self) -> tuple[_Sums, Ints]:
-        """The pieces outside evaluations, and how long these last in each cell, ns."""
-        is_evaluation_E = self.having(EVALUATION) & ~self.having(CHECKPOINT)
-        keep_E = ~is_evaluation_E
-        pieces = (self.cell_E[keep_E], self.length_E[keep_E], self.bits_E[keep_E] & ~EVALUATION)
-        return _Sums(self.num_cells, *pieces), self.time(is_evaluation_E)
 
 
 @dataclass(frozen=True)
@@ -285,34 +275,28 @@ def rollups(
 
     Where they are not, the bubble of a cell with communication is unknown (-1).
     """
-    num_cells = windows.rank_C.size
     spans = _without_evaluated(spans, relative)
     end_S = spans.ts_S + spans.dur_S
     cut = _cut(spans.rank_S, spans.step_S, spans.ts_S, end_S, windows, relative)
     num_tracks = int(spans.track_S.max()) + 1 if spans.track_S.size else 1
-    owned = owned_segments(
-        _dense(cut.cell_P * num_tracks + spans.track_S[cut.span_P]), cut.begin_P, cut.end_P
-    )
-    span_E = cut.span_P[owned.owner_E]
+    track_P = dense_numbers(cut.cell_P * num_tracks + spans.track_S[cut.span_P])
+    owned = owned_segments(track_P, cut.begin_P, cut.end_P)
     bits_S = (np.int64(1) << spans.kind_S) | (np.int64(1) << (spans.mode_S + _MODE_BIT))
     bits_S |= spans.recompute_S.astype(np.int64) << _RECOMPUTE_BIT
     moved = _cut(
         transfers.rank_T, transfers.step_T, transfers.begin_T, transfers.end_T, windows, relative
     )
     bit_M = np.where(transfers.late_T[moved.span_P], np.int64(LATE), np.int64(TRANSFER))
-    pieces = overlay(
+    times = StateTimes(
         np.concatenate((cut.cell_P[owned.owner_E], moved.cell_P)),
         np.concatenate((owned.begin_E, moved.begin_P)),
         np.concatenate((owned.end_E, moved.end_P)),
-        np.concatenate((bits_S[span_E], bit_M)),
-        _NUM_BITS,
+        np.concatenate((bits_S[cut.span_P[owned.owner_E]], bit_M)),
+        windows.rank_C.size,
     )
-    sums, evaluation_C = _Sums(num_cells, *pieces).divided()
-    cpu_CK, count_CK = _cpu_and_counts(spans, windows, cut)
-    compute_E = _compute(sums)
-    kinds = _kind_rows(windows, sums, compute_E, evaluation_C, cpu_CK, count_CK)
-    steps = _step_rows(windows, sums, compute_E, evaluation_C, cpu_CK, count_CK, aligned_C)
-    return Rollups(steps, kinds)
+    time_ns, (cpu_CK, count_CK) = _times(times), _cpu_and_counts(spans, windows, cut)
+    steps = _step_rows(windows, time_ns, cpu_CK, count_CK, aligned_C)
+    return Rollups(steps, _kind_rows(windows, time_ns, cpu_CK, count_CK))
 
 
 def _without_evaluated(spans: Spans, relative: bool) -> Spans:
@@ -325,15 +309,48 @@ def _without_evaluated(spans: Spans, relative: bool) -> Spans:
     return spans.only(outside_evaluations(group_S, spans.ts_S, end_S, spans.kind_S))
 
 
-def _dense(group: Ints) -> Ints:
-    return np.unique(group, return_inverse=True)[1].ravel().astype(np.int64)
+def _times(times: StateTimes) -> dict[str, Ints]:
+    """Ns per cell: step_rollup's columns, and `time` and `exposed` of each kind. Compute is kernels
+    in cells that have any, else forward, backward, ...
+    """
+    by_host = times.sums(_selections(times, times.having(COMPUTE)))
+    kernel_B = times.having(KERNEL)
+    if not kernel_B.any():
+        return by_host
+    by_kernel = times.sums(_selections(times, kernel_B))
+    has_kernels_C = by_kernel["time kernel"] > 0
+    return {name: np.where(has_kernels_C, by_kernel[name], by_host[name]) for name in by_host}
 
 
-def _compute(sums: _Sums) -> Bools:
-    """Pieces with compute: kernels in cells that have any, else forward, backward, ..."""
-    has_kernels_C = sums.time(sums.having(KERNEL)) > 0
-    wanted_E = np.where(has_kernels_C[sums.cell_E], np.int64(KERNEL), np.int64(COMPUTE))
-    return sums.having(wanted_E)
+def _selections(times: StateTimes, compute_B: Bools) -> dict[str, Bools]:
+    """The states that each of the times sums up, where these ones are compute."""
+    evaluation_B = times.having(EVALUATION) & ~times.having(CHECKPOINT)
+
+    def having(bits: int) -> Bools:
+        return times.having(bits) & ~evaluation_B
+
+    compute_B = compute_B & ~evaluation_B
+    comm_B, covered_B = having(COMM), having(ANY_KIND & ~EVALUATION)
+    data_B = having(_bits("data_wait")) | (having(_bits("data_fetch")) & ~(compute_B | comm_B))
+    bubble_B = covered_B & ~(compute_B | data_B | having(TRANSFER))
+    parts = {
+        "compute": compute_B,
+        "recompute": compute_B & having(1 << _RECOMPUTE_BIT),
+        "comm": comm_B,
+        "exposed_comm": comm_B & ~compute_B,
+        "data_wait": data_B,
+        "data_fetch": having(_bits("data_fetch")),
+        "other": having(OTHER) & ~compute_B & ~comm_B & ~data_B,
+        "covered": covered_B,
+        **{mode: having(1 << _MODE_BIT + number) for number, mode in enumerate(MODES)},
+        "bubble": bubble_B,
+        "bubble_late": bubble_B & comm_B & having(LATE),
+        "bubble_other": bubble_B & ~comm_B,
+    }
+    for kind in KINDS:
+        kind_B = evaluation_B if kind == "evaluation" else having(_bits(kind))
+        parts[f"time {kind}"], parts[f"exposed {kind}"] = kind_B, kind_B & ~compute_B
+    return parts
 
 
 def _cpu_and_counts(
@@ -352,7 +369,7 @@ def _cpu_and_counts(
     share_P = (cut.end_P - cut.begin_P) / np.maximum(spans.dur_S[span_P], 1)
     flat_P = cut.cell_P * len(KINDS) + spans.kind_S[span_P]
     cpu_CK = np.bincount(flat_P, own_S[span_P] * share_P, shape[0] * shape[1]).reshape(shape)
-    cell_S = _cells(windows, spans.rank_S, spans.step_S)
+    cell_S = cells(windows, spans.rank_S, spans.step_S)
     known_S = cell_S >= 0
     flat_S = cell_S[known_S] * len(KINDS) + spans.kind_S[known_S]
     count_CK = np.bincount(flat_S, minlength=shape[0] * shape[1]).reshape(shape)
@@ -361,25 +378,17 @@ def _cpu_and_counts(
 
 def _kind_rows(
     windows: Windows,
-    sums: _Sums,
-    compute_E: Bools,
-    evaluation_C: Ints,
+    time_ns: Mapping[str, Ints],
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
-) -> dict[str, npt.NDArray[Any]]:
-    time_CK, exposed_CK = np.zeros_like(count_CK), np.zeros_like(count_CK)
-    for number in range(len(KINDS)):
-        has_E = sums.having(1 << number)
-        if has_E.any():
-            time_CK[:, number] = sums.time(has_E)
-            exposed_CK[:, number] = sums.time(has_E & ~compute_E)
-    evaluation = KINDS.index("evaluation")
-    time_CK[:, evaluation] = exposed_CK[:, evaluation] = evaluation_C
+) -> dict[str, npt.NDArray[Any] | pa.Array]:
+    time_CK = np.column_stack([time_ns[f"time {kind}"] for kind in KINDS])
+    exposed_CK = np.column_stack([time_ns[f"exposed {kind}"] for kind in KINDS])
     cell, kind = np.nonzero((time_CK > 0) | (count_CK > 0))
     return {
         "rank": windows.rank_C[cell],
         "step": windows.step_C[cell],
-        "kind": np.array(KINDS)[kind],
+        "kind": _KIND_NAMES[kind],
         "time_ns": time_CK[cell, kind],
         "exposed_ns": exposed_CK[cell, kind],
         "self_cpu_ns": _or_unknown(cpu_CK[cell, kind]),
@@ -395,50 +404,30 @@ def _or_unknown(values: npt.NDArray[np.float64]) -> Ints:
 
 def _step_rows(
     windows: Windows,
-    sums: _Sums,
-    compute_E: Bools,
-    evaluation_C: Ints,
+    time_ns: Mapping[str, Ints],
     cpu_CK: npt.NDArray[np.float64],
     count_CK: Ints,
     aligned_C: Bools,
 ) -> dict[str, npt.NDArray[Any]]:
-    comm_E = sums.having(COMM)
-    hidden_E = compute_E | comm_E
-    data_E = sums.having(_bits("data_wait")) | (sums.having(_bits("data_fetch")) & ~hidden_E)
-    covered_E = sums.having(ANY_KIND)
-    busy_E = compute_E | data_E | sums.having(TRANSFER)
-    bubble_E = covered_E & ~busy_E
-    comm_C = sums.time(comm_E)
-    unknown_C = (comm_C > 0) & ~aligned_C
-
-    def known(time_C: Ints) -> Ints:
-        return np.where(unknown_C, -1, time_C)
-
-    modes = {
-        f"{mode}_ns": sums.time(sums.having(1 << _MODE_BIT + number))
-        for number, mode in enumerate(MODES)
-    }
+    unknown_C = (time_ns["comm"] > 0) & ~aligned_C
     compute_kinds = [number for number, kind in enumerate(KINDS) if kind in COMPUTE_KINDS]
-    window_C = windows.end_C - windows.begin_C - evaluation_C
     return {
         "rank": windows.rank_C,
         "step": windows.step_C,
         "begin_ns": windows.begin_C,
         "end_ns": windows.end_C,
         "finished": windows.finished_C,
-        "window_ns": window_C,
-        "compute_ns": sums.time(compute_E),
-        "recompute_ns": sums.time(compute_E & sums.having(1 << _RECOMPUTE_BIT)),
-        "comm_ns": comm_C,
-        "exposed_comm_ns": sums.time(comm_E & ~compute_E),
-        "data_wait_ns": sums.time(data_E),
-        "data_fetch_ns": sums.time(sums.having(_bits("data_fetch"))),
-        "other_ns": sums.time(sums.having(OTHER) & ~compute_E & ~comm_E & ~data_E),
-        "covered_ns": sums.time(covered_E),
-        **modes,
-        "bubble_ns": known(sums.time(bubble_E)),
-        "bubble_late_ns": known(sums.time(bubble_E & comm_E & sums.having(LATE))),
-        "bubble_other_ns": known(sums.time(bubble_E & ~comm_E)),
+        "window_ns": windows.end_C - windows.begin_C - time_ns["time evaluation"],
+        **{f"{name}_ns": time_ns[name] for name in (*_PARTS, *MODES)},
+        **{f"{name}_ns": np.where(unknown_C, -1, time_ns[name]) for name in _BUBBLES},
         "compute_cpu_ns": _or_unknown(cpu_CK[:, compute_kinds].sum(axis=1)),
         "num_spans": count_CK.sum(axis=1),
     }
+
+
+_PARTS = (
+    *("compute", "recompute", "comm", "exposed_comm"),
+    *("data_wait", "data_fetch", "other", "covered"),
+)
+_KIND_NAMES = np.array(KINDS, dtype=object)
+_BUBBLES = ("bubble", "bubble_late", "bubble_other")

@@ -49,7 +49,7 @@ def sums(
     begin_E = np.maximum(segments.begin_E, window.begin_ns)
     end_E = np.minimum(segments.end_E, window.end_ns)
     lane_E, from_E, to_E, bits_E = pieces(
-        spans.lane_S[owner], begin_E, end_E, np.int64(1) << spans.kind_S[owner], len(KINDS)
+        spans.lane_S[owner], begin_E, end_E, np.int64(1) << spans.kind_S[owner]
     )
     time = np.zeros((num_lanes, len(KINDS) + len(IDLE_KINDS)), dtype=np.int64)
     for kind in range(len(KINDS)):

@@ -104,7 +104,6 @@ def idle(spans: SpanTable, segments: Segments, windows: StepWindows, instances: 
     lane_E, begin_E, end_E, bits_E = pieces(
         *(np.concatenate([part[i] for part in parts]) for i in range(3)),
         np.concatenate([np.broadcast_to(part[3], part[0].shape) for part in parts]),
-        len(_BITS),
     )
     kind_E = _kinds(bits_E)
     judged = np.unique(instances.lane_W[instances.known_W])

@@ -68,11 +68,30 @@ def test_steps_are_taken_in_pieces_that_fit_in_memory(
     builder = two_rank_run(tmp_path / "run", num_steps=6)  # 10 spans and 2 collectives a step
     Manifest(connection).add(entries(builder))
     rollup = RollupPass(connection, builder.folder, tmp_path, relative=False)
-    assert list(rollup._step_ranges(0, -1, 7)) == [(-1, 7)]
+
+    def steps(low: int, high: int) -> list[tuple[int, int]]:
+        return [(first, last) for first, last, _ in rollup._parts(0, low, high)]
+
+    assert steps(-1, 7) == [(-1, 7)]
     monkeypatch.setattr(rollup_pass, "ROWS_AT_ONCE", 24)
-    assert list(rollup._step_ranges(0, 0, 5)) == [(0, 1), (2, 3), (4, 5)]
+    assert steps(0, 5) == [(0, 1), (2, 3), (4, 5)]
     monkeypatch.setattr(rollup_pass, "COLLECTIVES_AT_ONCE", 1)
-    assert list(rollup._step_ranges(0, 1, 3)) == [(1, 1), (2, 2), (3, 3)]
+    assert steps(1, 3) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_bands_are_taken_together_as_far_as_they_fit_in_memory(
+    tmp_path: Path, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = RunBuilder(tmp_path / "run", 512)
+    for rank in (3, 500):
+        for step in range(4):
+            builder.span(rank, step, "forward", 100 * step, 100 * step + 50)
+    builder.publish()
+    Manifest(connection).add(entries(builder))
+    rollup = RollupPass(connection, builder.folder, tmp_path, relative=False)
+    assert list(rollup._parts(0, 0, 3)) == [(0, 3, rollup_pass.ROWS_AT_ONCE)]
+    monkeypatch.setattr(rollup_pass, "ROWS_AT_ONCE", 4)  # 8 bands with a row a band on average
+    assert list(rollup._parts(0, 0, 3)) == [(0, 3, 4)]
 
 
 def test_pieces_give_what_the_whole_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
