@@ -25,7 +25,7 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 FRAMEWORKS_VENV := .venv-frameworks
 
-.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
+.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-scale bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -207,6 +207,12 @@ bench-stuck: $(VENV)/.ready
 # two dashboards on one growing run for ten minutes, the one that indexes killed twice
 bench-dashboards: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.dashboards
+
+# 12,288 ranks generated, indexed, asked and opened: 15 minutes; SIZE=small takes one, SIZE=full hours
+SIZE ?= default
+bench-scale: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.scale --size $(SIZE) $(if $(KEEP),--keep $(KEEP)) \
+		$(if $(WRITE),--write docs/benchmarks.md)
 
 # record the two runs in sample_traces/ again
 samples: $(VENV)/.ready

@@ -17,15 +17,16 @@ import math
 import shutil
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from browser import FLAGS, MISSING, REPO, Server, chromium, conditions, report, spread
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
+from benchmarks.browser import FLAGS, MISSING, REPO, Server, chromium, conditions, report, spread
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -112,8 +113,11 @@ def answers(addresses: dict[str, str], num_asks: int) -> dict[str, dict[str, flo
         for _ in range(num_asks):
             begun = time.perf_counter()
             request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                num_bytes = len(answer.read())
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    num_bytes = len(answer.read())
+            except urllib.error.HTTPError as error:
+                raise SystemExit(f"{url} answers {error.code}: {error.read()!r}") from error
             times_ms.append((time.perf_counter() - begun) * 1e3)
         by_name[name] = spread(times_ms) | {"kB": round(num_bytes / 1e3, 1)}
     return by_name

@@ -1,0 +1,120 @@
+"""Every question of the pages at the size of a large job: how long, how much memory, who is named.
+
+    python -m benchmarks.scale [--size small|default|full] [--asks 30] [--write docs/benchmarks.md]
+
+Generates a job of TP 8, PP 8 and as many replicas as the size has (192 in the larger two), with
+interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 % more
+slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some of
+them beside a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium.
+`--level steps` records sums per step in place of every operation. `--keep FOLDER` keeps the run and
+goes on with the one that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.browser import conditions
+from benchmarks.page_part import write_part
+from benchmarks.scale_parts import judging, pages
+from benchmarks.scale_parts.asking import ask_all
+from benchmarks.scale_parts.own_process import in_own_process
+from benchmarks.scale_parts.report import report
+from benchmarks.scale_parts.runs import (
+    bytes_of,
+    index_run,
+    make_job,
+    make_run,
+    slow_hosts,
+    table_files,
+    write_rank_files,
+)
+
+BEGIN = "<!-- benchmarks.scale replaces what follows -->"
+END = "<!-- end of scale -->"
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Size:
+    """Ranks and steps of a run."""
+
+    ranks: int
+    steps: int
+
+
+SIZES = {"small": Size(1_024, 4), "default": Size(12_288, 2), "full": Size(12_288, 50)}
+
+
+def made(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Generate and index the run; what both took."""
+    if (folder / "run.json").exists():
+        return {}
+    job = make_job(options.ranks, options.steps, options.level, SEED)
+    num_spans, generated = in_own_process(make_run, job, folder)
+    _, indexed = in_own_process(index_run, folder)
+    spans, collectives = (bytes_of(table_files(folder, name)) for name in ("spans", "collectives"))
+    return {
+        "spans": num_spans,
+        "generate": asdict(generated),
+        "index": asdict(indexed),
+        "span_bytes": spans / num_spans,
+        "collective_bytes": collectives / num_spans,
+        "index_bytes": bytes_of(path for path in (folder / "index").rglob("*") if path.is_file()),
+    }
+
+
+def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """All parts, in the order in which their numbers are printed."""
+    run, raw = folder / "runs" / "job", folder / "rank_files"
+    result: dict[str, Any] = {
+        "conditions": conditions(ranks=options.ranks, steps=options.steps, level=options.level),
+        "made": made(run, options),
+    }
+    if options.raw_asks and not raw.exists():
+        in_own_process(write_rank_files, run, raw)
+    result["questions"], _ = in_own_process(
+        ask_all, run, raw if options.raw_asks else None, options.asks, options.raw_asks, SEED
+    )
+    shutil.rmtree(raw, ignore_errors=True)
+    found, cost = in_own_process(judging.diagnosed, run, slow_hosts(options.ranks, SEED))
+    result["diagnosis"] = asdict(cost) | found
+    found, cost = in_own_process(judging.replayed, run)
+    result["whatif"] = asdict(cost) | found
+    result["pages"] = pages.measured(folder / "runs", run.name, options.loads)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add = parser.add_argument
+    add("--size", choices=SIZES, default="default", help="%(default)s")
+    add("--ranks", type=int, help="others than those of the size; a multiple of 64")
+    add("--steps", type=int, help="others than those of the size")
+    add("--level", choices=("spans", "steps"), default="spans", help="%(default)s")
+    add("--asks", type=int, default=30, help="questions of each kind (%(default)s)")
+    add("--raw-asks", type=int, default=3, help="of them also of files of ranks (%(default)s)")
+    add("--loads", type=int, default=10, help="of each page in Chromium (%(default)s)")
+    add("--keep", type=Path, help="folder for the run, which stays there")
+    add("--write", type=Path, help="page whose table is replaced")
+    options = parser.parse_args()
+    options.ranks = options.ranks or SIZES[options.size].ranks
+    options.steps = options.steps or SIZES[options.size].steps
+    if options.keep is not None:
+        result = measured(options.keep, options)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            result = measured(Path(scratch), options)
+    text = report(result)
+    print(text)
+    if options.write is not None:
+        write_part(options.write, BEGIN, END, text)
+
+
+if __name__ == "__main__":
+    main()
