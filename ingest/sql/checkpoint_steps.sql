@@ -1,12 +1,37 @@
--- The steps in which a checkpoint was saved, and what it cost.
--- param: step_min int = 0 first step wanted
+-- Saves of checkpoints, by step, and what they cost. A save between two steps is of the step that has
+-- ended; the time that it takes is part of the next step's.
+-- reads: checkpoints
+-- param: step_min int = 0 first step wanted, by longer_step where there is one
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = null which attempt; default: the newest attempt of each step
--- column: step  optimizer step
+-- column: step  optimizer step that ran or had ended, as in checkpoint_calls
+-- column: longer_step  step whose time the save is part of; NULL: none has begun after it
 -- column: checkpoint_ms  saving not hidden by compute, of the slowest rank, ms
 -- column: num_ranks  ranks that saved
 -- empty: no checkpoint was recorded in these steps
-SELECT step, max(exposed_ns) / 1e6 AS checkpoint_ms, count(DISTINCT rank) AS num_ranks
-FROM chosen_kinds($attempt)
-WHERE kind = 'checkpoint' AND time_ns > 0 AND step BETWEEN $step_min AND $step_max
-GROUP BY step ORDER BY step
+WITH calls AS (
+    SELECT c.attempt, c.rank, c.step, c.ts_ns, c.dur_ns
+    FROM rows_of($checkpoints) c JOIN newest_steps n USING (step)
+    WHERE c.action = 'save' AND c.attempt = coalesce($attempt, n.attempt)
+        AND c.step BETWEEN $step_min - 1 AND $step_max
+),
+placed AS (
+    SELECT c.attempt, c.rank, c.step, c.dur_ns, w.step AS longer_step
+    FROM calls c LEFT JOIN step_rollup w ON w.attempt = c.attempt AND w.rank = c.rank
+        AND c.ts_ns >= w.begin_ns AND c.ts_ns < w.end_ns
+),
+saved_before AS (
+    SELECT attempt, rank, longer_step, min(step) AS step
+    FROM placed WHERE longer_step IS NOT NULL GROUP BY attempt, rank, longer_step
+),
+costs AS (
+    SELECT coalesce(s.step, k.step) AS step, k.step AS longer_step, k.rank, exposed_ns AS cost_ns
+    FROM chosen_kinds($attempt) k LEFT JOIN saved_before s
+        ON s.attempt = k.attempt AND s.rank = k.rank AND s.longer_step = k.step
+    WHERE k.kind = 'checkpoint' AND k.time_ns > 0
+    UNION ALL
+    SELECT step, NULL, rank, sum(dur_ns) FROM placed WHERE longer_step IS NULL GROUP BY step, rank
+)
+SELECT step, longer_step, max(cost_ns) / 1e6 AS checkpoint_ms, count(DISTINCT rank) AS num_ranks
+FROM costs WHERE coalesce(longer_step, step) BETWEEN $step_min AND $step_max
+GROUP BY step, longer_step ORDER BY step, longer_step

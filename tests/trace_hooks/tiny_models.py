@@ -108,6 +108,12 @@ class ListedSteps:
     def postpone(self, at_ns: int) -> None:
         self.begun[-1] = at_ns
 
+    def step_back(self) -> None:
+        self.recorder.rank_state.step = len(self.ended) - 1
+
+    def go_on(self) -> None:
+        self.recorder.rank_state.step = len(self.begun) - 1
+
     def forget(self) -> None:
         self.begun.pop()
 

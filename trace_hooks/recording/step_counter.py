@@ -47,6 +47,7 @@ class StepCounter:
         self._on_begin, self._on_end = on_begin, on_end
         self._next = 0
         self._running: StepRow | None = None
+        self._ended = self._rank_state.step  # number of the step that has ended last
         self._finished: list[StepRow] = []  # not yet written, oldest first
         self._early: dict[str, Value] = {}  # logged before the first step
         # between training and drain thread, about _finished only; re-entrant for signal handlers
@@ -80,7 +81,9 @@ class StepCounter:
         row = self._running
         if row is None:
             return
+        self.go_on()
         self._on_end()
+        self._ended = row.number
         row.end_ns = now() if at_ns is None else at_ns
         self._running = None
         self._rank_state.phase = "data"
@@ -104,7 +107,9 @@ class StepCounter:
             return
         self._next = int(number)
         if running is not None:
-            running.number = self._rank_state.step = self._next
+            if self._rank_state.step == running.number:
+                self._rank_state.step = self._next
+            running.number = self._next
             self._next += 1
 
     def hold(self) -> None:
@@ -118,6 +123,18 @@ class StepCounter:
         if self._running is not None:
             self._running.start_ns = at_ns
 
+    def step_back(self) -> None:
+        """The running step has not trained yet: what follows has the number of the one before."""
+        if self._running is not None:
+            self._rank_state.step = self._ended
+            self._rank_state.phase = "data"
+
+    def go_on(self) -> None:
+        """What follows is part of the running step."""
+        if self._running is not None:
+            self._rank_state.step = self._running.number
+            self._rank_state.phase = "step"
+
     def forget(self) -> None:
         """Drop the running step: the user marks steps, or it was not one.
 
@@ -125,6 +142,7 @@ class StepCounter:
         """
         if self._running is not None:
             self._next = self._running.number
+            self._rank_state.step = self._ended
         self._running = None
 
     def log(self, values: dict[str, Any]) -> None:

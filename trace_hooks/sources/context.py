@@ -42,6 +42,12 @@ class Steps(Protocol):
     def suggest(self, values: dict[str, Any]) -> None:
         """Attach numbers in the same way, unless the job logs them itself."""
 
+    def step_back(self) -> None:
+        """What follows lies between the running step and the one before, and has its number."""
+
+    def go_on(self) -> None:
+        """What follows is part of the running step."""
+
     def forget(self) -> None:
         """Drop the running step: it was not one."""
 

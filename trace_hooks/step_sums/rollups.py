@@ -56,6 +56,7 @@ KERNEL = _bits("kernel")
 COMM = _bits(*COMM_KINDS)
 OTHER = _bits("gc", "host", "checkpoint", "memcpy")
 CHECKPOINT, EVALUATION = _bits("checkpoint"), _bits("evaluation")
+_LOADING = [KINDS.index(kind) for kind in ("data_fetch", "data_wait", "gc")]
 ANY_KIND = (1 << len(KINDS)) - 1
 LATE = 1 << _LATE_BIT
 NONE: Ints = np.empty(0, dtype=np.int64)
@@ -150,7 +151,7 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     """Add a window for every (rank, step) that has spans and no row in `steps` (yet).
 
     It lasts from the previous window's end (or its first span) to its last span's end, and never
-    reaches into the next window.
+    reaches into the next window. A batch alone is no step: many loops fetch one more in the end.
     """
     is_asked_S = (spans.step_S >= step_min) & (spans.step_S <= step_max)
     is_asked_S &= cells(known, spans.rank_S, spans.step_S) < 0
@@ -166,7 +167,9 @@ def complete_windows(known: Windows, spans: Spans, step_min: int, step_max: int)
     end_U = np.full(keys.size, np.iinfo(np.int64).min)
     np.minimum.at(begin_U, cell_S, begin_S)
     np.maximum.at(end_U, cell_S, end_S)
-    fresh_U = np.ones(keys.size, dtype=np.bool_)
+    is_more_S = ~np.isin(spans.kind_S[is_asked_S], _LOADING)
+    has_more_U = np.bincount(cell_S, is_more_S, keys.size) > 0
+    fresh_U = has_more_U | (step_U < 0)
     merged = Windows(
         np.concatenate((known.rank_C, rank_U[fresh_U])),
         np.concatenate((known.step_C, step_U[fresh_U])),

@@ -123,10 +123,16 @@ def _restarts(step_S: npt.NDArray[np.int64], attempt_S: npt.NDArray[np.int64]) -
 
 def _checkpoints(run: Run, attempt: int | None, stop: Stop | None) -> list[Mark]:
     rows = run.ask("checkpoint_steps", attempt=attempt, stop=stop).to_pylist()
-    return [
-        Mark(row["step"], "checkpoint", f"Checkpoint, {row['checkpoint_ms']:,.0f} ms not hidden.")
-        for row in rows
-    ]
+    return [Mark(row["step"], "checkpoint", _checkpoint_text(row)) for row in rows]
+
+
+def _checkpoint_text(row: dict[str, Any]) -> str:
+    cost = f"{row['checkpoint_ms']:,.0f} ms not hidden"
+    step, longer = row["step"], row["longer_step"]
+    if longer == step:
+        return f"Checkpoint, {cost}."
+    part = "" if longer is None else f", part of step {longer}"
+    return f"Checkpoint after step {step}, {cost}{part}."
 
 
 def _job_marks(run: Run, first_step: int, attempt: int | None, stop: Stop | None) -> list[Mark]:

@@ -73,6 +73,23 @@ def test_calls_are_summed_by_rank_and_the_slowest_is_named(tmp_path):
     assert (row["num_bytes"], row["mb_per_s"]) == (8_000_000, 0.5)
 
 
+def test_a_save_between_two_steps_is_of_the_step_that_has_ended(tmp_path):
+    run = RunBuilder(tmp_path / "run", 1)
+    for step in (4, 5):
+        run.step(0, step, 100 * step, 100 * step + 90)
+    for step, begin_us in ((4, 491), (5, 592)):  # part of step 5's time, and after the last step
+        run.span(0, step, "checkpoint", begin_us, begin_us + 5)
+        run.add("checkpoints", 0, step, ts_ns=T0 + 1000 * begin_us, dur_ns=5000, action="save",
+                name="torch.save", num_bytes=-1, state="completed")  # fmt: skip
+    run.publish()
+    first, last = asked(run, "checkpoint_steps")
+    assert (first["step"], first["longer_step"], first["num_ranks"]) == (4, 5, 1)
+    assert (last["step"], last["longer_step"], last["num_ranks"]) == (5, None, 1)
+    assert [row["checkpoint_ms"] for row in (first, last)] == pytest.approx([0.005, 0.005])
+    assert [row["step"] for row in asked(run, "checkpoint_calls")] == [4, 5]
+    assert asked(run, "checkpoint_steps", step_min=5, step_max=5) == [first, last]
+
+
 def test_parts_of_an_attempt_add_up_to_its_wall_time(tmp_path):
     for row in asked(interrupted_run(tmp_path / "run"), "goodput"):
         parts = (

@@ -2,10 +2,10 @@
 torch.distributed.checkpoint.
 
 Sees: the time the calling thread is blocked, as a row of `checkpoints`; a save is a span as well,
-and meanwhile the rank's phase is "checkpoint", so that a silent rank is known to be saving. What
-async_save does after it has returned is a row of its own. A save or read inside another (the
-distributed ones call torch.save and torch.load) is part of the outer one; what a data loader reads
-with torch.load is no checkpoint.
+and meanwhile the rank's phase is "checkpoint", so that a silent rank is known to be saving. A save
+between two steps has the number of the one that has ended. What async_save does after it has
+returned is a row of its own. A save or read inside another (the distributed ones call torch.save
+and torch.load) is part of the outer one; what a data loader reads with torch.load is no checkpoint.
 Misses: names bound before the hooks were started (`from torch import save`), other libraries'
 savers (safetensors).
 Costs: two guarded calls each, and fstat of the file; see benchmarks/hook_overhead.py.
@@ -30,6 +30,7 @@ from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches, is_imported
 from trace_hooks.sources.training.checkpoint_sizes import file_bytes, tensor_bytes
+from trace_hooks.sources.training.evaluation import Evaluations
 
 PHASE = "checkpoint"
 ASYNC = "distributed.async_save"
@@ -62,6 +63,7 @@ class Checkpoints(Source):
 
     def __init__(self, context: SourceContext) -> None:
         super().__init__(context)
+        self._evaluations = Evaluations.shared(context)
         self._patches = Patches()
         self._distributed: set[str] = set()  # modules whose functions are wrapped
         self._is_reading = False
@@ -121,6 +123,8 @@ class Checkpoints(Source):
             self._is_reading = True
             return _Call(name, "read", now(), None, phase)
         self._num_behind += name == ASYNC  # it may end before the call returns
+        self._evaluations.step_back()
+        phase = self.rank_state.phase
         mark = self.recorder.open()
         self.rank_state.phase = PHASE
         return _Call(name, "save", mark.begin_ns, mark, phase)

@@ -202,7 +202,8 @@ class DataLoaders(Source):
             return
         is_evaluation = self.rank_state.evaluating_thread == get_ident()
         if not is_evaluation:
-            self._auto.activity(begin_ns)
+            if not self._evaluations.has_batch(id(iterator)):
+                self._auto.activity(begin_ns)
             self._evaluations.uses_loader(id(iterator), begin_ns)
         recorder = self.recorder
         in_workers = iterator._num_workers > 0

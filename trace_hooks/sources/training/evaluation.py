@@ -4,9 +4,9 @@ Sees: forwards without gradients of a module in evaluation mode (`model.eval()`)
 a step and the next forward with gradients. Together they are one span of kind `evaluation`: from
 the first of these forwards, or where its batch is from a data loader, from the first use of that,
 to the end of the last one. No other spans are recorded of these forwards, and what a data loader
-hands out for them are no batches of a step. Forwards before every step are not evaluations: a job
-that learns from what its model generates has them, too, so only what the gap before did not have
-counts.
+hands out for them are no batches of a step. It has the number of the step that has ended, also
+where the next one has its batch by then. Forwards before every step are not evaluations: a job that
+learns from what its model generates has them, too, so only what the gap before did not have counts.
 Misses: the metrics that are computed after the last forward, actions of a pipeline, evaluations
 within a step of the user's own, and those of a model whose parameters are all frozen: it may be a
 teacher or a reward model. `tracer.span(name, kind="evaluation")` states one, and inside any other
@@ -36,6 +36,7 @@ class Evaluations:
     def __init__(self, context: SourceContext) -> None:
         self._recorder = context.recorder
         self._rank_state = context.rank_state
+        self._models = context.models
         self._steps = weakref.ref(context.steps)
         self.may_begin = True  # no step of the user's own runs, and none has trained yet
         self.on_forward: Callable[[int], None] | None = None
@@ -44,6 +45,7 @@ class Evaluations:
         self._begin_ns = self._end_ns = 0
         self._step = UNKNOWN  # in which it began
         self._loader = 0  # id of the iterator over a data loader that was used last; 0 none
+        self._training_loader = 0  # the one whose batch has trained last
         self._loader_ns: int | None = None  # its first use, if after the step's end
         self._loader_begun_ns: int | None = None  # when the job began to make an iterator
         self._frozen: set[int] = set()  # ids of hooked modules without a trainable parameter
@@ -60,6 +62,25 @@ class Evaluations:
             evaluations = _by_steps[context.steps] = cls(context)
         return evaluations
 
+    def has_batch(self, iterator: int) -> bool:
+        """Whether a batch of the iterator with this id seems to be one to evaluate: another than
+        training had the last from, while no model is in training mode or an evaluation runs.
+        """
+        if not self.may_begin or iterator == self._training_loader:
+            return False
+        if self._is_running and iterator == self._loader:
+            return True
+        roots = [root for root, _ in self._models.roots.values()]
+        return bool(roots) and not any(_trains(root) for root in roots)
+
+    def step_back(self) -> None:
+        """An evaluation or a save begins. A step of which nothing but its batch is there has not
+        begun to train: what lies before it has the number of the step before.
+        """
+        steps = self._steps()
+        if steps is not None and self.may_begin and not steps.explicit:
+            steps.step_back()
+
     def takes(self, module: nn.Module, is_outermost: bool) -> bool:
         """Whether a forward that begins now is part of an evaluation: it has no gradients, or the
         job says that it evaluates.
@@ -71,8 +92,10 @@ class Evaluations:
             return False
         if not self._is_running and not (is_outermost and self.may_begin and self._begins(module)):
             return False
-        if is_outermost and self.on_forward is not None:
-            self.on_forward(self._begin_ns)
+        if is_outermost:
+            self.step_back()
+            if self.on_forward is not None:
+                self.on_forward(self._begin_ns)
         return True
 
     def forward_ended(self) -> None:
@@ -105,12 +128,16 @@ class Evaluations:
     def training_begins(self) -> None:
         """The next step trains: what was evaluated before is complete."""
         self.may_begin = False
+        steps = self._steps()
+        is_automatic = steps is not None and not steps.explicit
+        if steps is not None and is_automatic:
+            steps.go_on()
         if not self._is_running:
+            self._training_loader = self._loader
             return
         self._is_running = False
         self._rank_state.evaluated_ns = self._end_ns
-        steps = self._steps()
-        if steps is not None and not steps.explicit:
+        if steps is not None and is_automatic:
             steps.postpone(self._end_ns)
         self._recorder.add_span(
             self._recorder.site("evaluation", "evaluation"),
@@ -133,6 +160,7 @@ class Evaluations:
         begin_ns = now()
         self._is_running = True
         self._begin_ns = begin_ns if self._loader_ns is None else self._loader_ns
+        self.step_back()
         self._step = state.step
         return True
 

@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ingest.index.indexer import Indexer
+from ingest.run import open_run
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of
 from tests.trace_hooks.tracers import rows, start
 from trace_hooks.sources.training import optimizer as optimizer_source
@@ -129,6 +130,42 @@ def test_one_before_the_first_step_and_one_after_the_last(tmp_path, own_steps):
     assert (first["step"], last["step"]) == (0, 2)
     assert first["start_ns"] >= end_of(before)
     assert after["ts_ns"] >= last["start_ns"] + last["dur_ns"]
+
+
+def test_an_evaluation_and_a_save_after_a_step_have_its_number(tmp_path):
+    class Saving(Job):
+        """Fetches with the loop, and saves after each evaluation."""
+
+        def run(self):
+            self.tracer = start(self.folder, sources=[*SOURCES, "checkpoint"])
+            model = TinyGPT()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, tokens in enumerate(DataLoader([batch(n)[0] for n in range(20)], 2)):
+                if self.evaluates(step):
+                    self.evaluate(model)
+                    torch.save(model.state_dict(), self.folder / "weights.pt")
+                if step == 8:
+                    break
+                loss_of(model, tokens).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            torch.save(model.state_dict(), self.folder / "weights.pt")
+            self.tracer.stop()
+            return self
+
+    job = Saving(tmp_path, lambda step: step in (3, 8)).run()
+    assert [row["step"] for row in job.rows("steps")] == list(range(8))
+    assert sorted(row["step"] for row in job.rows("spans", kind="evaluation")) == [2, 7]
+    assert sorted(row["step"] for row in job.rows("spans", kind="checkpoint")) == [2, 7, 7]
+    assert sorted(row["step"] for row in job.rows("checkpoints")) == [2, 7, 7]
+    assert {row["step"] for row in job.rows("spans", kind="forward")} <= {-1, *range(8)}
+    (folder,) = (path.parent for path in tmp_path.glob("*/run.json"))
+    with Indexer(folder) as indexer:
+        indexer.refresh()
+    with open_run(folder) as run:
+        (summary,) = run.ask("run_summary").to_pylist()
+        assert run.ask("steps").column("step").to_pylist() == list(range(8))
+        assert (summary["last_step"], run.ask("run_card").to_pylist()[0]["last_step"]) == (7, 7)
 
 
 def test_forwards_before_every_step_are_no_evaluation(tmp_path, own_steps):
