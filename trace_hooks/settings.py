@@ -36,6 +36,7 @@ class Settings:
     silent_s: float  # a rank without a heartbeat this long is silent ...
     lost_s: float  # ... and lost
     stalled_s: float  # one that lives, but makes no step this long, is stalled
+    spans_every: int = 1  # steps from one with its spans to the next; 0: sums of each step only
     statistics_every: int = 0  # steps from one with tensor statistics to the next; 0: never
     allow_content: bool = False  # values of tensors may be recorded
     watches: tuple[Watch, ...] = ()  # content to capture from the start
@@ -105,6 +106,7 @@ def read_settings(
         silent_s=_seconds(environ, "TRACE_HOOKS_SILENT_S", 10.0),
         lost_s=_seconds(environ, "TRACE_HOOKS_LOST_S", 60.0),
         stalled_s=_seconds(environ, "TRACE_HOOKS_STALLED_S", 60.0),
+        spans_every=_spans_every(environ),
         statistics_every=_interval(environ, statistics),
         allow_content=_is_on(environ, "TRACE_HOOKS_ALLOW_CONTENT", allow_content),
         watches=_watches(environ),
@@ -124,6 +126,17 @@ def _interval(environ: Mapping[str, str], given: int | None) -> int:
         raise ValueError(
             f"statistics (TRACE_HOOKS_STATISTICS) is {value!r}; give a number of steps, or 0 for "
             "no statistics"
+        )
+    return int(text)
+
+
+def _spans_every(environ: Mapping[str, str]) -> int:
+    """Steps between two with their spans; raises ValueError."""
+    text = environ.get("TRACE_HOOKS_SPANS_EVERY", "").strip() or "1"
+    if not text.isdecimal() or len(text) > 9:
+        raise ValueError(
+            f"TRACE_HOOKS_SPANS_EVERY is {text!r}; give a number of steps, 1 for the spans of "
+            "every step, or 0 for sums only"
         )
     return int(text)
 

@@ -15,6 +15,7 @@ from trace_hooks.recording.drain_thread import Chore, Drain
 from trace_hooks.recording.exit_handlers import Exits
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.step_counter import StepCounter
+from trace_hooks.recording.step_sampling import StepSampling
 from trace_hooks.settings import Settings
 from trace_hooks.sources.context import SourceContext, SourceOptions
 from trace_hooks.sources.installed import InstalledSources
@@ -48,9 +49,10 @@ class Recording:
         recorder = Recorder()
         recorder.rank_state.layout = settings.layout
         self.steps = StepCounter(recorder, self._step_begins, self._step_ends)
-        self.context = SourceContext(recorder, self.steps, _options(settings))
+        sampling = StepSampling(settings.spans_every)
+        self.context = SourceContext(recorder, self.steps, _options(settings), sampling=sampling)
         self._rank_state = recorder.rank_state
-        self._drain = Drain(recorder, anchor)
+        self._drain = Drain(recorder, anchor, sampling)
         self._session = Session(settings, recorder, anchor, self._drain, model, ordinal)
         self.sources = InstalledSources(settings.sources, self.context)
         self._drain_device = DrainDevice(self._rank_state)
@@ -119,12 +121,14 @@ class Recording:
         if self._settings.server is None:
             return
         from trace_hooks.agent.connection import Agent  # websockets: only for jobs that use it
+        from trace_hooks.agent.span_requests import SpanRequests
         from trace_hooks.agent.watch_commands import ServerWatches
 
         live, inspection = self.context.live, self.sources.named("inspection")
         if inspection is not None:
             allowed = self._settings.allow_content
             ServerWatches(self._rank_state, inspection, allowed).join(live)
+        SpanRequests(self._rank_state, self.context.sampling).join(live)
         self._agent = Agent(self._settings.server, self._rank_state, live, self._settings.ships)
         self._session.on_identity.append(self._agent.place)
         live.on_frame = self._agent.offer

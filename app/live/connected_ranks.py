@@ -206,8 +206,8 @@ class ConnectedRanks:
             raise UserError(f"none of the ranks {str(ranks)[:80]} of {name} is connected")
         if command == PERTURB:
             return await perturb(args, chosen, ranks is None, self._send)
-        if command == capture_request.COMMAND:
-            args = with_first_step(args, chosen)
+        if command in capture_request.MAX_STEPS:
+            args = with_first_step(args, chosen, command)
         acks, silent = await self._send(chosen, command, args)
         return {"acks": [ack.as_json() for ack in acks], "silent": silent, "args": args}
 

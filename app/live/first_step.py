@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.live.connected_rank import ConnectedRank
-from trace_hooks.protocol.capture_request import read_request
+from trace_hooks.protocol.capture_request import COMMAND, read_request
 from trace_hooks.protocol.perturbations import MAX_WINDOW
 
 AHEAD_S = 3.0
@@ -23,9 +23,11 @@ def first_step(ranks: Sequence[ConnectedRank]) -> int:
     return max(0, newest) + AHEAD_STEPS + math.ceil(AHEAD_S * steps_per_s)
 
 
-def with_first_step(args: Any, ranks: Sequence[ConnectedRank]) -> dict[str, Any]:
-    """Arguments of a kernel capture with its first step filled in; raises ValueError."""
-    request = read_request(args)
+def with_first_step(
+    args: Any, ranks: Sequence[ConnectedRank], command: str = COMMAND
+) -> dict[str, Any]:
+    """Arguments of a request to record steps with the first one filled in; raises ValueError."""
+    request = read_request(args, command)
     if request.first is not None:
         return request.to_json()
     return request.to_json() | {"from": first_step(ranks)}

@@ -33,6 +33,7 @@ from ingest.index.snapshots import (
     remember_look,
     remove_leftovers,
 )
+from ingest.index.summed_steps import apply_sums
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.rank_files import RankFiles, rank_file_stamps
@@ -258,6 +259,8 @@ class Indexer:
         store_arrivals(connection, entries, now_ns, self.database.file, self._first_pass)
         usable = [e for e in entries if not e.problem and e.num_rows and e.path not in skip]
         self._store_rows("steps", "step_rows", usable)
+        self._store_rows("step_sums", "summed_steps", usable)
+        self._store_rows("kind_sums", "summed_kinds", usable)
         self._store_evaluations(usable)
         axes = self._axes.before()
         self._store_rows("groups", "group_members", usable)
@@ -270,6 +273,7 @@ class Indexer:
         self._engine.update_rollups(
             connection, self.folder, self.index_folder, self.relative, touched
         )
+        apply_sums(connection, touched)
 
     def _files(self, entries: list[FileEntry], table: str) -> list[str]:
         return self.database.absolute(e.path for e in entries if e.table_name == table)

@@ -81,7 +81,7 @@ def touched_steps(
     return touched
 
 
-TOUCHING = ("spans", "collectives", "steps", "groups")
+TOUCHING = ("spans", "collectives", "steps", "groups", "step_sums", "kind_sums")
 
 
 class RollupPass:

@@ -58,6 +58,17 @@ def test_sources_named_are_the_only_ones() -> None:
     assert chosen_sources([]) == tuple(SOURCES)
 
 
+@pytest.mark.parametrize(("text", "every"), [("", 1), ("1", 1), ("10", 10), ("0", 0)])
+def test_spans_of_every_step_of_some_or_of_none(text: str, every: int) -> None:
+    assert read_settings({"TRACE_HOOKS_SPANS_EVERY": text}).spans_every == every
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "all", "1e3"])
+def test_an_interval_of_spans_that_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"TRACE_HOOKS_SPANS_EVERY is .*; give a number of steps"):
+        read_settings({"TRACE_HOOKS_SPANS_EVERY": text})
+
+
 def test_statistics_are_off_by_default() -> None:
     environ = {"TRACE_HOOKS_STATISTICS": "100"}
     assert read_settings({}).statistics_every == 0

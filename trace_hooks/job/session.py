@@ -201,6 +201,7 @@ class Session:
             end=self._end,
             hooks={
                 "level": self._settings.level,
+                "spans_every": self._settings.spans_every,
                 "sources": list(self._settings.sources),
                 "errors": dict(guard.account.errors),
                 "dropped": self._drain.dropped,

@@ -120,6 +120,12 @@ def row_table(name: str, rows: Sequence[Mapping[str, Any]], anchor: Anchor) -> p
     return _table(name, columns, len(rows))
 
 
+def rows_of_columns(name: str, columns: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+    """Rows of a table from arrays, one for each of its columns; times are Unix ns already."""
+    needed = {column.name: columns[column.name] for column in _columns_of(name)}
+    return _table(name, needed, len(next(iter(needed.values()))))
+
+
 def good_rows(
     name: str,
     rows: Sequence[Mapping[str, Any]],

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from trace_hooks.recording import guard
 from trace_hooks.recording.arrow_columns import PIECE_SPANS, collective_table, good_rows, span_table
-from trace_hooks.recording.clock import LOST, Anchor
+from trace_hooks.recording.clock import LOST, Anchor, now
+from trace_hooks.recording.held_spans import HeldSpans
 from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.recording.step_sampling import StepSampling
 from trace_hooks.schema import COMM_KINDS, COMPUTE_KINDS
 
 MAX_WAITING = 200_000
@@ -33,9 +35,13 @@ _EVENT = SpanRow._fields.index("begin_event")
 class Batches:
     """Rows taken from a recorder, by table, until a writer takes them."""
 
-    def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
+    def __init__(
+        self, recorder: Recorder, anchor: Anchor, sampling: StepSampling | None = None
+    ) -> None:
         self._recorder = recorder
         self._anchor = anchor
+        leaves_out = sampling is not None and sampling.leaves_out
+        self._held = HeldSpans(sampling) if sampling is not None and leaves_out else None
         self._waiting: dict[int, deque[SpanRow]] = defaultdict(deque)  # by stream
         self._num_waiting = 0
         self._rows: dict[str, list[dict[str, Any]]] = defaultdict(list)  # not yet converted
@@ -56,6 +62,7 @@ class Batches:
 
         Rows of the rare tables named in `but` are left for a later call.
         """
+        self._collect_rows(but)  # before the spans: all spans of a step that has ended are there
         spans = self._recorder.spans
         end = len(spans) // SPAN_FIELDS * SPAN_FIELDS  # rows added meanwhile wait for the next call
         while end > 0:
@@ -67,8 +74,10 @@ class Batches:
         self._add_resolved()
         if last:
             self._wait_for_device()
+            self._collect_rows(but)
+        if self._held is not None:
+            self._settle(self._held, last)
         self._collect_collectives()
-        self._collect_rows(but)
 
     def take(self) -> dict[str, list[pa.Table]]:
         """Everything converted so far, by table."""
@@ -88,7 +97,17 @@ class Batches:
         if piece:
             recorder = self._recorder
             table = span_table(piece, recorder.sites, recorder.thread_name, self._anchor)
-            self.tables["spans"].append(table)
+            if self._held is not None:
+                table = self._held.add(table)
+            if table.num_rows:
+                self.tables["spans"].append(table)
+
+    def _settle(self, held: HeldSpans, last: bool) -> None:
+        """Sum up steps that have ended, where their spans are not published."""
+        waiting = [rows[0].step for rows in self._waiting.values() if rows]
+        settled = held.settle(min(waiting, default=None), self._anchor.unix_ns(now()))
+        for name, table in [*settled.items(), *(held.give_up().items() if last else ())]:
+            self.tables[name].append(table)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Set device spans aside; returns the others, flat."""
@@ -188,6 +207,9 @@ class Batches:
         del rows[: len(taken)]
         for name, row in taken:
             self._rows[name].append(row)
+            if name == "steps" and self._held is not None:
+                start_ns = self._anchor.unix_ns(row["start_ns"])
+                self._held.end_step(row["step"], start_ns, row["dur_ns"])
         for name in self._rows.keys() - but:
             table = good_rows(name, self._rows.pop(name), self._anchor, self._bad_row)
             if table is not None:

@@ -19,6 +19,7 @@ from trace_hooks.recording.clock import Anchor, now, thread_cpu
 from trace_hooks.recording.drain_batches import Batches
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.recording.segment_writer import Writer
+from trace_hooks.recording.step_sampling import StepSampling
 from trace_hooks.recording.wakeup import Wakeup
 
 TICK_S = 0.2
@@ -74,7 +75,10 @@ class Chore:
 class Drain:
     """The drain thread of one tracer."""
 
-    def __init__(self, recorder: Recorder, anchor: Anchor) -> None:
+    def __init__(
+        self, recorder: Recorder, anchor: Anchor, sampling: StepSampling | None = None
+    ) -> None:
+        """`sampling`: which steps have their spans published; None all."""
         self.wakeup = Wakeup()
         self.writer: Writer | None = None  # set once the identity is known
         self.chores: list[Chore] = []
@@ -82,7 +86,7 @@ class Drain:
         self.at_end: Callable[[], object] = int  # before the last flush
         self.after_end: Callable[[], object] = int  # after it
         self._recorder = recorder
-        self._batches = Batches(recorder, anchor)
+        self._batches = Batches(recorder, anchor, sampling)
         self._due_s: dict[str, float] = {}
         self._last_flush_s = time.monotonic()
         self._time = Stretch(guard.account, DRAIN)

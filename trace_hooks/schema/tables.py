@@ -10,8 +10,11 @@ from trace_hooks.schema.columns import INT, Table
 from trace_hooks.schema.job_tables import JOB_TABLES
 from trace_hooks.schema.model_tables import MODEL_TABLES
 from trace_hooks.schema.run_tables import RUN_TABLES
+from trace_hooks.schema.sum_tables import SUM_TABLES
 
-TABLES: dict[str, Table] = {table.name: table for table in RUN_TABLES + JOB_TABLES + MODEL_TABLES}
+TABLES: dict[str, Table] = {
+    table.name: table for table in RUN_TABLES + SUM_TABLES + JOB_TABLES + MODEL_TABLES
+}
 CONTENT_TABLES = ("frames",)
 """Tables with values of the model: SQL sees them only where the caller allows it."""
 

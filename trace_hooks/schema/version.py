@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 8
+SCHEMA_MINOR = 9
 SCHEMA_VERSION = f"{SCHEMA_MAJOR}.{SCHEMA_MINOR}"
 VERSION_BYTES = SCHEMA_VERSION.encode()
 

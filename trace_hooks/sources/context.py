@@ -10,6 +10,7 @@ from trace_hooks.protocol.watches import Watch
 from trace_hooks.recording.commands import Live
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.recorder import Mark, Recorder
+from trace_hooks.recording.step_sampling import StepSampling
 
 
 class Steps(Protocol):
@@ -97,6 +98,7 @@ class SourceContext:
     options: SourceOptions = SourceOptions()
     models: TracedModels = field(default_factory=TracedModels)
     live: Live = field(default_factory=Live)
+    sampling: StepSampling = field(default_factory=StepSampling)
 
     @property
     def rank_state(self) -> RankState:

@@ -59,6 +59,19 @@ CREATE TABLE IF NOT EXISTS kind_rollup (
     attempt INTEGER, rank INTEGER, step BIGINT, kind VARCHAR, time_ns BIGINT, exposed_ns BIGINT,
     self_cpu_ns BIGINT, num_spans BIGINT
 );
+-- the rows of step_sums, of steps whose spans are not published one by one; they replace what
+-- step_rollup has of spans
+CREATE TABLE IF NOT EXISTS summed_steps (
+    attempt INTEGER, rank INTEGER, step BIGINT, compute_ns BIGINT, recompute_ns BIGINT,
+    comm_ns BIGINT, exposed_comm_ns BIGINT, data_wait_ns BIGINT, data_fetch_ns BIGINT,
+    other_ns BIGINT, covered_ns BIGINT, eager_ns BIGINT, compiled_ns BIGINT, graphed_ns BIGINT,
+    imported_ns BIGINT, compute_cpu_ns BIGINT, num_spans BIGINT, PRIMARY KEY (attempt, rank, step)
+);
+-- the rows of kind_sums, which replace those of kind_rollup in the same way
+CREATE TABLE IF NOT EXISTS summed_kinds (
+    attempt INTEGER, rank INTEGER, step BIGINT, kind VARCHAR, time_ns BIGINT, exposed_ns BIGINT,
+    self_cpu_ns BIGINT, num_spans BIGINT, PRIMARY KEY (attempt, rank, step, kind)
+);
 -- one row per (attempt, rank, step, group, peer): what its collectives cost and caused; peer: other
 -- rank of its sends and receives, -1 for the collectives of all members; bus_bytes: moved by the
 -- algorithm in bus_ns, the transfer of those instances where it is known; longest_ns: the longest

@@ -111,6 +111,7 @@ BODIES: dict[str, list[Any]] = {
         {"name": "prompt", "args": {"tokens": [1, 2], "steps": 1}, "ranks": [0]},
         {"name": "perturb", "args": {"id": "p", "kind": "noise", "layer": 0}, "ranks": None},
         {"name": "capture_kernels", "args": {"steps": 1}},
+        {"name": "record_spans", "args": {"steps": 1}},
     ],
     "/api/run/{run}/layout": [{"sizes": {"tp": 2, "dp": 1}, "order": "tp-dp"}],
 }

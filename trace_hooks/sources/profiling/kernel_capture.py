@@ -104,6 +104,7 @@ class KernelCapture(Source):
             if step >= first:
                 self._request = None
                 raise ValueError(f"this rank is in step {step} already; ask for a later one")
+        self.context.sampling.ask(first, first + request.steps - 1)
         return f"captures {request.steps} steps from step {first}, it is in step {step}"
 
     def step_begin(self) -> None:

@@ -1,0 +1,78 @@
+"""The job with the spans of every third step: what is known of the others, and that it learns the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ingest.run import Run, open_run
+
+pytestmark = pytest.mark.torch
+
+TINY = ("--batch", "2", "--seq", "16", "--width", "32", "--heads", "4")
+SIZES = {"pp": 2, "dp": 1, "tp": 1, "num_steps": 5, "num_microbatches": 2, "num_layers": 4}
+EVERY = 3
+LEFT_OUT = {1, 2, 4}
+
+
+@pytest.fixture(scope="module")
+def whole(train_3d: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The job with all spans."""
+    return train_3d(tmp_path_factory.mktemp("whole"), "job", **SIZES, options=TINY)
+
+
+@pytest.fixture(scope="module")
+def sampled(train_3d: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The job with the spans of every third step."""
+    environ = {"TRACE_HOOKS_SPANS_EVERY": str(EVERY), "TRACE_HOOKS_COLLECTOR": "1"}
+    folder = tmp_path_factory.mktemp("sampled")
+    return train_3d(folder, "job", **SIZES, options=TINY, environ=environ)
+
+
+@pytest.fixture(scope="module")
+def runs(whole: Any, sampled: Any) -> Any:
+    with open_run(whole.folder) as all_spans, open_run(sampled.folder) as some:
+        yield all_spans, some
+
+
+def counted(run: Run) -> dict[tuple[int, int, str], int]:
+    """How many spans of each kind began in the steps of each rank, by the rollups; collections
+    come when they come.
+    """
+    rows = run.sql(
+        "SELECT rank, step, kind, num_spans FROM kind_rollup WHERE step >= 0"
+    ).to_pylist()
+    return {(r["rank"], r["step"], r["kind"]): r["num_spans"] for r in rows if r["kind"] != "gc"}
+
+
+def test_the_job_learns_the_same(runs: tuple[Run, Run]) -> None:
+    losses = [
+        run.sql("SELECT rank, step, loss, grad_norm FROM steps ORDER BY rank, step").to_pylist()
+        for run in runs
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_all_ranks_publish_the_spans_of_the_same_steps(runs: tuple[Run, Run]) -> None:
+    _, some = runs
+    assert some.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
+    found = some.sql("SELECT DISTINCT rank, step FROM spans WHERE kind = 'forward'").to_pylist()
+    assert {(row["rank"], row["step"]) for row in found} == {(r, s) for r in (0, 1) for s in (0, 3)}
+
+
+def test_what_the_other_steps_went_to_is_known_as_sums(runs: tuple[Run, Run]) -> None:
+    all_spans, some = runs
+    assert counted(some) == counted(all_spans)
+    for row in some.sql("SELECT * FROM step_rollup WHERE step >= 0").to_pylist():
+        assert 0 < row["compute_ns"] <= row["covered_ns"] <= row["window_ns"]
+
+
+def test_no_rank_lacks_rows_where_steps_are_summed_up(runs: tuple[Run, Run]) -> None:
+    _, some = runs
+    assert some.ask("data_gaps").num_rows == 0
+    (group,) = some.ask("outstanding").to_pylist()
+    assert (group["num_open"], group["behind"], group["ahead"]) == (0, None, None)
