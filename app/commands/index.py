@@ -12,8 +12,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from app.commands.engine_options import add_engine_arguments, engine_of
 from app.commands.retention_option import add_keep_argument, keep_of
 from ingest.errors import UserError, printable
+from ingest.index.engine import Engine
 from ingest.index.indexer import FOLLOW_S, Busy, Indexer
 from ingest.index.retention import Keep
 from ingest.run import RunStore
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="a run folder or a folder of runs")
     parser.add_argument("--follow", action="store_true", help="continue until interrupted")
     parser.add_argument("--json", action="store_true", help="one JSON object per run and pass")
+    add_engine_arguments(parser)
     add_keep_argument(parser)
 
 
@@ -35,21 +38,22 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.follow and not store.folders():
         raise UserError(f"{arguments.runs} contains no run; give a run folder or a folder of runs")
     with ExitStack() as owned:
+        engine = owned.enter_context(engine_of(arguments))
         indexers: dict[Path, Indexer] = {}
         while True:
             begun = time.monotonic()
             for folder in store.folders():
                 if folder not in indexers:
-                    indexers[folder] = owned.enter_context(_owner(folder, keep))
+                    indexers[folder] = owned.enter_context(_owner(folder, keep, engine))
                 _one_pass(folder, indexers[folder], arguments.json)
             if not arguments.follow:
                 return 0
             threading.Event().wait(max(FOLLOW_S, time.monotonic() - begun))
 
 
-def _owner(folder: Path, keep: Keep) -> Indexer:
+def _owner(folder: Path, keep: Keep, engine: Engine) -> Indexer:
     try:
-        return Indexer(folder, keep)
+        return Indexer(folder, keep, engine)
     except Busy as error:
         raise UserError(f"{error}; stop it, or use the index that it publishes") from error
 

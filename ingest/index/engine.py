@@ -12,6 +12,10 @@ from ingest.index.rollup_pass import RollupPass
 from ingest.query.manifest import Connection
 
 
+class EngineFailure(OSError):
+    """What runs a part of a pass has failed, whatever the files are like; the text is a sentence."""
+
+
 class Engine:
     """Runs them in this process: SQL in the DuckDB of the index, merges one by one."""
 

@@ -17,7 +17,7 @@ from ingest.errors import UserError
 from ingest.index.bundles import store_problems, unpack_bundles, unpack_into, unpacked_path
 from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
-from ingest.index.engine import Engine
+from ingest.index.engine import Engine, EngineFailure
 from ingest.index.index_database import IndexDatabase
 from ingest.index.quarantine import Quarantine
 from ingest.index.rank_rows import store_arrivals, store_ranks
@@ -141,9 +141,11 @@ class Indexer:
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> UserError:
+        remedy = "check the disk's free space and the folder's permissions"
+        if isinstance(error, EngineFailure):
+            remedy = "see the cluster's logs, or index without it"
         return UserError(
-            f"the index of {self.folder} cannot be brought up to date: {error}; check "
-            "the disk's free space and the folder's permissions"
+            f"the index of {self.folder} cannot be brought up to date: {error}; {remedy}"
         )
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:

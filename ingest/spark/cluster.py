@@ -1,0 +1,104 @@
+"""A session on a Spark cluster, and what goes wrong there as one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ingest.errors import UserError
+from ingest.index.engine import EngineFailure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SETTINGS = {
+    "spark.speculation": "false",  # a task that writes a merged file runs once at a time
+    "spark.sql.ansi.enabled": "true",  # as in DuckDB: what does not fit is an error, not NULL
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOOPBACK = re.compile(r"local(\[.*\])?|spark://(127\.0\.0\.1|localhost)(:\d+)?")
+_ON_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+_GLOB = re.compile(r"([*?{}\[\]\\])")
+_LONGEST = 300
+
+
+@contextmanager
+def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session on the cluster of that master; None: as the configuration of Spark has it.
+
+    `settings` win over all others. Raises UserError where Spark or Java is missing, or no master
+    answers.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise UserError(
+            f"Spark cannot be used here ({error}); install it with: pip install 'rankscope[spark]'"
+        ) from error
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("rankscope index")
+    on_loopback = master is not None and _LOOPBACK.fullmatch(master) is not None
+    chosen = {**_SETTINGS, **(_ON_LOOPBACK if on_loopback else {}), **settings}
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    if master is not None:
+        builder = builder.master(master)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise UserError(
+            f"no session of Spark could be started ({first_line(error)}); Spark 4 needs Java 17 "
+            "or later (JAVA_HOME, or java in PATH) and a master that answers"
+        ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors of Spark as EngineFailure."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise EngineFailure(f"Spark: {first_line(error)}") from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error of Spark says before its stacks."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0][:_LONGEST]
+
+
+def location(path: Path) -> str:
+    """Where Spark writes: a path on the disk that all machines share, whatever its default is."""
+    return f"file://{path.resolve()}"
+
+
+def readable(path: Path) -> str:
+    """The same for reading, where Spark takes some characters for patterns."""
+    return _GLOB.sub(r"\\\1", location(path))
+
+
+def read_files(spark: SparkSession, table: str, files: Sequence[str]) -> DataFrame:
+    """Rows of data files of a table; columns that older files lack are NULL."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from trace_hooks.schema import TABLES
+
+    schema = from_arrow_schema(TABLES[table].schema)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*(readable(Path(file)) for file in files))

@@ -1,0 +1,65 @@
+"""Runs the heavy parts of an indexing pass on a Spark cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ingest.index.engine import Engine
+from ingest.index.merging import Merge, publish_merged
+from ingest.query.manifest import Connection
+from ingest.spark.cluster import failures
+from ingest.spark.rollup_pass import SparkRollupPass
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkEngine(Engine):
+    """Rollups by Spark SQL, merges as tasks of the cluster, on files that its machines share."""
+
+    merges_at_once = 4096
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def update_rollups(
+        self,
+        connection: Connection,
+        folder: Path,
+        index_folder: Path,
+        relative: bool,
+        touched: Mapping[int, tuple[int, int]],
+    ) -> None:
+        """As Engine has it; raises EngineFailure (an OSError) where the cluster fails."""
+        with failures():
+            SparkRollupPass(
+                self._spark, connection, folder.resolve(), index_folder.resolve(), relative
+            ).update(touched)
+
+    def merge(self, merges: Sequence[Merge]) -> list[Exception | None]:
+        """As Engine has it; each merge is a task, repeated where its executor dies."""
+        if not merges:
+            return []
+        context = self._spark.sparkContext
+        with failures():
+            tasks = context.parallelize(list(map(_absolute, merges)), len(merges))
+            texts = tasks.map(_failure).collect()
+        return [None if text is None else OSError(text) for text in texts]
+
+
+def _absolute(merge: Merge) -> Merge:
+    paths = [path.resolve() for path in merge.paths]
+    return replace(merge, paths=paths, merged=merge.merged.resolve())
+
+
+def _failure(merge: Merge) -> str | None:
+    try:
+        publish_merged(merge.table, merge.paths, merge.merged, merge.inputs)
+    except (pa.ArrowException, OSError) as error:
+        return str(error)
+    return None
