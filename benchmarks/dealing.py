@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.page_part import write_part
+from benchmarks.result_lines import append, parser_of, read, run_or_report
 from diagnosis.loading.balance import QUESTIONS, Balance, balance_of
 from ingest.run import open_run
 
@@ -154,38 +154,24 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Finished jobs; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def run(options: argparse.Namespace) -> None:
+    """Measure the lengths that are not finished."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    done = {row["lengths"] for row in read(options.results)}
+    for lengths in options.only:
+        if lengths not in done:
+            row = job(lengths, options.steps, options.seed)
+            append(options.results, row)
+            print(json.dumps(row), flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     add = parser.add_argument
-    add("--results", type=Path, help="JSON lines to append to, and to go on from")
     add("--only", nargs="+", default=LENGTHS, metavar="LENGTHS", help="as of train_3d --lengths")
     add("--steps", type=int, default=32)
     add("--seed", type=int, default=5)
-    add("--report", type=Path, metavar="FILE", help="print the table of these results")
-    add("--write", type=Path, metavar="PAGE", help="... into this page")
-    options = parser.parse_args()
-    if options.report is None:
-        if options.results is None:
-            parser.error("give --results FILE to append to, or --report FILE to print")
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-        done = {row["lengths"] for row in read(options.results)}
-        for lengths in options.only:
-            if lengths not in done:
-                row = job(lengths, options.steps, options.seed)
-                with options.results.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row) + "\n")
-                print(json.dumps(row), flush=True)
-    text = report(read(options.report or options.results))
-    print(text)
-    if options.write is not None:
-        write_part(options.write, BEGIN, END, text)
+    run_or_report(parser, run, report, (BEGIN, END))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from app.views.efficiency.mfu import Asked, decline_of
 from benchmarks.accuracy.intervals import clopper_pearson
 from benchmarks.accuracy.recorded_noise import noise_folder
 from benchmarks.page_part import write_part
+from benchmarks.result_lines import append, read
 from diagnosis.mfu.change_point import smallest_shown
 from diagnosis.mfu.comparison import LONG_STEPS
 from diagnosis.mfu.explain import named_parts
@@ -130,9 +131,9 @@ def run_cases(options: argparse.Namespace) -> None:
             chosen = [path for path in every if (spread_of(path) > UNSTEADY) == (group != "steady")]
             for case in range(cases if chosen else 0):
                 if (group, case) not in done:
-                    append(
-                        options.results, {"group": group, **one_case(case, chosen, options.steps)}
-                    )
+                    row = {"group": group, **one_case(case, chosen, options.steps)}
+                    append(options.results, row)
+                    print(json.dumps(row), flush=True)
 
 
 def one_case(case: int, recordings: Sequence[str], num_steps: int) -> dict[str, Any]:
@@ -143,19 +144,6 @@ def one_case(case: int, recordings: Sequence[str], num_steps: int) -> dict[str, 
     about = {"case": case, "kind": kind, "first": first, "recording": Path(job.recorded).stem}
     dose = planted.faults[0].dose if planted.faults else None
     return {**about, "dose": dose, "steps": num_steps, **judged(planted)}
-
-
-def append(path: Path, row: dict[str, Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-    print(json.dumps(row), flush=True)
-
-
-def read(path: Path) -> list[dict[str, Any]]:
-    """Finished cases; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:

@@ -13,7 +13,6 @@ to the peak of each stage under each schedule. Finished cases are appended to th
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import subprocess
@@ -25,7 +24,8 @@ from statistics import median
 from typing import Any
 
 from app.views.whatif.analysis import whatif_of
-from benchmarks.page_part import write_part
+from benchmarks.result_lines import append, parser_of, read, run_or_report
+from benchmarks.schedules.__main__ import NAMES
 from diagnosis.whatif.schedules.measured import measured
 from diagnosis.whatif.schedules.predict import predict
 from ingest.run import open_run
@@ -33,15 +33,6 @@ from ingest.run import open_run
 REPO = Path(__file__).resolve().parents[1]
 BEGIN = "<!-- benchmarks.pipeline_memory replaces what follows -->"
 END = "<!-- end of pipeline memory -->"
-NAMES = {
-    "1f1b": "1f1b",
-    "gpipe": "gpipe",
-    "interleaved": "interleaved",
-    "zero-bubble": "interleaved-zb",
-    "zbv": "zbv",
-}
-"""Of the job, and of the prediction."""
-
 STEPS = 5
 GIVES_BACK = {
     "MALLOC_MMAP_THRESHOLD_": "32768",
@@ -172,11 +163,14 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", summary])
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Finished cases; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def run(options: argparse.Namespace) -> None:
+    """Measure the cases that are not finished."""
+    done = {row["case"] for row in read(options.results)}
+    for case in CASES:
+        if case.name not in done and (not options.only or case.name in options.only):
+            row = measure(case)
+            append(options.results, row)
+            print(report([row]), flush=True)
 
 
 def main() -> int:
@@ -186,28 +180,9 @@ def main() -> int:
 
         options = parse_options(sys.argv[2:])
         return launch(train, options, options.nproc)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add = parser.add_argument
-    add("--results", type=Path, help="JSON lines to append to, and to go on from")
-    add("--only", nargs="+", choices=[case.name for case in CASES], metavar="CASE")
-    add("--report", type=Path, metavar="FILE", help="print the table of these results")
-    add("--write", type=Path, metavar="PAGE", help="... into this page")
-    chosen = parser.parse_args()
-    if chosen.report is None:
-        if chosen.results is None:
-            parser.error("give --results FILE to append to, or --report FILE to print")
-        done = {row["case"] for row in read(chosen.results)}
-        for case in CASES:
-            if case.name in done or (chosen.only and case.name not in chosen.only):
-                continue
-            row = measure(case)
-            with chosen.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(report([row]), flush=True)
-    text = report(read(chosen.report or chosen.results))
-    print(text)
-    if chosen.write is not None:
-        write_part(chosen.write, BEGIN, END, text)
+    parser = parser_of(__doc__)
+    parser.add_argument("--only", nargs="+", choices=[one.name for one in CASES], metavar="CASE")
+    run_or_report(parser, run, report, (BEGIN, END))
     return 0
 
 

@@ -31,8 +31,8 @@ from typing import Any
 from benchmarks.accuracy.intervals import wilson
 from benchmarks.hosts.job import asked
 from benchmarks.loaders.faults import KINDS, SLOW_SOURCES, SOURCES, Fault
-from benchmarks.page_part import write_part
 from benchmarks.real_faults import repeat
+from benchmarks.result_lines import append, parser_of, read, run_or_report
 from ingest.errors import UserError
 
 JOB = Path(__file__).with_name("job.py")
@@ -107,13 +107,6 @@ def judged(fault: Fault, run: Path) -> dict[str, Any]:
     return {"who": who, "cause": cause, "others": others}
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Finished jobs; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def run(options: argparse.Namespace) -> None:
     """Jobs with faults, then healthy ones, until there are enough."""
 
@@ -130,8 +123,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             return False
         row = one_job(fault, workers, context, options.keep)
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append(options.results, row)
         print(line_of(row), flush=True)
         return True
 
@@ -143,8 +135,7 @@ def again(options: argparse.Namespace) -> None:
     for path in sorted(options.again.glob(f"*/{TRUTH}")):
         truth = json.loads(path.read_text(encoding="utf-8"))
         row = judged(Fault(**truth["fault"]), path.parent / "run") | truth
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        append(options.results, row)
         print(line_of(row), flush=True)
 
 
@@ -185,26 +176,19 @@ def report(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     add = parser.add_argument
-    add("--results", type=Path, help="JSON lines to append to, and to go on from")
     add("--faults", type=int, default=48, help="jobs with a fault (%(default)s)")
     add("--healthy", type=int, default=30, help="jobs without (%(default)s)")
     add("--seed", type=int, default=random.randrange(10**6), help="(another one each time)")
     add("--only", nargs="+", choices=KINDS, default=list(KINDS))
     add("--keep", type=Path, help="existing folder that keeps the run folders")
     add("--again", type=Path, metavar="FOLDER", help="judge the runs kept there again")
-    add("--report", type=Path, metavar="FILE", help="print the tables of these results")
-    add("--write", type=Path, metavar="PAGE", help="... into this page")
-    options = parser.parse_args()
-    if options.report is None:
-        if options.results is None:
-            parser.error("give --results FILE to append to, or --report FILE to print")
+
+    def work(options: argparse.Namespace) -> None:
         (again if options.again else run)(options)
-    text = report(read(options.report or options.results))
-    print(text)
-    if options.write is not None:
-        write_part(options.write, MARK, "<!-- end -->", text)
+
+    run_or_report(parser, work, report, (MARK, "<!-- end -->"))
 
 
 if __name__ == "__main__":

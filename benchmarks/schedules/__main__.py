@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.views.whatif.analysis import whatif_of
-from benchmarks.page_part import write_part
+from benchmarks.result_lines import append, parser_of, read, run_or_report
 from diagnosis.whatif.schedules.measured import measured
 from diagnosis.whatif.schedules.predict import predict
 from ingest.run import open_run
@@ -210,36 +210,20 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Finished cases; none where there is no file."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def run(options: argparse.Namespace) -> None:
+    """Measure the cases that are not finished."""
+    done = {row["case"] for row in read(options.results)}
+    for case in CASES:
+        if case.name not in done and (not options.only or case.name in options.only):
+            row = measure(case)
+            append(options.results, row)
+            print(report([row]), flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add = parser.add_argument
-    add("--results", type=Path, help="JSON lines to append to, and to go on from")
-    add("--only", nargs="+", choices=[case.name for case in CASES], metavar="CASE")
-    add("--report", type=Path, metavar="FILE", help="print the table of these results")
-    add("--write", type=Path, metavar="PAGE", help="... into this page")
-    options = parser.parse_args()
-    if options.report is None:
-        if options.results is None:
-            parser.error("give --results FILE to append to, or --report FILE to print")
-        done = {row["case"] for row in read(options.results)}
-        for case in CASES:
-            if case.name in done or (options.only and case.name not in options.only):
-                continue
-            row = measure(case)
-            with options.results.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(report([row]), flush=True)
-    text = report(read(options.report or options.results))
-    print(text)
-    if options.write is not None:
-        write_part(options.write, BEGIN, END, text)
+    parser = parser_of(__doc__)
+    parser.add_argument("--only", nargs="+", choices=[one.name for one in CASES], metavar="CASE")
+    run_or_report(parser, run, report, (BEGIN, END))
 
 
 if __name__ == "__main__":
