@@ -141,7 +141,7 @@ bench-machines: $(VENV)/.ready
 		$(if $(FAULTS),--faults $(FAULTS)) $(if $(HEALTHY),--healthy $(HEALTHY))
 
 # faults in real jobs on this machine's cores; goes on from RESULTS. MINUTES of faults, HEALTHY of none
-RESULTS ?= real-faults.jsonl
+RESULTS ?= benchmarks/results/real-faults.jsonl
 MINUTES ?= 120
 HEALTHY ?= 120
 bench-real-faults: $(VENV)/.ready

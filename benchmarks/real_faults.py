@@ -210,7 +210,10 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     if options.report is not None:
-        print("\n".join(lines_of(read(options.report))))
+        results = read(options.report)
+        if not results.episodes:
+            sys.exit(f"{options.report} has no finished job with a fault: begin with --results")
+        print("\n".join(lines_of(results)))
         return
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # ends the job
     if options.again is not None:
