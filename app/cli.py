@@ -30,6 +30,8 @@ VERBS = {
     "layout": "correct the parallel layout of an imported run by hand",
     "index": "index a folder of runs, once or continuously",
     "doctor": "check every file of a run against its index, and repair it",
+    "gc": "remove old steps and old runs, by age and by size",
+    "pin": "pin links whose steps gc keeps, and list them",
     "generate": "create a synthetic run with known faults",
 }
 MODULES = {"import": "import_files"}

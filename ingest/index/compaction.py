@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from ingest.index.engine import Engine
 from ingest.index.index_database import IndexDatabase
-from ingest.index.merging import Merge
+from ingest.index.merging import Kept, Merge, publish_merged
 from ingest.index.rollup_pass import BAND
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.run_paths import is_data_path
@@ -107,11 +107,25 @@ class Compaction:
             if error is None:
                 self._record(batch, merge)
                 merged += len(batch)
-            elif not self._set_damaged_aside(batch):
+            elif not self.set_damaged_aside(batch):
                 failed = error  # no file is to blame: the disk is full
         if failed is not None:
             raise failed
         return merged
+
+    def rewrite(self, entry: FileEntry, kept: Kept) -> str | None:
+        """Put a file in the place of this one, with the rows that `kept` lets stay; its path, None
+        where this one cannot be read. Raises OSError where the disk is full.
+        """
+        (self.database.run_folder / "compacted").mkdir(exist_ok=True)
+        merge = self._prepared([entry])
+        try:
+            publish_merged(merge.table, merge.paths, merge.merged, merge.inputs, kept)
+        except (pa.ArrowException, OSError):
+            if not self.set_damaged_aside([entry]):
+                raise
+            return None
+        return self._record([entry], merge)
 
     def _prepared(self, batch: list[FileEntry]) -> Merge:
         run_folder, first = self.database.run_folder, batch[0]
@@ -122,15 +136,17 @@ class Compaction:
         paths, replaced = [run_folder / path for path in inputs], self._replaced_by(batch)
         return Merge(first.table_name, paths, run_folder / "compacted" / name, inputs + replaced)
 
-    def _record(self, batch: list[FileEntry], merge: Merge) -> None:
-        database, tier = self.database, max(entry.tier for entry in batch) + 1
-        entry, _ = read_entry(database.run_folder, f"compacted/{merge.merged.name}", tier)
+    def _record(self, batch: list[FileEntry], merge: Merge) -> str:
+        database, tier = self.database, max(entry.tier for entry in batch) + (len(batch) > 1)
+        path = f"compacted/{merge.merged.name}"
+        entry, _ = read_entry(database.run_folder, path, max(tier, 1))
         if entry.problem:
             raise OSError(entry.problem)
         with database.transaction():
             database.manifest.add([entry])
             database.manifest.retire([one.path for one in batch], time.time_ns())
         database.known_paths.add(entry.path)
+        return path
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
         """What the batch itself replaced and is not deleted yet: no other file will name it."""
@@ -145,8 +161,8 @@ class Compaction:
         )
         return sorted(named & {path for (path,) in known})
 
-    def _set_damaged_aside(self, batch: list[FileEntry]) -> bool:
-        """Whether there was any that cannot be read."""
+    def set_damaged_aside(self, batch: list[FileEntry]) -> bool:
+        """Set those aside that cannot be read; whether there was any."""
         any_damaged = False
         for entry in batch:
             try:

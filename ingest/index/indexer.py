@@ -21,6 +21,7 @@ from ingest.index.engine import Engine, EngineFailure
 from ingest.index.index_database import IndexDatabase
 from ingest.index.quarantine import Quarantine
 from ingest.index.rank_rows import store_arrivals, store_ranks
+from ingest.index.removal import Removal
 from ingest.index.retention import KEEP_ALL, Keep, retire_old_content
 from ingest.index.rollup_pass import TOUCHING, touched_steps
 from ingest.index.snapshots import (
@@ -94,6 +95,7 @@ class Indexer:
             self._lock.release()
             raise
         self.compaction = Compaction(self.database, self._engine)
+        self._removal = Removal(self.compaction, self._update_rollups)
         self._axes = CorrectedAxes(self.database, self._rank_files)
         self._num_passes = 0
         self._rank_stamps: dict[str, tuple[int, int, int]] = {}
@@ -159,7 +161,7 @@ class Indexer:
         self._quarantine.store_problems(self.database)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
-        if entries or ranks_changed:
+        if entries or ranks_changed or self._removal.is_news():
             try:
                 self._take_in(entries, replaced, ranks_changed)
             except BaseException:  # nothing was taken: the next pass must see all of it again
@@ -167,6 +169,8 @@ class Indexer:
                 self._rank_stamps = {}
                 raise
         merged = self.compaction.merge_due(merge_s) if merge and self.may_merge else 0
+        if merge and self.may_merge:
+            merged += self._removal.trim(merge_s)
         if self.may_merge:
             retire_old_content(self.database, self._keep)
         state = self.database.state
@@ -251,7 +255,7 @@ class Indexer:
         return entry
 
     def _derive(self, entries: list[FileEntry], replaced: list[str], ranks_changed: bool) -> None:
-        now_ns = time.time_ns()
+        now_ns, are_steps_removed = time.time_ns(), self._removal.store()
         connection, manifest = self.database.connection, self.database.manifest
         skip = set(replaced)
         manifest.add([entry for entry in entries if entry.path not in skip])
@@ -272,8 +276,15 @@ class Indexer:
         if ranks_changed or any(entry.table_name == "clocks" for entry in entries):
             for attempt in self._store_clocks():
                 touched[attempt] = self._all_steps(attempt)
+        self._removal.forget()
+        self._update_rollups(touched)
+        self._removal.forget()
+        if are_steps_removed:
+            self._removal.update_following()
+
+    def _update_rollups(self, touched: dict[int, tuple[int, int]]) -> None:
         self._engine.update_rollups(
-            connection, self.folder, self.index_folder, self.relative, touched
+            self.database.connection, self.folder, self.index_folder, self.relative, touched
         )
         apply_sums(connection, touched)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +24,9 @@ from trace_hooks.schema import TABLES, VERSION_BYTES, column_encodings, dictiona
 ROW_GROUP = 16_384
 """Rows from which a row group ends with its rank."""
 
+Kept = Callable[[pa.Table], pa.Table]
+"""Some of the rows of a table."""
+
 _TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
 
 
@@ -37,10 +40,13 @@ class Merge:
     inputs: list[str]
 
 
-def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str]) -> None:
+def publish_merged(
+    table: str, paths: list[Path], merged: Path, inputs: list[str], kept: Kept | None = None
+) -> None:
     """Write the rows of `paths` whole, row groups ending with their rank, then rename it.
 
-    `inputs`: the files it replaces, noted in its metadata. Raises OSError and pa.ArrowException,
+    `inputs`: the files it replaces, noted in its metadata; `kept`: those of their rows that stay,
+    all where it is not given. Raises OSError and pa.ArrowException,
     both where a file is damaged and where the disk is full; nothing is left behind then.
     """
     schema = TABLES[table].schema
@@ -59,7 +65,8 @@ def publish_merged(table: str, paths: list[Path], merged: Path, inputs: list[str
             use_dictionary=dictionary_columns(table),
             column_encoding=column_encodings(table),
         ) as writer:
-            for rows in _row_groups(merged_rows(table, paths)):
+            ranks = merged_rows(table, paths)
+            for rows in _row_groups(map(kept, ranks) if kept else ranks):
                 writer.write_table(rows)
         temporary.replace(merged)
     finally:

@@ -1,6 +1,7 @@
-"""How long content is kept: rows of schema.CONTENT_TABLES, what went through a model.
+"""Bounds on what is kept, and how long content is: rows of schema.CONTENT_TABLES, what went through
+a model.
 
-Everything else of a run is kept until the run is deleted.
+Steps and whole runs go only where a user asks for it (app/analysis/retention).
 """
 
 from __future__ import annotations
@@ -26,19 +27,16 @@ _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|d|w|MB|GB|TB)")
 
 @dataclass(frozen=True)
 class Keep:
-    """Bounds on the content of each run; None: no bound.
-
-    Files go whole; a file is as old as the newest row in it.
-    """
+    """Bounds in age and bytes; None: no bound. A file is as old as the newest row in it."""
 
     seconds: float | None = None
     num_bytes: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Keep:
+    def parse(cls, text: str, option: str = "--keep-content") -> Keep:
         """`forever`, or an age (`12h`, `30d`, `2w`), a size (`500MB`, `20GB`), both with a comma.
 
-        Raises ValueError, one sentence.
+        Raises ValueError, one sentence that names the option.
         """
         bounds: dict[str, float] = {}
         for part in [] if text == FOREVER else text.split(","):
@@ -46,8 +44,8 @@ class Keep:
             name = "seconds" if match and match[2] in _SECONDS else "num_bytes"
             if match is None or name in bounds:
                 raise ValueError(
-                    f"--keep-content is {text[:40]!r}; give an age such as 30d, a size per run "
-                    f"such as 20GB, both as 30d,20GB, or {FOREVER}"
+                    f"{option} is {text[:40]!r}; give an age such as 30d, a size such as 20GB, "
+                    f"both as 30d,20GB, or {FOREVER}"
                 )
             bounds[name] = float(match[1]) * (_SECONDS | _BYTES)[match[2]]
         return cls(**bounds)
@@ -57,19 +55,24 @@ class Keep:
         """Whether there is any bound."""
         return self.seconds is not None or self.num_bytes is not None
 
-    def too_much(self, entries: Iterable[FileEntry], now_ns: int) -> list[str]:
-        """Paths of one run's files beyond the bounds: of too many bytes the oldest."""
-        least_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
+    def horizon_ns(self, files: Iterable[tuple[int, int]], now_ns: int) -> float:
+        """What was recorded before this moment is beyond the bounds: it is too old, or there are
+        too many bytes with it. `files`: when the newest row of each was recorded, and its bytes.
+        """
+        horizon_ns = -math.inf if self.seconds is None else now_ns - self.seconds * 1e9
         left = math.inf if self.num_bytes is None else self.num_bytes
-        paths = []
+        for ts_ns, num_bytes in sorted(files, reverse=True):
+            left -= num_bytes
+            if left < 0:
+                return max(horizon_ns, ts_ns + 1)
+        return horizon_ns
+
+    def too_much(self, entries: Iterable[FileEntry], now_ns: int) -> list[str]:
+        """Paths of one run's files of content beyond the bounds."""
         content = [entry for entry in entries if entry.table_name in CONTENT_TABLES]
-        for entry in sorted(
-            content, key=lambda entry: (entry.ts_max or 0, entry.path), reverse=True
-        ):
-            left -= entry.num_bytes
-            if left < 0 or (entry.ts_max or 0) < least_ns:
-                paths.append(entry.path)
-        return paths
+        files = [(entry.ts_max or 0, entry.num_bytes) for entry in content]
+        horizon_ns = self.horizon_ns(files, now_ns)
+        return [entry.path for entry in content if (entry.ts_max or 0) < horizon_ns]
 
 
 KEEP_ALL = Keep()

@@ -141,7 +141,7 @@ def published_state(folder: Path) -> str | None:
     return pointer[1] if pointer else None
 
 
-_WATCHED = (*DATA, "ranks", "quarantine", "run.json", "layout.json")
+_WATCHED = (*DATA, "ranks", "quarantine", "run.json", "layout.json", "retention.json")
 _SETTLED_NS = 1_000_000_000
 """A folder changed longer ago than this will not change again with the same time stamp."""
 

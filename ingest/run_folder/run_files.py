@@ -123,7 +123,7 @@ def is_run_folder(folder: Path) -> bool:
     return True
 
 
-def _checked(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
+def checked_json(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
     """Content of a JSON file; raises UserError unless it is what the decoder expects."""
     try:
         content = read_plain_file(path, MAX_FILE_BYTES)
@@ -169,7 +169,7 @@ def read_run_info(folder: Path) -> RunInfo:
         raise UserError(f"{folder} is not a folder; give the folder of a run")
     if not is_run_folder(folder) and not path.is_symlink():
         raise UserError(f"{folder} has no {RUN_FILE}, so it is not a run folder; give one that has")
-    info = cast(RunInfo, _checked(path, _RUN_DECODER))
+    info = cast(RunInfo, checked_json(path, _RUN_DECODER))
     info.setdefault("framework", "")
     info.setdefault("versions", {})
     return info
@@ -191,7 +191,7 @@ def read_correction(folder: Path) -> Correction | None:
     path = folder / LAYOUT_FILE
     if not os.path.lexists(path):
         return None
-    info = cast(LayoutInfo, _checked(path, _LAYOUT_DECODER))
+    info = cast(LayoutInfo, checked_json(path, _LAYOUT_DECODER))
     _check_size(info["layout"], path)
     try:
         return Correction(ParallelLayout.from_json(info["layout"]), info["corrected_ns"])
@@ -203,7 +203,7 @@ def read_correction(folder: Path) -> Correction | None:
 
 def read_rank_info(path: Path) -> RankInfo:
     """One of ranks/*.json; raises UserError where it is damaged or too new."""
-    info = cast(RankInfo, _checked(path, _RANK_DECODER))
+    info = cast(RankInfo, checked_json(path, _RANK_DECODER))
     layout = info.get("layout")
     if layout:
         _check_size(layout, path)

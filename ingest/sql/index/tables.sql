@@ -11,6 +11,12 @@ CREATE TABLE IF NOT EXISTS files (
 );
 -- files that a merged one has replaced: never read again, deleted after a grace period
 CREATE TABLE IF NOT EXISTS retired (path VARCHAR PRIMARY KEY, retired_ns BIGINT NOT NULL);
+-- steps that retention.json takes out of the run, ends included
+CREATE TABLE IF NOT EXISTS removed_steps (
+    attempt INTEGER NOT NULL, first_step BIGINT NOT NULL, last_step BIGINT NOT NULL
+);
+-- files that have no row of a removed step, though their range of steps has one
+CREATE TABLE IF NOT EXISTS trimmed (path VARCHAR PRIMARY KEY);
 -- when something of a rank was seen last, on this machine's clock
 CREATE TABLE IF NOT EXISTS arrivals (
     attempt INTEGER, rank INTEGER, arrived_ns BIGINT NOT NULL, PRIMARY KEY (attempt, rank)

@@ -1,0 +1,1 @@
+"""What `rankscope gc` removes of runs, and what it keeps."""

@@ -1,0 +1,184 @@
+"""Decides what retention takes out of the runs of a folder; changes nothing.
+
+Of all runs together, what was recorded before one moment (the horizon) is beyond the bounds. Of a
+run that lies before it altogether the folder goes, of any other the steps that ended before it:
+but for those that findings and pinned links point at, and for what may still be written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.analysis.retention.pointed_at import kept_by_findings, kept_by_pins
+from ingest.errors import UserError
+from ingest.index.retention import Keep
+from ingest.index.snapshots import index_folder
+from ingest.run import Run, open_run
+from ingest.run_folder.pins import read_pins
+from ingest.run_folder.retention_file import Kept, read_retention
+from ingest.run_folder.run_files import RUN_FILE
+from ingest.run_folder.step_ranges import StepRange
+
+AT_REST = ("finished", "lost")
+LIVE_S = 3600.0
+"""Steps of a run that is written are kept for an hour at least: pages show them while they come."""
+_FILES = (
+    "SELECT attempt, step_min, step_max, num_bytes,"
+    " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max"
+    " FROM files WHERE problem IS NULL"
+)
+_STEPS = (
+    "SELECT attempt, step, max(end_ns) AS end_ns FROM step_rollup WHERE step >= 0"
+    " GROUP BY attempt, step ORDER BY attempt, step"
+)
+
+
+@dataclass(frozen=True)
+class Aged:
+    """A run and how old its data is. `files`: when the newest row of each was recorded, and bytes.
+
+    Times of an import say when it happened, not when it came here: it is as old as its run.json.
+    """
+
+    folder: Path
+    is_dated: bool
+    files: tuple[tuple[int, int], ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its data files."""
+        return sum(num_bytes for _, num_bytes in self.files)
+
+    @property
+    def newest_ns(self) -> int:
+        """When its newest row was recorded."""
+        return max((ts_ns for ts_ns, _ in self.files), default=_made_ns(self.folder))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes of one run. `num_bytes`: about so much; `left_alone`: why nothing can go, or empty.
+
+    `found`, `pinned`: old steps that stay, as findings or pinned links point at them.
+    """
+
+    aged: Aged
+    is_whole: bool = False
+    removed: tuple[StepRange, ...] = ()
+    num_bytes: int = 0
+    found: tuple[Kept, ...] = ()
+    pinned: tuple[Kept, ...] = ()
+    left_alone: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The run's."""
+        return self.aged.folder
+
+
+def aged(folder: Path) -> Aged:
+    """How old the data of a run is; raises UserError."""
+    with open_run(folder) as run:
+        is_dated = run.info["source"] == "hooks" and run.info["clock"] == "absolute"
+        made_ns = _made_ns(folder)
+        files = tuple(
+            (row["ts_max"] if is_dated else made_ns, row["num_bytes"])
+            for row in run.index_rows(_FILES)
+        )
+    return Aged(folder, is_dated, files)
+
+
+def horizon_ns(keep: Keep, runs: Sequence[Aged], now_ns: int | None = None) -> float:
+    """What was recorded before this moment is beyond the bounds of all runs together."""
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    return keep.horizon_ns((file for run in runs for file in run.files), now_ns)
+
+
+def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Plan:
+    """What goes of a run that was recorded before that moment; raises UserError.
+
+    `with_findings`: also what findings point at.
+    """
+    folder = run_aged.folder
+    is_whole_old = run_aged.newest_ns < before_ns
+    if not is_whole_old and all(ts_ns >= before_ns for ts_ns, _ in run_aged.files):
+        return Plan(run_aged)
+    if folder.is_symlink():
+        return Plan(run_aged, left_alone="it is a link to another folder; give that one")
+    if index_folder(folder).parent != folder:
+        return Plan(run_aged, left_alone="its folder cannot be written")
+    with open_run(folder) as run:
+        if run.state == "importing":
+            return Plan(run_aged, left_alone="files are still read into it")
+        if run.state not in AT_REST:
+            is_whole_old, before_ns = False, min(before_ns, time.time_ns() - LIVE_S * 1e9)
+        rows = run.index_rows(_STEPS)
+        if not run_aged.is_dated:
+            rows = [row | {"end_ns": run_aged.newest_ns} for row in rows]
+        old = [row for row in rows if row["end_ns"] < before_ns]
+        if not old and not is_whole_old:
+            return Plan(run_aged)
+        attempts = sorted({row["attempt"] for row in old}) or run.attempts
+        pinned = kept_by_pins(run, read_pins(folder))
+        found = [] if with_findings else _found(run, attempts)
+        if is_whole_old and not pinned and not found:
+            return Plan(run_aged, True, num_bytes=run_aged.num_bytes)
+        removed = tuple(_ranges(rows, before_ns, [one.steps for one in (*pinned, *found)]))
+        stay = (tuple(one for one in kept if _has(one.steps, old)) for kept in (found, pinned))
+        return Plan(run_aged, False, removed, _num_bytes(run, removed), *stay)
+
+
+def _found(run: Run, attempts: Sequence[int]) -> list[Kept]:
+    """Steps that findings of these attempts point at, or pointed at when others were removed."""
+    return sorted({*read_retention(run.folder).kept, *kept_by_findings(run, attempts)})
+
+
+def _ranges(
+    rows: Sequence[dict[str, Any]], before_ns: float, kept: Sequence[StepRange]
+) -> Iterator[StepRange]:
+    """Neighbouring steps that ended before that moment and are not kept."""
+    begun: StepRange | None = None
+    for row in rows:
+        step = StepRange(row["attempt"], row["step"], row["step"])
+        goes = row["end_ns"] < before_ns and not any(one.overlaps(step) for one in kept)
+        if begun is not None and (not goes or begun.attempt != step.attempt):
+            yield begun
+            begun = None
+        if goes:
+            begun = step if begun is None else StepRange(step.attempt, begun.first, step.last)
+    if begun is not None:
+        yield begun
+
+
+def _has(steps: StepRange, rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether one of the rows is of these steps."""
+    return any(
+        row["attempt"] == steps.attempt and steps.first <= row["step"] <= steps.last for row in rows
+    )
+
+
+def _num_bytes(run: Run, removed: Sequence[StepRange]) -> int:
+    """About how much of a run's files these steps take: the rows of a file are spread evenly."""
+    total = 0.0
+    for row in run.index_rows(_FILES) if removed else ():
+        num_steps = row["step_max"] - row["step_min"] + 1
+        inside = sum(
+            max(min(row["step_max"], one.last) - max(row["step_min"], one.first) + 1, 0)
+            for one in removed
+            if one.attempt == row["attempt"]
+        )
+        total += row["num_bytes"] * inside / num_steps
+    return round(total)
+
+
+def _made_ns(folder: Path) -> int:
+    try:
+        return (folder / RUN_FILE).stat().st_mtime_ns
+    except OSError as error:
+        raise UserError(
+            f"{folder} cannot be read: {error.strerror}; has it been deleted?"
+        ) from error

@@ -1,0 +1,39 @@
+"""Deletes a whole run: under a hidden name first, so that nobody ever sees a part of one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ingest.index.indexer import Busy
+from ingest.index.snapshots import OwnerLock, index_folder
+from ingest.run_folder.run_files import is_run_folder
+
+REMOVED = ".removed-"
+"""How the hidden name of a run begins that is being deleted."""
+
+
+def delete_run(run_folder: Path) -> None:
+    """Delete a run with everything in its folder. Raises Busy where another process indexes it, and
+    OSError where it cannot be deleted; what is left of it then goes with `delete_leftovers`.
+    """
+    with OwnerLock(index_folder(run_folder)) as lock:
+        if not lock.acquire():
+            raise Busy(f"another process is indexing {run_folder}")
+        hidden = run_folder.with_name(f"{REMOVED}{run_folder.name}")
+        if hidden.exists():
+            shutil.rmtree(hidden)
+        run_folder.rename(hidden)
+        shutil.rmtree(hidden)
+
+
+def delete_leftovers(runs: Path) -> list[str]:
+    """Delete what is left of runs whose deletion was interrupted; their names. Raises OSError."""
+    if is_run_folder(runs):
+        return []
+    names = []
+    for hidden in runs.glob(f"{REMOVED}*"):
+        if not hidden.is_symlink():
+            shutil.rmtree(hidden)
+            names.append(hidden.name.removeprefix(REMOVED))
+    return names
