@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.cpu_count import num_cores
 from ingest.errors import UserError
 from ingest.index.snapshots import DATABASE
 from ingest.query.connection import Config, Connection
@@ -26,6 +27,7 @@ _CONFIG: Config = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": MEMORY,
+    "threads": max(1, num_cores() // 2),  # the job's ranks compute on this machine, too
 }
 
 

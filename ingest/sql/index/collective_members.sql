@@ -3,7 +3,31 @@
 -- member is missing or not complete, unaligned while a member's clock is unknown: then there is no
 -- wait, no transfer and no culprit. Those of an evaluation are left out: a step does not wait in them.
 CREATE OR REPLACE TEMP TABLE collective_members AS
-WITH rows AS (
+WITH chosen AS (
+    SELECT rank, step, group_id, seq, op, num_bytes, peer, tag, start_ns, end_ns
+    FROM read_parquet($collectives, hive_partitioning = false)
+    WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
+),
+-- the clock estimates of the time in which they began, each valid until the next one
+extents AS (
+    SELECT rank, min(start_ns) AS first_ns, max(start_ns) AS last_ns FROM chosen GROUP BY rank
+),
+clocks AS (
+    SELECT o.* FROM (
+        SELECT rank, valid_from_ns, ts_ns, offset_ns, drift_ppb,
+            lead(valid_from_ns, 1, 9223372036854775807)
+                OVER (PARTITION BY rank ORDER BY valid_from_ns) AS valid_to_ns
+        FROM clock_offsets WHERE attempt = $attempt
+    ) o JOIN extents x ON o.rank = x.rank
+        AND o.valid_from_ns <= x.last_ns AND o.valid_to_ns > x.first_ns
+),
+-- evaluations lie in no other one: the latest begun may still last
+pauses AS (
+    SELECT rank, begin_ns, end_ns, lead(begin_ns, 1, 9223372036854775807)
+        OVER (PARTITION BY rank ORDER BY begin_ns) AS next_ns
+    FROM evaluations WHERE attempt = $attempt
+),
+rows AS (
     SELECT c.rank, c.step, c.group_id, c.seq, c.op, c.num_bytes, c.start_ns, c.end_ns,
         c.op IN ('send', 'recv') AS is_p2p,
         CASE c.op WHEN 'send' THEN c.rank WHEN 'recv' THEN c.peer ELSE -1 END AS src,
@@ -11,12 +35,11 @@ WITH rows AS (
         CASE WHEN c.op IN ('send', 'recv') THEN c.tag ELSE -1 END AS tag,
         coalesce(c.start_ns < e.end_ns, false) AS in_evaluation,
         o.offset_ns + CAST(round_even(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9), 0) AS BIGINT) AS shift_ns
-    FROM read_parquet($collectives, hive_partitioning = false) c
-    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
-        ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns
-    ASOF LEFT JOIN (SELECT * FROM evaluations WHERE attempt = $attempt) e
-        ON c.rank = e.rank AND c.start_ns >= e.begin_ns
-    WHERE c.attempt = $attempt AND c.step BETWEEN $step_min - 1 AND $step_max + 1
+    FROM chosen c
+        LEFT JOIN clocks o ON c.rank = o.rank
+            AND c.start_ns >= o.valid_from_ns AND c.start_ns < o.valid_to_ns
+        LEFT JOIN pauses e ON c.rank = e.rank
+            AND c.start_ns >= e.begin_ns AND c.start_ns < e.next_ns
 ),
 placed AS (
     SELECT *, start_ns + shift_ns AS start_al,
