@@ -286,7 +286,7 @@ class Indexer:
         self._engine.update_rollups(
             self.database.connection, self.folder, self.index_folder, self.relative, touched
         )
-        apply_sums(connection, touched)
+        apply_sums(self.database.connection, touched)
 
     def _files(self, entries: list[FileEntry], table: str) -> list[str]:
         return self.database.absolute(e.path for e in entries if e.table_name == table)
