@@ -20,6 +20,7 @@ from app.components.outstanding import outstanding
 from app.runs.hub import Hub
 from app.view_state import View
 from app.views.ranks.metric_matrix import last_steps
+from app.views.run.logged import has_logged
 from app.views.run.without_steps import Recorded, recorded
 from diagnosis.findings import Diagnosis
 from ingest.errors import UserError
@@ -46,6 +47,7 @@ def render(hub: Hub, view: View) -> Component:
             # a dump without steps is opened for what is open in it
             *([*first, pictures] if has_steps or picture is None else [pictures, *first]),
             about_run.note_place(hub, view),
+            *([_logged_place(hub, view)] if has_steps else []),
             html.Div(
                 _timeline(hub, diagnosis, view) if diagnosis else _later("picture timeline"),
                 id="overview-timeline",
@@ -155,6 +157,17 @@ def _machines_place() -> Component:
     """What changed on the machines: assets/machines/telling.mjs asks once the page is drawn."""
     return html.Section(
         className="panel machine-changes", hidden=True, **{"data-view": "machine-changes"}
+    )
+
+
+def _logged_place(hub: Hub, view: View) -> Component:
+    """What the job logged of its steps: assets/logged/view.mjs asks once the page is drawn."""
+    assert view.run is not None
+    has_some = hub.cache.get(view.run, "has logged", lambda run, _: has_logged(run))
+    return html.Section(
+        className="panel logged loading" if has_some else "panel logged",
+        hidden=not has_some,
+        **{"data-view": "logged", "aria-label": "Logged by the job"},
     )
 
 

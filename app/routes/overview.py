@@ -1,4 +1,8 @@
-"""Data of the step-time strip on top of every page."""
+"""Data of the step-time strip on top of every page, and of what the job logged.
+
+GET api/run/{run}/strip[?attempt=N]            app.views.run.strip.Strip as binary arrays
+GET api/run/{run}/logged[?attempt=N&width=W]   loss, gradient norm and learning rate by step, binary
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,22 @@ from starlette.routing import Route
 from app.analysis.diagnosis import diagnosis_of
 from app.routes.context import RouteContext
 from app.routes.findings import attempt_of
+from app.routes.ranks import Parameters
+from app.runs.hub import Hub
+from app.runs.policies import min_age
+from app.views.run.logged import logged, pooled
 from app.views.run.strip import Strip, strip_of
-from app.web.answers import answer_prefetched
+from app.web.answers import answer, answer_prefetched
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.run import Run
 from ingest.stopping import Stop
 
+_REST_S = 1.0
+_MOST_WIDE = 4096
+
 
 def routes(context: RouteContext) -> list[Route]:
-    """GET api/run/{run}/strip[?attempt=N]: app.views.run.strip.Strip as binary arrays."""
+    """The strip's route and that of the numbers that the job logged."""
     hub = context.hub
 
     async def strip(request: Request) -> Response:
@@ -31,7 +42,30 @@ def routes(context: RouteContext) -> list[Route]:
 
         return await answer_prefetched(request, hub, "strip", compute, MEDIA_TYPE)
 
-    return [Route("/api/run/{run}/strip", strip)]
+    async def numbers(request: Request) -> Response:
+        params = Parameters(request)
+
+        def compute(stop: Stop) -> bytes:
+            attempt = params.whole("attempt")
+            width = min(max(params.whole("width", 400) or 0, 1), _MOST_WIDE)
+            found = hub.cache.get(
+                params.run,
+                ("logged", attempt),
+                lambda run, stop: logged(run, attempt, stop),
+                min_age(_REST_S),
+                stop,
+            )
+            arrays, meta = pooled(found, width)
+            return pack_arrays(arrays, meta | {"is_live": _is_live(hub, params.run)})
+
+        return await answer(request, compute, lambda made: Response(made, media_type=MEDIA_TYPE))
+
+    return [Route("/api/run/{run}/strip", strip), Route("/api/run/{run}/logged", numbers)]
+
+
+def _is_live(hub: Hub, name: str) -> bool:
+    """Whether hooks record the run, so that its job could log."""
+    return bool(hub.run(name).info["source"] == "hooks")
 
 
 def packed(strip: Strip) -> bytes:

@@ -113,6 +113,8 @@ USES: dict[str, Use] = {
     ),
     "findings": _prefetch("pages ask for it at each piece of news", "routes/findings.py"),
     "strip": _prefetch("pages ask for it at each piece of news", "routes/overview.py"),
+    "has logged": _fresh("whether a place is kept for it", "pages/overview.py"),
+    "logged": _min_age("reads what was logged in every step", "routes/overview.py"),
     "newest steps": _fresh("which steps a page shows by default", "analysis/page_scope.py"),
     "about": _fresh("one read per attempt, for a panel and its notes", "components/about_run.py"),
     "clocks": _fresh("one read per attempt, for the drawer", "components/findings_frame.py"),

@@ -43,3 +43,12 @@ export function milliseconds(ms) {
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms >= 100 ? Math.round(ms).toLocaleString('en') : ms >= 1 || ms === 0 ? ms.toFixed(1) : ms.toPrecision(2)} ms`;
 }
+
+/** "0.0123", "1.2e-8", "4,096" */
+export function formatNumber(value) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) || value === null || value === undefined ? 'not recorded' : String(value);
+  const size = Math.abs(value);
+  if (value === 0) return '0';
+  if (Number.isInteger(value) && size < 1e6) return value.toLocaleString('en');
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(2).replace(/\.?0+e/, 'e') : String(Number(value.toPrecision(4)));
+}

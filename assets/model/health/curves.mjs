@@ -1,9 +1,8 @@
 /** The statistic of each layer over the steps as lines, smoothed on request; the chosen line is highlighted. */
 import { blockOf, stepCount } from '../../lib/canvas/step_axis.mjs';
-import { stepsText } from '../../lib/value_text.mjs';
+import { formatNumber, stepsText } from '../../lib/value_text.mjs';
 import { drawCursor, drawSteps, drawValues, plotOf } from '../shared/plot_axes.mjs';
 import { placeLines, xOfMiddle, xOfPlace, xOfStepMiddle } from '../shared/progress_axis.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
 import { HealthCanvas } from './health_canvas.mjs';
 import { drawnRowOf, rowsOf, rowText, smoothed, stepsOf } from './health_data.mjs';
 

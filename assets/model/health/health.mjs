@@ -1,4 +1,5 @@
 /** Training health: one statistic of one tensor, layers x steps, as map, curves and histogram. */
+import { formatNumber } from '../../lib/value_text.mjs';
 import { onTheme, readTheme } from '../../lib/canvas/canvas_theme.mjs';
 import { colourTable, cssColour, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { make } from '../../lib/dom.mjs';
@@ -8,7 +9,7 @@ import { noStatistics } from '../shared/empty_state.mjs';
 import { merged, setModel } from '../shared/model_state.mjs';
 import { scaleBar } from '../shared/scale_bar.mjs';
 import { fillOptions } from '../shared/select_options.mjs';
-import { codeOfValue, formatNumber, levelText, makeScale, passed, rangeOf } from '../shared/statistic_scale.mjs';
+import { codeOfValue, levelText, makeScale, passed, rangeOf } from '../shared/statistic_scale.mjs';
 import { AxisChoice, axisOf } from './axis_choice.mjs';
 import { ComparisonRun } from './comparison_run.mjs';
 import { Curves } from './curves.mjs';

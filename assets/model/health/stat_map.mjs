@@ -1,10 +1,10 @@
 /** One statistic as a map of layers x steps. */
 import { colourTable, paint } from '../../lib/canvas/colour.mjs';
 import { blockOf, stepCount, xOfColumn } from '../../lib/canvas/step_axis.mjs';
-import { stepsText } from '../../lib/value_text.mjs';
+import { formatNumber, stepsText } from '../../lib/value_text.mjs';
 import { drawCursor, drawSteps, plotOf } from '../shared/plot_axes.mjs';
 import { isPooled, placeLines } from '../shared/progress_axis.mjs';
-import { codeOfValue, FAULT, formatNumber, levelText, passed, WARN } from '../shared/statistic_scale.mjs';
+import { codeOfValue, FAULT, levelText, passed, WARN } from '../shared/statistic_scale.mjs';
 import { HealthCanvas } from './health_canvas.mjs';
 import { drawnRowOf, rowLabel, rowsOf, rowText, stepsOf } from './health_data.mjs';
 

@@ -5,7 +5,7 @@ import { roundTicks } from '../../lib/canvas/ticks.mjs';
 import { make } from '../../lib/dom.mjs';
 import { nameText } from '../shared/frame.mjs';
 import { scaleBar } from '../shared/scale_bar.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
+import { formatNumber } from '../../lib/value_text.mjs';
 import { extentOf, nearest, pathOf, pointAt } from './points.mjs';
 
 const MOST_PX = 460;

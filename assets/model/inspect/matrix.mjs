@@ -6,7 +6,7 @@ import { make } from '../../lib/dom.mjs';
 import { axisText, frameText, isShare, nameText, tokenOf, tokenText } from '../shared/frame.mjs';
 import { codesOf, peakOf } from '../shared/frame_codes.mjs';
 import { scaleBar } from '../shared/scale_bar.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
+import { formatNumber } from '../../lib/value_text.mjs';
 
 const nameOf = (label) => (label ? nameText(label.text ?? label.id) : 'unknown');
 const MOST_PX = 560;

@@ -2,7 +2,7 @@
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
 import { roundTicks } from '../../lib/canvas/ticks.mjs';
 import { axisText, nameText } from '../shared/frame.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
+import { formatNumber } from '../../lib/value_text.mjs';
 
 const PLOT_PX = 120;
 const LEFT = 46;

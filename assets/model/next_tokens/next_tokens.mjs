@@ -2,7 +2,7 @@
 import { make } from '../../lib/dom.mjs';
 import { nameText } from '../shared/frame.mjs';
 import { setModel } from '../shared/model_state.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
+import { formatNumber } from '../../lib/value_text.mjs';
 import { LossBars } from './loss_bars.mjs';
 import { meanLoss, nextTokens } from './tokens.mjs';
 

@@ -1,9 +1,9 @@
 /** Losses over the steps: one or two lines, with the windows of perturbations shaded. */
 import { CanvasView } from '../../lib/canvas/canvas_view.mjs';
-import { stepsText } from '../../lib/value_text.mjs';
+import { lineScale } from '../../lib/canvas/line_scale.mjs';
+import { formatNumber, stepsText } from '../../lib/value_text.mjs';
 import { drawSteps, drawValues, plotOf } from '../shared/plot_axes.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
-import { columnAt, lossScale } from './loss_series.mjs';
+import { columnAt } from './loss_series.mjs';
 
 const HEIGHT = 270;
 const LEFT = 58;
@@ -29,7 +29,7 @@ export class LossPlot extends CanvasView {
    */
   show(lines, windows, steps, chosen) {
     Object.assign(this, { lines_L: lines, windows, steps, chosen });
-    this.scale = lossScale(lines.map(({ losses }) => losses));
+    this.scale = lineScale(lines.map(({ losses }) => losses));
     if (steps) this.canvas.setAttribute('aria-label', `${this.label}: ${lines.map(({ name }) => name).join(', ')}, ${stepsText(steps)}, `
       + `${windows.length} perturbation${windows.length === 1 ? '' : 's'} shaded. Arrow keys move, Enter chooses a perturbation.`);
     this.redraw();

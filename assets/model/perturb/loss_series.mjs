@@ -8,11 +8,10 @@
  * @property {number} count steps compared @property {number} withIt @property {number} without means
  * @property {number} difference @property {?number} error two standard errors; null: too few steps
  */
-import { formatNumber } from '../shared/statistic_scale.mjs';
+import { formatNumber } from '../../lib/value_text.mjs';
 
 /** Steps shown on either side of a window: as many as it has, within these limits. */
 const CONTEXT = { least: 20, most: 500 };
-const LOG_FROM = 20;  // greatest / least from which a linear axis hides the small losses
 
 /** @returns {Losses} */
 export const lossesOf = ({ arrays, meta }) => ({ ...arrays, ...meta });
@@ -120,25 +119,6 @@ export function reliabilityText({ parts, hasOther, isTwin, expected }, name) {
   if (!parts.before) return `${other} has no loss before the window, so it is unknown whether the two would be the same without the perturbation.`;
   if (isTwin) return `${other} logged exactly the same losses in the ${parts.before.count} steps before: later differences come from the perturbation, unless something else also differs between the two runs from there on.`;
   return `${other} is not a twin: in the ${parts.before.count} steps before, the two already differ by ${differenceText(parts.before)}. Compare the difference within the window with that.`;
-}
-
-/** An axis for losses: linear, or logarithmic if some are many times the others. */
-export function lossScale(series) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const { least, greatest } of series) {
-    least.forEach((value) => { if (value < low) low = value; });
-    greatest.forEach((value) => { if (value > high) high = value; });
-  }
-  if (!(low <= high)) [low, high] = [0, 1];
-  const isLog = low > 0 && high / low > LOG_FROM;
-  const to = isLog ? Math.log10 : (value) => value;
-  const back = isLog ? (value) => 10 ** value : (value) => value;
-  const room = (to(high) - to(low)) * 0.06 || Math.abs(to(high)) * 0.05 || 0.5;
-  const [from, until] = [to(low) - room, to(high) + room];
-  return {
-    isLog, share: (value) => Math.min(1, Math.max(0, (to(value) - from) / (until - from))),
-    ticks: [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: formatNumber(Number(back(from + at * (until - from)).toPrecision(3))) })),
-  };
 }
 
 /** Two points of the expected losses, to draw them. @returns {Losses} */

@@ -1,9 +1,8 @@
 /** Perturb: the loss with and without a perturbation, all perturbations, and the form that begins one. */
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
-import { stepsText } from '../../lib/value_text.mjs';
+import { formatNumber, stepsText } from '../../lib/value_text.mjs';
 import { merged, setModel } from '../shared/model_state.mjs';
-import { formatNumber } from '../shared/statistic_scale.mjs';
 import { LossPlot } from './loss_plot.mjs';
 import { around, compare, differenceText, expectedLosses, isClear, lossesOf, reliabilityText } from './loss_series.mjs';
 import { PerturbControls } from './perturb_controls.mjs';

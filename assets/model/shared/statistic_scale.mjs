@@ -11,6 +11,7 @@
  * @property {(value: number) => number} share 0..1 along the scale
  * @property {{at: number, text: string}[]} ticks at: 0..1
  */
+import { formatNumber } from '../../lib/value_text.mjs';
 import { NO_DATA, STRONGEST } from '../../lib/canvas/colour.mjs';
 import { niceTicks } from '../../lib/canvas/ticks.mjs';
 
@@ -18,15 +19,6 @@ const SEVERITIES = ['fault', 'warn'];
 /** Bytes of lib/canvas/colour.mjs for cells beyond a level: the strongest of the other arm, and half of it. */
 export const FAULT = 2 * STRONGEST + 1;
 export const WARN = 2 * Math.round(STRONGEST / 2) + 1;
-
-/** "0.0123", "1.2e-8", "4,096" */
-export function formatNumber(value) {
-  if (!Number.isFinite(value)) return Number.isNaN(value) || value === null || value === undefined ? 'not recorded' : String(value);
-  const size = Math.abs(value);
-  if (value === 0) return '0';
-  if (Number.isInteger(value) && size < 1e6) return value.toLocaleString('en');
-  return size >= 1e5 || size < 1e-3 ? value.toExponential(2).replace(/\.?0+e/, 'e') : String(Number(value.toPrecision(4)));
-}
 
 /** The worst level that a value has passed, null for none. @returns {?Level} */
 export function passed(value, levels) {

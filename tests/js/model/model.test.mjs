@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { formatNumber } from '../../../assets/lib/value_text.mjs';
 import { test } from 'node:test';
 
 import { ackLines } from '../../../assets/lib/commands.mjs';
@@ -17,7 +18,7 @@ import {
   axisTitle, placed, placeLines, placeTicks, tokensText, xOfMiddle, xOfStepMiddle,
 } from '../../../assets/model/shared/progress_axis.mjs';
 import {
-  codeOfValue, FAULT, formatNumber, levelText, makeScale, passed, rangeOf, WARN,
+  codeOfValue, FAULT, levelText, makeScale, passed, rangeOf, WARN,
 } from '../../../assets/model/shared/statistic_scale.mjs';
 
 const LOGITS = {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { lineScale } from '../../../../assets/lib/canvas/line_scale.mjs';
 import { test } from 'node:test';
 
 import { answerTexts } from '../../../../assets/lib/commands.mjs';
 import {
-  around, columnAt, compare, differenceText, expectedLosses, isClear, lossScale, reliabilityText,
+  around, columnAt, compare, differenceText, expectedLosses, isClear, reliabilityText,
 } from '../../../../assets/model/perturb/loss_series.mjs';
 import {
   FIELDS, fieldsOf, formOf, kindText, perturbationRows, patchOf, perturbationOf, placeText, stateText,
@@ -113,11 +114,11 @@ test('without another run, the text explains the extrapolation', () => {
 });
 
 test('axes: linear, or logarithmic where losses explode', () => {
-  assert.equal(lossScale([series(0, [2, 3])]).isLog, false);
-  const scale = lossScale([series(0, [2, 2000])]);
+  assert.equal(lineScale([series(0, [2, 3])]).isLog, false);
+  const scale = lineScale([series(0, [2, 2000])]);
   assert.equal(scale.isLog, true);
   assert.ok(scale.share(2) > 0 && scale.share(2000) < 1 && scale.share(63) > 0.4);
-  assert.ok(lossScale([series(0, [NaN])]).ticks.length > 1);
+  assert.ok(lineScale([series(0, [NaN])]).ticks.length > 1);
   assert.deepEqual(around(5, 9), [0, 29]);
   assert.deepEqual(around(1000, 1099), [900, 1199]);
   assert.equal(columnAt(series(10, [1, 2, 3]), 11.6), 2);
