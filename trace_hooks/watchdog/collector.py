@@ -105,15 +105,30 @@ class Collector:
 
     def publish_leftovers(self) -> bool:
         """Publish what a job left whose ranks and watchdog were killed together; False where
-        another process does.
+        another process does, or rows must wait.
         """
-        is_free = not self._spool.has_collector()
-        if is_free:
+        is_done = not self._spool.has_collector()
+        if is_done:
             self._spool.become_collector()
-            self._recover()
-            self.end()
+            is_done = self._forget_deleted_runs()
+            if is_done:
+                self._recover()
+                self.end()
         self._spool.close()
-        return is_free
+        return is_done
+
+    def _forget_deleted_runs(self) -> bool:
+        """Remove batches of runs whose folder is gone. False where the folder of runs is gone, too:
+        its disk may come back.
+        """
+        for path in self._spool.batches(BATCH, TAKEN, MINE):
+            with suppress(OSError, ValueError):
+                run = read_batch(path).destination.folder
+                if not run.parent.is_dir():
+                    return False
+                if not run.exists():
+                    path.unlink()
+        return True
 
     def turn(self, is_last: bool = False) -> None:
         """Publish what waits, if that is due."""

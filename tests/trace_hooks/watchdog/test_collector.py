@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from errno import ESTALE
 from pathlib import Path
@@ -219,6 +220,33 @@ def test_what_a_job_left_that_was_killed_as_a_whole_is_published(tmp_path: Path,
     remove_leftovers(mine)
     assert published(run) == [0, 1, 2]
     assert not left.exists()
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_leftovers_do_not_make_the_folder_of_a_deleted_run_again(
+    tmp_path: Path, is_away: bool
+) -> None:
+    """Where the folder of runs is gone as well, a disk may be away: they wait for it."""
+    run = tmp_path / "runs" / "run"
+    (run / "segments").mkdir(parents=True)
+    left, mine = tmp_path / "rings" / "left", tmp_path / "rings" / "mine"
+    ring_in(left, 1, hours_old=2)
+    mine.mkdir()
+    spool = Spool(left, "1-a")
+    spool.put(batch(run, 0, 0))
+    taken = spool.put(batch(run, 0, 1))[0]
+    taken.rename(taken_for(taken, 99))
+    unpublished_bundle(run, 99).touch()
+    claimed = spool.claim(spool.put(batch(run, 0, 2))[0])
+    assert claimed is not None
+    os.utime(claimed, (5, 5))
+    os.utime(left, (5, 5))
+    shutil.rmtree(run.parent if is_away else run)
+    remove_leftovers(mine)
+    assert not run.exists()
+    assert run.parent.exists() != is_away
+    assert left.exists() == is_away
+    assert len(list((left / "spool").glob("1-a.*"))) == (3 if is_away else 0)
 
 
 def test_leftovers_that_another_job_publishes_are_left_to_it(tmp_path: Path, run: Path) -> None:
