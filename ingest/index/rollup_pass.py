@@ -33,7 +33,7 @@ BAND = RANK_BAND
 ROWS_AT_ONCE = 250_000
 """Spans laid over each other at once; about 500 bytes each."""
 
-COLLECTIVES_AT_ONCE = 500_000
+COLLECTIVES_AT_ONCE = 1_000_000
 """Rows of collectives, of all ranks, put together in DuckDB at once; about 500 bytes each."""
 
 

@@ -173,10 +173,9 @@ def _states(
     at_2N = np.concatenate((keys.begin_N, keys.end_N))
     order_2N = np.argsort(at_2N)
     at_2N = at_2N[order_2N]
-    kind_N, bits_K = numbered(bits_N[some_N])
-    kind_2N = np.concatenate((kind_N, kind_N))[order_2N]
     sign_2N = np.where(order_2N < some_N.size, np.int8(1), np.int8(-1))
     width = max(int(np.cumsum(sign_2N, dtype=np.int32).max(initial=0)).bit_length(), 1)
+    kind_N, bits_K = numbered(bits_N[some_N])
     present = [bit for bit in range(63) if (bits_K >> bit & 1).any()]
     state_2N, bits_B = np.zeros(at_2N.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for first in range(0, len(present), 62 // width):
@@ -184,7 +183,8 @@ def _states(
         ones_K = np.bitwise_or.reduce(
             [(bits_K >> bit & 1) << place * width for place, bit in enumerate(counted)]
         )
-        count_2N, open_U = numbered(np.cumsum(ones_K[kind_2N] * sign_2N))
+        ones_N = ones_K[kind_N]
+        count_2N, open_U = numbered(np.cumsum(np.concatenate((ones_N, -ones_N))[order_2N]))
         bits_U = np.bitwise_or.reduce(
             [
                 np.where(open_U >> place * width & (1 << width) - 1, np.int64(1) << bit, 0)

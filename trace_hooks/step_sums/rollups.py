@@ -238,12 +238,7 @@ def _cut(
 ) -> _Pieces:
     """Cut intervals at the windows; with relative times a window takes its own step's only."""
     if not relative:
-        dense = dense_numbers(np.concatenate((rank, windows.rank_C)))
-        return _Pieces(
-            *divide(
-                dense[: rank.size], begin, end, dense[rank.size :], windows.begin_C, windows.end_C
-            )
-        )
+        return _cut_by_time(rank, step, begin, end, windows)
     cell = cells(windows, rank, step)
     span = np.flatnonzero(cell >= 0)
     cell = cell[span]
@@ -251,6 +246,23 @@ def _cut(
     end = np.minimum(end[span], windows.end_C[cell])
     keep = end > begin
     return _Pieces(span[keep], cell[keep], begin[keep], end[keep])
+
+
+def _cut_by_time(rank: Ints, step: Ints, begin: Ints, end: Ints, windows: Windows) -> _Pieces:
+    """The same where every window takes what lies in it: mostly all of its own step's spans."""
+    cell = cells(windows, rank, step)
+    if not windows.rank_C.size:
+        return _Pieces(NONE, NONE, NONE, NONE)
+    is_whole = (cell >= 0) & (begin >= windows.begin_C[cell]) & (end <= windows.end_C[cell])
+    whole, rest = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
+    dense = dense_numbers(np.concatenate((rank[rest], windows.rank_C)))
+    ranks = dense[: rest.size], dense[rest.size :]
+    cut = divide(ranks[0], begin[rest], end[rest], ranks[1], windows.begin_C, windows.end_C)
+    some = whole[end[whole] > begin[whole]]
+    span = np.concatenate((some, rest[cut[0]]))
+    order = np.argsort(span, kind="stable")
+    columns = ((cell[some], cut[1]), (begin[some], cut[2]), (end[some], cut[3]))
+    return _Pieces(span[order], *(np.concatenate(column)[order] for column in columns))
 
 
 def _self_cpu(spans: Spans) -> npt.NDArray[np.float64]:

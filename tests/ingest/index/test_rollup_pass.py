@@ -140,6 +140,7 @@ def test_steps_centuries_apart_are_a_problem_not_an_end(tmp_path: Path) -> None:
     for rank in range(4):
         builder.step(rank, 0, 0, 100)
         builder.span(rank, 0, "forward", 0, 40)
+    builder.span(0, 0, "checkpoint", 50, 150, track="saver")  # to be cut at the end of the step
     builder.add("steps", 0, 1, start_ns=1 << 62, dur_ns=100)
     builder.publish()
     with open_run(builder.folder) as run:
