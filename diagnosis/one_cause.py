@@ -21,6 +21,7 @@ from functools import partial
 
 from diagnosis.experts.echoes import Against, of_full_experts, unknown
 from diagnosis.findings import Cost, Diagnosis, Finding, Place, Verdict
+from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.statistics.shared_location import FEWEST_OF_HOST
 from diagnosis.statistics.step_levels import FEWEST_STEPS
 from diagnosis.statistics.units import named_ranks, steps_text
@@ -233,7 +234,8 @@ def _of_one_host(
             continue
         ranks = sorted(findings[index].culprits[0].rank for index in together)
         if num >= _NEARLY_ALL * len(hosts) or host is None:
-            why = f"{num} of {len(hosts)} ranks ({named_ranks(ranks[:8])}) stand out as {kind}: "
+            title = KIND_TITLES[kind]
+            why = f"{num} of {len(hosts)} ranks ({named_ranks(ranks[:8])}) stand out by “{title}”: "
             changed |= dict.fromkeys(together, f"{why}no rank is at fault by itself.")
             continue
         changed |= dict.fromkeys(together)
@@ -424,7 +426,7 @@ def listed(diagnosis: Diagnosis) -> Diagnosis:
         return diagnosis
     gone = {id(finding) for finding in left_out}
     why = f"{len(left_out)} more findings of less urgency or cost are not listed: " + ", ".join(
-        f"{kind} ({num})" for kind, num in Counter(f.kind for f in left_out).items()
+        f"{KIND_TITLES[kind]} ({num})" for kind, num in Counter(f.kind for f in left_out).items()
     )
     verdicts = [
         replace(v, findings=tuple(f for f in v.findings if id(f) not in gone), checked=v.checked)

@@ -20,6 +20,7 @@ from app.views.stuck import stuck_of
 from app.views.stuck_text import stuck_lines
 from diagnosis.cost_text import cost_line
 from diagnosis.findings import Diagnosis, Finding
+from diagnosis.kind_titles import KIND_TITLES
 from ingest.errors import UserError, printable
 from ingest.run import Run
 
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         lines = stuck_lines(stuck) + as_lines(diagnosis)
         lines += [
-            f"cannot show {cause['kind']}: {cause['why']} {cause['remedy']}"
+            f"cannot show {KIND_TITLES[cause['kind']]}: {cause['why']} {cause['remedy']}"
             for cause in whole["not_identifiable"]
         ]
         print("\n".join(map(printable, lines)))

@@ -7,10 +7,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from app.analysis.page_scope import page_scope
-from app.figures.breakdown import MOST_RANKS, PARTS, figure, frame_of
+from app.figures.breakdown import MOST_RANKS, PARTS, WITHOUT_PIPELINE, Parts, figure, frame_of
 from app.runs.hub import Hub
 from app.view_state import View
 from app.views.ranks.metric_matrix import Steps
+from app.views.run.pipelines import may_have_pipeline
 from diagnosis.statistics.units import steps_text
 from ingest.run import Run
 
@@ -32,12 +33,14 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
             "; waiting cannot be distinguished from communication here: clocks are not aligned, or "
             "members of groups were not recorded"
         )
+    has_schedule = may_have_pipeline(hub.run(view.run), view.attempt)
+    parts = PARTS if has_schedule else WITHOUT_PIPELINE
     chart = dcc.Graph(
-        figure=figure(table, theme),
+        figure=figure(table, theme, parts),
         config={"displayModeBar": False, "responsive": True},
         style={"height": f"{90 + 26 * max(len(table), 2)}px"},
     )
-    return html.Div([chart, _as_table(table)]), caption
+    return html.Div([chart, _as_table(table, parts)]), caption
 
 
 def _table(run: Run, view: View, scope: Steps | None) -> tuple[pd.DataFrame, tuple[int, int], bool]:
@@ -47,9 +50,9 @@ def _table(run: Run, view: View, scope: Steps | None) -> tuple[pd.DataFrame, tup
     return frame_of(rows), steps, all(row["bubble_known"] for row in rows)
 
 
-def _as_table(table: pd.DataFrame) -> Component:
-    shown = [part for part in PARTS if table[part].max() > 0]
-    head = [html.Th("")] + [html.Th(f"{PARTS[part][0]}, ms", scope="col") for part in shown]
+def _as_table(table: pd.DataFrame, parts: Parts) -> Component:
+    shown = [part for part in parts if table[part].max() > 0]
+    head = [html.Th("")] + [html.Th(f"{parts[part][0]}, ms", scope="col") for part in shown]
     rows = [
         html.Tr(
             [

@@ -8,10 +8,14 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.views.run.pipelines import NO_LATE_RANK
+
 MOST_RANKS = 16
 """Bars of single ranks; more ranks are averaged by pipeline stage."""
 
-PARTS = {
+Parts = Mapping[str, tuple[str, str, str]]
+
+PARTS: Parts = {
     "compute_ms": ("compute", "backward", ""),
     "tp_ms": ("TP communication", "tp", "/"),
     "pp_ms": ("PP communication", "pp", "/"),
@@ -58,6 +62,8 @@ COLOURS = {
         "line": "#DCE0E6",
     },
 }
+WITHOUT_PIPELINE = {**PARTS, "schedule_ms": (f"idle: {NO_LATE_RANK}", "bubble", "")}
+"""The same of a job without a pipeline."""
 _LEAST_SHARE = 0.001
 """Parts that take less than this share everywhere are left out."""
 
@@ -73,8 +79,8 @@ def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return table[list(PARTS)].astype(float).groupby(stage).mean().loc[order]
 
 
-def figure(table: pd.DataFrame, theme: str) -> go.Figure:
-    """The chart of frame_of's table; theme: dark or light."""
+def figure(table: pd.DataFrame, theme: str, parts: Parts = PARTS) -> go.Figure:
+    """The chart of frame_of's table; theme: dark or light. `parts`: or WITHOUT_PIPELINE."""
     colours = COLOURS.get(theme, COLOURS["dark"])
     total = table.sum(axis=1).max() if len(table) else 0.0
     bars = [
@@ -95,7 +101,7 @@ def figure(table: pd.DataFrame, theme: str) -> go.Figure:
             },
             hovertemplate="%{y}: " + label + " %{x:,.1f} ms<extra></extra>",
         )
-        for part, (label, colour, hatch) in PARTS.items()
+        for part, (label, colour, hatch) in parts.items()
         if len(table) and table[part].max() > _LEAST_SHARE * total
     ]
     chart = go.Figure(bars)

@@ -21,6 +21,7 @@ from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
 from diagnosis.experts.echoes import Against, against_fellows, unknown
 from diagnosis.experts.holders import Holders
 from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
+from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.one_cause import listed, merged, unexplained, without_echoes
 from diagnosis.statistics.phase_times import phase_times, standing_still
 from diagnosis.statistics.replayed_costs import with_replayed_costs
@@ -173,8 +174,9 @@ def _judged(detector: Detector, tables: Mapping[str, pa.Table], attempt: int) ->
             raise
         _LOG.debug("the detector %s failed", detector.name, exc_info=error)
         message = " ".join(str(error).split())[:_LONGEST_REASON]
+        looked_for = ", ".join(KIND_TITLES.get(kind, kind) for kind in detector.kinds)
         reason = (
-            f"{detector.name} could not be judged, because rankscope has a fault: "
+            f"Not judged, because rankscope has a fault: {looked_for}. The detector raised "
             f"{type(error).__name__}: {message}."
         )
         return Verdict(detector.name, not_enough=(NotEnoughData(detector.name, reason),))

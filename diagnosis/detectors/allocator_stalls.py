@@ -120,7 +120,7 @@ def _words(times: PhaseTimes, rows: list[int]) -> Words:
         "on average to steps in which the allocator frees its memory and asks again",
         f"The device of {who} is nearly full: its allocator gives cached blocks back and asks for "
         "others, which waits for all work of the device.",
-        ("New shapes, for which the same steps also compile (jit_spikes).",),
+        ("New shapes, for which the same steps also compile.",),
         "Lower the peak (smaller micro-batches, more recomputation), or let blocks grow "
         "(PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True); compare reserved with allocated.",
     )

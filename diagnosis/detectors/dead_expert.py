@@ -103,7 +103,7 @@ def _finding(found: list[Uneven], tables: Mapping[str, pa.Table], attempt: int) 
         ),
         alternatives=("Experts that are switched off on purpose, pruned or not in use yet.",),
         next_step="Look at the router's weights and bias for these experts around that step, and "
-        "whether their own weights still change (stalled_updates): without tokens there are no "
+        "whether their own weights still change: without tokens there are no "
         "gradients that bring them back. A larger load-balancing loss or bias step does.",
         cause=f"The router no longer chooses {num_experts(found)} of {experts} experts.",
         episodes=spans if len(spans) > 1 else (),

@@ -383,8 +383,8 @@ def _words(confidence: str) -> Words:
         "Micro-batches hold uneven work, as with sequences of different lengths: whoever has the "
         "longest one makes the others wait, another rank each time.",
         (
-            "Work that differs for another reason than lengths: routed experts (expert_imbalance), "
-            "dynamic shapes.",
+            "Work that differs for another reason than lengths: experts that are given uneven "
+            "numbers of tokens, dynamic shapes.",
         ),
         "Balance the sum of squared sequence lengths over replicas and micro-batches (sort or pack "
         "by it within the global batch), or cut long sequences.",

@@ -244,7 +244,7 @@ def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: i
 
 
 def _alternatives(stages: _Stages, row: int) -> tuple[str, ...]:
-    hosts = "All hosts of the stage are slower than others (many_hosts_slow)."
+    hosts = "All hosts of the stage are slower than others."
     if stages.num_ranks_P[row] == 1:
         return (
             "A slow device (slow worker): the stage has one rank, so its work and its device "

@@ -8,7 +8,7 @@
 -- column: last_step  last one; NULL none yet
 -- column: num_steps  different steps at least one rank finished
 -- column: num_finished  steps that ranks have finished, each rank's counted
--- column: last_step_ms  step time of the last finished step, median over its ranks, ms
+-- column: step_ms  median step time of the newest finished steps, at most five, over their ranks, ms
 -- column: num_bytes  size of the data files, bytes
 -- column: num_problems  files that were set aside, and what else could not be read
 -- column: arrived_ns  when data last arrived, Unix ns on the indexer's clock; NULL unknown
@@ -52,13 +52,15 @@ of_steps AS (
         count(*) FILTER (finished) AS num_finished
     FROM step_rollup WHERE step >= 0
 ),
-last_finished AS (
-    SELECT attempt, step FROM step_rollup WHERE finished AND step >= 0
-    ORDER BY attempt DESC, step DESC LIMIT 1
+newest_finished AS (
+    SELECT DISTINCT attempt, step FROM step_rollup WHERE finished AND step >= 0
+    ORDER BY attempt DESC, step DESC LIMIT 5
 ),
-last_time AS (
-    SELECT median(window_ns) / 1e6 AS last_step_ms
-    FROM step_rollup JOIN last_finished USING (attempt, step) WHERE finished
+step_time AS (
+    SELECT median(step_ns) / 1e6 AS step_ms FROM (
+        SELECT median(window_ns) AS step_ns
+        FROM step_rollup JOIN newest_finished USING (attempt, step)
+        WHERE finished GROUP BY attempt, step)
 ),
 of_files AS (
     SELECT coalesce(sum(num_bytes), 0) AS num_bytes,
@@ -67,7 +69,7 @@ of_files AS (
 )
 SELECT (SELECT count(*) FROM starts) AS num_attempts, attempt, world_size,
     (SELECT count(*) FROM reporting) AS num_ranks, num_hosts, first_step, last_step,
-    num_steps, num_finished, last_step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
+    num_steps, num_finished, step_ms, CAST(num_bytes AS BIGINT) AS num_bytes, num_problems,
     (SELECT max(arrived_ns) FROM arrivals) AS arrived_ns, ended_ns, num_open, oldest_seen_ns,
     newest_seen_ns, num_failed, num_stopped, failed_rank, error
-FROM newest, of_ranks, of_steps LEFT JOIN last_time ON true, of_files WHERE attempt IS NOT NULL
+FROM newest, of_ranks, of_steps LEFT JOIN step_time ON true, of_files WHERE attempt IS NOT NULL

@@ -207,7 +207,7 @@ def test_at_most_ten_are_listed_and_the_others_counted() -> None:
     assert len(diagnosis.findings) == MOST_FINDINGS
     assert {f.culprits[0].rank for f in diagnosis.findings} == set(range(4, 14))
     assert diagnosis.set_aside == (
-        "4 more findings of less urgency or cost are not listed: slow_worker (4).",
+        "4 more findings of less urgency or cost are not listed: slow rank (4).",
     )
 
 

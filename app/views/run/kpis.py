@@ -19,6 +19,7 @@ from app.views.run.kpi_baseline import (
     change_of,
     now_of,
 )
+from app.views.run.pipelines import NO_LATE_RANK, may_have_pipeline
 from app.views.run.recorded_kpis import recorded_kpis
 from app.views.run.without_steps import recorded
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
@@ -69,7 +70,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     tiles = [
         _step_time(_series(job, "step_ms"), scope),
         _mfu(_series(speed, "mfu_ratio"), scope),
-        _bubble(shares, scope),
+        _bubble(shares, scope, may_have_pipeline(run, attempt)),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
         _hook_cost(run, attempt, _newest(job, HOOK_STEPS)),
@@ -183,7 +184,8 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
     return _share("mfu", "MFU", series, scope, meaning, higher_is_bad=False)
 
 
-def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
+def _bubble(shares: Sequence[dict[str, Any]], scope: Scope, has_schedule: bool) -> Kpi | None:
+    """Without a pipeline there is no schedule that ranks wait for."""
     parts = []
     for name, cause in IDLE_PARTS:
         now = now_of(_series(shares, name), scope.steps)
@@ -192,13 +194,15 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
             parts.append(f"{cause} {value:.1f}")
     tile = _share(
         "bubble",
-        "Bubble",
+        "Bubble" if has_schedule else NO_LATE_RANK.capitalize(),
         _series(shares, "schedule_ratio"),
         scope,
-        "Waiting in communication although no single rank arrived last: the schedule's share of "
-        "all ranks' time. Idle besides: waiting for a rank that arrived last, in its own stage or "
-        "another; host work (garbage collection, checkpoints, host code, copies); time that "
-        "nothing recorded.",
+        "Waiting in communication although no single rank arrived last: "
+        + ("the schedule's share" if has_schedule else "share")
+        + " of all ranks' time. Idle besides: waiting for a rank that arrived last"
+        + (", in its own stage or another" if has_schedule else "")
+        + "; host work (garbage collection, checkpoints, host code, copies); time that nothing "
+        "recorded.",
         extra="idle: " + ", ".join(parts) + "\u00a0%" if parts else "",
     )
     # less of it is no improvement: a rank that arrives late turns it into waiting

@@ -77,7 +77,7 @@ class RunRow:
     first_step: int | None = None
     last_step: int | None = None
     num_steps: int | None = None
-    last_step_ms: float | None = None
+    step_ms: float | None = None
     num_hosts: int | None = None
     age_s: float | None = None
     """seconds since the last data arrived; for an ended run since its end"""
@@ -169,7 +169,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         facts["first_step"],
         facts["last_step"],
         facts["num_steps"],
-        facts["last_step_ms"],
+        facts["step_ms"],
         facts["num_hosts"] or None,
         max(0.0, (now_ns - _last_sign_ns(card, state)) / _NS),
         facts["num_bytes"],

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from app.views.run.pipelines import may_have_pipeline
 from app.views.timeline.lanes import Place
 from app.views.timeline.lod import Rectangles
 from app.views.timeline.span_table import NO_STEP, Instances, SpanTable, StepWindows, take
@@ -55,6 +56,7 @@ def tile_meta(
         "t0_ns": str(run.info["created_ns"]),
         "clock": run.info["clock"],
         "extent": shown_extent,
+        "has_pipeline": may_have_pipeline(run, attempt),
         "only_comm": all(place.rank in have.only_collectives for place in lanes),
     }
 

@@ -15,6 +15,11 @@ export const LABEL_OF_KIND = {
   waiting: 'waiting within the stage', upstream: 'waiting across stages', bubble: 'schedule bubble',
   not_visible: 'not visible',
 };
+const WITHOUT_PIPELINE = { waiting: 'waiting for a rank', bubble: 'waiting, no late rank' };
+
+/** What a kind is called; without a pipeline there are no stages and no schedule. @param {{has_pipeline: ?boolean}} meta of a tile */
+export const labelOf = (kind, { has_pipeline: hasPipeline } = {}) => (
+  (hasPipeline === false && WITHOUT_PIPELINE[kind]) || LABEL_OF_KIND[kind] || kind);
 
 /**
  * @typedef {Object} Theme

@@ -60,7 +60,7 @@ export function makeDetails(timeline, element, go) {
           timeline.setArea(null);
           element.hidden = true;
         })), sumsBox);
-    fill(sumsBox, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length));
+    fill(sumsBox, async (signal) => sumsTable(await loadSums(timeline, ranks, area, signal), length, timeline.tile.meta));
   }
 
   timeline.addEventListener('select', showSlice);

@@ -52,7 +52,7 @@ export function makeTable(timeline) {
       container.replaceChildren(
         make('p', { class: 'quiet' }, `${formatNs(window.end - window.begin)} of `
           + `${area.ranks.length} lanes, time by kind`),
-        sumsTable(area, window.end - window.begin));
+        sumsTable(area, window.end - window.begin, timeline.tile.meta));
     } catch (error) {
       if (error.name !== 'AbortError') container.replaceChildren(make('p', { class: 'failed' }, error.message));
     }

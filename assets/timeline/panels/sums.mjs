@@ -1,5 +1,5 @@
 /** Sums by kind of an area or window, as a table; the arithmetic is pure. */
-import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
+import { labelOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { table } from './dom.mjs';
@@ -30,15 +30,15 @@ export function spread(perRank, ranks) {
   return { least: sorted[0], median: sorted[sorted.length >> 1], most: perRank[most], rank: ranks[most] };
 }
 
-/** @param {number} lengthNs of the window, to compute shares */
-export function sumsTable(area, lengthNs) {
+/** @param {number} lengthNs of the window, to compute shares @param {Object} meta of the tile */
+export function sumsTable(area, lengthNs, meta) {
   const sums = kindSums(area);
   const few = area.ranks.length <= MOST_COLUMNS;
   const head = ['kind', 'all lanes', 'share of time', 'spans', ...(few ? area.ranks.map((rank) => `r${rank}`)
     : ['least', 'median', 'most', 'by'])];
   const rows = sums.map(({ kind, time, count, perRank }) => {
     const { least, median, most, rank } = spread(perRank, area.ranks);
-    return [LABEL_OF_KIND[kind] ?? kind, formatNs(time),
+    return [labelOf(kind, meta), formatNs(time),
       `${(100 * time / Math.max(lengthNs * area.ranks.length, 1)).toFixed(1)} %`, count,
       ...(few ? perRank.map(formatNs) : [formatNs(least), formatNs(median), formatNs(most), `r${rank}`])];
   });

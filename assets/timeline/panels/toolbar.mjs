@@ -1,5 +1,5 @@
 /** Heading, choice of lanes, search and zoom buttons above the canvas, and the legend below. */
-import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
+import { labelOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
@@ -137,7 +137,7 @@ export function makeLegend(timeline) {
     const parts = tile.kindsShown().map((kind) => {
       const swatch = make('span', { class: `swatch ${/_comm$/.test(kind) ? 'comm' : kind}` });
       if (timeline.theme.kind[kind]) swatch.style.setProperty('--c', timeline.theme.kind[kind]);
-      return make('span', {}, swatch, LABEL_OF_KIND[kind] ?? kind);
+      return make('span', {}, swatch, labelOf(kind, tile.meta));
     });
     if (tile.arrays.span_open?.includes(1)) {
       parts.push(make('span', {}, make('span', { class: 'swatch open' }), 'not completed'));

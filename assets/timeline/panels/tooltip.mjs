@@ -1,8 +1,8 @@
 /** The description of a slice, and the tooltip that shows it. */
-import { LABEL_OF_KIND } from '../../lib/canvas/kind_colours.mjs';
+import { labelOf } from '../../lib/canvas/kind_colours.mjs';
 import { clockTime, formatBytes, formatNs } from '../../lib/canvas/time_scale.mjs';
 
-const label = (kind) => LABEL_OF_KIND[kind] ?? kind;
+const label = (kind) => labelOf(kind);
 
 /**
  * Title and rows that describe a slice. Pure.
@@ -10,7 +10,7 @@ const label = (kind) => LABEL_OF_KIND[kind] ?? kind;
  */
 export function sliceText(slice, meta) {
   if (slice.wait || ['waiting', 'upstream', 'bubble', 'not_visible'].includes(slice.kind)) {
-    return idleText(slice);
+    return idleText(slice, meta);
   }
   const { span } = slice;
   if (slice.count > 1) {
@@ -37,13 +37,13 @@ export function sliceText(slice, meta) {
   return { title: span.name, rows };
 }
 
-function idleText(slice) {
+function idleText(slice, meta) {
   const rows = [['time', formatNs(slice.end - slice.begin)]];
   const rank = slice.wait?.rank;
   const title = {
     waiting: rank >= 0 ? `waiting for rank ${rank}` : 'waiting for a rank',
     upstream: rank >= 0 ? `waiting for rank ${rank} of another stage` : 'waiting for another stage',
-    bubble: 'schedule bubble', not_visible: 'not visible',
+    bubble: labelOf('bubble', meta), not_visible: 'not visible',
   }[slice.kind];
   const note = {
     waiting: 'it arrived last at this collective',

@@ -208,8 +208,8 @@ _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_dp_network": (
         "collectives over its replicas are slow whoever comes last, comparable ones are not.",
         (
-            "One host or link among its members (slow_host, slow_link): a collective goes at the "
-            "pace of its slowest member.",
+            "One slow host or link among its members: a collective goes at the pace of its slowest "
+            "member.",
             "Where all its members sit on one host, the links inside it (slow node link).",
         ),
         "Time the same collective alone on this group and on halves of it; compare the ports and "

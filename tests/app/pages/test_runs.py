@@ -35,7 +35,7 @@ def test_the_cells_of_a_row(hub, tmp_path):
     assert (row.state, row.ended, row.attempts, row.layout) == ("finished", "finished", 1, "tp 2")
     assert (row.num_ranks, row.world_size, row.num_hosts) == (2, 2, 1)
     assert (row.first_step, row.last_step, row.num_steps) == (0, 2, 3)
-    assert row.last_step_ms == pytest.approx(0.1)
+    assert row.step_ms == pytest.approx(0.1)
     assert row.age_s == pytest.approx((time.time_ns() - T0 - NS) / NS, abs=60)
     assert row.num_bytes > 0
 

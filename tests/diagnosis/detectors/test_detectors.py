@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import diagnosis.detectors
 from diagnosis.detectors import DETECTORS, KINDS, REGISTERED, RESERVED_KINDS, Detector, diagnose
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.kind_titles import KIND_TITLES
 from ingest.query.saved_queries import saved_query
 
 FOLDER = Path(diagnosis.detectors.__file__).parent
@@ -64,6 +67,19 @@ def test_the_kinds_are_those_of_the_detectors_and_the_reserved_ones() -> None:
     assert not made & set(RESERVED_KINDS), "a detector finds it: take it out of RESERVED_KINDS"
 
 
+def test_sentences_call_each_kind_by_its_title() -> None:
+    assert set(KIND_TITLES) == set(KINDS)
+    named = re.compile(rf"\((?:{'|'.join(KINDS)})(?:, (?:{'|'.join(KINDS)}))*\)")
+    folder = Path(diagnosis.__file__).parent
+    texts = (
+        (path.name, node.value)
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    assert [(name, text) for name, text in texts if "\n" not in text and named.search(text)] == []
+
+
 def test_a_detector_that_fails_leaves_the_verdicts_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -80,7 +96,7 @@ def test_a_detector_that_fails_leaves_the_verdicts_of_the_others(
     (missing,) = found.not_enough
     assert missing.detector == "broken"
     assert missing.missing == (
-        "broken could not be judged, because rankscope has a fault: KeyError: 3."
+        "Not judged, because rankscope has a fault: slow operation. The detector raised KeyError: 3."
     )
 
 

@@ -26,9 +26,18 @@ def test_run_card(run):
     assert (row["num_attempts"], row["attempt"], row["world_size"]) == (1, 0, 8)
     assert (row["num_ranks"], row["num_hosts"], row["num_open"]) == (8, 1, 0)
     assert (row["first_step"], row["last_step"], row["num_steps"]) == (0, 4, 5)
-    assert row["last_step_ms"] == pytest.approx(0.1)
+    assert row["step_ms"] == pytest.approx(0.1)
     assert row["ended_ns"] == T0 + 600 * US
     assert (row["num_failed"], row["num_stopped"], row["error"]) == (0, 0, None)
+
+
+def test_one_long_step_at_the_end_is_not_the_step_time_of_the_run(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 1)
+    for step, end_us in enumerate((100, 200, 300, 9000)):
+        builder.step(0, step, 100 * step, end_us)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert one(run, "run_card")["step_ms"] == pytest.approx(0.1)
 
 
 def test_run_card_of_a_job_that_failed_and_runs_again(tmp_path):

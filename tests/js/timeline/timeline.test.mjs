@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { labelOf } from '../../../assets/lib/canvas/kind_colours.mjs';
 import { test } from 'node:test';
 
 import { nextMember } from '../../../assets/timeline/flows.mjs';
@@ -241,4 +242,12 @@ test('what is selected goes into the link and comes back', () => {
   assert.deepEqual(fieldsOf({ selected: { ...selected, tileRow: 1, span, count: 1 }, area: null, marks: [], pinned: new Set() }, ranks),
     { span: [5, 1, 90, 390], area: null, marks: [], pins: [] });
   assert.equal(fieldsOf({ selected: null, area: null, marks: [], pinned: new Set() }, ranks).span, null);
+});
+
+test('without a pipeline no schedule makes ranks wait', () => {
+  assert.equal(labelOf('bubble', { has_pipeline: true }), 'schedule bubble');
+  assert.equal(labelOf('bubble', {}), 'schedule bubble');
+  assert.equal(labelOf('bubble', { has_pipeline: false }), 'waiting, no late rank');
+  assert.equal(labelOf('waiting', { has_pipeline: false }), 'waiting for a rank');
+  assert.equal(labelOf('forward', { has_pipeline: false }), 'forward');
 });

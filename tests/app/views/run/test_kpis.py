@@ -17,6 +17,7 @@ from app.views.run.kpi_baseline import Baseline, Scope, baseline_of, change_of, 
 from app.views.run.kpis import _bubble, _step_time, kpis, measured, with_reporting
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
+from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import publish_json
 
 
@@ -142,10 +143,26 @@ def test_less_schedule_bubble_is_not_praised() -> None:
         | {"bubble_other_ratio": 0.0, "not_visible_ratio": 0.0}
         for step in range(12)
     ]
-    tile = _bubble(shares, Scope((8, 11), ((8, 11),)))
+    tile = _bubble(shares, Scope((8, 11), ((8, 11),)), True)
     assert tile is not None
     assert (tile.value, tile.tone) == ("2.0", "plain")
     assert tile.detail == "▼ 8.0 pt vs steps 3 to 7"
+
+
+def test_without_a_pipeline_no_schedule_is_named(tmp_path: Path) -> None:
+    labels = []
+    for name, layout in (("dp", {"dp": 2}), ("pp", {"pp": 2})):
+        builder = RunBuilder(tmp_path / name, 2, layout=ParallelLayout(tuple(layout.items())))
+        for rank in range(2):
+            builder.step(rank, 0, 0, 100)
+            builder.span(rank, 0, "forward", 0, 90)
+        builder.rank_files()
+        builder.publish()
+        with open_run(builder.folder) as run:
+            labels += [
+                kpi.label for kpi in kpis(run, None, Scope((0, 0), ())) if kpi.key == "bubble"
+            ]
+    assert labels == ["Waiting, no late rank", "Bubble"]
 
 
 def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(tmp_path: Path) -> None:
