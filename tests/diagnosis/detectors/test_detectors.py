@@ -96,7 +96,8 @@ def test_a_detector_that_fails_leaves_the_verdicts_of_the_others(
     (missing,) = found.not_enough
     assert missing.detector == "broken"
     assert missing.missing == (
-        "Not judged, because rankscope has a fault: slow operation. The detector raised KeyError: 3."
+        "Not judged, because rankscope has a fault: slow operation. The detector raised "
+        "KeyError: 3."
     )
 
 
