@@ -10,6 +10,7 @@ from ingest.index.indexer import Indexer
 
 compaction.FIRST_FAN_IN = 4
 compaction.FAN_IN = 2
+compaction.MOST_SEGMENTS = 8
 
 
 def main(folder: str) -> None:
