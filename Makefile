@@ -25,7 +25,9 @@ GPU_TESTS := tests/trace_hooks/recording/cuda/test_cuda_clock.py tests/trace_hoo
 
 FRAMEWORKS_VENV := .venv-frameworks
 
-.PHONY: demo test test-frameworks pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-scale bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
+SPARK_VENV := .venv-spark
+
+.PHONY: demo test test-frameworks test-spark pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-scale bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -46,7 +48,7 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m "not faults and not registry and not long" $(HUNG) \
+	$(BIN)/python -m pytest -q -m "not faults and not registry and not long and not spark" $(HUNG) \
 		-n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
@@ -87,6 +89,17 @@ $(FRAMEWORKS_VENV)/.ready: benchmarks/frameworks/requirements.txt
 	DS_BUILD_OPS=0 $(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile --no-build-isolation -r $<
 	# it asks for an older datasets than TRL does, and its job reads no data set
 	$(FRAMEWORKS_VENV)/bin/pip install --quiet --no-compile --no-deps torchtitan==0.3.0
+	touch $@
+
+# A Spark cluster on loopback (a master and two workers, some 2 GB) indexes runs as DuckDB does, and loses
+# workers in the middle; in an environment of its own. KILL_ROUNDS=n kills as many workers
+test-spark: $(SPARK_VENV)/.ready
+	tests/ingest/spark/install_java.sh
+	KILL_ROUNDS=$(or $(KILL_ROUNDS),3) $(SPARK_VENV)/bin/python -m pytest -q --timeout 1800 -m spark tests/ingest/spark
+
+$(SPARK_VENV)/.ready: tests/ingest/spark/requirements.txt pyproject.toml trace_hooks/pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/pip install --quiet --no-compile -r $< -e ./trace_hooks -e ".[spark]"
 	touch $@
 
 # test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
@@ -240,4 +253,4 @@ sbom: $(TOOLS)/.ready
 		--output-reproducible -o $(DIST)/rankscope.cdx.json -
 
 clean:
-	rm -rf $(VENV) $(GPU_VENV) $(FRAMEWORKS_VENV)
+	rm -rf $(VENV) $(GPU_VENV) $(FRAMEWORKS_VENV) $(SPARK_VENV)

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from app import interrupts
 from app.analysis.imports import open_any
+from app.commands.engine_options import add_engine_arguments, session_of
 from ingest.errors import UserError, printable
 from ingest.exports.csv_cells import harmless
 from ingest.query.saved_queries import SavedQuery, saved_queries
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what = "let SQL also read recorded model content: the table frames"
     parser.add_argument("--content", action="store_true", help=what)
+    add_engine_arguments(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="an array of objects")
     output.add_argument("--csv", action="store_true", help="comma-separated values with a header")
@@ -78,7 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
     text = arguments.question.strip()
     with open_any(arguments.query_run) as opened:
         interrupts.check()  # DuckDB swallows a Ctrl-C while it opens
-        answer = interrupts.stoppable(lambda stop: _answer(opened, text, arguments, stop))
+        with session_of(arguments) as spark:
+            if spark is None:
+                answer = interrupts.stoppable(lambda stop: _answer(opened, text, arguments, stop))
+            else:
+                from ingest.spark.questions import spark_answers
+
+                with spark_answers(spark, opened) as ask:
+                    answer = ask(text, **_pairs(arguments.values))
     _print_table(answer, arguments)
     return 0
 

@@ -1,9 +1,8 @@
 """What Spark SQL says differently from DuckDB. Both engines run the same texts of sql/.
 
 The texts named here keep to what both understand, once `to_spark` has translated a few things:
-parameters, lists of files, ASOF joins, elements of lists, and aggregates of another name. Macros
-and views of sql/index become temporary functions and views of Spark; sql/spark/functions.sql has
-the other functions.
+parameters, lists of files, elements of lists, and functions of another name. Macros and views of
+sql/index become temporary functions and views of Spark; sql/spark/functions.sql has the others.
 """
 
 from __future__ import annotations
@@ -77,14 +76,6 @@ _RULES = (
     # a list of files: the view of those that the manifest chose
     (r"\bread_parquet\(\$(\w+)[^)]*\)", r"\1"),
     (r"\$(\w+)", r":\1"),
-    # Spark has no ASOF join: a row of the right side holds until the next one of its rank
-    (
-        r"ASOF LEFT JOIN \(([^()]*)\) (\w+)\s+ON (\w+)\.rank = \2\.rank"
-        r" AND (\w+\.\w+) >= \2\.(\w+)",
-        r"LEFT JOIN (SELECT *, lead(\5) OVER (PARTITION BY rank ORDER BY \5) AS next_ns"
-        r" FROM (\1)) \2 ON \3.rank = \2.rank AND \4 >= \2.\5"
-        r" AND (\2.next_ns IS NULL OR \4 < \2.next_ns)",
-    ),
     # a list of the two greatest values; get() counts from 0
     (r"\bmax\((\w+), 2\)", r"slice(sort_array(collect_list(\1), false), 1, 2)"),
     (r"\b(\w+)\[(\d)\]", r"get(\1, \2 - 1)"),
