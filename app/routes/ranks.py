@@ -120,6 +120,7 @@ class _Answers:
             params.whole("width", 1200) or 0,
         )
         meta = {"legend": whole.legend, "is_part": part is not None, "is_cut": is_cut}
+        meta["compared_from"] = whole.compared_from
         if not heat_map.code_HW.any() and not whole.code_RS.any():
             meta |= self._nothing(params, None, whole.has_values)
         return pack_arrays(heat_map.arrays(), {**heat_map.meta(), **meta})

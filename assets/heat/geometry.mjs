@@ -22,6 +22,7 @@
  * @property {boolean} isPart the newest steps of a map that is still being loaded
  * @property {boolean} isCut only some steps, because the whole map is too large
  * @property {string} [nothing] why there is no step, if there is none
+ * @property {?number} comparedFrom first step with something to compare; earlier ones are recorded
  * @property {?Float32Array} value @property {?Float32Array} peers
  * @property {Object} legend @property {string} order
  */
@@ -41,7 +42,7 @@ export function heatData({ arrays, meta }, order) {
     firstStep: arrays.first_step, lastStep: arrays.last_step, isCut: meta.is_cut === true,
     value: arrays.value ?? null, peers: arrays.peers ?? null, height: meta.height, width: meta.width,
     window: meta.rows, numRows: meta.num_rows, allSteps: meta.all_steps, legend: meta.legend,
-    nothing: meta.nothing,
+    nothing: meta.nothing, comparedFrom: meta.compared_from ?? null,
     marks: meta.marks, order,
   };
 }

@@ -26,6 +26,18 @@ export function emptyMap(data) {
   return data.code.every((code) => code === NO_DATA) ? `“${data.legend.metric.title}” is not recorded for this part.` : '';
 }
 
+const NO_PAST = 'no earlier steps to compare with';
+
+/** What hatched blocks lack, for the legend: few ranks are compared with their own steps before. */
+export function hatchingText({ code, lastStep, width, comparedFrom }) {
+  if (comparedFrom === null || comparedFrom === undefined) return 'not recorded';
+  const columns = code.reduce((found, one, i) => (one === NO_DATA ? found.add(i % width) : found), new Set());
+  const isPast = (column) => lastStep[column] < comparedFrom;
+  const known = [...columns];
+  if (known.every(isPast)) return NO_PAST;
+  return known.some(isPast) ? `not recorded, or ${NO_PAST}` : 'not recorded';
+}
+
 const isOne = ({ rows, steps }) => rows[0] === rows[1] && steps[0] === steps[1];
 
 function title(data, block) {
@@ -47,7 +59,7 @@ function title(data, block) {
  */
 export function blockSentences(data, block, cell) {
   const lines = [title(data, block)];
-  if (block.code === NO_DATA) return [...lines, 'not recorded'];
+  if (block.code === NO_DATA) return [...lines, data.comparedFrom && block.steps[1] < data.comparedFrom ? NO_PAST : 'not recorded'];
   if (!cell) return lines;
   const { metric } = data.legend;
   if (!isOne(block)) lines.push(`furthest: rank ${cell.rank}, step ${cell.step}`);

@@ -14,7 +14,7 @@ import { makeFetcher } from '../lib/fetcher.mjs';
 import { metricOf } from '../lib/metric.mjs';
 import { drawMap, drawMarks } from './draw.mjs';
 import { blockAt, geometryOf, heatData, hostData, NO_RANK, zoomOf } from './geometry.mjs';
-import { aboutMap, blockSentences, emptyMap } from './messages.mjs';
+import { aboutMap, blockSentences, emptyMap, hatchingText } from './messages.mjs';
 import { showWorst } from './worst_cells.mjs';
 
 const REFETCH_MS = 1000;
@@ -255,7 +255,7 @@ class HeatView {
     const { culprits, victims } = this.#rolesShown();
     const marks = [[culprits.length, make('span', { class: 'fault' }, '\u25C0 '), 'culprit'],
       [victims.length, make('span', {}, '\u25C1 '), 'waits for it'],
-      [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), 'not recorded']];
+      [this.data.code.includes(NO_DATA), make('i', { class: 'missing' }), hatchingText(this.data)]];
     this.keyLine.replaceChildren(...marks.filter(([isPresent]) => isPresent)
       .map(([, sign, text]) => make('span', {}, [sign, text])));
   }

@@ -49,6 +49,9 @@ class Cells:
     """the attempt from which each step is shown"""
     groups: dict[int, Ints]
     """by attempt: ranks (R) with the same number are peers; -1: not in this attempt"""
+    compared_from: int | None = None
+    """first step with a slowdown, if steps before it have values and nothing to compare them with:
+    few ranks are compared with their own steps before; None: there are no such steps"""
 
     def deviation(self, part: Any = np.s_[:, :]) -> Floats:
         """How far cells are from their peers: slowdown - 1, or a share of the job's step time."""
@@ -155,11 +158,25 @@ def cells(
     column_N = np.searchsorted(steps_S, step_N)
     value_RS = _matrix(shown.rank_R, rank_N, column_N, value_N, len(steps_S))
     peers_RS, groups = _peers(run, shown, value_RS, attempt_S, stop)
+    compared_from = None
     if metric.is_ratio:
+        compared_from = _compared_from(steps_S, value_RS, peers_RS)
         value_RS = value_RS / peers_RS
     step_ms = job_step_ms(run, attempt) if step_ms is None else step_ms
-    matrix = Cells(metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups)
+    matrix = Cells(
+        metric, shown, steps_S, value_RS, peers_RS, step_ms, attempt_S, groups, compared_from
+    )
     return matrix if steps is None else matrix.window(steps)
+
+
+def _compared_from(steps_S: Ints, value_RS: Floats, peers_RS: Floats) -> int | None:
+    """See Cells.compared_from."""
+    is_known_S = np.isfinite(value_RS).any(axis=0)
+    is_compared_S = np.isfinite(peers_RS).any(axis=0)
+    if not is_compared_S.any():
+        return None
+    first = int(np.argmax(is_compared_S))
+    return int(steps_S[first]) if is_known_S[:first].any() else None
 
 
 def _matrix(rank_R: Ints, rank_N: Ints, column_N: Ints, value_N: Floats, num_steps: int) -> Floats:

@@ -5,7 +5,7 @@ import { blockOf, stepTicks, xOfStep } from '../../../assets/lib/canvas/step_axi
 import { niceTicks } from '../../../assets/lib/canvas/ticks.mjs';
 import { rowTicks } from '../../../assets/heat/draw.mjs';
 import { blockAt, boxOfRank, geometryOf, heatData, hostData, NO_RANK, yOfRow, zoomOf } from '../../../assets/heat/geometry.mjs';
-import { aboutMap, blockSentences, emptyMap } from '../../../assets/heat/messages.mjs';
+import { aboutMap, blockSentences, emptyMap, hatchingText } from '../../../assets/heat/messages.mjs';
 
 const LEGEND = { metric: { title: 'Slowdown', unit: 'x', decimals: 2 }, full: 0.5, noise: 0.1, centre: 1 };
 
@@ -138,4 +138,14 @@ test('a map says how much it shows, and why it shows nothing', () => {
   assert.equal(emptyMap(pooled()), '');
   assert.equal(emptyMap({ ...pooled(), width: 0, nothing: 'There are no steps.' }), 'There are no steps.');
   assert.equal(emptyMap({ ...pooled(), code: new Uint8Array(20) }), '“Slowdown” is not recorded for this part.');
+});
+
+test('few ranks have nothing to compare their first steps with, which are recorded', () => {
+  const data = { code: Uint8Array.of(0, 1, 1, 0, 1, 1), width: 3, firstStep: [0, 3, 6], lastStep: [2, 5, 8], comparedFrom: 3, kind: 'steps' };
+  assert.equal(hatchingText(data), 'no earlier steps to compare with');
+  assert.equal(hatchingText({ ...data, code: Uint8Array.of(0, 0, 1, 0, 1, 1) }), 'not recorded, or no earlier steps to compare with');
+  assert.equal(hatchingText({ ...data, comparedFrom: null }), 'not recorded');
+  const block = { code: 0, ranks: [0, 0], rows: [0, 0], steps: [2, 2] };
+  assert.deepEqual(blockSentences(data, block, null).slice(1), ['no earlier steps to compare with']);
+  assert.deepEqual(blockSentences(data, { ...block, steps: [4, 4] }, null).slice(1), ['not recorded']);
 });

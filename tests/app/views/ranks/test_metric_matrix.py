@@ -18,7 +18,7 @@ from sample_traces import RECORDED
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.tables.write import generate
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import RunBuilder, two_rank_run
 from trace_hooks.layout import ParallelLayout
 
 SLOWDOWN = METRICS["slowdown"]
@@ -109,6 +109,16 @@ def test_slowdown_is_that_of_the_sql_macro(tmp_path, peers):
             expected[row["rank"], row["step"]] = row["slowdown"]
     np.testing.assert_allclose(whole.value_RS, expected, rtol=1e-5)
     assert (whole.code_RS == NO_DATA).sum() == np.isnan(expected).sum()
+
+
+def test_where_slowdowns_begin_is_known_for_ranks_that_are_compared_with_their_past(tmp_path):
+    builder = two_rank_run(tmp_path / "run", num_steps=6)
+    with open_run(builder.folder) as run:
+        of_two = cells(run, SLOWDOWN)
+        assert cells(run, METRICS["compute"]).compared_from is None
+    assert of_two.compared_from == 3
+    assert np.isnan(of_two.value_RS[:, :3]).all()
+    assert not np.isnan(of_two.value_RS[:, 3:]).any()
 
 
 def test_noise_of_the_grid_is_that_of_slowest_ranks(tmp_path):
