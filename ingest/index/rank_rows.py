@@ -54,18 +54,29 @@ def store_arrivals(
     `file_of`: the file of a path in the manifest.
     """
     latest: dict[tuple[int, int], int] = {}
+
+    def note(attempt: int, rank: int, arrived_ns: int) -> None:
+        latest[attempt, rank] = max(latest.get((attempt, rank), 0), arrived_ns)
+
+    of_several: dict[str, int] = {}
     for entry in entries:
         if entry.problem or entry.table_name in _OF_WATCHDOG:
             continue
-        arrived_ns = now_ns
+        is_of_one = entry.rank_min == entry.rank_max
+        if not is_of_one and not _shows_life(entry):
+            continue
+        file, arrived_ns = file_of(entry.path), now_ns
         if is_first:
             try:
-                arrived_ns = min(now_ns, file_of(entry.path).stat().st_mtime_ns)
+                arrived_ns = min(now_ns, file.stat().st_mtime_ns)
             except OSError:
                 continue
-        for rank in _ranks_of(connection, entry, file_of(entry.path)):
-            key = entry.attempt, rank
-            latest[key] = max(latest.get(key, 0), arrived_ns)
+        if is_of_one:
+            note(entry.attempt, entry.rank_min, arrived_ns)
+        else:
+            of_several[str(file)] = arrived_ns
+    for attempt, rank, name in _ranks_of(connection, list(of_several)):
+        note(attempt, rank, of_several[name])
     columns = {
         "attempt": [attempt for attempt, _ in latest],
         "rank": [rank for _, rank in latest],
@@ -79,17 +90,22 @@ def store_arrivals(
     connection.unregister("fresh_arrivals")
 
 
-def _ranks_of(connection: Connection, entry: FileEntry, file: Path) -> list[int]:
-    """Ranks of which a file shows that they lived when it was written; none where it was merged."""
-    if entry.rank_min == entry.rank_max:
-        return [entry.rank_min]
-    if entry.table_name not in _OFTEN_WRITTEN or entry.tier:
+def _shows_life(entry: FileEntry) -> bool:
+    """Whether a file of several ranks shows that those with rows in it lived when it was written;
+    a merged one does not.
+    """
+    return entry.table_name in _OFTEN_WRITTEN and not entry.tier
+
+
+def _ranks_of(connection: Connection, files: list[str]) -> list[tuple[int, int, str]]:
+    """(attempt, rank, file) of the ranks with rows in these files."""
+    if not files:
         return []
-    rows = connection.execute(
-        "SELECT DISTINCT rank FROM read_parquet($file, hive_partitioning = false)",
-        {"file": str(file)},
-    )
-    return [rank for (rank,) in rows.fetchall()]
+    return connection.execute(
+        "SELECT DISTINCT attempt, rank, filename"
+        " FROM read_parquet($files, hive_partitioning = false, filename = true)",
+        {"files": files},
+    ).fetchall()
 
 
 def _coords(info: RankInfo) -> dict[str, int]:

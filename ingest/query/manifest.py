@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -65,34 +64,34 @@ class DamagedFile(Exception):
     """A data file that cannot be used; the text is one sentence."""
 
 
-def _extent(metadata: Any, column: str) -> tuple[int, int] | None:
-    """Least and greatest value of an integer column by the footer's statistics."""
-    index = metadata.schema.names.index(column)
-    lows, highs = [], []
-    for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(index).statistics
-        if statistics is None or not statistics.has_min_max:
-            return None
-        lows.append(statistics.min)
-        highs.append(statistics.max)
-    return (min(lows), max(highs)) if lows else None
+class _Extents:
+    """Least and greatest values of integer columns, by the statistics in a footer."""
+
+    def __init__(self, metadata: pq.FileMetaData) -> None:
+        self._number = {name: number for number, name in enumerate(metadata.schema.names)}
+        self._groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def of(self, column: str) -> tuple[int, int]:
+        """Raises DamagedFile where there are no statistics."""
+        if column not in self._known:
+            found = [group.column(self._number[column]).statistics for group in self._groups]
+            if not found or not all(one is not None and one.has_min_max for one in found):
+                raise DamagedFile(
+                    f"has no statistics for column {column}; write it again with statistics"
+                )
+            self._known[column] = min(one.min for one in found), max(one.max for one in found)
+        return self._known[column]
 
 
-def _required_extent(metadata: Any, column: str) -> tuple[int, int]:
-    extent = _extent(metadata, column)
-    if extent is None:
-        raise DamagedFile(f"has no statistics for column {column}; write it again with statistics")
-    return extent
-
-
-def _time_extent(metadata: Any, table: str) -> tuple[int | None, int | None]:
+def _time_extent(extents: _Extents, table: str) -> tuple[int | None, int | None]:
     plan = SPAN_OF_TIME.get(table, (("ts_ns",), ("ts_ns",), None))
     if plan is None:
         return None, None
     firsts, lasts, duration = plan
-    first = min(_required_extent(metadata, name)[0] for name in firsts)
-    last = max(_required_extent(metadata, name)[1] for name in lasts)
-    return first, last + (_required_extent(metadata, duration)[1] if duration else 0)
+    first = min(extents.of(name)[0] for name in firsts)
+    last = max(extents.of(name)[1] for name in lasts)
+    return first, last + (extents.of(duration)[1] if duration else 0)
 
 
 def _check_columns(schema: pa.Schema, table: str, path: Path) -> bool:
@@ -135,8 +134,8 @@ def read_entry(folder: Path, path: str, tier: int = 0) -> tuple[FileEntry, list[
 
 def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
     """The entry completed from the footer; raises DamagedFile or what reading raises."""
-    with pq.ParquetFile(where) as file:
-        metadata, schema = file.metadata, file.schema_arrow
+    with pa.OSFile(str(where)) as opened, pq.ParquetFile(opened) as file:
+        num_bytes, metadata, schema = opened.size(), file.metadata, file.schema_arrow
     labels = schema.metadata or {}
     table = labels.get(b"rankscope.table", b"").decode()
     if table != entry.table_name or table not in TABLES:
@@ -146,17 +145,18 @@ def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
     entry = replace(
         entry,
         num_rows=metadata.num_rows,
-        num_bytes=where.stat().st_size,
+        num_bytes=num_bytes,
         schema=labels[b"rankscope.schema"].decode(),
         is_partial=is_partial,
     )
     if not metadata.num_rows:
         return entry, inputs
-    attempts = _required_extent(metadata, "attempt")
+    extents = _Extents(metadata)
+    attempts = extents.of("attempt")
     if attempts[0] != attempts[1]:
         raise DamagedFile("it mixes several attempts; a file belongs to one")
-    ranks, steps = _required_extent(metadata, "rank"), _required_extent(metadata, "step")
-    first, last = _time_extent(metadata, table)
+    ranks, steps = extents.of("rank"), extents.of("step")
+    first, last = _time_extent(extents, table)
     return replace(
         entry,
         attempt=attempts[0],

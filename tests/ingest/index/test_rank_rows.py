@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.index.rank_rows import store_arrivals, store_ranks
@@ -14,6 +16,7 @@ from ingest.query.manifest import read_entry
 from ingest.readers.tables.rows import rank_info
 from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
+from trace_hooks.schema import publish_table
 
 
 @pytest.fixture
@@ -69,3 +72,25 @@ def test_samples_of_the_machine_are_no_sign_that_a_rank_lives(connection, tmp_pa
     entry, _ = read_entry(builder.folder, "segments/host_metrics-0000-00000-00000000.parquet")
     store_arrivals(connection, [entry], 9_000, builder.folder.joinpath)
     assert connection.execute("SELECT * FROM arrivals").fetchall() == []
+
+
+def test_files_of_several_ranks_arrived_for_those_with_rows_in_them(  # type: ignore[no-untyped-def]
+    connection, tmp_path: Path
+) -> None:
+    builder = RunBuilder(tmp_path / "run", 4)
+    for rank in (0, 2):
+        builder.span(rank, 0, "forward", 0, 1)
+    for rank in (2, 3):
+        builder.step(rank, 0, 0, 1)
+    builder.publish()
+    entries = []
+    for table, written_ns in (("spans", 5_000), ("steps", 7_000)):
+        by_rank = sorted((builder.folder / "segments").glob(f"{table}-*.parquet"))
+        rows = pa.concat_tables(map(pq.read_table, by_rank)).unify_dictionaries()
+        of_host = builder.folder / "segments" / f"{table}-0000-00000-00000009.parquet"
+        publish_table(rows, of_host)
+        os.utime(of_host, ns=(written_ns, written_ns))
+        entries.append(read_entry(builder.folder, f"segments/{of_host.name}")[0])
+    store_arrivals(connection, entries, 9_000, builder.folder.joinpath, is_first=True)
+    rows = connection.execute("SELECT rank, arrived_ns FROM arrivals ORDER BY rank").fetchall()
+    assert rows == [(0, 5_000), (2, 7_000), (3, 7_000)]
