@@ -63,9 +63,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
 
 def _hosts(times: PhaseTimes) -> dict[str, Ints]:
     """Rows of the ranks of each known host."""
-    names = times.ranks.host_R
-    known = sorted({name for name in names if name is not None})
-    return {host: np.flatnonzero([name == host for name in names]) for host in known}
+    rows: dict[str, list[int]] = {}
+    for row, host in enumerate(times.ranks.host_R):
+        if host is not None:
+            rows.setdefault(host, []).append(row)
+    return {host: np.array(rows[host]) for host in sorted(rows)}
 
 
 def _is_alone(times: PhaseTimes, rows: Ints) -> bool:

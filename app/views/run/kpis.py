@@ -256,7 +256,7 @@ def _reporting(
     else:
         ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
         last = f"last heartbeat of each within {max(ages, default=0.0):.1f} s"
-        detail = _how_they_ended(run) if is_over else last
+        detail = _how_they_ended(run, newest) if is_over else last
     return Kpi(
         "heard",
         "Ranks reporting",
@@ -270,9 +270,9 @@ def _reporting(
     )
 
 
-def _how_they_ended(run: Run) -> str:
+def _how_they_ended(run: Run, attempt: int) -> str:
     """Of ranks that report no longer; files of other tools seldom say it."""
-    ends = [info.get("end") for info in run.ranks if info["attempt"] == run.newest_attempt]
+    ends = [info.get("end") for info in run.ranks if info["attempt"] == attempt]
     statuses = Counter("end not recorded" if end is None else end["status"] for end in ends)
     if len(statuses) == 1:
         status = next(iter(statuses))

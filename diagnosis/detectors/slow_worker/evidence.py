@@ -190,11 +190,12 @@ def _top(question: str, rows: int) -> int:
 
 
 def _medians(values_RS: Floats) -> Floats:
-    """Median of each row; -inf where nothing is known."""
-    known_R = np.isfinite(values_RS).any(axis=1)
-    found_R = np.full(len(values_RS), -np.inf)
-    found_R[known_R] = np.nanmedian(values_RS[known_R], axis=1)
-    return found_R
+    """Median of each row, -inf where nothing is known; np.nanmedian takes ten times as long."""
+    sorted_RS = np.sort(values_RS, axis=1)  # NaN comes last
+    count_R1 = np.count_nonzero(~np.isnan(values_RS), axis=1)[:, None]
+    middle_R2 = np.hstack([(count_R1 - 1) // 2, count_R1 // 2]).clip(0, values_RS.shape[1] - 1)
+    found_R = np.take_along_axis(sorted_RS, middle_R2, axis=1).mean(axis=1)
+    return np.where(np.isfinite(values_RS).any(axis=1), found_R, -np.inf)
 
 
 def _asked(first: int, last: int, attempt: int, top: int = 0) -> Params:
