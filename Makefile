@@ -221,8 +221,8 @@ bench-stuck: $(VENV)/.ready
 bench-dashboards: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.dashboards
 
-# 12,288 ranks generated, indexed, asked and opened: 15 minutes; SIZE=small takes one, SIZE=full hours
-SIZE ?= default
+# large jobs generated, indexed, asked and opened: 15 minutes; SIZE=small takes one, SIZE=full hours
+SIZE ?= default sums
 bench-scale: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scale --size $(SIZE) $(if $(KEEP),--keep $(KEEP)) \
 		$(if $(WRITE),--write docs/benchmarks.md)

@@ -1,13 +1,13 @@
 """Every question of the pages at the size of a large job: how long, how much memory, who is named.
 
-    python -m benchmarks.scale [--size small|default|full] [--asks 30] [--write docs/benchmarks.md]
+    python -m benchmarks.scale [--size default sums] [--asks 30] [--write docs/benchmarks.md]
 
-Generates a job of TP 8, PP 8 and as many replicas as the size has (192 in the larger two), with
+Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of sums and full), with
 interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 % more
 slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some of
-them beside a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium.
-`--level steps` records sums per step in place of every operation. `--keep FOLDER` keeps the run and
-goes on with the one that is there.
+them beside a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
+`sums` only sums per step are recorded, of the others every operation. `--keep FOLDER` keeps the
+runs and goes on with those that are there.
 """
 
 from __future__ import annotations
@@ -42,20 +42,26 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Size:
-    """Ranks and steps of a run."""
+    """Ranks and steps of a run, and whether it has every operation or sums per step."""
 
     ranks: int
     steps: int
+    level: str = "spans"
 
 
-SIZES = {"small": Size(1_024, 4), "default": Size(12_288, 2), "full": Size(12_288, 50)}
+SIZES = {
+    "small": Size(1_024, 4),
+    "default": Size(4_096, 2),
+    "sums": Size(12_288, 50, "steps"),
+    "full": Size(12_288, 50),
+}
 
 
-def made(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def made(folder: Path, size: Size) -> dict[str, Any]:
     """Generate and index the run; what both took."""
     if (folder / "run.json").exists():
         return {}
-    job = make_job(options.ranks, options.steps, options.level, SEED)
+    job = make_job(size.ranks, size.steps, size.level, SEED)
     num_spans, generated = in_own_process(make_run, job, folder)
     _, indexed = in_own_process(index_run, folder)
     spans, collectives = (bytes_of(table_files(folder, name)) for name in ("spans", "collectives"))
@@ -69,12 +75,12 @@ def made(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+def measured(folder: Path, size: Size, options: argparse.Namespace) -> dict[str, Any]:
     """All parts, in the order in which their numbers are printed."""
     run, raw = folder / "runs" / "job", folder / "rank_files"
     result: dict[str, Any] = {
-        "conditions": conditions(ranks=options.ranks, steps=options.steps, level=options.level),
-        "made": made(run, options),
+        "conditions": conditions(**asdict(size)),
+        "made": made(run, size),
     }
     if options.raw_asks and not raw.exists():
         in_own_process(write_rank_files, run, raw)
@@ -82,7 +88,7 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         ask_all, run, raw if options.raw_asks else None, options.asks, options.raw_asks, SEED
     )
     shutil.rmtree(raw, ignore_errors=True)
-    found, cost = in_own_process(judging.diagnosed, run, slow_hosts(options.ranks, SEED))
+    found, cost = in_own_process(judging.diagnosed, run, slow_hosts(size.ranks, SEED))
     result["diagnosis"] = asdict(cost) | found
     found, cost = in_own_process(judging.replayed, run)
     result["whatif"] = asdict(cost) | found
@@ -93,25 +99,20 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
-    add("--size", choices=SIZES, default="default", help="%(default)s")
-    add("--ranks", type=int, help="others than those of the size; a multiple of 64")
-    add("--steps", type=int, help="others than those of the size")
-    add("--level", choices=("spans", "steps"), default="spans", help="%(default)s")
+    add("--size", choices=SIZES, nargs="+", default=["default", "sums"], help="%(default)s")
     add("--asks", type=int, default=30, help="questions of each kind (%(default)s)")
     add("--raw-asks", type=int, default=3, help="of them also of files of ranks (%(default)s)")
     add("--loads", type=int, default=10, help="of each page in Chromium (%(default)s)")
     add("--keep", type=Path, help="folder for the run, which stays there")
     add("--write", type=Path, help="page whose table is replaced")
     options = parser.parse_args()
-    options.ranks = options.ranks or SIZES[options.size].ranks
-    options.steps = options.steps or SIZES[options.size].steps
-    if options.keep is not None:
-        result = measured(options.keep, options)
-    else:
+    parts = []
+    for name in options.size:
         with tempfile.TemporaryDirectory() as scratch:
-            result = measured(Path(scratch), options)
-    text = report(result)
-    print(text)
+            folder = Path(scratch) if options.keep is None else options.keep / name
+            parts.append(report(measured(folder, SIZES[name], options)))
+        print(parts[-1], end="\n\n", flush=True)
+    text = "\n\n".join(parts)
     if options.write is not None:
         write_part(options.write, BEGIN, END, text)
 
