@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ingest.index.index_lock import IndexLock
 from ingest.index.indexer import Busy
-from ingest.index.snapshots import OwnerLock, index_folder
+from ingest.index.snapshots import index_folder
 from ingest.run_folder.run_files import is_run_folder
 
 REMOVED = ".removed-"
@@ -17,7 +18,7 @@ def delete_run(run_folder: Path) -> None:
     """Delete a run with everything in its folder. Raises Busy where another process indexes it, and
     OSError where it cannot be deleted; what is left of it then goes with `delete_leftovers`.
     """
-    with OwnerLock(index_folder(run_folder)) as lock:
+    with IndexLock(index_folder(run_folder)) as lock:
         if not lock.acquire():
             raise Busy(f"another process is indexing {run_folder}")
         hidden = run_folder.with_name(f"{REMOVED}{run_folder.name}")

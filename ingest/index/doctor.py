@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from ingest.errors import UserError, printable
 from ingest.index.bundles import bundles_of, examine_bundle, is_unpacked
+from ingest.index.index_lock import IndexLock
 from ingest.index.indexer import Indexer
 from ingest.index.quarantine import Quarantine
-from ingest.index.snapshots import DATABASE, OwnerLock, discard_published, index_folder
+from ingest.index.snapshots import DATABASE, discard_published, index_folder
 from ingest.query.index_catalog import require_own
 from ingest.query.manifest import FileEntry, Manifest, read_entry
 from ingest.run_folder.run_paths import (
@@ -111,7 +112,7 @@ class _Alone:
     def __init__(self, run_folder: Path) -> None:
         require_no_links(run_folder)
         self._run_folder, self._folder = run_folder, index_folder(run_folder)
-        self._lock = OwnerLock(self._folder)
+        self._lock = IndexLock(self._folder)
 
     def __enter__(self) -> Path:
         if not self._lock.acquire():

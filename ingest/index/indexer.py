@@ -19,13 +19,13 @@ from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
 from ingest.index.engine import Engine, EngineFailure
 from ingest.index.index_database import IndexDatabase
+from ingest.index.index_lock import IndexLock
 from ingest.index.quarantine import Quarantine
 from ingest.index.rank_rows import store_arrivals, store_ranks
 from ingest.index.removal import Removal
 from ingest.index.retention import KEEP_ALL, Keep, retire_old_content
 from ingest.index.rollup_pass import TOUCHING, touched_steps
 from ingest.index.snapshots import (
-    OwnerLock,
     current_snapshot,
     index_folder,
     look,
@@ -82,7 +82,7 @@ class Indexer:
         self._engine = engine or Engine()
         self.relative = read_run_info(run_folder)["clock"] == RELATIVE_CLOCK
         self.index_folder = index_folder(run_folder)
-        self._lock = OwnerLock(self.index_folder)
+        self._lock = IndexLock(self.index_folder)
         if not self._lock.acquire():
             raise Busy(f"another process is indexing {run_folder}")
         try:
@@ -152,6 +152,8 @@ class Indexer:
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         self._reopen_at_times()
+        if not self._lock.is_ours:
+            raise Busy(f"a process of another host is indexing {self.folder}")
         require_no_links(self.folder)
         seen = look(self.folder)
         if self.may_merge:

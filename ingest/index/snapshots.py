@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,6 +25,8 @@ INDEX_VERSION = f"{_RULES}-{hashlib.sha256(f'{SETUP}{SCHEMA_VERSION}'.encode()).
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"
 _LOOKED = f"looked-{INDEX_VERSION}.json"
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+"""What flock answers where a file system does not lock, or its file server does not."""
 _KEPT = 2
 """Published snapshots kept, so that a reader who has just read the pointer still finds its file."""
 
@@ -66,13 +69,19 @@ class OwnerLock:
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if it is free."""
+        """Take the lock if it is free. Raises UserError where the file system has no locks."""
         file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(file)
-            return False
+            if error.errno not in _NO_LOCKS:
+                return False
+            raise UserError(
+                f"{self.path} cannot be locked ({error.strerror}), so two servers might write "
+                "there at once; mount this file system with locks (Lustre: the option flock), or "
+                "let the server only read the run folder: its index then goes to the user's cache"
+            ) from error
         self._file = file
         return True
 

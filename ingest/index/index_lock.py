@@ -1,0 +1,109 @@
+"""The right to write a run's index, also where hosts that share its folder do not share locks.
+
+Processes of one host are told apart by the kernel's lock (OwnerLock). Between hosts it holds only
+if the file server passes locks on, which some mounts turn off. So the owner also writes into the
+file which host it is on, touches it once a second, and empties it when it gives the index back. A
+process of another host that gets the lock waits until nobody has touched the file for LEASE_S.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ingest.index.snapshots import OwnerLock
+
+TOUCH_EVERY_S = 1.0
+LEASE_S = 3.0
+"""An owner that touches nothing for so long is dead, or its host is."""
+_LOOK_EVERY_S = 0.2
+_LONGEST = 200
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def host_id() -> str:
+    """Names the running kernel, whose locks its processes share, containers included."""
+    try:
+        return _BOOT.read_text("ascii").strip()
+    except OSError:
+        return os.uname().nodename[:_LONGEST]
+
+
+class IndexLock(OwnerLock):
+    """The lock of the index in a folder."""
+
+    def __init__(self, folder: Path, host: str | None = None) -> None:
+        super().__init__(folder)
+        self._host = host_id() if host is None else host
+        self._given_back = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> bool:
+        """Take the lock if it is free; waits for LEASE_S where a process of another host had it and
+        did not give it back. Raises UserError where the file system has no locks.
+        """
+        if not super().acquire():
+            return False
+        if self._is_anothers():
+            super().release()
+            return False
+        self._write(self._host)
+        self._given_back.clear()
+        self._thread = threading.Thread(target=self._touch, name="index lock", daemon=True)
+        self._thread.start()
+        return True
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._thread is not None:
+            self._given_back.set()
+            self._thread.join()
+            self._thread = None
+            if self.is_ours:
+                self._write("")
+        super().release()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no process of another host has taken it meanwhile, as after a long pause."""
+        return self._last_owner()[0] == self._host
+
+    def _is_anothers(self) -> bool:
+        """Whether a process of another host touches the file."""
+        seen = self._last_owner()
+        until_s = time.monotonic() + LEASE_S
+        while seen[0] not in ("", self._host):
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+            now = self._last_owner()
+            if now != seen and now[0]:
+                return True
+            seen = now
+        return False
+
+    def _last_owner(self) -> tuple[str, int]:
+        """The host in the file, and when it was touched, ns. Opening it asks a file server anew."""
+        try:
+            number = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:  # the folder was deleted
+            return "", 0
+        with os.fdopen(number, "rb") as file:
+            host = file.read(_LONGEST).decode("utf-8", errors="replace")
+            return host, os.fstat(number).st_mtime_ns
+
+    def _write(self, host: str) -> None:
+        """Through a descriptor of its own: closing it brings the text to a file server."""
+        with suppress(OSError):  # the disk is full or gone: whoever indexes says so
+            number = os.open(self.path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+            with os.fdopen(number, "wb") as file:
+                file.write(host.encode())
+
+    def _touch(self) -> None:
+        while not self._given_back.wait(TOUCH_EVERY_S):
+            if self._file is not None:
+                with suppress(OSError):
+                    os.utime(self._file)
