@@ -239,6 +239,8 @@ class Indexer:
                 with self.database.transaction():
                     self._derive(entries, replaced, ranks_changed)
                 return
+            except EngineFailure as error:
+                raise self._failure(error) from error
             except (duckdb.Error, OSError) as error:
                 sound = [self._verified(entry) for entry in entries]
                 if sound == entries:

@@ -20,6 +20,7 @@ _SETTINGS = {
     "spark.speculation": "false",  # a task that writes a merged file runs once at a time
     "spark.sql.ansi.enabled": "true",  # as in DuckDB: what does not fit is an error, not NULL
     "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",  # a page that whoever reaches this machine can open
     "spark.ui.showConsoleProgress": "false",
 }
 _LOOPBACK = re.compile(r"local(\[.*\])?|spark://(127\.0\.0\.1|localhost)(:\d+)?")
@@ -36,6 +37,7 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
     answers.
     """
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -52,7 +54,7 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
         builder = builder.master(master)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, OSError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         raise UserError(
             f"no session of Spark could be started ({first_line(error)}); Spark 4 needs Java 17 "
             "or later (JAVA_HOME, or java in PATH) and a master that answers"
@@ -66,14 +68,15 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Errors of Spark as EngineFailure."""
+    """Errors of Spark as EngineFailure, of files that it cannot read as OSError."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise EngineFailure(f"Spark: {first_line(error)}") from error
+        kind = OSError if "FAILED_READ_FILE" in str(error) else EngineFailure
+        raise kind(f"Spark: {first_line(error)}") from error
 
 
 def first_line(error: Exception) -> str:

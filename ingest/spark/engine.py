@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -42,14 +43,18 @@ class SparkEngine(Engine):
             ).update(touched)
 
     def merge(self, merges: Sequence[Merge]) -> list[Exception | None]:
-        """As Engine has it; each merge is a task, repeated where its executor dies."""
+        """As Engine has it; each merge is a task, repeated where its executor dies.
+
+        A task writes a hidden file, which gets its name here: so nothing is published once the
+        owner of the index has died, whatever tasks of it live on.
+        """
         if not merges:
             return []
         context = self._spark.sparkContext
         with failures():
             tasks = context.parallelize(list(map(_absolute, merges)), len(merges))
-            texts = tasks.map(_failure).collect()
-        return [None if text is None else OSError(text) for text in texts]
+            found = tasks.map(_written).collect()
+        return [_published(merge, *one) for merge, one in zip(merges, found, strict=True)]
 
 
 def _absolute(merge: Merge) -> Merge:
@@ -57,9 +62,21 @@ def _absolute(merge: Merge) -> Merge:
     return replace(merge, paths=paths, merged=merge.merged.resolve())
 
 
-def _failure(merge: Merge) -> str | None:
+def _written(merge: Merge) -> tuple[Path, str | None]:
+    """The hidden file of a merge, and why it could not be written."""
+    hidden = merge.merged.with_name(f".{merge.merged.name}.{uuid4().hex}.tmp")
     try:
-        publish_merged(merge.table, merge.paths, merge.merged, merge.inputs)
+        publish_merged(merge.table, merge.paths, hidden, merge.inputs)
     except (pa.ArrowException, OSError) as error:
-        return str(error)
+        return hidden, str(error)
+    return hidden, None
+
+
+def _published(merge: Merge, hidden: Path, problem: str | None) -> Exception | None:
+    if problem is not None:
+        return OSError(problem)
+    try:
+        hidden.replace(merge.merged)
+    except OSError as error:
+        return error
     return None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ingest.errors import UserError
-from ingest.index.engine import EngineFailure
 from ingest.run import Run
 from ingest.spark.cluster import failures
 from ingest.spark.dialect import SHARED_QUESTIONS, to_spark
@@ -36,7 +35,7 @@ def _told() -> Iterator[None]:
     try:
         with failures():
             yield
-    except EngineFailure as error:
+    except OSError as error:  # EngineFailure is one
         raise UserError(f"{error}; see the cluster's logs, or query without it") from error
 
 

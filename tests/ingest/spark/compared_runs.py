@@ -27,6 +27,20 @@ def generated(folder: Path) -> Path:
     return folder
 
 
+def without_spans(folder: Path) -> Path:
+    """Steps and collectives alone, as from logs."""
+    builder = RunBuilder(folder, 3)
+    builder.group(4, [0, 1, 2], "dp")
+    for step in range(3):
+        for rank in range(3):
+            builder.step(rank, step, 100 * step, 100 * step + 99)
+            builder.collective(rank, step, 4, step, 100 * step + 40 + rank, 100 * step + 60)
+            builder.add("clocks", rank, step, ts_ns=T0 + 100 * step * US, offset_ns=rank)
+    builder.rank_files()
+    builder.publish()
+    return folder
+
+
 def recorded(folder: Path) -> Path:
     """A real job with a slow rank, recorded by the hooks."""
     shutil.copytree(REPO / "sample_traces/recorded/slow_rank", folder)
@@ -100,7 +114,13 @@ def _work(builder: RunBuilder, rank: int, step: int, attempt: int) -> None:
     builder.collective(rank, step, 2, step, t + 30 + rank, t + 36, **pair)
 
 
-RUNS = {"generated": generated, "recorded": recorded, "relative": relative, "unusual": unusual}
+RUNS = {
+    "generated": generated,
+    "recorded": recorded,
+    "relative": relative,
+    "unusual": unusual,
+    "without spans": without_spans,
+}
 
 
 def indexed(folder: Path, engine: Engine) -> dict[str, list[str]]:

@@ -17,8 +17,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     pytest.importorskip("pyspark", reason="make test-spark has an environment with Spark")
     started = LocalCluster(tmp_path_factory.mktemp("cluster"))
     try:
-        started.start_worker()
-        started.start_worker()
+        started.start_workers(2)
         yield started
     finally:
         started.stop()

@@ -20,9 +20,12 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.ui.enabled": "false",
 }
 """Of a session: two executors of one core, some 2 GB in all with master and workers."""
+
+
+START_S = 600.0
+"""How long a JVM may take to start on a busy machine."""
 
 
 class LocalCluster:
@@ -33,16 +36,21 @@ class LocalCluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         master = self._start("master.Master", "master", "--port", "0", "--webui-port", "0")
         self._workers: list[subprocess.Popen[bytes]] = []
-        self.url: str = wait_until(lambda: self._logged("master", r"(spark://127\.0\.0\.1:\d+)"))
+        self.url: str = wait_until(
+            lambda: self._logged("master", r"(spark://127\.0\.0\.1:\d+)"), START_S
+        )
         assert master.poll() is None
 
-    def start_worker(self) -> None:
-        """Start a worker of one core, and wait until the master has it."""
-        name = f"worker{len(self._processes)}"
-        size = ("--cores", "1", "--memory", "512m", "--webui-port", "0")
-        place = ("--work-dir", str(self._folder / name))
-        self._workers.append(self._start("worker.Worker", name, *size, *place, self.url))
-        wait_until(lambda: self._logged(name, r"(Successfully registered with master)"))
+    def start_workers(self, count: int) -> None:
+        """Start workers of one core, and wait until the master has them."""
+        names = []
+        for _ in range(count):
+            names.append(f"worker{len(self._processes)}")
+            size = ("--cores", "1", "--memory", "512m", "--webui-port", "0")
+            place = ("--work-dir", str(self._folder / names[-1]))
+            self._workers.append(self._start("worker.Worker", names[-1], *size, *place, self.url))
+        for name in names:
+            wait_until(lambda name=name: self._logged(name, r"(Successfully registered)"), START_S)
 
     def kill_worker(self) -> None:
         """SIGKILL the oldest worker that lives, with its executor and the processes of that."""

@@ -63,6 +63,6 @@ def test_a_killed_worker_changes_no_row(
     wait_until(lambda: stages.has_reached(number) or not indexing.is_alive(), within_s=900)
     assert indexing.is_alive()
     cluster.kill_worker()
-    cluster.start_worker()
+    cluster.start_workers(1)
     indexing.join()
     assert found == [expected]
