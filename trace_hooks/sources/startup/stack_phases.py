@@ -102,6 +102,8 @@ def phase_of(file: str, function: str) -> str | None:
     """Phase that one frame stands for by itself; None: it says nothing."""
     if file.startswith(_IMPORT):
         return "imports"
+    if function == "<module>":  # it is being imported, whatever its functions will do
+        return None
     for rule in _RULES:
         fits = rule.file in file if rule.file.endswith("/") else file.endswith(rule.file)
         if fits and (not rule.functions or function in rule.functions):

@@ -1,13 +1,19 @@
 """Spans of optimizer steps, and through autostep.py the steps of unmodified scripts.
 
 Sees: `step()` of every torch.optim.Optimizer, also inside the backward pass and one optimizer
-inside another (ZeRO). Misses: optimizers that are not a torch.optim.Optimizer, and a step compiled
-with torch.compile. Costs: two global hooks an optimizer step; see benchmarks/hook_overhead.py.
+inside another (ZeRO); torch's clipping of gradients before it, as work of the host. Misses:
+optimizers that are not a torch.optim.Optimizer, a step compiled with torch.compile, and clipping
+whose name was bound before the hooks were started or that is a framework's own (FSDP1, DeepSpeed,
+Megatron). Costs: two global hooks an optimizer step and two guarded calls each time gradients are
+clipped; see benchmarks/hook_overhead.py.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,9 +27,13 @@ from trace_hooks.recording.guard import disabled, guarded
 from trace_hooks.recording.recorder import Mark
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.autostep import AutoSteps
 
 is_compiling = torch.compiler.is_compiling
+
+CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
+"""Functions of torch.nn.utils."""
 
 
 class Optimizers(Source):
@@ -35,6 +45,7 @@ class Optimizers(Source):
         super().__init__(context)
         self.auto = AutoSteps.shared(context.steps)
         self._handles: list[Any] = []
+        self._patches = Patches()
         self._open: list[tuple[int, Mark]] = []  # (id of the optimizer, mark), outermost first
 
     def install(self) -> None:
@@ -44,13 +55,41 @@ class Optimizers(Source):
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
         ]
+        for name in CLIPPING:
+            wrapper_of = functools.cache(partial(self._around_clipping, name))
+            for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
+                self._patches.replace(owner, name, wrapper_of)
 
     def uninstall(self) -> None:
         """Remove the hooks."""
         self.auto.switch_off()
+        self._patches.restore()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def _around_clipping(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The original with a span for each call; its result and exceptions pass untouched."""
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            is_off = is_compiling() or "optimizer.clipped" in disabled
+            mark = None if is_off else self._clipping()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if mark is not None:
+                    self._clipped(name, mark)
+
+        return wrapper
+
+    @guarded("optimizer.clipping")
+    def _clipping(self) -> Mark:
+        return self.recorder.open()
+
+    @guarded("optimizer.clipped")
+    def _clipped(self, name: str, mark: Mark) -> None:
+        self.recorder.close(self.recorder.site(name, "host"), mark)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not is_compiling():

@@ -35,6 +35,8 @@ LIBRARY = "/usr/lib/python3/site-packages"
         ("megatron/training/checkpointing.py", "load_checkpoint", "restore"),
         ("megatron/training/checkpointing.py", "save_checkpoint", None),
         ("train.py", "already", None),
+        ("torch/_dynamo/convert_frame.py", "<module>", None),
+        ("torch/distributed/fsdp/__init__.py", "<module>", None),
     ],
 )
 def test_a_call_stands_for_a_phase(file, function, phase):

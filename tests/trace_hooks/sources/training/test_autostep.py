@@ -1,5 +1,6 @@
 """Optimizer spans and the steps they imply in unmodified scripts."""
 
+import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -280,3 +281,35 @@ def test_frameworks_whose_optimizers_take_turns_make_one_step():
         auto.optimizer_ended(optimizer, at + 1)
         auto.release(at + 5, is_over=False)
     assert [ns for what, ns in borders.calls if what == "end"] == [15, 35]
+
+
+def test_clipping_of_gradients_is_seen_and_changes_nothing(monkeypatch):
+    model = TinyGPT()
+    originals = nn.utils.clip_grad_norm_, nn.utils.clip_grad.clip_grad_norm_
+    with tracing("optimizer", "modules") as traced:
+        loss_of(model, batch(0)).backward()
+        gradients = [p.grad.clone() for p in model.parameters()]
+        norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.1)
+        clipped = [p.grad.clone() for p in model.parameters()]
+        nn.utils.clip_grad.clip_grad_value_(model.parameters(), 0.01)
+        with pytest.raises(TypeError):
+            nn.utils.clip_grad_norm_(model.parameters())
+    assert (nn.utils.clip_grad_norm_, nn.utils.clip_grad.clip_grad_norm_) == originals
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        parameter.grad = gradient
+    assert torch.equal(nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.1), norm)
+    assert all(map(torch.equal, [p.grad for p in model.parameters()], clipped))
+    names = [span.name for span in traced.spans() if span.kind == "host"]
+    assert names == ["clip_grad_norm_", "clip_grad_value_", "clip_grad_norm_"]
+
+
+@pytest.mark.long
+def test_clipping_in_a_compiled_step_leaves_its_graph_whole():
+    weight = nn.Parameter(torch.ones(3))
+    weight.grad = torch.ones(3)
+    with tracing("optimizer") as traced:
+        step = torch.compile(
+            lambda: nn.utils.clip_grad_norm_([weight], 1.0), backend="eager", fullgraph=True
+        )
+        assert step().item() == pytest.approx(3**0.5)
+    assert traced.spans("host") == []
