@@ -42,6 +42,7 @@ INDEX_TABLES = (
     "group_members",
     "clock_offsets",
     "step_rollup",
+    "summed_steps",
     "kind_rollup",
     "collective_rollup",
     "problems",

@@ -25,8 +25,7 @@
 -- column: last_step  last step that was read
 -- empty: neither experts nor all-to-alls on axis ep were recorded in these steps
 WITH finished AS (
-    SELECT DISTINCT step FROM step_rollup
-    WHERE attempt = $attempt AND finished AND step BETWEEN $step_min AND $step_max
+    FROM whole_steps($attempt, $step_min, $step_max)
 ),
 newest AS (
     SELECT step FROM finished
@@ -76,7 +75,7 @@ routers AS (
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest) GROUP BY rank
 ),
 named AS (
-    SELECT DISTINCT name, regexp_extract(name, '[^.]*$') AS part FROM spans_of($spans)
+    SELECT DISTINCT name, regexp_extract(name, '[^.]*$') AS part FROM whole_spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest)
         AND kind IN ('forward', 'backward', 'wgrad')
 ),
@@ -93,7 +92,7 @@ parts AS (
 ),
 read_spans AS (
     SELECT rank, step, track, ts_ns, greatest(dur_ns, 0) AS dur_ns, kind, name, recompute, is_attention, is_experts
-    FROM spans_of($spans) LEFT JOIN parts USING (name)
+    FROM whole_spans_of($spans) LEFT JOIN parts USING (name)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest)
         AND (ends_with(kind, '_comm') OR kind IN ('forward', 'backward', 'wgrad') AND (is_attention OR is_experts))
         AND rank IN (SELECT rank FROM all_to_alls UNION SELECT rank FROM routers)

@@ -21,15 +21,14 @@ WITH chosen AS (
     GROUP BY coalesce(dp, -1 - rank) ORDER BY 1 LIMIT 64
 ),
 newest AS (
-    SELECT DISTINCT step FROM step_rollup
-    WHERE attempt = $attempt AND finished AND step BETWEEN $step_min AND $step_max
+    FROM whole_steps($attempt, $step_min, $step_max)
     ORDER BY step DESC LIMIT 100
 ),
 nested AS (
     SELECT rank, step, microbatch, chunk, kind = 'forward' AS is_forward, depth,
         sum(greatest(dur_ns, 0)) / 1e6 AS ms,
         if(min(cpu_ns) < 0, NULL, sum(cpu_ns) / 1e6) AS cpu_ms
-    FROM spans_of($spans)
+    FROM whole_spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
         AND step IN (SELECT step FROM newest) AND rank IN (SELECT rank FROM chosen)
         AND kind IN ('forward', 'backward', 'wgrad') AND NOT recompute

@@ -17,15 +17,14 @@ WITH chosen AS (
     GROUP BY pp ORDER BY 1 LIMIT 16
 ),
 newest AS (
-    SELECT DISTINCT step FROM step_rollup
-    WHERE attempt = $attempt AND finished AND step BETWEEN $step_min AND $step_max
+    FROM whole_steps($attempt, $step_min, $step_max)
     ORDER BY step DESC LIMIT 200
 ), by_kind AS (
     SELECT rank, step, regexp_replace(name, '[0-9]+', '*', 'g') AS name, kind,
         sum(greatest(dur_ns, 0)) / 1e6 AS op_ms,
         count(*) * quantile_disc(greatest(dur_ns, 0), 0.5) / 1e6 AS typical_ms,
         min(depth) AS depth, count(*) AS num_spans
-    FROM spans_of($spans)
+    FROM whole_spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
         AND step IN (SELECT step FROM newest) AND rank IN (SELECT rank FROM chosen)
         AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'kernel', 'memcpy', 'host')

@@ -13,7 +13,7 @@
 WITH forwards AS (
     SELECT rank, step, microbatch, chunk,
         try_cast(regexp_extract(args, '^\{"kept":(-?\d+)\}$', 1) AS BIGINT) AS kept
-    FROM spans_of($spans)
+    FROM whole_spans_of($spans)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND kind = 'forward'
         AND starts_with(args, '{"kept":')
 ),

@@ -11,18 +11,21 @@
 -- column: end_ns  end of the step
 -- column: finished  whether the rank has finished it
 -- column: num_spans  spans that began in it
+-- column: is_summed  whether its spans were summed up where they were recorded, not published
 -- empty: none of the ranks has data in this window
 WITH cells AS (
-    SELECT * FROM step_rollup
+    SELECT r.*, s.step IS NOT NULL AS is_summed
+    FROM step_rollup r LEFT JOIN summed_steps s USING (attempt, rank, step)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
         AND rank IN (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER))
 ),
 placed AS (
-    SELECT c.rank, c.step, c.begin_ns, c.end_ns, c.finished, c.num_spans, coalesce(
+    SELECT c.rank, c.step, c.begin_ns, c.end_ns, c.finished, c.num_spans, c.is_summed,
+        coalesce(
         o.offset_ns + CAST(o.drift_ppb * ((c.begin_ns - o.ts_ns) / 1e9) AS BIGINT), 0) AS shift_ns
     FROM cells c ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
         ON c.rank = o.rank AND c.begin_ns >= o.valid_from_ns
 )
-SELECT rank, step, begin_ns + shift_ns AS begin_ns, end_ns + shift_ns AS end_ns, finished, num_spans
+SELECT rank, step, begin_ns + shift_ns AS begin_ns, end_ns + shift_ns AS end_ns, finished, num_spans, is_summed
 FROM placed WHERE begin_ns + shift_ns < $end_ns AND end_ns + shift_ns >= $begin_ns
 ORDER BY rank, step

@@ -32,9 +32,12 @@ cells AS (  -- where nothing tells ranks apart the first one stands for all
     SELECT rank, pp, dp, row_number() OVER (PARTITION BY pp, dp ORDER BY rank) - 1 AS member
     FROM placed QUALIFY known OR member = 0
 ),
+summed AS (  -- steps that a rank summed up cannot be replayed
+    SELECT DISTINCT step FROM summed_steps WHERE attempt = $attempt
+),
 waits AS (  -- where the program stood still for it, which may begin long after its call
     SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
-    FROM spans_of($spans)
+    FROM spans_of($spans) ANTI JOIN summed USING (step)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND kind = 'pp_comm'
         AND coll_seq >= 0 GROUP BY ALL
 ),
@@ -42,7 +45,7 @@ chosen AS (
     SELECT step, s.rank, ts_ns, dur_ns, if(recompute AND kind = 'forward', 'backward', kind) AS kind,
         name, track, microbatch, chunk, -1 AS peer, -1 AS tag, -1 AS seq, -1 AS waited_ns
     FROM (
-        FROM spans_of($spans)
+        FROM spans_of($spans) ANTI JOIN summed USING (step)
         WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
             AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm',
                 'ep_comm', 'cp_comm', 'other_comm')
@@ -53,6 +56,7 @@ chosen AS (
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))
     FROM rows_of($collectives) LEFT JOIN waits USING (rank, step, op, peer, group_id, seq)
+        ANTI JOIN summed USING (step)
     WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
         AND op IN ('send', 'recv') AND peer >= 0 AND end_ns >= start_ns
 )

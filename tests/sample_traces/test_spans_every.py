@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.views.whatif.analysis import Answer, whatif_or_refusal
 from ingest.run import Run, open_run
 
 pytestmark = pytest.mark.torch
@@ -76,3 +77,27 @@ def test_no_rank_lacks_rows_where_steps_are_summed_up(runs: tuple[Run, Run]) -> 
     assert some.ask("data_gaps").num_rows == 0
     (group,) = some.ask("outstanding").to_pylist()
     assert (group["num_open"], group["behind"], group["ahead"]) == (0, None, None)
+
+
+def test_questions_about_single_spans_are_answered_of_the_steps_that_have_them(
+    runs: tuple[Run, Run],
+) -> None:
+    _, some = runs
+    for question in ("op_times", "microbatch_work", "whatif_spans"):
+        assert set(some.ask(question)["step"].to_pylist()) == {0, 3}, question
+    answer = whatif_or_refusal(some)
+    assert isinstance(answer, Answer), answer
+    assert answer.prepared.ops.step_S.tolist() == [0, 3]
+    assert "Steps whose spans were not recorded one by one are left out." in answer.notes
+
+
+def test_a_replay_of_a_step_without_its_spans_is_refused_with_the_reason(
+    runs: tuple[Run, Run],
+) -> None:
+    _, some = runs
+    refusal = whatif_or_refusal(some, steps=(4, 4))
+    assert not isinstance(refusal, Answer)
+    assert refusal.reason == (
+        "step 4 is not recorded span by span and finished on all ranks, so there is nothing to "
+        "replay: TRACE_HOOKS_SPANS_EVERY left the spans out"
+    )

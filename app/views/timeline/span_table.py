@@ -182,6 +182,7 @@ class StepWindows:
     end_C: Ints
     finished_C: Bools
     num_spans_C: Ints
+    summed_C: Bools  # its spans were summed up where they were recorded
 
     @classmethod
     def from_arrow(cls, rows: pa.Table, ranks: tuple[int, ...], t0_ns: int) -> StepWindows:
@@ -193,6 +194,7 @@ class StepWindows:
             ints(rows, "end_ns") - t0_ns,
             ints(rows, "finished", 0).astype(bool),
             ints(rows, "num_spans", 0),
+            ints(rows, "is_summed", 0).astype(bool),
         )
 
     @classmethod
@@ -213,7 +215,12 @@ class StepWindows:
             np.full(lane_C.size, end_ns),
             np.zeros(lane_C.size, dtype=np.bool_),
             np.array([int(count * share) for _, count in counts], dtype=np.int64),
+            np.zeros(lane_C.size, dtype=np.bool_),
         )
+
+    def only(self, keep_C: Bools) -> StepWindows:
+        """Some of the windows."""
+        return StepWindows(*(getattr(self, f.name)[keep_C] for f in fields(self)))
 
     def clipped(self, begin_ns: int, end_ns: int) -> StepWindows:
         """The windows as far as they lie between two times."""

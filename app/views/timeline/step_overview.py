@@ -70,4 +70,5 @@ def _windows(lane_K: Ints, step_K: Ints, begin_K: Ints, end_K: Ints) -> StepWind
         end_K[first],
         np.ones(first.size, dtype=bool),
         np.zeros(first.size, dtype=np.int64),
+        np.zeros(first.size, dtype=bool),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 
 from app.views.timeline.collective_lines import bin_rectangles, by_group
 from app.views.timeline.lanes import MOST_AT_ONCE, Place
@@ -83,13 +84,36 @@ def tile(
     if num_steps * len(lanes) > MOST_WINDOWS:
         return _sums(query, pixel_ns, max(math.ceil(num_steps * _POOL_PX / width_px), 1))
     windows = query.step_windows()
-    num_spans = int(windows.num_spans_C.sum())
+    num_spans = int(windows.num_spans_C[~windows.summed_C].sum())
     if num_spans > (MANY_SPANS if num_steps * _STEP_PX > width_px else MOST_SPANS):
         return _sums(query, pixel_ns, 1)
     spans, instances = query.spans(), query.instances(windows)
-    return drawn(
-        spans, instances, windows, window, pixel_ns, len(lanes), query.has_only_collectives
+    summed = _summed(query, windows, pixel_ns) if windows.summed_C.any() else None
+    only_collectives = query.has_only_collectives
+    return drawn(spans, instances, windows, window, pixel_ns, len(lanes), only_collectives, summed)
+
+
+def _summed(query: LaneQuery, windows: StepWindows, pixel_ns: float) -> Rectangles:
+    """Steps whose spans were summed up where they were recorded, each as one rectangle in a row."""
+    rows = query.step_shares(1)
+    lanes = {rank: lane for lane, rank in enumerate(query.ranks)}
+    summed = windows.only(windows.summed_C)
+    cells = set(zip(summed.lane_C.tolist(), summed.step_C.tolist(), strict=True))
+    places = zip(rows.column("rank").to_pylist(), rows.column("step").to_pylist(), strict=True)
+    rows = rows.filter(
+        pa.array([(lanes[rank], step) in cells for rank, step in places], pa.bool_())
     )
+    return _step_rectangles(query, rows, pixel_ns)[0]
+
+
+def _step_rectangles(
+    query: LaneQuery, rows: pa.Table, pixel_ns: float
+) -> tuple[Rectangles, StepWindows]:
+    row_of_kind = np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS))
+    rects, windows = step_rectangles(
+        rows, query.ranks, query.t0_ns, row_of_kind, (LINES, 8), pixel_ns
+    )
+    return _without_slivers(rects, pixel_ns), windows
 
 
 def _sums(query: LaneQuery, pixel_ns: float, pool: int) -> Tile:
@@ -98,11 +122,7 @@ def _sums(query: LaneQuery, pixel_ns: float, pool: int) -> Tile:
     """
     rows = query.step_shares(pool)
     num_spans = int(np.sum(rows.column("num_spans").to_numpy()))
-    row_of_kind = np.append(_ROW_OF_KIND, [IDLE] * len(IDLE_KINDS))
-    rects, windows = step_rectangles(
-        rows, query.ranks, query.t0_ns, row_of_kind, (LINES, 8), pixel_ns
-    )
-    rects = _without_slivers(rects, pixel_ns)
+    rects, windows = _step_rectangles(query, rows, pixel_ns)
     if query.has_only_collectives.any():
         bin_ns = max(math.ceil(pixel_ns), query.least_bin_ns(MOST_RECTANGLES), 1)
         bins = query.collective_bins(bin_ns)
@@ -123,8 +143,9 @@ def drawn(
     pixel_ns: float,
     num_lanes: int,
     has_only_collectives: Bools,
+    summed: Rectangles | None = None,
 ) -> Tile:
-    """The tile of what was recorded. Pure."""
+    """The tile of what was recorded, with the rectangles of steps that were summed up. Pure."""
     row_S = spans.lane_S * 3 + np.where(
         has_kernels(spans) & (_ROW_OF_KIND[spans.kind_S] == COMPUTE) & ~_is_kernel(spans),
         HOST,
@@ -140,7 +161,7 @@ def drawn(
     if has_only_collectives.any():
         is_collective_S = has_only_collectives[spans.lane_S]
         shown, level_E = by_group(shown, level_E, spans, segments, is_collective_S)
-    clipped = windows.clipped(window.begin_ns, window.end_ns)
+    clipped = windows.only(~windows.summed_C).clipped(window.begin_ns, window.end_ns)
     pieces = Pieces.joined(
         [
             Pieces(
@@ -156,9 +177,15 @@ def drawn(
     )
     rects = rectangles(_visible(pieces, window), window.begin_ns, pixel_ns)
     rects = _without_slivers(rects, pixel_ns)
+    told = {
+        "detail": "nested" if is_nested else "innermost",
+        "merged": int((rects.count_R > 1).sum()),
+        "summed_steps": np.unique(windows.step_C[windows.summed_C]).size,
+    }
     frames_S = _frames(spans, _FRAME_PX * pixel_ns)
-    made = made_of(rects, spans, frames_S, instances, windows, window.begin_ns)
-    return Tile(made.arrays, made.meta | {"detail": "nested" if is_nested else "innermost"})
+    shown = rects if summed is None else rects.joined(summed)
+    made = made_of(shown, spans, frames_S, instances, windows, window.begin_ns)
+    return Tile(made.arrays, made.meta | told)
 
 
 def _idle_pieces(found: Idle, row: int) -> Pieces:

@@ -161,6 +161,7 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
         "WITH recorded AS (SELECT DISTINCT rank FROM step_rollup WHERE attempt = $attempt)"
         " SELECT step, CAST(sum(num_spans) AS BIGINT) AS num_spans FROM step_rollup"
         " WHERE attempt = $attempt AND step BETWEEN $low AND $high"
+        " AND step NOT IN (SELECT step FROM summed_steps WHERE attempt = $attempt)"
         " GROUP BY step HAVING bool_and(finished) AND count(*) = (SELECT count(*) FROM recorded)"
         " ORDER BY step DESC",
         attempt=attempt,
@@ -172,6 +173,11 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
             which = "no step is"
         else:
             which = f"step {low} is not" if low == high else f"none of the steps {low} to {high} is"
+        if _has_sums(run, attempt, low, high):
+            raise NotAnswerable(
+                f"{which} recorded span by span and finished on all ranks, so there is nothing to "
+                "replay: TRACE_HOOKS_SPANS_EVERY left the spans out"
+            )
         raise NotAnswerable(f"{which} finished on all ranks yet, so there is nothing to replay")
     taken, num_spans = 0, 0
     while (
@@ -186,4 +192,19 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tupl
         notes.append(f"The first step ({finished[-1]['step']}) is left out: it warms up.")
     elif taken < len(finished):
         notes.append(f"Only the newest {taken} of {len(finished)} finished steps are analysed.")
-    return finished[taken - 1]["step"], finished[0]["step"], tuple(notes)
+    first, last = finished[taken - 1]["step"], finished[0]["step"]
+    if _has_sums(run, attempt, first, last):
+        notes.append("Steps whose spans were not recorded one by one are left out.")
+    return first, last, tuple(notes)
+
+
+def _has_sums(run: Run, attempt: int, first: int, last: int) -> bool:
+    """Whether ranks summed up any of these steps instead of publishing their spans."""
+    rows = run.index_rows(
+        "SELECT 1 FROM summed_steps WHERE attempt = $attempt AND step BETWEEN $low AND $high"
+        " LIMIT 1",
+        attempt=attempt,
+        low=first,
+        high=last,
+    )
+    return bool(rows)

@@ -125,6 +125,10 @@ export function detailNote(meta) {
     const what = meta.pool > 1 ? `${meta.pool} steps together` : 'each step as one';
     return `${spans} spans: ${what}, in the colour of the kind that took longest; zoom in for the times`;
   }
+  if (meta.summed_steps) {
+    const steps = `${meta.summed_steps.toLocaleString('en')} step${meta.summed_steps === 1 ? '' : 's'}`;
+    return `the spans of ${steps} here were not recorded one by one (TRACE_HOOKS_SPANS_EVERY): each is one box, in the colour of the kind that took longest`;
+  }
   if (!meta.merged) return '';
   return `${spans} spans; ${meta.merged.toLocaleString('en')} box${meta.merged === 1 ? ' merges' : 'es merge'} several of them: zoom in to separate them`;
 }

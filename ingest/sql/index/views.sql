@@ -8,6 +8,15 @@ CREATE MACRO collectives_of_steps(files, wanted, low, high) AS TABLE
             ON c.rank = e.rank AND c.start_ns >= e.begin_ns
     WHERE (c.start_ns < e.end_ns) IS NOT TRUE;
 
+-- finished steps of which at least one rank has published its spans one by one, not as sums
+CREATE MACRO whole_steps(wanted, low, high) AS TABLE
+    SELECT DISTINCT step FROM step_rollup ANTI JOIN summed_steps USING (attempt, rank, step)
+    WHERE attempt = wanted AND finished AND step BETWEEN low AND high;
+
+-- spans without the few that were published of steps that were summed up
+CREATE MACRO whole_spans_of(files) AS TABLE
+    SELECT s.* FROM spans_of(files) s ANTI JOIN summed_steps USING (attempt, rank, step);
+
 -- by how much the layers of each pipeline stage are numbered on from those of the stages before it,
 -- where a stage counts its own from 0 again
 CREATE MACRO layers_before(files, wanted, step_from, step_to) AS TABLE

@@ -148,6 +148,7 @@ def test_step_windows(shifted):
             "end_ns": shift + 200 * US,
             "finished": True,
             "num_spans": 5,
+            "is_summed": False,
         }
     ]
     assert rows(shifted, "step_windows", ranks="1", end_ns=T0 + AHEAD_US * US) == []

@@ -221,6 +221,7 @@ test('labels of steps keep apart', () => {
 test('the note names what the level of detail leaves out', () => {
   assert.equal(detailNote({ detail: 'nested', merged: 0, num_spans: 5 }), '');
   assert.match(detailNote({ detail: 'innermost', merged: 1200, num_spans: 50000 }), /^50,000 spans; 1,200 boxes merge several of them/);
+  assert.match(detailNote({ detail: 'nested', merged: 0, num_spans: 5, summed_steps: 1 }), /^the spans of 1 step here were not recorded one by one/);
   assert.match(detailNote({ detail: 'steps', merged: 9, num_spans: 7, pool: 4 }), /4 steps together/);
 });
 

@@ -15,7 +15,8 @@ from ingest.errors import UserError
 from ingest.imports.importer import import_paths
 from ingest.run import open_run
 from tests.app.views.timeline.shifted_run import made, places, shifted_run
-from tests.runs_builder import US, RunBuilder
+from tests.runs_builder import T0, US, RunBuilder
+from trace_hooks.schema import TABLES
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +162,38 @@ def test_overlapping_kernels_of_an_imported_stream_are_all_drawn_each_on_its_own
     assert drawn == [(8 * n, 8 * n + 10) for n in range(9)]
     rows = zip(found.arrays["start"], found.arrays["level"], found.arrays["row"], strict=True)
     assert [level for _, level, row in sorted(rows) if row == COMPUTE] == [0, 1] * 4 + [0]
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory):
+    """Two steps of 100 us each; the spans of the second one were summed up."""
+    builder = RunBuilder(tmp_path_factory.mktemp("summed") / "run", 1)
+    builder.rank_files()
+    for step in range(2):
+        builder.step(0, step, 100 * step, 100 * step + 100)
+    builder.span(0, 0, "forward", 0, 80, track="main")
+    sums = dict.fromkeys((c.name for c in TABLES["step_sums"].columns[3:]), 0)
+    sums |= {"ts_ns": T0 + 100 * US, "compute_ns": 70 * US, "covered_ns": 90 * US, "num_spans": 7}
+    builder.add("step_sums", 0, 1, **sums)
+    for kind, time_us in (("forward", 30), ("backward", 40), ("tp_comm", 20)):
+        times = dict.fromkeys(("time_ns", "exposed_ns", "self_cpu_ns"), time_us * US)
+        builder.add("kind_sums", 0, 1, ts_ns=T0 + 100 * US, kind=kind, num_spans=2, **times)
+    builder.publish()
+    with open_run(builder.folder) as opened:
+        yield opened
+
+
+def test_a_step_that_was_summed_up_is_one_box_in_each_row_next_to_the_spans_of_others(summed):
+    picture = made(summed, Window(0, 200 * US))
+    assert of(picture, row=COMPUTE, kind="forward") == [(0, 80)]
+    assert of(picture, row=COMPUTE, kind="backward") == [(100, 200)]
+    assert of(picture, row=COMM, kind="tp_comm") == [(100, 200)]
+    is_box = picture.arrays["start"] >= 100 * US
+    assert picture.arrays["busy"][is_box].tolist() == [70 * US, 20 * US]
+    assert picture.arrays["count"][is_box].tolist() == [4, 2]
+    assert of(picture, row=IDLE, kind="not_visible") == [(80, 100)], "not the summed step"
+    assert (picture.meta["summed_steps"], picture.meta["merged"]) == (1, 0)
+
+
+def test_a_window_without_summed_steps_says_nothing_of_them(summed):
+    assert made(summed, Window(0, 100 * US)).meta["summed_steps"] == 0
