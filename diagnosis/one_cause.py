@@ -259,7 +259,7 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
     """
     slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
     return {
-        index: f"{finding.title}: it may wait for {', '.join(network.hosts)} meanwhile."
+        index: f"{finding.title}: it may wait for {', '.join(network.hosts) or 'other hosts'} meanwhile."
         for index, finding in enumerate(findings)
         for network in slow
         if finding.kind in ("slow_worker", "launch_skew")

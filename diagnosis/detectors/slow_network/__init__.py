@@ -5,7 +5,8 @@ Channels that are slow in the same steps make one finding, by what they have in 
 
 slow_node_link   all groups of an axis inside one host, and none that leaves it
 slow_host        all channels by which one host reaches others
-many_hosts_slow  the same of several hosts, where no single one explains it: a switch
+many_hosts_slow  the same of several hosts, where no single one explains it: a switch; nobody is
+                 named where others of them would explain it as well
 slow_dp_network  groups over the replicas of a stage
 slow_link        two ranks, the links of one rank or between two hosts; any other group
 comm_regression  all channels take longer than before; what was always so shows only against
@@ -105,15 +106,22 @@ def _causes(
     """
     causes: list[Slowness] = []
     left = list(slow)
-    for kind, hosts in _hosts(transfers, frozenset(channel.k for channel in (*slow, *cheap))):
-        named = set(hosts)
-        explained = [channel for channel in left if _explains(transfers, channel.k, named, kind)]
-        rows = tuple(r for r, host in enumerate(transfers.ranks.host_R) if host in named)
+    slow_ks = frozenset(channel.k for channel in (*slow, *cheap))
+    for kind, hosts, are_certain in _hosts(transfers, slow_ks):
+        meant = set(hosts)
+        explained = [channel for channel in left if _explains(transfers, channel.k, meant, kind)]
+        rows = tuple(r for r, host in enumerate(transfers.ranks.host_R) if host in meant)
         if not explained:
             continue
-        causes.append(Slowness(kind, tuple(explained), rows, hosts))
+        cause = Slowness(kind, tuple(explained), rows, hosts)
+        causes.append(cause if are_certain else _of_some(tuple(explained), hosts))
         left = [channel for channel in left if channel not in explained]
     return causes + _of_channels(transfers, left)
+
+
+def _of_some(slow: tuple[SlowChannel, ...], hosts: tuple[str, ...]) -> Slowness:
+    """Some of these hosts are slow: each channel is between several that may be meant."""
+    return Slowness("many_hosts_slow", slow, (), suspects=hosts)
 
 
 def _explains(transfers: Transfers, k: int, hosts: set[str], kind: str) -> bool:
@@ -121,30 +129,31 @@ def _explains(transfers: Transfers, k: int, hosts: set[str], kind: str) -> bool:
     return touched <= hosts if kind == "slow_node_link" else bool(touched & hosts)
 
 
-def _hosts(transfers: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...]]]:
-    """Kinds and hosts where whole hosts are meant."""
+def _hosts(transfers: Transfers, slow: Channels) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Kinds and hosts where whole hosts are meant, and whether these and no others are."""
     known = [
         k
         for k, time_S in enumerate(transfers.time_KS)
         if np.isfinite(time_S).any() and not transfers.spans_job(k)
     ]
-    kinds = []
-    if outside := _reaching_out(transfers, known, slow):
-        kind = "slow_host" if len(outside) == 1 else "many_hosts_slow"
-        kinds.append((kind, outside))
-    inside = [host for host in _inside(transfers, known, slow) if host not in outside]
-    return kinds + [("slow_node_link", (host,)) for host in inside]
-
-
-def _reaching_out(transfers: Transfers, known: Sequence[int], slow: Channels) -> tuple[str, ...]:
-    """Hosts all whose channels to others are slow: the one that explains all slow ones, else all
-    such hosts; none where several explain them one by one.
-    """
     outer: dict[str, set[int]] = {}
     for k in known:
         hosts = transfers.channels[k].hosts
         for host in hosts if len(hosts) > 1 else ():
             outer.setdefault(host, set()).add(k)
+    outside = _reaching_out(outer, slow)
+    kinds = []
+    if outside:
+        kind = "slow_host" if len(outside) == 1 else "many_hosts_slow"
+        kinds.append((kind, outside, _are_certain(outer, slow, outside)))
+    inside = [host for host in _inside(transfers, known, slow) if host not in outside]
+    return kinds + [("slow_node_link", (host,), True) for host in inside]
+
+
+def _reaching_out(outer: Mapping[str, set[int]], slow: Channels) -> tuple[str, ...]:
+    """Hosts all whose channels to others (`outer`) are slow: the one that explains all slow ones,
+    else all such hosts; none where several explain them one by one.
+    """
     slow_outer = set().union(*outer.values()) & slow if outer else set()
     whole = sorted(host for host, own in outer.items() if len(own) > 1 and own <= slow)
     single = [host for host in whole if slow_outer <= outer[host]]
@@ -152,6 +161,21 @@ def _reaching_out(transfers: Transfers, known: Sequence[int], slow: Channels) ->
         return tuple(single) if len(single) == 1 else ()
     explained = set().union(*(outer[host] for host in whole)) if whole else set()
     return tuple(whole) if slow_outer <= explained else ()
+
+
+def _are_certain(outer: Mapping[str, set[int]], slow: Channels, hosts: tuple[str, ...]) -> bool:
+    """Whether those of these hosts that alone explain some slow channel explain all of them; then
+    no other choice among the hosts does. The network of all hosts is that of all, too.
+    """
+    if set(hosts) == outer.keys():
+        return True
+    all_slow = set().union(*outer.values()) & slow
+    needed = [
+        host
+        for host in hosts
+        if not all_slow <= set().union(*(outer[other] for other in hosts if other != host))
+    ]
+    return all_slow <= set().union(*(outer[host] for host in needed))
 
 
 def _inside(transfers: Transfers, known: Sequence[int], slow: Channels) -> list[str]:
@@ -178,18 +202,38 @@ def _of_channels(transfers: Transfers, left: Sequence[SlowChannel]) -> list[Slow
         else:
             kind = "" if transfers.spans_job(slow.k) else "slow_link"
             causes.append(Slowness(kind, (slow,), channel.rows))
-    for stage, same in networks.items():
-        rows = sorted({row for slow in same for row in transfers.channels[slow.k].rows})
-        stages = (stage,) if stage >= 0 else ()
-        causes.append(Slowness("slow_dp_network", tuple(same), tuple(rows), stages=stages))
+    causes += _of_networks(transfers, networks)
     return causes + _of_links(
         transfers,
         [slow for slow in left if transfers.channels[slow.k].is_pair],
     )
 
 
+def _of_networks(
+    transfers: Transfers, by_stage: Mapping[int, Sequence[SlowChannel]]
+) -> list[Slowness]:
+    """The groups over the replicas of a stage; those of several stages between hosts at once have
+    some of their hosts in common, or what connects these.
+    """
+    every = [slow for same in by_stage.values() for slow in same]
+    if len(by_stage) > 1 and _leaves_host(transfers, every):
+        hosts = {host for slow in every for host in transfers.channels[slow.k].hosts}
+        return [_of_some(tuple(every), tuple(sorted(hosts)))]
+    return [
+        Slowness(
+            "slow_dp_network",
+            tuple(same),
+            tuple(sorted({row for slow in same for row in transfers.channels[slow.k].rows})),
+            stages=(stage,) if stage >= 0 else (),
+        )
+        for stage, same in by_stage.items()
+    ]
+
+
 def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowness]:
-    """Links that share ranks make one finding, and those between the same two hosts."""
+    """Links that share ranks make one finding, and those between the same two hosts. Links between
+    several pairs of hosts at once have something in common: they are one finding, too.
+    """
     parts: list[tuple[set[object], list[SlowChannel]]] = []
     for link in links:
         channel = transfers.channels[link.k]
@@ -201,12 +245,17 @@ def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowne
             parts.remove(part)
             ends, same = ends | part[0], [*part[1], *same]
         parts.append((ends, same))
-    across = [len(same) > 1 and _leaves_host(transfers, same) for _, same in parts]
-    several = sum(across) > 1  # between hosts at once: rather what they have in common
-    return [
-        replace(_of_connected(transfers, same), is_one_of_several=several and leaves)
-        for (_, same), leaves in zip(parts, across, strict=True)
-    ]
+    across: list[list[SlowChannel]] = []
+    alone: list[list[SlowChannel]] = []
+    for _, same in parts:
+        between_hosts = len(same) > 1 and _leaves_host(transfers, same)
+        (across if between_hosts else alone).append(same)
+    if len(across) < 2:
+        return [_of_connected(transfers, same) for same in (*across, *alone)]
+    together = tuple(link for same in across for link in same)
+    hosts = sorted({host for link in together for host in transfers.channels[link.k].hosts})
+    some = _of_some(together, tuple(hosts))
+    return [some, *(_of_connected(transfers, same) for same in alone)]
 
 
 def _leaves_host(transfers: Transfers, same: Sequence[SlowChannel]) -> bool:

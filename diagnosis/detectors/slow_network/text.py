@@ -21,8 +21,8 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Slowness:
-    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody;
-    `is_one_of_several`: so are those between other hosts at the same time.
+    """Channels that are slow for one reason. `rows`: of the ranks meant; `kind` "": nobody.
+    `suspects`: hosts of which some are meant, and which ones is not known; rows has none then.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Slowness:
     rows: tuple[int, ...]
     hosts: tuple[str, ...] = ()
     stages: tuple[int, ...] = ()
-    is_one_of_several: bool = False
+    suspects: tuple[str, ...] = ()
 
     @property
     def worst(self) -> SlowChannel:
@@ -78,8 +78,6 @@ def finding_of(transfers: Transfers, slowness: Slowness, attempt: int) -> Findin
 
 
 def _confidence(transfers: Transfers, slowness: Slowness) -> str:
-    if slowness.is_one_of_several:
-        return "low"
     if not transfers.ranks.has_roles:
         return "medium"
     compared = all(channel.num_others >= MIN_PEERS for channel in slowness.channels)
@@ -172,6 +170,8 @@ def _named(ranks: tuple[int, ...]) -> str:
 
 
 def _where(transfers: Transfers, slowness: Slowness) -> str:
+    if slowness.suspects:
+        return ", ".join(slowness.suspects)
     if not slowness.rows:
         return "all axes"
     if slowness.hosts:
@@ -181,6 +181,8 @@ def _where(transfers: Transfers, slowness: Slowness) -> str:
 
 def _texts(transfers: Transfers, slowness: Slowness) -> tuple[str, str, tuple[str, ...], str]:
     """Who, why, what else, what then."""
+    if slowness.suspects:
+        return f"Network of some of {len(slowness.suspects)} hosts", *_OF_SOME
     where = _where(transfers, slowness)
     who = {
         "slow_link": f"Link of {where}",
@@ -193,6 +195,16 @@ def _texts(transfers: Transfers, slowness: Slowness) -> tuple[str, str, tuple[st
     return who, *_TEXTS[slowness.kind]
 
 
+_OF_SOME = (
+    "transfers are slow in the same steps, and more than one of these hosts takes part in each "
+    "of them, so that they do not tell which ones are slow.",
+    (
+        "A link or switch between these hosts.",
+        "Another job that began on some of them at that time.",
+    ),
+    "Read the error and congestion counters of the ports of all these hosts, or time transfers of "
+    "each with a host that is not among them.",
+)
 _PCIE = "PCIe, NIC and cable of a host (slow host): only its counters distinguish them."
 _TEXTS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "slow_link": (

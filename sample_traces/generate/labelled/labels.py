@@ -6,7 +6,7 @@ Made from the job and its faults alone, before any detector has seen the run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import RANKS_PER_HOST, SyntheticJob, cell, host_name
@@ -64,7 +64,9 @@ def label_of(job: SyntheticJob, fault: SyntheticFault, has_baseline: bool = Fals
     if has_baseline and fault.kind in NEEDS_BASELINE:
         why_not = ""
     first, last = (job.resumed_at + step for step in (hit[0], hit[-1]))
-    return Label(fault.kind, ranks, stages, hosts, first, last, why_not, job.num_ranks)
+    or_nobody = fault.kind == "many_hosts_slow" and not _shows_which_hosts(job, fault)
+    label = Label(fault.kind, ranks, stages, hosts, first, last, why_not, job.num_ranks)
+    return replace(label, or_nobody=or_nobody)
 
 
 def _place(
@@ -140,6 +142,18 @@ def _hosts(job: SyntheticJob, fault: SyntheticFault) -> str:
     if any(slow.same_as(other) for other in (*others, across(job, range(job.num_hosts)))):
         return "other hosts have the same slow transfers"
     return ""
+
+
+def _shows_which_hosts(job: SyntheticJob, fault: SyntheticFault) -> bool:
+    """Whether no host can be left out, or be another one, with the same slow transfers."""
+    meant = set(on_switch_of(job, fault.where or 0))
+    slow = across(job, meant)
+    for host in meant:
+        rest = meant - {host}
+        others = [rest, *(rest | {other} for other in set(range(job.num_hosts)) - meant)]
+        if any(slow.same_as(across(job, hosts)) for hosts in others):
+            return False
+    return True
 
 
 def _everywhere(job: SyntheticJob, fault: SyntheticFault) -> str:

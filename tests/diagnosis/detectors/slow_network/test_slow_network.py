@@ -102,13 +102,31 @@ def test_hosts_are_named_where_only_some_of_their_slow_channels_cost_much(first:
     assert summary(finding)[::3] == ("many_hosts_slow", ["node0", "node1", "node2"])
 
 
-def test_links_between_several_pairs_of_hosts_at_once_are_named_with_low_confidence() -> None:
-    """Their hosts' groups of replicas have nothing to be compared with."""
+def test_links_between_several_pairs_of_hosts_at_once_are_one_finding_without_names() -> None:
+    """Their hosts' groups of replicas have nothing to be compared with: either end may be slow."""
     layout = ParallelLayout.from_sizes(pp=2, dp=32)
     hit = since(0, 5, lambda axis, ranks, _: axis == "link" and ranks[0] // 8 in (0, 1))
-    findings = judged(layout, hit).findings
-    assert [summary(finding)[0] for finding in findings] == ["slow_link"] * 2
-    assert {finding.confidence for finding in findings} == {"low"}
+    (finding,) = judged(layout, hit).findings
+    assert summary(finding) == ("many_hosts_slow", [], [], [])
+    assert finding.title == "Network of some of 4 hosts: data moves slowly"
+    assert finding.evidence[1].sentence.endswith("all of node0, node1, node4, node5.")
+
+
+def test_groups_of_replicas_of_several_stages_at_once_are_one_finding_without_names() -> None:
+    layout = ParallelLayout.from_sizes(pp=4, dp=16)
+    hit = since(FROM, 5, lambda axis, ranks, _: axis == "dp" and ranks[0] in (16, 32))
+    (finding,) = judged(layout, hit).findings
+    assert summary(finding) == ("many_hosts_slow", [], [], [])
+    assert finding.evidence[1].sentence.endswith("all of node2, node3, node4, node5.")
+
+
+def test_hosts_that_others_would_explain_as_well_are_not_named() -> None:
+    layout = ParallelLayout.from_sizes(pp=2, dp=32)
+    (finding,) = judged(layout, since(FROM, 5, touches({3, 4, 5}))).findings
+    assert summary(finding) == ("many_hosts_slow", [], [], [])
+    assert "some of 6 hosts" in finding.title
+    (named,) = judged(layout, since(FROM, 5, touches({0, 1}))).findings
+    assert summary(named)[::3] == ("many_hosts_slow", ["node0", "node1"])
 
 
 @pytest.mark.parametrize("first", [0, FROM])

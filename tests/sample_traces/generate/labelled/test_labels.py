@@ -58,6 +58,15 @@ def test_places(fault: str, ranks: tuple, stages: tuple, hosts: tuple) -> None:
     assert (planted.ranks, planted.stages, planted.hosts) == (ranks, stages, hosts)
 
 
+@pytest.mark.parametrize(
+    ("where", "is_shown"),
+    [(0, True), (3, False)],  # hosts 0 to 3 are stage 0, linked with 4 to 7; 3, 4, 5 on a switch
+)
+def test_hosts_that_others_could_be_need_no_names(where: int, is_shown: bool) -> None:
+    planted = label(f"many_hosts_slow={where}", SyntheticJob(64, pp=2, tp=1, num_steps=24))
+    assert planted.or_nobody is not is_shown
+
+
 def test_steps_are_those_it_hits() -> None:
     planted = label("slow_checkpoint=3,from=2")
     assert (planted.first_step, planted.last_step) == (10, 20)
