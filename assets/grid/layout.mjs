@@ -141,6 +141,11 @@ export function neighbour(places, index, i, axis, by) {
 
 export const FLAGS = { tp: 1, pp: 2, dp: 4, victim: 8, culprit: 16, selected: 32, ep: 64 };
 
+const MOST_OUTLINED = 1024;  // ranks
+
+/** The victims to outline: where thousands wait, a cell is a few pixels, and outlines would hide its colour. */
+export const outlinedVictims = (victims) => (victims.size > MOST_OUTLINED ? new Set() : victims);
+
 /**
  * One byte per rank: groups of the selected one, culprits and victims. `flags` is written in place.
  * @param {?number} selected index @param {Set<number>} culprits ranks @param {Set<number>} victims

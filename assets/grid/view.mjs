@@ -17,7 +17,7 @@ import { stepsText } from '../lib/value_text.mjs';
 import { aim, makeCamera, pick } from './camera.mjs';
 import { FlatRenderer } from './flat_renderer.mjs';
 import { drawLabels } from './labels.mjs';
-import { coordinateIndex, markRanks, neighbour, place } from './layout.mjs';
+import { coordinateIndex, markRanks, neighbour, outlinedVictims, place } from './layout.mjs';
 import { rankSentences } from './messages.mjs';
 import { listenToPointer } from './pointer.mjs';
 import { makeRenderer } from './webgl_renderer.mjs';
@@ -211,11 +211,15 @@ class GridView {
     const sizes = { ...axes, ...this.layout.experts };
     const groups = ['tp', 'pp', 'dp', 'ep'].filter((name) => sizes[name] > 1)
       .map((name) => [name, `${name.toUpperCase()} group`]);
-    const marks = [[this.roles.culprits, 'culprit', 'culprit'], [this.roles.victims, 'victim', this.roles.culprits.size ? 'waits for it' : 'waits']]
+    const { culprits, victims } = this.roles;
+    const marks = [[culprits, 'culprit', 'culprit'], [outlinedVictims(victims), 'victim', culprits.size ? 'waits for it' : 'waits']]
       .filter(([ranks]) => ranks.size).map(([, name, text]) => [name, text]);
+    const hidden = victims.size - outlinedVictims(victims).size;
+    if (hidden) marks.push(['', `${hidden.toLocaleString('en')} ranks wait${culprits.size ? ' for it' : ''}`]);
     if (this.values.steps && this.values.code.includes(NO_DATA)) marks.push(['missing', 'not recorded']);
     const shown = this.layout.reason || this.state.selected < 0 ? marks : [...marks, ...groups];
     this.keyLine.replaceChildren(...shown.map(([name, text]) => {
+      if (!name) return make('span', {}, text);
       const sign = make('i', { class: name });
       if (['tp', 'pp', 'dp', 'ep'].includes(name)) sign.style.borderTopColor = `var(--${name})`;
       return make('span', {}, [sign, text]);
@@ -237,7 +241,7 @@ class GridView {
     const marks = `${this.state.selected}/${[...this.roles.culprits]}/${[...this.roles.victims]}/${this.placed.size}`;
     if (marks === this.marks) return;
     this.marks = marks;
-    markRanks(this.flags, this.places, this.state.selected, this.roles.culprits, this.roles.victims);
+    markRanks(this.flags, this.places, this.state.selected, this.roles.culprits, outlinedVictims(this.roles.victims));
     this.renderer.setFlags(this.flags);
     if (this.values) this.#showKey();
     this.#label();

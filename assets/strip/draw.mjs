@@ -71,11 +71,12 @@ export function draw(canvas, shown) {
 }
 
 function drawStretches(context, plot, { meta, finding }, colours) {
+  const layers = Math.max(...plot.rows.map((row) => row + 1), 1);  // they add up where they overlap
   for (const [index, stretch] of meta.stretches.entries()) {
     const from = plot.x(stretch.first);
     const to = plot.x(stretch.last + 1);
     const colour = { urgent: colours.fault, warning: colours.warn, past: colours.faint }[stretch.severity];
-    context.globalAlpha = finding === null || finding === stretch.finding ? 0.16 : 0.07;
+    context.globalAlpha = finding === stretch.finding ? 0.16 : (finding === null ? 0.16 : 0.07) / layers;
     context.fillStyle = colour;
     context.fillRect(from, plot.top, to - from, plot.bottom - plot.top);
     context.globalAlpha = 1;

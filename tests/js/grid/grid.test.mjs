@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { placeTip } from '../../../assets/lib/canvas/tooltip.mjs';
 import { aim, makeCamera, pick, project } from '../../../assets/grid/camera.mjs';
 import { groupMembers, outward, plateAt, tickSpacing } from '../../../assets/grid/labels.mjs';
-import { coordinateIndex, FLAGS, markRanks, neighbour, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
+import { coordinateIndex, FLAGS, markRanks, neighbour, outlinedVictims, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
 import { rankSentences } from '../../../assets/grid/messages.mjs';
 
 const MARGIN = { left: 50, right: 40, top: 10, bottom: 40 };
@@ -123,6 +123,12 @@ test('the groups of the selected rank are marked in three ways; culprit and vict
   assert.equal(flags[1], FLAGS.pp);
   assert.deepEqual([0, 2, 3, 6].map((i) => flags[i]), [0, 0, 0, 0]);
   assert.deepEqual(groupMembers(places, 5, 'pp'), [1, 5]);
+});
+
+test('where thousands wait, none of them is outlined', () => {
+  const few = new Set([4, 7]);
+  assert.equal(outlinedVictims(few), few);
+  assert.equal(outlinedVictims(new Set(Array(5000).keys())).size, 0);
 });
 
 test('the group of experts of the selected rank is marked within its replicas', () => {
