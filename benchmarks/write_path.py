@@ -1,10 +1,12 @@
 """Files and bytes that a host of many ranks writes, without and with a collector, and their cost.
 
     python benchmarks/write_path.py [--ranks 64] [--own 30] [--idle 180] [--watched 60]
+        [--sampled 60]
 
 Simulated ranks write the rows of sample_traces/recorded/healthy, a step each 0.7 s, through the
-writers of the hooks; the watchdog with telemetry and collector is the real one. Three ways, so many
-seconds each: files of each rank; a collector while nobody looks at the run; one while a page does.
+writers of the hooks; the watchdog with telemetry and collector is the real one. Four ways, so many
+seconds each: files of each rank; a collector while nobody looks at the run; one while a page does;
+one with the spans of every tenth step, and sums of the others (TRACE_HOOKS_SPANS_EVERY=10).
 Prints files per second, bytes by table, the CPU time of ranks, watchdog and indexer. "per table":
 how many files it would be if the collector published one per table.
 """
@@ -38,12 +40,15 @@ from trace_hooks.job.spool import Destination, Spool
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.drain_thread import FLUSH_S, SELDOM, SELDOM_S
 from trace_hooks.recording.flight_ring import Ring
+from trace_hooks.recording.held_spans import HeldSpans
 from trace_hooks.recording.segment_writer import SegmentWriter, Writer
+from trace_hooks.recording.step_sampling import StepSampling
 from trace_hooks.schema import TABLES, SegmentName, publish_json
 
 RECORDED = REPO / "sample_traces" / "recorded" / "healthy"
 NUM_RECORDED, STEPS = 8, 14
 POINTS = ("ts_ns", "start_ns", "enqueue_ns", "end_ns")
+SAMPLED_EVERY = 10
 TOUCH_S = 2.0
 """As app/runs/viewers.py does."""
 
@@ -91,12 +96,19 @@ def with_all_columns(table: str, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def moved(rows: pa.Table, by_steps: int) -> pa.Table:
-    """The rows so many steps later."""
+def extent_ns(rows: Rows) -> int:
+    """How long the recorded steps took."""
+    steps = pa.concat_tables([tables["steps"] for tables in rows.values()])
+    end = pc.max(pc.add(steps["start_ns"], steps["dur_ns"])).as_py()
+    return int(end - pc.min(steps["start_ns"]).as_py())
+
+
+def moved(rows: pa.Table, by_steps: int, by_ns: int) -> pa.Table:
+    """The rows so many steps, and so long, later."""
     for name in ("step", *POINTS):
         index = rows.schema.get_field_index(name)
         if index >= 0:
-            by = by_steps if name == "step" else by_steps * int(FLUSH_S * 1e9)
+            by = by_steps if name == "step" else by_ns
             rows = rows.set_column(index, rows.schema.field(index), pc.add(rows.column(index), by))
     return rows
 
@@ -104,7 +116,7 @@ def moved(rows: pa.Table, by_steps: int) -> pa.Table:
 class Ranks:
     """The simulated ranks of a host."""
 
-    def __init__(self, folder: Path, number: int, collects: bool) -> None:
+    def __init__(self, folder: Path, number: int, collects: bool, every: int = 1) -> None:
         self.run, self.meeting = folder / "run", folder / "meeting"
         (self.run / "segments").mkdir(parents=True)
         self.meeting.mkdir(mode=0o700)
@@ -113,6 +125,7 @@ class Ranks:
         self.rings = [self._ring(rank, number) for rank in range(number)]
         self.writers = [self._writer(rank, collects) for rank in range(number)]
         self._held: list[dict[str, list[pa.Table]]] = [{} for _ in range(number)]
+        self._sampled = [HeldSpans(StepSampling(every)) for _ in range(number if every > 1 else 0)]
         self._parts = ["telemetry", *(["collector"] if collects else [])]
 
     def _ring(self, rank: int, number: int) -> Ring:
@@ -158,16 +171,19 @@ class Ranks:
         """
         is_seldom_due = number % round(SELDOM_S / FLUSH_S) == 0
         step, by_steps = number % STEPS, number - number % STEPS
+        by_ns = number // STEPS * extent_ns(rows)
         of_recorded = [
-            {table: moved(part, by_steps) for table, part in rows[rank, step].items()}
+            {table: moved(part, by_steps, by_ns) for table, part in rows[rank, step].items()}
             for rank in range(min(NUM_RECORDED, len(self.writers)))
         ]
         cpu_s = 0.0
         for rank, writer in enumerate(self.writers):
-            held = self._held[rank]
-            for table, part in of_recorded[rank % NUM_RECORDED].items():
-                held.setdefault(table, []).append(part)
+            held, parts = self._held[rank], of_recorded[rank % NUM_RECORDED]
             begun_s = time.thread_time()
+            if self._sampled:
+                parts = sampled(self._sampled[rank], parts)
+            for table, part in parts.items():
+                held.setdefault(table, []).append(part)
             due = [table for table in held if is_seldom_due or table not in SELDOM]
             writer.write_all({table: held.pop(table) for table in due})
             cpu_s += time.thread_time() - begun_s
@@ -186,6 +202,18 @@ class Ranks:
             time.sleep(0.1)
 
 
+def sampled(held: HeldSpans, parts: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """The rows of a step as the drain thread publishes them where not all spans are."""
+    spans = [held.add(parts["spans"])]
+    for row in parts["steps"].to_pylist():
+        held.end_step(row["step"], row["start_ns"], row["dur_ns"])
+        at_ns = row["start_ns"] + row["dur_ns"]
+    settled = held.settle(None, at_ns)
+    spans += [settled.pop("spans")] if "spans" in settled else []
+    published = {**parts, **settled, "spans": pa.concat_tables(spans).unify_dictionaries()}
+    return {table: part for table, part in published.items() if part.num_rows}
+
+
 def cpu_seconds(pid: int | None) -> float:
     """User and system time of a process. Source: proc(5), stat."""
     if pid is None:
@@ -194,11 +222,20 @@ def cpu_seconds(pid: int | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(number: int, seconds: float, rows: Rows, collects: bool, watched: bool) -> Measured:
-    """Write in one way for so long, then index what was written."""
+def measure(
+    number: int,
+    seconds: float,
+    rows: Rows,
+    collects: bool = True,
+    watched: bool = False,
+    every: int = 1,
+) -> Measured:
+    """Write in one way for so long, then index what was written; `every`: steps from one with its
+    spans to the next.
+    """
     found = Measured()
     with tempfile.TemporaryDirectory() as folder:
-        ranks = Ranks(Path(folder), number, collects)
+        ranks = Ranks(Path(folder), number, collects, every)
         ranks.start_watchdog()
         begun_s, touched_s = time.monotonic(), 0.0
         while time.monotonic() < begun_s + seconds:
@@ -251,7 +288,7 @@ def report(number: int, ways: dict[str, Measured]) -> None:
     """Print the table of all ways."""
     lines = {
         "steps": lambda m: f"{m.steps}",
-        "files per second": lambda m: f"{m.files / m.seconds:.2f}",
+        "files per second": lambda m: f"{m.files / m.seconds:.3f}",
         "files per second, per table": lambda m: f"{m.files_per_table / m.seconds:.2f}",
         "bytes per rank and step": lambda m: f"{m.num_bytes / number / m.steps:,.0f}",
         "CPU of a rank, ms per step": lambda m: f"{1e3 * m.rank_cpu_s / number / m.steps:.2f}",
@@ -276,15 +313,17 @@ def main() -> None:
     parser.add_argument("--own", type=float, default=30, help="seconds (%(default)s)")
     parser.add_argument("--idle", type=float, default=180, help="seconds (%(default)s)")
     parser.add_argument("--watched", type=float, default=60, help="seconds (%(default)s)")
+    parser.add_argument("--sampled", type=float, default=60, help="seconds (%(default)s)")
     options = parser.parse_args()
     facts = conditions(ranks=options.ranks)
     del facts["browser"], facts["webgl"]
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
     rows = recorded_rows()
     ways = {
-        "own files": measure(options.ranks, options.own, rows, False, False),
-        "collector": measure(options.ranks, options.idle, rows, True, False),
-        "... watched": measure(options.ranks, options.watched, rows, True, True),
+        "own files": measure(options.ranks, options.own, rows, collects=False),
+        "collector": measure(options.ranks, options.idle, rows),
+        "... watched": measure(options.ranks, options.watched, rows, watched=True),
+        "... every 10th": measure(options.ranks, options.sampled, rows, every=SAMPLED_EVERY),
     }
     report(options.ranks, ways)
 
