@@ -16,9 +16,13 @@ WITH calls AS (
         AND c.step BETWEEN $step_min - 1 AND $step_max
 ),
 placed AS (
-    SELECT c.attempt, c.rank, c.step, c.dur_ns, w.step AS longer_step
-    FROM calls c LEFT JOIN step_rollup w ON w.attempt = c.attempt AND w.rank = c.rank
-        AND c.ts_ns >= w.begin_ns AND c.ts_ns < w.end_ns
+    SELECT c.attempt, c.rank, c.step, c.dur_ns,
+        CASE WHEN c.ts_ns < own.end_ns THEN own.step WHEN c.ts_ns < after.end_ns THEN after.step END
+            AS longer_step
+    FROM calls c
+        LEFT JOIN step_rollup own ON own.attempt = c.attempt AND own.rank = c.rank AND own.step = c.step
+        LEFT JOIN step_rollup after
+            ON after.attempt = c.attempt AND after.rank = c.rank AND after.step = c.step + 1
 ),
 saved_before AS (
     SELECT attempt, rank, longer_step, min(step) AS step
