@@ -79,6 +79,7 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
     Of merged files a row group each is in memory; all segments among them are, which are small.
     """
     time_column = _TIME.get(table, "ts_ns")
+    by_time = [] if time_column is None else [(time_column, "ascending")]
     with ExitStack() as opened:
         sorted_pieces: list[Iterator[tuple[int, pa.Table]]] = []
         segments: list[pa.Table] = []
@@ -92,13 +93,16 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
         if segments:
             rows = _of_schema(table, pa.concat_tables(segments, promote_options="permissive"))
             rows = rows.unify_dictionaries()
-            rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending")]))
+            rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending"), *by_time]))
             sorted_pieces.append(_by_rank([rows]))
+            if len(sorted_pieces) == 1:  # of segments alone all is sorted
+                yield from (of_rank for _, of_rank in sorted_pieces[0])
+                return
         pieces = heapq.merge(*sorted_pieces, key=lambda one: one[0])
         for _, of_rank in groupby(pieces, key=lambda one: one[0]):
             rows = pa.concat_tables([piece for _, piece in of_rank]).unify_dictionaries()
-            if time_column is not None:
-                rows = rows.take(pc.sort_indices(rows, sort_keys=[(time_column, "ascending")]))
+            if by_time:
+                rows = rows.take(pc.sort_indices(rows, sort_keys=by_time))
             yield rows
 
 
