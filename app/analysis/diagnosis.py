@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
@@ -180,6 +180,18 @@ def all_steps(run: Run) -> tuple[int, int]:
     """First and last finished step of the newest attempt that are examined."""
     steps = _steps(run, run.newest_attempt)
     return steps.within(steps.num_ranks)
+
+
+def earlier_findings(run: Run, attempt: int, last: int) -> Iterator[Finding]:
+    """What is found in the steps up to `last` before those that `diagnose_run` examines, as many at
+    a time; raises UserError.
+    """
+    steps = _steps(run, attempt)
+    begins, _ = steps.within(steps.num_ranks)
+    width = max(MOST_CELLS // max(steps.num_ranks, 1), FEWEST_STEPS)
+    for first in range(steps.first, min(begins, last + 1), width):
+        window = first, min(first + width, begins) - 1
+        yield from diagnose(tables_of(run, attempt, window), attempt).findings
 
 
 @dataclass(frozen=True)

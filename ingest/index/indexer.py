@@ -163,7 +163,8 @@ class Indexer:
         self._quarantine.store_problems(self.database)
         entries, replaced = self._new_entries()
         ranks_changed = self._ranks_changed() or not self._axes.is_current()
-        if entries or ranks_changed or self._removal.is_news():
+        are_steps_removed = self._removal.is_news()
+        if entries or ranks_changed or are_steps_removed:
             try:
                 self._take_in(entries, replaced, ranks_changed)
             except BaseException:  # nothing was taken: the next pass must see all of it again

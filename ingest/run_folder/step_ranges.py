@@ -25,6 +25,11 @@ class StepRange(msgspec.Struct, frozen=True, order=True):
         same = self.attempt == other.attempt
         return same and self.first <= other.last and other.first <= self.last
 
+    def covers(self, other: StepRange) -> bool:
+        """Whether it has all steps of the other."""
+        same = self.attempt == other.attempt
+        return same and self.first <= other.first and other.last <= self.last
+
 
 def united(ranges: Iterable[StepRange]) -> list[StepRange]:
     """The same steps in as few ranges as possible, ascending."""

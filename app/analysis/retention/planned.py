@@ -8,7 +8,7 @@ but for those that findings and pinned links point at, and for what may still be
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from ingest.run_folder.retention_file import Kept, read_retention
 from ingest.run_folder.run_files import RUN_FILE
 from ingest.run_folder.step_ranges import StepRange
 
-AT_REST = ("finished", "lost")
 LIVE_S = 3600.0
-"""Steps of a run that is written are kept for an hour at least: pages show them while they come."""
+"""What a run recorded that has not ended stays for an hour at least: a job may hang, and go on."""
 _FILES = (
     "SELECT attempt, step_min, step_max, num_bytes,"
     " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max"
@@ -114,17 +113,20 @@ def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Pl
     with open_run(folder) as run:
         if run.state == "importing":
             return Plan(run_aged, left_alone="files are still read into it")
-        if run.state not in AT_REST:
-            is_whole_old, before_ns = False, min(before_ns, time.time_ns() - LIVE_S * 1e9)
+        state = run.state
+        if state != "finished":
+            before_ns = min(before_ns, time.time_ns() - LIVE_S * 1e9)
+            is_whole_old = state == "lost" and run_aged.newest_ns < before_ns
         rows = run.index_rows(_STEPS)
         if not run_aged.is_dated:
             rows = [row | {"end_ns": run_aged.newest_ns} for row in rows]
         old = [row for row in rows if row["end_ns"] < before_ns]
         if not old and not is_whole_old:
             return Plan(run_aged)
-        attempts = sorted({row["attempt"] for row in old}) or run.attempts
+        newest = dict.fromkeys(run.attempts, 0) if not old else {}
+        newest |= {row["attempt"]: row["step"] for row in old}  # they ascend
         pinned = kept_by_pins(run, read_pins(folder))
-        found = [] if with_findings else _found(run, attempts)
+        found = [] if with_findings else _found(run, newest)
         if is_whole_old and not pinned and not found:
             return Plan(run_aged, True, num_bytes=run_aged.num_bytes)
         removed = tuple(_ranges(rows, before_ns, [one.steps for one in (*pinned, *found)]))
@@ -132,9 +134,14 @@ def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Pl
         return Plan(run_aged, False, removed, _num_bytes(run, removed), *stay)
 
 
-def _found(run: Run, attempts: Sequence[int]) -> list[Kept]:
-    """Steps that findings of these attempts point at, or pointed at when others were removed."""
-    return sorted({*read_retention(run.folder).kept, *kept_by_findings(run, attempts)})
+def _found(run: Run, newest: Mapping[int, int]) -> list[Kept]:
+    """Steps that findings point at, or pointed at when others were removed."""
+    before = read_retention(run.folder).kept
+    new = kept_by_findings(run, newest)  # which may call the same by another name now
+    known = [one.steps for one in before]
+    return sorted(
+        [*before, *(one for one in new if not any(steps.covers(one.steps) for steps in known))]
+    )
 
 
 def _ranges(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-from app.analysis.diagnosis import diagnose_run
+from app.analysis.diagnosis import diagnose_run, earlier_findings
 from app.analysis.finding_links import evidence_view, linked_finding
 from app.view_state import View, parse_url
 from diagnosis.findings import Finding
@@ -19,11 +19,12 @@ a row (docs/cli.md)."""
 EVERYTHING = 2**62
 
 
-def kept_by_findings(run: Run, attempts: Iterable[int]) -> list[Kept]:
-    """Steps of what is found in these attempts; raises UserError."""
+def kept_by_findings(run: Run, newest: Mapping[int, int]) -> list[Kept]:
+    """Steps of what is found in these attempts, each up to a step; raises UserError."""
     kept = []
-    for attempt in attempts:
-        for finding in diagnose_run(run, attempt).findings:
+    for attempt, step in newest.items():
+        found = [*diagnose_run(run, attempt).findings, *earlier_findings(run, attempt, step)]
+        for finding in found:
             why = f"finding {finding.id} ({finding.title})"
             kept += [Kept(steps, why) for steps in _steps_of_finding(run, finding)]
     return kept

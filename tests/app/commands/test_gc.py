@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.analysis import diagnosis
 from app.cli import EXIT_USER_ERROR, main
 from ingest.index import compaction
 from ingest.index.deletion import delete_leftovers
@@ -128,7 +129,10 @@ def test_pinned_links_keep_their_steps_until_they_are_unpinned(tmp_path: Path, g
     assert not folder.exists()
 
 
-def test_findings_keep_the_steps_around_them(tmp_path: Path, gc: Gc) -> None:
+def test_findings_keep_the_steps_around_them(
+    tmp_path: Path, gc: Gc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diagnosis, "MOST_CELLS", 1)  # diagnose examines the newest 40 steps
     fault = "slow_worker=2,x=1.6,from=40,to=48"
     folder = tmp_path / "slow"
     sizes = ["--ranks", "4", "--pp", "1", "--tp", "1", "--steps", "90", "--microbatches", "2"]

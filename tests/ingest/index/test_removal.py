@@ -104,6 +104,7 @@ def test_the_index_is_the_one_that_the_files_give(run: RunBuilder, tmp_path: Pat
     remove(run.folder, EARLY, ISLAND)
     index(run.folder)
     anew = made_anew(run.folder, tmp_path / "anew")
+    index(anew, passes=1)
     assert dict(derived(run.folder)) == dict(derived(anew))
     (anew / "retention.json").unlink()
     shutil.rmtree(anew / "index")
@@ -124,7 +125,9 @@ def test_what_readers_see_changes_before_any_file_does(run: RunBuilder) -> None:
 
 def test_files_that_come_late_bring_nothing_back(run: RunBuilder) -> None:
     remove(run.folder, EARLY)
-    index(run.folder)
+    index(run.folder, passes=1)  # which finds other news, too
+    with Run(run.folder) as opened:
+        assert steps_in(opened, "step_rollup") == [-1, *range(4, NUM_STEPS)]
     add_step(run, 2)
     add_step(run, NUM_STEPS)
     run.publish()

@@ -29,6 +29,8 @@ def test_ranges_are_united_within_an_attempt() -> None:
     assert str(StepRange(2, 0, 4000)) == "steps 0 to 4,000 of attempt 2"
     assert StepRange(0, 5, 9).overlaps(StepRange(0, 9, 12))
     assert not StepRange(0, 5, 9).overlaps(StepRange(1, 5, 9))
+    assert StepRange(0, 5, 9).covers(StepRange(0, 6, 9))
+    assert not StepRange(0, 5, 9).covers(StepRange(0, 9, 10))
 
 
 @pytest.mark.parametrize(
