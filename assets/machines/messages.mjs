@@ -1,5 +1,5 @@
 /** Sentences and values of the page Machines. Pure. */
-import { valueText } from '../lib/samples.mjs';
+import { valueText } from '../lib/canvas/samples.mjs';
 
 const WHICH = ['', 'least ', 'most '];
 

@@ -1,7 +1,7 @@
 /** Tables and lines of the page Machines. */
 import { readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { make } from '../lib/dom.mjs';
-import { linePoints, valueText } from '../lib/samples.mjs';
+import { linePoints, valueText } from '../lib/canvas/samples.mjs';
 import { cellColours } from './host_map.mjs';
 import { furthestCells, rangeText, shownText } from './messages.mjs';
 

@@ -1,7 +1,7 @@
 /** Counters of the machine under the selected rank, below the lanes and on their time axis; loaded when opened. */
 import { make } from '../../lib/dom.mjs';
 import { makeFetcher } from '../../lib/fetcher.mjs';
-import { linePoints, valueText } from '../../lib/samples.mjs';
+import { linePoints, valueText } from '../../lib/canvas/samples.mjs';
 
 const NEWS_MS = 1000;
 const HEIGHT = 30;

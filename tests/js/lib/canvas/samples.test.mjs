@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { linePoints, valueText } from '../../../assets/lib/samples.mjs';
+import { linePoints, valueText } from '../../../../assets/lib/canvas/samples.mjs';
 
 test('values have three digits and a unit', () => {
   assert.equal(valueText(1110, 'MHz'), '1,110 MHz');
