@@ -24,6 +24,10 @@ def test_no_rank_has_begun_it_when_the_command_arrives() -> None:
 def test_a_capture_keeps_the_step_it_names() -> None:
     assert with_first_step({"steps": 2, "from": 30}, ranks(5))["from"] == 30
     assert with_first_step({"steps": 2}, ranks(5))["from"] == 5 + AHEAD_STEPS
+    spans = with_first_step({"steps": 200}, ranks(5), "record_spans")
+    assert spans == {"steps": 200, "from": 5 + AHEAD_STEPS}
+    with pytest.raises(ValueError, match="capture_kernels: steps is 200; give 1 to 50"):
+        with_first_step({"steps": 200}, ranks(5))
 
 
 def test_a_number_of_steps_becomes_a_window() -> None:
