@@ -122,7 +122,7 @@ def index(code: Path, small: Path, run: Path, profile: str = "") -> dict[str, ob
         env={**os.environ, "PYTHONPATH": str(code)},
         cwd=code,
     )
-    found: dict[str, object] = json.loads(result.stdout)
+    found: dict[str, object] = json.loads(result.stdout.splitlines()[-1])
     return found
 
 
