@@ -11,6 +11,7 @@ count.
 Spikes are a finding where they are rare, and stand apart from all other steps: the least of them is
 twice as much longer as the longest other step, so that the tail of a noisy job makes none. Where
 most ranks have them, other steps count by what most ranks do, as one rank's pause is no spike.
+Those of all ranks that come irregularly and cost little are set aside: there is nobody to look at.
 
 Source: rare steps lift p99 and leave the median as it was; recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
@@ -62,6 +63,9 @@ does not. Long steps side by side are one: they may be the begin of something th
 
 WARM_UP_STEPS = 3
 
+LEAST_COST = 0.01
+"""Of all time: what rare steps of all ranks without a period must cost to be a finding."""
+
 SURE_SPIKE = 0.2
 """Of regular steps that take a quarter longer it is sure that they are rare long ones; a fifth of
 their own time."""
@@ -110,6 +114,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             "than the others, because of another rank each time: that points to no single cause."
         )
         return Verdict(NAME, checked="No rare long steps have one cause.", set_aside=(spread,))
+    if not rows and (little := _of_little_cost(times, spikes)):
+        checked = "No rare long steps that come regularly or cost much."
+        return Verdict(NAME, checked=checked, set_aside=(little,))
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
@@ -219,6 +226,22 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
     return tuple(np.flatnonzero(often_R).tolist()) or None
 
 
+def _of_little_cost(times: PhaseTimes, spikes: _Spikes) -> str:
+    """A sentence on long steps of all ranks that cost little; '' where they do not."""
+    columns = spikes.columns
+    share = float(np.sum(spikes.longer_S[columns]) / np.nansum(times.window_S))
+    if share >= LEAST_COST or _period(times, columns):
+        return ""
+    return (
+        f"{columns.size} steps ({_listed(times.step_S[columns])}) are far longer than the others; "
+        f"together they cost {100 * share:.2g} % of the time."
+    )
+
+
+def _period(times: PhaseTimes, columns: Ints) -> int | None:
+    return period_of(times.step_S[columns[columns >= WARM_UP_STEPS]])
+
+
 def _come_often(columns: Ints) -> bool:
     """Whether these steps come so often that slow_worker names their rank."""
     return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
@@ -233,7 +256,7 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     share = per_step_ms / middle(times.window_S[span])
     shown = int(spikes.excess_RN[:, 0].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
-    period = period_of(times.step_S[columns[columns >= WARM_UP_STEPS]])
+    period = _period(times, columns)
     is_long = middle(spikes.longer_S[columns] / times.window_S[columns]) >= SURE_SPIKE
     is_sure = bool(period and is_long and not rows and not times.waits_hidden)
     words = replace(_words(times, rows, period), confidence="high" if is_sure else "medium")

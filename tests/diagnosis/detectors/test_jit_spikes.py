@@ -128,6 +128,18 @@ def test_two_of_equal_length_are_enough_and_two_of_other_lengths_are_chance() ->
     assert judged(unlike).findings == ()
 
 
+def test_long_steps_of_all_ranks_that_cost_little_are_set_aside_unless_they_come_regularly() -> (
+    None
+):
+    verdict = judged(spiking(80.0, set(range(8)), (10, 47, 91)), num_steps=200)
+    assert verdict.findings == ()
+    (little,) = verdict.set_aside
+    assert little.startswith("3 steps (10, 47, 91) are far longer than the others; together they ")
+    assert little.endswith("cost 0.6 % of the time.")
+    assert judged(spiking(80.0, set(range(8)), (10, 60, 110)), num_steps=200).findings
+    assert judged(spiking(80.0, {3}, (10, 47, 91)), num_steps=200).findings  # somebody to look at
+
+
 def test_spikes_on_another_rank_each_time_are_set_aside() -> None:
     who = {10: 1, 20: 5, 30: 6}
 
