@@ -30,8 +30,8 @@ def breakdown(hub: Hub, view: View, theme: str) -> tuple[Component, str]:
     )
     if not all_known:
         caption += (
-            "; waiting cannot be distinguished from communication here: clocks are not aligned, or "
-            "members of groups were not recorded"
+            "; waiting counts as communication in steps in which it is not known: clocks are not "
+            "aligned, members of groups were not recorded, or spans were summed up"
         )
     has_schedule = may_have_pipeline(hub.run(view.run), view.attempt)
     parts = PARTS if has_schedule else WITHOUT_PIPELINE
