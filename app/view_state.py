@@ -203,7 +203,8 @@ def explain(view: View, run: Run) -> list[str]:
             f" Remove attempt={view.attempt} from the link."
         ]
     row = attempts[newest if view.attempt is None else view.attempt]
-    sentences = [*_missing_ranks(view, row, run), *_missing_steps(view, attempts)]
+    removed = _removed_steps(view, row, run)
+    sentences = [*_missing_ranks(view, row, run), *(removed or _missing_steps(view, attempts))]
     ended_ns = row["ended_ns"]
     if view.t is not None and ended_ns is not None and run.info["clock"] == "absolute":
         t0_ns = run.info["created_ns"]
@@ -230,6 +231,25 @@ def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
         f"There {what} {text} in attempt {row['attempt']}; it has {has}."
         " Choose one on the Ranks page."
     ]
+
+
+def _removed_steps(view: View, row: dict[str, Any], run: Run) -> list[str]:
+    """What retention (rankscope gc) took out of the steps of the link."""
+    if view.steps is None:
+        return []
+    ranges = run.index_rows(
+        "SELECT greatest(first_step, $first) AS first, least(last_step, $last) AS last"
+        " FROM removed_steps WHERE attempt = $attempt"
+        " AND first_step <= $last AND last_step >= $first ORDER BY ALL",
+        attempt=row["attempt"],
+        first=view.steps[0],
+        last=view.steps[1],
+    )
+    if not ranges:
+        return []
+    text = steps_text(ranges[0]["first"], ranges[-1]["last"])
+    between = " (some between them are kept)" if len(ranges) > 1 else ""
+    return [f"Old data was removed with rankscope gc: that of {text}{between}."]
 
 
 def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]:

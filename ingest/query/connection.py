@@ -35,6 +35,7 @@ _CONFIG: Config = {
 }
 INDEX_TABLES = (
     "files",
+    "removed_steps",
     "arrivals",
     "ranks",
     "step_rows",

@@ -10,6 +10,8 @@ import pytest
 from app.pages import page_module
 from app.view_state import PAGES, View, explain, format_ranks, parse_url
 from ingest.run import open_run
+from ingest.run_folder.retention_file import Retention, write_retention
+from ingest.run_folder.step_ranges import StepRange
 from tests.runs_builder import T0, RunBuilder, two_rank_run
 
 CASES = json.loads(Path(__file__).with_name("view_cases.json").read_text(encoding="utf-8"))
@@ -93,6 +95,17 @@ def test_each_attempt_has_its_own_ranks(tmp_path):
         assert explain(View("a", rank=1, attempt=0), run) == []
         assert "attempt 1; it has rank 0 only" in explain(View("a", rank=1), run)[0]
         assert "it has attempts 0 to 1" in explain(View("a", attempt=2), run)[0]
+
+
+def test_steps_that_retention_removed_are_said_to_be(tmp_path):
+    folder = two_rank_run(tmp_path / "a", num_steps=6).folder
+    removed = (StepRange(0, 0, 1), StepRange(0, 3, 4))
+    write_retention(folder, Retention(removed=removed))
+    with open_run(folder) as run:
+        explained = {steps: explain(View("a", steps=steps), run) for steps in ((0, 1), (1, 3))}
+        assert explain(View("a", steps=(5, 5)), run) == []
+    assert explained[0, 1] == ["Old data was removed with rankscope gc: that of steps 0 to 1."]
+    assert "steps 1 to 3 (some between them are kept)" in explained[1, 3][0]
 
 
 def test_a_run_without_data_explains_nothing(tmp_path):

@@ -8,6 +8,8 @@ A run folder holds::
     segments/TABLE-ATTEMPT-RANK-NUMBER.parquet   whole files, published by rename, never changed
     segments/bundle-ATTEMPT-RANK-NUMBER.zip      segments of a host's ranks, to be unpacked
     watched                       empty; a server touches it while somebody looks at the run
+    retention.json                steps that were removed as too old or too much (ingest)
+    pins.json                     links whose steps are not removed (ingest)
     compacted/                    merged segments (ingest)
     index/                        manifest and rollups (ingest)
     rings/ATTEMPT-RANK.ring       the last collectives that a lost rank entered (watchdog)
