@@ -52,4 +52,4 @@ SELECT p.rank, r.host, r.pp, r.dp, r.tp, p.slowdown, n.noise,
 FROM per_rank p LEFT JOIN noise n USING (attempt, pp, tp_of, own)
     LEFT JOIN ranks r ON r.attempt = p.attempt AND r.rank = p.rank
 WHERE p.slowdown IS NOT NULL
-ORDER BY p.slowdown DESC, p.rank LIMIT $top
+ORDER BY p.slowdown DESC, p.rank, p.attempt LIMIT $top
