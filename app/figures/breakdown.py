@@ -8,8 +8,6 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.views.run.pipelines import NO_LATE_RANK
-
 MOST_RANKS = 16
 """Bars of single ranks; more ranks are averaged by pipeline stage."""
 
@@ -62,7 +60,7 @@ COLOURS = {
         "line": "#DCE0E6",
     },
 }
-WITHOUT_PIPELINE = {**PARTS, "schedule_ms": (f"idle: {NO_LATE_RANK}", "bubble", "")}
+WITHOUT_PIPELINE = {**PARTS, "schedule_ms": ("idle: waiting, no late rank", "bubble", "")}
 """The same of a job without a pipeline."""
 _LEAST_SHARE = 0.001
 """Parts that take less than this share everywhere are left out."""
