@@ -4,7 +4,7 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.torch
 TINY = ("--batch", "2", "--seq", "16", "--width", "32", "--heads", "4")
 SIZES = {"pp": 2, "dp": 1, "tp": 1, "num_steps": 5, "num_microbatches": 2, "num_layers": 4}
 EVERY = 3
-LEFT_OUT = {1, 2, 4}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +34,15 @@ def sampled(train_3d: Callable[..., Any], tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def runs(whole: Any, sampled: Any) -> Any:
-    with open_run(whole.folder) as all_spans, open_run(sampled.folder) as some:
-        yield all_spans, some
+def some(sampled: Any) -> Iterator[Run]:
+    with open_run(sampled.folder) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def all_spans(whole: Any) -> Iterator[Run]:
+    with open_run(whole.folder) as run:
+        yield run
 
 
 def counted(run: Run) -> dict[tuple[int, int, str], int]:
@@ -50,39 +55,37 @@ def counted(run: Run) -> dict[tuple[int, int, str], int]:
     return {(r["rank"], r["step"], r["kind"]): r["num_spans"] for r in rows if r["kind"] != "gc"}
 
 
-def test_the_job_learns_the_same(runs: tuple[Run, Run]) -> None:
+@pytest.mark.long
+def test_the_job_learns_the_same_and_does_as_much(all_spans: Run, some: Run) -> None:
     losses = [
         run.sql("SELECT rank, step, loss, grad_norm FROM steps ORDER BY rank, step").to_pylist()
-        for run in runs
+        for run in (all_spans, some)
     ]
     assert losses[0] == losses[1]
+    assert counted(some) == counted(all_spans)
 
 
-def test_all_ranks_publish_the_spans_of_the_same_steps(runs: tuple[Run, Run]) -> None:
-    _, some = runs
+def test_all_ranks_publish_the_spans_of_the_same_steps(some: Run) -> None:
     assert some.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
     found = some.sql("SELECT DISTINCT rank, step FROM spans WHERE kind = 'forward'").to_pylist()
     assert {(row["rank"], row["step"]) for row in found} == {(r, s) for r in (0, 1) for s in (0, 3)}
 
 
-def test_what_the_other_steps_went_to_is_known_as_sums(runs: tuple[Run, Run]) -> None:
-    all_spans, some = runs
-    assert counted(some) == counted(all_spans)
+def test_what_the_other_steps_went_to_is_known_as_sums(some: Run) -> None:
+    assert {(rank, step) for rank, step, _ in counted(some)} == {
+        (rank, step) for rank in (0, 1) for step in range(5)
+    }
     for row in some.sql("SELECT * FROM step_rollup WHERE step >= 0").to_pylist():
         assert 0 < row["compute_ns"] <= row["covered_ns"] <= row["window_ns"]
 
 
-def test_no_rank_lacks_rows_where_steps_are_summed_up(runs: tuple[Run, Run]) -> None:
-    _, some = runs
+def test_no_rank_lacks_rows_where_steps_are_summed_up(some: Run) -> None:
     assert some.ask("data_gaps").num_rows == 0
     (group,) = some.ask("outstanding").to_pylist()
     assert (group["num_open"], group["behind"], group["ahead"]) == (0, None, None)
 
 
-def test_questions_about_single_spans_are_answered_of_the_steps_that_have_them(
-    runs: tuple[Run, Run],
-) -> None:
-    _, some = runs
+def test_questions_about_single_spans_are_answered_of_the_steps_that_have_them(some: Run) -> None:
     for question in ("op_times", "microbatch_work", "whatif_spans"):
         assert set(some.ask(question)["step"].to_pylist()) == {0, 3}, question
     answer = whatif_or_refusal(some)
@@ -91,10 +94,7 @@ def test_questions_about_single_spans_are_answered_of_the_steps_that_have_them(
     assert "Steps whose spans were not recorded one by one are left out." in answer.notes
 
 
-def test_a_replay_of_a_step_without_its_spans_is_refused_with_the_reason(
-    runs: tuple[Run, Run],
-) -> None:
-    _, some = runs
+def test_a_replay_of_a_step_without_its_spans_is_refused_with_the_reason(some: Run) -> None:
     refusal = whatif_or_refusal(some, steps=(4, 4))
     assert not isinstance(refusal, Answer)
     assert refusal.reason == (
