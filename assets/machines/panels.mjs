@@ -6,6 +6,7 @@ import { cellColours } from './host_map.mjs';
 import { furthestCells, rangeText, shownText } from './messages.mjs';
 
 const MOST_FURTHEST = 8;
+const MOST_IN_LIST = 200;  // hosts; of more, one writes the name
 const LINE = { width: 150, height: 34 };
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -46,10 +47,25 @@ export function furthestTable(data, choose) {
     make('table', {}, make('caption', {}, 'Furthest from the median host'), make('tbody', {}, rows)));
 }
 
+function hostList(chosen, hosts, choose) {
+  return make('select', { 'aria-label': 'Host', 'data-key': 'host', on: { change: (event) => choose(event.target.value) } },
+    hosts.map((host) => make('option', { value: host, selected: host === chosen }, host || 'unknown')));
+}
+
+/** A field to write the name of one of many hosts. */
+function hostField(chosen, hosts, choose) {
+  const take = ({ target }) => {
+    const isKnown = hosts.includes(target.value);
+    target.setCustomValidity(isKnown ? '' : `No host has this name; the first is ${hosts[0]}.`);
+    if (isKnown) choose(target.value);
+    else target.reportValidity();
+  };
+  return make('input', { 'aria-label': 'Host', 'data-key': 'host', value: chosen, spellcheck: 'false', on: { change: take } });
+}
+
 /** One host over time: a line for each device next to its ranks. */
 export function hostLines(found, app, hosts, choose) {
-  const picker = make('select', { 'aria-label': 'Host', 'data-key': 'host', on: { change: (event) => choose(event.target.value) } },
-    hosts.map((host) => make('option', { value: host, selected: host === found.host }, host || 'unknown')));
+  const picker = hosts.length > MOST_IN_LIST ? hostField(found.host, hosts, choose) : hostList(found.host, hosts, choose);
   const head = make('header', {}, make('h2', {}, 'One host over time'), picker,
     make('span', { class: 'quiet' }, `a point for ${found.bin_s.toLocaleString('en')} s`));
   if (!found.lines.length) return [head, make('p', { class: 'quiet' }, 'Nothing but zeros was recorded of this host.')];
