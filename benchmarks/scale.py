@@ -92,7 +92,9 @@ def measured(folder: Path, size: Size, options: argparse.Namespace) -> dict[str,
     result["diagnosis"] = asdict(cost) | found
     found, cost = in_own_process(judging.replayed, run)
     result["whatif"] = asdict(cost) | found
-    result["pages"] = pages.measured(folder / "runs", run.name, options.loads)
+    result["pages"] = {}
+    if options.loads:
+        result["pages"] = pages.measured(folder / "runs", run.name, options.loads)
     return result
 
 
@@ -102,7 +104,7 @@ def main() -> None:
     add("--size", choices=SIZES, nargs="+", default=["default", "sums"], help="%(default)s")
     add("--asks", type=int, default=30, help="questions of each kind (%(default)s)")
     add("--raw-asks", type=int, default=3, help="of them also of files of ranks (%(default)s)")
-    add("--loads", type=int, default=10, help="of each page in Chromium (%(default)s)")
+    add("--loads", type=int, default=10, help="of each page in Chromium (%(default)s; 0: none)")
     add("--keep", type=Path, help="folder for the run, which stays there")
     add("--write", type=Path, help="page whose table is replaced")
     options = parser.parse_args()
