@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,18 @@ from ingest.run_folder.run_files import is_run_folder
 
 REMOVED = ".removed-"
 """How the hidden name of a run begins that is being deleted."""
+_OWN = re.compile(
+    r"\..*|(run|layout|retention|pins|watchdog-.*)\.json|job-secret(\.sha256)?|watched|job\.log|ranks"
+    r"|segments|compacted|index|rings|stacks|stacks\.request|kernels|attempts|agents"
+    r"|incoming|received|quarantine"
+)
+"""Names in a run folder (docs/data-model.md)."""
+
+
+def foreign_name(run_folder: Path) -> str:
+    """Name of something in a run folder that is not of a run, such as a checkpoint; else empty."""
+    names = sorted(path.name for path in run_folder.iterdir())
+    return next((name for name in names if not _OWN.fullmatch(name)), "")
 
 
 def delete_run(run_folder: Path) -> None:

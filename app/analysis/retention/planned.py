@@ -15,6 +15,7 @@ from typing import Any
 
 from app.analysis.retention.pointed_at import kept_by_findings, kept_by_pins
 from ingest.errors import UserError
+from ingest.index.deletion import foreign_name
 from ingest.index.retention import Keep
 from ingest.index.snapshots import index_folder
 from ingest.run import Run, open_run
@@ -128,6 +129,10 @@ def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Pl
         pinned = kept_by_pins(run, read_pins(folder))
         found = [] if with_findings else _found(run, newest)
         if is_whole_old and not pinned and not found:
+            foreign = foreign_name(folder)
+            if foreign:
+                why = f"it has {foreign}, which is not of a run; move that to another place"
+                return Plan(run_aged, left_alone=why)
             return Plan(run_aged, True, num_bytes=run_aged.num_bytes)
         removed = tuple(_ranges(rows, before_ns, [one.steps for one in (*pinned, *found)]))
         stay = (tuple(one for one in kept if _has(one.steps, old)) for kept in (found, pinned))

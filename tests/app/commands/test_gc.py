@@ -170,6 +170,14 @@ def test_what_an_interrupted_deletion_left_goes_the_next_time(tmp_path: Path, gc
     assert delete_leftovers(tmp_path) == []
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, gc: Gc) -> None:
+    folder = run_of_days(tmp_path / "old", 50.5).folder
+    (folder / "checkpoint-100").mkdir()
+    old = gc("--keep", "30d", "--delete")["runs"]["old"]
+    assert old["left_alone"].startswith("it has checkpoint-100, which is not of a run")
+    assert (folder / "checkpoint-100").is_dir()
+
+
 def test_one_damaged_run_keeps_no_other_from_being_looked_at(tmp_path: Path, gc: Gc) -> None:
     broken = run_of_days(tmp_path / "broken", 50.5).folder
     (broken / "run.json").write_text("{")
