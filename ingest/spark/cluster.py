@@ -47,6 +47,8 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rankscope index")
     on_loopback = master is not None and _LOOPBACK.fullmatch(master) is not None
+    if on_loopback:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     chosen = {**_SETTINGS, **(_ON_LOOPBACK if on_loopback else {}), **settings}
     for key, value in chosen.items():
         builder = builder.config(key, value)
