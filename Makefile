@@ -221,7 +221,7 @@ bench-stuck: $(VENV)/.ready
 bench-dashboards: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.dashboards
 
-# large jobs generated, indexed, asked and opened: 15 minutes; SIZE=small takes one, SIZE=full hours
+# large jobs generated, indexed, asked and opened; SIZE=small takes minutes, SIZE=full hours
 SIZE ?= default sums
 bench-scale: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.scale --size $(SIZE) $(if $(KEEP),--keep $(KEEP)) \
