@@ -49,6 +49,8 @@ class Seen:
     ages_s: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     take_over_s: list[float] = field(default_factory=list)
+    first_s: list[float] = field(default_factory=list)
+    """until a server that listens answers about the run"""
     refusals: int = 0
     """of sockets of servers that had no index yet"""
 
@@ -63,8 +65,13 @@ class Dashboard:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> Dashboard:
-        """Start the server, and watch it from its first answer on."""
+        """Start the server, and watch it from the first answer about the run on."""
         self.server.start()
+        begun_s = time.monotonic()
+        while not httpx.get(f"{self.server.url}{_QUESTION}0", timeout=WAIT_S).is_success:
+            if time.monotonic() - begun_s > WAIT_S:
+                raise SystemExit(f"a dashboard shows nothing within {WAIT_S} s")
+        self._seen.first_s.append(time.monotonic() - begun_s)
         self._leave = threading.Event()
         self._threads = [threading.Thread(target=one) for one in (self._watch, self._ask)]
         for thread in self._threads:
@@ -199,6 +206,8 @@ def report(seen: Seen, num_steps: int, seconds: float) -> None:
     )
     times = ", ".join(f"{one:.2f}" for one in seen.take_over_s)
     print(f"owner killed {len(seen.take_over_s)} times; taken over after {times} s")
+    firsts = ", ".join(f"{one:.2f}" for one in seen.first_s)
+    print(f"first answers of servers after they listen: {firsts} s")
     print(f"sockets refused until the first index was there: {seen.refusals}")
     print(f"errors: {len(seen.errors)}", *sorted(set(seen.errors)), sep="\n  ")
 
