@@ -51,7 +51,7 @@ class Size:
 
 SIZES = {
     "small": Size(1_024, 4),
-    "default": Size(4_096, 2),
+    "default": Size(2_048, 4),  # a slow rank has to be slow for four steps
     "sums": Size(12_288, 50, "steps"),
     "full": Size(12_288, 50),
 }
