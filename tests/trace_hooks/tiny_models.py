@@ -109,10 +109,12 @@ class ListedSteps:
         self.begun[-1] = at_ns
 
     def step_back(self) -> None:
-        self.recorder.rank_state.step = len(self.ended) - 1
+        if len(self.begun) > len(self.ended):
+            self.recorder.rank_state.step = len(self.ended) - 1
 
     def go_on(self) -> None:
-        self.recorder.rank_state.step = len(self.begun) - 1
+        if len(self.begun) > len(self.ended):  # otherwise the job numbers its steps itself
+            self.recorder.rank_state.step = len(self.begun) - 1
 
     def forget(self) -> None:
         self.begun.pop()
