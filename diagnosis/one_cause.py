@@ -259,7 +259,7 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
     """
     slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
     return {
-        index: f"{finding.title}: it may wait for {', '.join(network.hosts) or 'other hosts'} meanwhile."
+        index: f"{finding.title}: it may wait for {_names(network)} meanwhile."
         for index, finding in enumerate(findings)
         for network in slow
         if finding.kind in ("slow_worker", "launch_skew")
@@ -267,6 +267,10 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
         and not set(finding.hosts) & set(network.hosts)
         and _overlap(finding, network)
     }
+
+
+def _names(network: Finding) -> str:
+    return ", ".join(network.hosts) or "other hosts"
 
 
 def _of_held_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:

@@ -13,7 +13,7 @@ from ingest.query.manifest import Connection
 
 
 class EngineFailure(OSError):
-    """What runs a part of a pass has failed, whatever the files are like; the text is a sentence."""
+    """What runs a part of a pass has failed, whatever the files are like: one sentence."""
 
 
 class Engine:
