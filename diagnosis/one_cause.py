@@ -259,7 +259,7 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
     """
     slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
     return {
-        index: f"{finding.title}: it may wait for {_names(network)} meanwhile."
+        index: f"{finding.title}: it may wait for {_hosts_named(network)} meanwhile."
         for index, finding in enumerate(findings)
         for network in slow
         if finding.kind in ("slow_worker", "launch_skew")
@@ -269,7 +269,7 @@ def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str |
     }
 
 
-def _names(network: Finding) -> str:
+def _hosts_named(network: Finding) -> str:
     return ", ".join(network.hosts) or "other hosts"
 
 
