@@ -105,9 +105,15 @@ class Batches:
     def _settle(self, held: HeldSpans, last: bool) -> None:
         """Sum up steps that have ended, where their spans are not published."""
         waiting = [rows[0].step for rows in self._waiting.values() if rows]
-        settled = held.settle(min(waiting, default=None), self._anchor.unix_ns(now()))
-        for name, table in [*settled.items(), *(held.give_up().items() if last else ())]:
+        unfinished, at_ns = min(waiting, default=None), self._anchor.unix_ns(now())
+        settled = guard.attempt("drain.sums", lambda: held.settle(unfinished, at_ns))
+        if settled is None:  # from now on every span is published, and so is what is held
+            self._held = None
+        for name, table in (settled or {}).items():
             self.tables[name].append(table)
+        if last or settled is None:
+            for name, table in (guard.attempt("drain.held", held.give_up) or {}).items():
+                self.tables[name].append(table)
 
     def _hold_back(self, piece: list[Any]) -> list[Any]:
         """Set device spans aside; returns the others, flat."""

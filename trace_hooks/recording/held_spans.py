@@ -53,6 +53,7 @@ class HeldSpans:
         self._newest: _Window | None = None  # step that has ended last
         self._first_ns: int | None = None  # begin of the first span
         self._settled = BEFORE_FIRST_STEP  # step that was summed up, or published, last
+        self._next_is_whole = False  # something of it was published before it had ended
 
     def add(self, spans: pa.Table) -> pa.Table:
         """Take spans in; returns those to publish at once."""
@@ -75,6 +76,9 @@ class HeldSpans:
         if before is not None:
             follows = before.step == step - 1
             begin_ns = before.end_ns if follows else max(start_ns, before.end_ns)
+        if self._next_is_whole:
+            self.sampling.ask(step, step)
+            self._next_is_whole = False
         self._newest = _Window(step, begin_ns, max(begin_ns, end_ns))
         self._ended.append(self._newest)
 
@@ -98,6 +102,7 @@ class HeldSpans:
         step_S = spans.column("step").to_numpy() if spans is not None else np.empty(0, dtype=int)
         open_S = step_S[step_S > self._settled]
         running = self._newest.step + 1 if self._newest is not None else 0
+        self._next_is_whole = True  # whatever its number
         self.sampling.ask(int(open_S.min(initial=running)), int(open_S.max(initial=running)))
         self._tables, self._published = [], []
         rows = [] if spans is None else [spans.filter(pa.array(~published_S))]
@@ -188,7 +193,8 @@ def _sums(spans: pa.Table | None, windows: list[_Window]) -> Tables:
     no_collective_C = np.zeros(step_C.size, dtype=bool)
     found = rollups(arrays, cells, Transfers.none(), False, no_collective_C)
     kinds = dict(found.kinds)
-    kinds["ts_ns"] = begin_C[np.searchsorted(step_C, kinds["step"])]
+    order_C = np.argsort(step_C, kind="stable")  # a job may count its steps anew
+    kinds["ts_ns"] = begin_C[order_C[np.searchsorted(step_C[order_C], kinds["step"])]]
     return {
         "step_sums": rows_of_columns("step_sums", {**found.steps, "ts_ns": begin_C}),
         "kind_sums": rows_of_columns("kind_sums", kinds),

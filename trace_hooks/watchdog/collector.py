@@ -118,16 +118,17 @@ class Collector:
         return is_done
 
     def _forget_deleted_runs(self) -> bool:
-        """Remove batches of runs whose folder is gone. False where the folder of runs is gone, too:
-        its disk may come back.
+        """Remove batches of runs whose folder is gone. False where the folder of runs is gone or
+        empty, too: its disk may come back.
         """
         for path in self._spool.batches(BATCH, TAKEN, MINE):
             with suppress(OSError, ValueError):
                 run = read_batch(path).destination.folder
-                if not run.parent.is_dir():
+                if run.exists():
+                    continue
+                if not run.parent.is_dir() or not any(run.parent.iterdir()):
                     return False
-                if not run.exists():
-                    path.unlink()
+                path.unlink()
         return True
 
     def turn(self, is_last: bool = False) -> None:

@@ -165,7 +165,7 @@ def _recording(place: Place, name: str, seconds: float, found: dict[str, Recorde
 
 
 def _profiling(place: Place, name: str, seconds: float, recorded: Recorded) -> None:
-    number, order = min(recorded.num_steps, MAX_STEPS), (PROFILER, CAPTURE, NULL)
+    number, order = min(recorded.num_steps, MAX_STEPS[COMMAND]), (PROFILER, CAPTURE, NULL)
     turns = alternating(place, recorded.training, order, number, seconds)
     for way in order:
         _say(place, name, turns, way, number, " after torch.profiler" if way == NULL else "")

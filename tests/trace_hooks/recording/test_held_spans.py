@@ -194,3 +194,29 @@ def test_a_span_that_ends_after_its_step_was_summed_up_is_published(spans, steps
     held, _ = running(spans, steps, 3)
     late = spans.filter(pc.equal(spans["step"], steps[1]["step"])).slice(0, 2)
     assert held.add(late).num_rows == 2
+
+
+def test_step_numbers_that_begin_anew_are_summed_like_others(spans, steps) -> None:
+    """A job may count by epoch, or go back to a checkpoint."""
+    held = HeldSpans(StepSampling(0))
+    first, second = steps[0]["step"], steps[1]["step"]
+    both = spans.filter(pc.is_in(spans["step"], pa.array([first, second])))
+    more = pc.if_else(pc.equal(both["step"], first), 100, 0)
+    both = both.set_column(both.column_names.index("step"), "step", pc.add(both["step"], more))
+    held.add(both)
+    held.end_step(first + 100, steps[0]["start_ns"], steps[0]["dur_ns"])
+    held.end_step(second, steps[1]["start_ns"], steps[1]["dur_ns"])
+    tables = held.settle(None, steps[2]["start_ns"])
+    begin_of = {row["step"]: row["ts_ns"] for row in tables["step_sums"].to_pylist()}
+    assert set(begin_of) == {first + 100, second}
+    for row in tables["kind_sums"].to_pylist():
+        assert row["ts_ns"] == begin_of[row["step"]]
+
+
+def test_the_step_of_which_some_was_published_is_whole_whatever_its_number(spans, steps) -> None:
+    held, begun_ns = running(spans, steps, 3)
+    held.give_up()
+    held.end_step(5_000, begun_ns, S)
+    assert held.sampling.is_whole(5_000)
+    held.end_step(6_000, begun_ns + S, S)
+    assert not held.sampling.is_whole(6_000)

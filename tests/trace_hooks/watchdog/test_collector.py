@@ -222,11 +222,12 @@ def test_what_a_job_left_that_was_killed_as_a_whole_is_published(tmp_path: Path,
     assert not left.exists()
 
 
-@pytest.mark.parametrize("is_away", [False, True])
+@pytest.mark.parametrize("left_there", ["another run", "an empty folder", "nothing"])
 def test_leftovers_do_not_make_the_folder_of_a_deleted_run_again(
-    tmp_path: Path, is_away: bool
+    tmp_path: Path, left_there: str
 ) -> None:
-    """Where the folder of runs is gone as well, a disk may be away: they wait for it."""
+    """Where the folder of runs is gone or empty, a disk may be away: they wait for it."""
+    is_away = left_there != "another run"
     run = tmp_path / "runs" / "run"
     (run / "segments").mkdir(parents=True)
     left, mine = tmp_path / "rings" / "left", tmp_path / "rings" / "mine"
@@ -241,10 +242,12 @@ def test_leftovers_do_not_make_the_folder_of_a_deleted_run_again(
     assert claimed is not None
     os.utime(claimed, (5, 5))
     os.utime(left, (5, 5))
-    shutil.rmtree(run.parent if is_away else run)
+    shutil.rmtree(run.parent if left_there == "nothing" else run)
+    if not is_away:
+        (run.parent / "other").mkdir()
     remove_leftovers(mine)
     assert not run.exists()
-    assert run.parent.exists() != is_away
+    assert run.parent.exists() == (left_there != "nothing")
     assert left.exists() == is_away
     assert len(list((left / "spool").glob("1-a.*"))) == (3 if is_away else 0)
 

@@ -53,6 +53,7 @@ class _Call(NamedTuple):
     begin_ns: int
     mark: Mark | None  # of a save that blocks the training thread
     phase: str  # before it
+    is_before_step: bool = False  # the running step has only its batch: the save is not part of it
 
 
 class Checkpoints(Source):
@@ -123,11 +124,11 @@ class Checkpoints(Source):
             self._is_reading = True
             return _Call(name, "read", now(), None, phase)
         self._num_behind += name == ASYNC  # it may end before the call returns
-        self._evaluations.step_back()
+        is_before_step = self._evaluations.step_back()
         phase = self.rank_state.phase
         mark = self.recorder.open()
         self.rank_state.phase = PHASE
-        return _Call(name, "save", mark.begin_ns, mark, phase)
+        return _Call(name, "save", mark.begin_ns, mark, phase, is_before_step)
 
     def end(self, call: _Call, size: Callable[[], int] | None) -> None:
         """The call has returned, or raised: then there is no `size`."""
@@ -141,6 +142,8 @@ class Checkpoints(Source):
         end_ns = now()
         num_bytes = UNKNOWN if size is None else size()
         self.add(call.name, call.action, call.begin_ns, num_bytes, size is not None, end_ns)
+        if call.is_before_step:
+            self._evaluations.go_on()
 
     def follow(self, future: Any) -> None:
         """An asynchronous save goes on in the background until `future` is done."""

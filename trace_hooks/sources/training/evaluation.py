@@ -73,13 +73,21 @@ class Evaluations:
         roots = [root for root, _ in self._models.roots.values()]
         return bool(roots) and not any(_trains(root) for root in roots)
 
-    def step_back(self) -> None:
+    def step_back(self) -> bool:
         """An evaluation or a save begins. A step of which nothing but its batch is there has not
-        begun to train: what lies before it has the number of the step before.
+        begun to train: what lies before it has the number of the step before. False: it has begun.
         """
         steps = self._steps()
-        if steps is not None and self.may_begin and not steps.explicit:
-            steps.step_back()
+        if steps is None or not self.may_begin or steps.explicit:
+            return False
+        steps.step_back()
+        return True
+
+    def go_on(self) -> None:
+        """A save has ended before which `step_back` said True; an evaluation may go on."""
+        steps = self._steps()
+        if steps is not None and not self._is_running:
+            steps.go_on()
 
     def takes(self, module: nn.Module, is_outermost: bool) -> bool:
         """Whether a forward that begins now is part of an evaluation: it has no gradients, or the

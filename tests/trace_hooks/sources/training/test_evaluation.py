@@ -168,6 +168,29 @@ def test_an_evaluation_and_a_save_after_a_step_have_its_number(tmp_path):
         assert (summary["last_step"], run.ask("run_card").to_pylist()[0]["last_step"]) == (7, 7)
 
 
+def test_a_step_goes_on_after_a_save_although_no_forward_is_seen(tmp_path):
+    class Saving(Job):
+        """Its model is not hooked, and a save follows the batch of step 3."""
+
+        def run(self):
+            self.tracer = start(self.folder, sources=["optimizer", "data", "checkpoint"])
+            model = TinyGPT()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for step, tokens in enumerate(DataLoader([batch(n)[0] for n in range(12)], 2)):
+                if step == 3:
+                    torch.save(model.state_dict(), self.folder / "weights.pt")
+                loss_of(model, tokens).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            self.tracer.stop()
+            return self
+
+    job = Saving(tmp_path, lambda step: False).run()
+    assert [row["step"] for row in job.rows("spans", kind="optimizer")] == list(range(6))
+    assert [row["step"] for row in job.rows("spans", kind="checkpoint")] == [2]
+    assert [row["step"] for row in job.rows("checkpoints")] == [2]
+
+
 def test_forwards_before_every_step_are_no_evaluation(tmp_path, own_steps):
     """A job that learns from what its model generates; the first of them is not known yet."""
     job = Job(tmp_path, lambda step: True, own_steps).run()
