@@ -9,7 +9,10 @@ merged file and leaves its inputs out. Inputs are deleted when readers had time 
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import shutil
 import time
 from collections import defaultdict
 from itertools import islice
@@ -115,8 +118,9 @@ class Compaction:
 
     def rewrite(self, entry: FileEntry, kept: Kept) -> str | None:
         """Put a file in the place of this one, with the rows that `kept` lets stay; its path, None
-        where this one cannot be read. Raises OSError where the disk is full.
+        where this one cannot be read. Raises OSError where the disk is full, or would be.
         """
+        self._require_room(entry.num_bytes)
         (self.database.run_folder / "compacted").mkdir(exist_ok=True)
         merge = self._prepared([entry])
         try:
@@ -126,6 +130,14 @@ class Compaction:
                 raise
             return None
         return self._record([entry], merge)
+
+    def _require_room(self, num_bytes: int) -> None:
+        """Room for a file and for what must be written before the one it replaces can be deleted:
+        the index, at its checkpoint and as a snapshot.
+        """
+        free = shutil.disk_usage(self.database.run_folder).free
+        if free < num_bytes + 2 * self.database.path.stat().st_size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.database.run_folder))
 
     def _prepared(self, batch: list[FileEntry]) -> Merge:
         run_folder, first = self.database.run_folder, batch[0]

@@ -171,22 +171,40 @@ class Indexer:
                 self.database.known_paths -= {entry.path for entry in entries}
                 self._rank_stamps = {}
                 raise
-        merged = self.compaction.merge_due(merge_s) if merge and self.may_merge else 0
-        if merge and self.may_merge:
-            merged += self._removal.trim(merge_s)
+        merged, failure = self._rewrite(merge_s) if merge and self.may_merge else (0, None)
         if self.may_merge:
             retire_old_content(self.database, self._keep)
+        fresh = self._publish()
+        if failure is None:  # else followers of a run at rest must try again
+            remember_look(self.index_folder, seen)
+        if self.may_merge:
+            self.database.known_paths -= set(self.compaction.delete_retired())
+        self._first_pass = False
+        if failure is not None:
+            raise failure
+        problems = sum(entry.problem is not None for entry in entries)
+        return PassResult(len(entries), problems, merged, fresh)
+
+    def _rewrite(self, limit_s: float) -> tuple[int, Exception | None]:
+        """Merge and trim files: how many are gone, and the error where a disk is full. It is raised
+        after the pass has deleted old files: only that makes room.
+        """
+        merged, failure = 0, None
+        for work in (self.compaction.merge_due, self._removal.trim):
+            try:
+                merged += work(limit_s)
+            except (OSError, *_OF_THE_DISK) as error:
+                failure = error
+        return merged, failure
+
+    def _publish(self) -> bool:
+        """Publish the index where it is another than readers have; whether it was."""
         state = self.database.state
         fresh = state != published_state(self.index_folder)
         if fresh:
             self.database.connection.execute("CHECKPOINT")
             publish_snapshot(self.index_folder, self.database.path, state)
-        remember_look(self.index_folder, seen)
-        if self.may_merge:
-            self.database.known_paths -= set(self.compaction.delete_retired())
-        self._first_pass = False
-        problems = sum(entry.problem is not None for entry in entries)
-        return PassResult(len(entries), problems, merged, fresh)
+        return fresh
 
     def _new_entries(self) -> tuple[list[FileEntry], list[str]]:
         entries: list[FileEntry] = []

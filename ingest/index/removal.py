@@ -111,13 +111,15 @@ class Removal:
         if whole:
             self._retire(whole)
         done = len(whole)
-        for entry in self._files(f"NOT ({_WHOLE})"):
-            if time.monotonic() >= until_s:
-                break
-            done += self._cut(entry)
-        if done:
-            with self._database.transaction():
-                self.update_following()
+        try:
+            for entry in self._files(f"NOT ({_WHOLE})"):
+                if time.monotonic() >= until_s:
+                    break
+                done += self._cut(entry)
+        finally:  # also where the disk became full on the way
+            if done:
+                with self._database.transaction():
+                    self.update_following()
         return done
 
     def _stored(self) -> list[StepRange]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +57,10 @@ def run(tmp_path: Path) -> RunBuilder:
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "GRACE_S", 0.0)
+
+
+def no_room(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def remove(folder: Path, *ranges: StepRange) -> None:
@@ -179,3 +185,34 @@ def test_a_damaged_file_is_one_sentence_and_removes_nothing(run: RunBuilder) -> 
         index(run.folder)
     with Run(run.folder) as opened:
         assert steps_in(opened, "steps") == list(range(NUM_STEPS))
+
+
+def test_on_a_full_disk_files_go_that_need_not_be_written_again(
+    run: RunBuilder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    index(run.folder, passes=1)
+    files = set(run.folder.rglob("segments/*.parquet"))
+    remove(run.folder, EARLY, ISLAND)
+    with monkeypatch.context() as full:
+        full.setattr(compaction, "publish_merged", no_room)
+        with pytest.raises(UserError, match="No space left on device"):
+            index(run.folder, passes=1)
+    assert files - set(run.folder.rglob("segments/*.parquet")), "which makes room"
+    with Run(run.folder) as opened:
+        assert [step for step in steps_in(opened, "step_rollup") if step >= 0] == LEFT
+    index(run.folder)
+    anew = made_anew(run.folder, tmp_path / "anew")
+    index(anew, passes=1)
+    assert dict(derived(run.folder)) == dict(derived(anew))
+
+
+def test_no_file_is_written_again_that_would_fill_the_disk(
+    run: RunBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(run.folder, passes=1)
+    remove(run.folder, EARLY, ISLAND)
+    usage = shutil.disk_usage(run.folder)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    with pytest.raises(UserError, match="No space left on device"):
+        index(run.folder, passes=1)
+    assert list(run.folder.glob("compacted/*")) == []
