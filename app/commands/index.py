@@ -9,15 +9,14 @@ import argparse
 import json
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from app.commands.engine_options import add_engine_arguments, engine_of
 from app.commands.retention_option import add_keep_argument, keep_of
 from ingest.errors import UserError, printable
-from ingest.index.engine import Engine
 from ingest.index.indexer import FOLLOW_S, Busy, Indexer
-from ingest.index.retention import Keep
 from ingest.run import RunStore
 
 
@@ -43,17 +42,19 @@ def run(arguments: argparse.Namespace) -> int:
         while True:
             begun = time.monotonic()
             for folder in store.folders():
-                if folder not in indexers:
-                    indexers[folder] = owned.enter_context(_owner(folder, keep, engine))
-                _one_pass(folder, indexers[folder], arguments.json)
+                with _told_if_busy():
+                    if folder not in indexers:
+                        indexers[folder] = owned.enter_context(Indexer(folder, keep, engine))
+                    _one_pass(folder, indexers[folder], arguments.json)
             if not arguments.follow:
                 return 0
             threading.Event().wait(max(FOLLOW_S, time.monotonic() - begun))
 
 
-def _owner(folder: Path, keep: Keep, engine: Engine) -> Indexer:
+@contextmanager
+def _told_if_busy() -> Iterator[None]:
     try:
-        return Indexer(folder, keep, engine)
+        yield
     except Busy as error:
         raise UserError(f"{error}; stop it, or use the index that it publishes") from error
 

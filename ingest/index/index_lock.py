@@ -2,7 +2,7 @@
 
 Processes of one host are told apart by the kernel's lock (OwnerLock). Between hosts it holds only
 if the file server passes locks on, which some mounts turn off. So the owner also writes into the
-file which host it is on, touches it once a second, and empties it when it gives the index back. A
+file which host it is on, touches it once a second, and blanks it when it gives the index back. A
 process of another host that gets the lock waits until nobody has touched the file for LEASE_S.
 """
 
@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ingest.errors import disk_error
 from ingest.index.snapshots import OwnerLock
 
 TOUCH_EVERY_S = 1.0
@@ -43,14 +44,20 @@ class IndexLock(OwnerLock):
 
     def acquire(self) -> bool:
         """Take the lock if it is free; waits for LEASE_S where a process of another host had it and
-        did not give it back. Raises UserError where the file system has no locks.
+        did not give it back. Raises UserError where the file system has no locks or no room.
         """
         if not super().acquire():
             return False
-        if self._is_anothers():
-            super().release()
+        is_taken = False
+        try:
+            is_taken = self._take()
+        except OSError as error:
+            raise disk_error(str(self.path), error) from error
+        finally:
+            if not is_taken:
+                super().release()
+        if not is_taken:
             return False
-        self._write(self._host)
         self._given_back.clear()
         self._thread = threading.Thread(target=self._touch, name="index lock", daemon=True)
         self._thread.start()
@@ -63,13 +70,21 @@ class IndexLock(OwnerLock):
             self._thread.join()
             self._thread = None
             if self.is_ours:
-                self._write("")
+                with suppress(OSError):  # the disk is gone: whoever indexes says so
+                    self._write("")
         super().release()
 
     @property
     def is_ours(self) -> bool:
         """Whether no process of another host has taken it meanwhile, as after a long pause."""
         return self._last_owner()[0] == self._host
+
+    def _take(self) -> bool:
+        """Write the own name into the file, unless a process of another host holds it."""
+        if self._is_anothers():
+            return False
+        self._write(self._host)
+        return True
 
     def _is_anothers(self) -> bool:
         """Whether a process of another host touches the file."""
@@ -93,14 +108,17 @@ class IndexLock(OwnerLock):
             return "", 0
         with os.fdopen(number, "rb") as file:
             host = file.read(_LONGEST).decode("utf-8", errors="replace")
-            return host, os.fstat(number).st_mtime_ns
+            return host.rstrip(), os.fstat(number).st_mtime_ns
 
     def _write(self, host: str) -> None:
-        """Through a descriptor of its own: closing it brings the text to a file server."""
-        with suppress(OSError):  # the disk is full or gone: whoever indexes says so
-            number = os.open(self.path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
-            with os.fdopen(number, "wb") as file:
-                file.write(host.encode())
+        """In place of the name before, which needs no room on a full disk: blanks fill it up.
+        Through a descriptor of its own: closing it brings the text to a file server.
+        """
+        number = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.pwrite(number, host.encode().ljust(_LONGEST), 0)
+        finally:
+            os.close(number)
 
     def _touch(self) -> None:
         while not self._given_back.wait(TOUCH_EVERY_S):

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ingest.errors import UserError
+from ingest.errors import DiskFull, UserError
 from ingest.index import index_lock
 from ingest.index.index_lock import IndexLock
 from ingest.index.indexer import Busy, Indexer
+from tests.faults.disks import mounted
 from tests.runs_builder import two_rank_run
 
 
@@ -68,6 +69,33 @@ def test_an_owner_that_another_host_took_for_dead_writes_no_more(tmp_path: Path)
         with pytest.raises(Busy, match="another host is indexing"):
             indexer.refresh()
     assert lock.read_text() == "another host", "it still has the index"
+
+
+def test_a_full_disk_is_said_and_the_lock_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as while_full:
+        while_full.setattr(os, "pwrite", full)
+        with pytest.raises(DiskFull, match=r"lock cannot be written \(No space left on device\)"):
+            IndexLock(tmp_path).acquire()
+    lock = IndexLock(tmp_path)
+    assert lock.acquire()
+    lock.release()
+
+
+def test_a_lock_that_was_held_before_is_taken_on_a_full_disk(tmp_path: Path) -> None:
+    """gc must be able to delete a run then."""
+    with mounted(tmp_path / "disk", 1) as disk:
+        lock = IndexLock(disk.folder)
+        assert lock.acquire()
+        lock.release()
+        disk.fill()
+        assert lock.acquire()
+        assert lock.is_ours
+        lock.release()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
