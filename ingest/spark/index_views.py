@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.errors import UserError
 from ingest.query.index_sql import index_sql
 from ingest.spark.cluster import location, readable
 from ingest.spark.dialect import functions_and_views, to_spark
@@ -19,7 +22,10 @@ from ingest.spark.dialect import functions_and_views, to_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ANSWERED_S = 86_400.0
+"""No query takes so long: a folder of answers that is older was left by one that was killed."""
 _SCRATCH = "spark-"
+_ANSWERS = "answers-"
 
 
 @contextmanager
@@ -32,6 +38,29 @@ def scratch_folder(index_folder: Path) -> Iterator[Path]:
         shutil.rmtree(left, ignore_errors=True)
     folder = index_folder / f"{_SCRATCH}{os.getpid()}"
     folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def answers_folder(index_folder: Path) -> Iterator[Path]:
+    """The same for a query, which holds no lock: others may have theirs at the same time.
+
+    Raises UserError where the index folder cannot be written.
+    """
+    try:
+        for left in index_folder.glob(f"{_ANSWERS}*"):
+            with suppress(FileNotFoundError):  # its query has ended
+                if time.time() - left.stat().st_mtime > ANSWERED_S:
+                    shutil.rmtree(left, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=_ANSWERS, dir=index_folder))
+    except OSError as error:
+        raise UserError(
+            f"{index_folder} cannot be written ({error.strerror}), where Spark must find the "
+            "tables of the index; check its permissions and free space, or query without Spark"
+        ) from error
     try:
         yield folder
     finally:

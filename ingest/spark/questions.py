@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +12,7 @@ from ingest.errors import UserError
 from ingest.run import Run
 from ingest.spark.cluster import failures
 from ingest.spark.dialect import SHARED_QUESTIONS, to_spark
-from ingest.spark.index_views import show_tables
+from ingest.spark.index_views import answers_folder, show_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +41,10 @@ def spark_answers(spark: SparkSession, run: Run) -> Iterator[Callable[..., pa.Ta
     """A function of the name of a saved query and its parameters that gives Spark's answer.
 
     All machines must see the folder of the run's index under one path. The function raises
-    UserError for a query that is not among SHARED_QUESTIONS, and where the cluster fails.
+    UserError for a query that is not among SHARED_QUESTIONS, and where the cluster fails; so does
+    entering where the index folder cannot be written.
     """
     tables = ((name, run.execute(f"FROM {name}", {})) for name in _TABLES)
-    folder = Path(tempfile.mkdtemp(prefix="answers-", dir=run.snapshot.path.parent))
 
     def answer(name: str, **params: object) -> pa.Table:
         if name not in SHARED_QUESTIONS:
@@ -57,9 +54,7 @@ def spark_answers(spark: SparkSession, run: Run) -> Iterator[Callable[..., pa.Ta
         with _told():
             return spark.sql(to_spark(text), values).toArrow()
 
-    try:
+    with answers_folder(run.snapshot.path.parent) as folder:
         with _told():
             show_tables(spark, tables, folder, of_questions=True)
         yield answer
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
