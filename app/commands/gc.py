@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a sentence for each thing that goes or stays; 0. Raises UserError."""
-    store, content = RunStore(arguments.runs), keep_of(arguments)
+    given = arguments.runs if arguments.runs.is_symlink() else arguments.runs.resolve()
+    store, content = RunStore(given), keep_of(arguments)
     try:
         keep = Keep.parse(arguments.keep, "--keep")
     except ValueError as error:
@@ -54,14 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     plans, more = _all_planned(found, before_ns, arguments.with_findings)
     waits: dict[str, str] = {}
     if arguments.delete:
-        delete_leftovers(store.folder)
+        more += _without_leftovers(store.folder)
         waits = _delete(plans, content, arguments.with_findings)
     lines = [*problems, *more]
     if arguments.json:
         print(json.dumps(_as_json(plans, lines, waits, before_ns, arguments.delete)))
     else:
         text = [*_lines(plans, waits, before_ns, arguments.delete), *lines]
-        print("\n".join(map(printable, [*text, _total(plans, arguments.delete)])))
+        print("\n".join(map(printable, [*text, _total(plans, waits, arguments.delete)])))
     return 0
 
 
@@ -90,6 +91,15 @@ def _all_planned(
     return plans, problems
 
 
+def _without_leftovers(runs: Path) -> list[str]:
+    """Delete what interrupted deletions left; a sentence if that cannot be."""
+    try:
+        delete_leftovers(runs)
+    except OSError as error:
+        return [f"{error.filename} cannot be deleted ({error.strerror}); check its permissions"]
+    return []
+
+
 def _delete(plans: Sequence[Plan], content: Keep, with_findings: bool) -> dict[str, str]:
     """Carry the plans out; why things of a run are not gone yet, by its name."""
     waits, trimmed = {}, []
@@ -112,6 +122,8 @@ def _delete(plans: Sequence[Plan], content: Keep, with_findings: bool) -> dict[s
                 work_off(folder, content)
             except Busy:  # whoever has it deletes them
                 waits[folder.name] = "the process that indexes it deletes the files in a minute"
+            except UserError as error:
+                waits[folder.name] = str(error)
     return waits
 
 
@@ -123,26 +135,31 @@ def _lines(
     before = _when(before_ns)
     for plan in plans:
         name, size = plan.folder.name, _size(plan.num_bytes)
-        wait = f"; {waits[name]}" if name in waits else ""
+        wait = f": {waits[name]}" if name in waits else ""
         if plan.left_alone:
             yield f"{name} is left alone: {plan.left_alone}"
+        elif plan.is_whole and wait:
+            yield f"{name} is left alone{wait}"
         elif plan.is_whole:
-            yield f"{name} {goes}: its newest row is from before {before} ({size}){wait}"
+            yield f"{name} {goes}: its newest row is from before {before} ({size})"
         elif not plan.removed:
             yield f"{name} stays: it has no step from before {before} that could go"
         for steps in plan.removed:
             verb = go if steps.last > steps.first else goes
+            verb = f"{verb.split()[0]} not removed yet" if wait else verb
             yield f"{name}: {steps} {verb}, from before {before}{wait}"
         for kept in (*plan.found, *plan.pinned):
             verb = "stay" if kept.steps.last > kept.steps.first else "stays"
             yield f"{name}: {kept.steps} {verb}: {kept.why}"
 
 
-def _total(plans: Sequence[Plan], is_done: bool) -> str:
-    whole = sum(plan.is_whole for plan in plans)
-    parts = sum(bool(plan.removed) for plan in plans)
-    all_of_it = _size(sum(plan.num_bytes for plan in plans))
-    left = _size(sum(plan.aged.num_bytes - plan.num_bytes for plan in plans))
+def _total(plans: Sequence[Plan], waits: dict[str, str], is_done: bool) -> str:
+    gone = [plan for plan in plans if plan.folder.name not in waits]
+    whole = sum(plan.is_whole for plan in gone)
+    parts = sum(bool(plan.removed) for plan in gone)
+    num_bytes = sum(plan.num_bytes for plan in gone)
+    all_of_it = _size(num_bytes)
+    left = _size(sum(plan.aged.num_bytes for plan in plans) - num_bytes)
     runs = f"of {len(plans)} runs {whole} whole and steps of {parts}, about {all_of_it}"
     if is_done:
         return f"removed {runs}; about {left} are left"

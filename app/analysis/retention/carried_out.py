@@ -6,29 +6,33 @@ import threading
 import time
 from pathlib import Path
 
-from app.analysis.retention.planned import Plan
+from app.analysis.retention.planned import BUSY, Plan, aged, planned
 from ingest.errors import UserError
-from ingest.index.deletion import delete_run
+from ingest.index.deletion import InUse, delete_run
 from ingest.index.indexer import Busy, Indexer
 from ingest.index.retention import Keep
+from ingest.run_folder.pins import read_pins
 from ingest.run_folder.retention_file import Retention, read_retention, write_retention
 
 SLICE_S = 0.25
 """Files are written again for so long at a time; then the disk is others' for as long."""
-BUSY = "the process that indexes it removes them, and their rows are gone from answers soon"
+OTHERS_DO = "the process that indexes it removes them, and their rows are gone from answers soon"
+CHANGED = "something in it, or its pins, changed meanwhile; the next time looks at it again"
 
 
 def carry_out(plan: Plan, content: Keep, with_findings: bool = False) -> str:
     """Remove what a plan says, and content beyond bounds; why something is not gone yet, or empty.
 
-    Raises UserError where the run cannot be written. What is interrupted goes on the next time.
+    Hours may have passed since: a whole run is looked at again, and pins are read again. Raises
+    UserError where the run cannot be written. What is interrupted goes on the next time.
     """
     folder = plan.folder
     try:
         if plan.is_whole:
-            delete_run(folder)
-            return ""
+            return _delete_whole(plan, with_findings)
         if plan.removed:
+            if tuple(read_pins(folder)) != plan.pins:
+                return CHANGED
             before = read_retention(folder)
             kept = () if with_findings else before.kept
             write_retention(
@@ -37,12 +41,26 @@ def carry_out(plan: Plan, content: Keep, with_findings: bool = False) -> str:
         if plan.removed or content.is_bounded:
             work_off(folder, content)
     except Busy:
-        return "another process indexes it, so it is left alone" if plan.is_whole else BUSY
+        return BUSY if plan.is_whole else OTHERS_DO
+    except InUse:
+        return CHANGED
     except OSError as error:
         raise UserError(
             f"{folder} cannot be changed ({error.strerror}); check its permissions and the disk's "
             "free space"
         ) from error
+    return ""
+
+
+def _delete_whole(plan: Plan, with_findings: bool) -> str:
+    """Delete a run if a plan made now still says so; why it is left alone, or empty.
+
+    Raises Busy, InUse, OSError and UserError.
+    """
+    again = planned(aged(plan.folder), plan.before_ns, with_findings)
+    if not again.is_whole:
+        return again.left_alone or CHANGED
+    delete_run(again.folder, again.before_ns, again.pins)
     return ""
 
 

@@ -7,46 +7,57 @@ but for those that findings and pinned links point at, and for what may still be
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from app.analysis.retention.pointed_at import kept_by_findings, kept_by_pins
 from ingest.errors import UserError
-from ingest.index.deletion import foreign_name
+from ingest.index.deletion import foreign_name, written_ns
 from ingest.index.retention import Keep
 from ingest.index.snapshots import index_folder
-from ingest.run import Run, open_run
-from ingest.run_folder.pins import read_pins
+from ingest.run import Run
+from ingest.run_folder.pins import Pin, read_pins
 from ingest.run_folder.retention_file import Kept, read_retention
-from ingest.run_folder.run_files import RUN_FILE
 from ingest.run_folder.step_ranges import StepRange
 
+BUSY = "another process indexes it"
 LIVE_S = 3600.0
 """What a run recorded that has not ended stays for an hour at least: a job may hang, and go on."""
+CLOCK_S = 86_400.0
+"""Rows arrive within minutes. Those of a job still running that seem older by more have the times
+of a wrong clock, and those seeming newer, too."""
 _FILES = (
     "SELECT attempt, step_min, step_max, num_bytes,"
-    " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max"
+    " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max,"
+    " coalesce(ts_min, (SELECT min(ts_min) FROM files), 0) AS ts_min"
     " FROM files WHERE problem IS NULL"
 )
 _STEPS = (
     "SELECT attempt, step, max(end_ns) AS end_ns FROM step_rollup WHERE step >= 0"
     " GROUP BY attempt, step ORDER BY attempt, step"
 )
+_NEWEST = (
+    "SELECT (SELECT max(arrived_ns) FROM arrivals WHERE attempt = $attempt) AS arrived_ns,"
+    " (SELECT max(ts_max) FROM files WHERE attempt = $attempt AND problem IS NULL) AS recorded_ns"
+)
 
 
 @dataclass(frozen=True)
 class Aged:
-    """A run and how old its data is. `files`: when the newest row of each was recorded, and bytes.
+    """A run and how old its data is. `files`: when the newest row of each was recorded, and bytes;
+    `oldest_ns`: when the oldest row was.
 
-    Times of an import say when it happened, not when it came here: it is as old as its run.json.
+    Times of an import say when it happened, not when it came here: it is as old as its newest file.
     """
 
     folder: Path
     is_dated: bool
     files: tuple[tuple[int, int], ...]
+    oldest_ns: int
 
     @property
     def num_bytes(self) -> int:
@@ -56,14 +67,15 @@ class Aged:
     @property
     def newest_ns(self) -> int:
         """When its newest row was recorded."""
-        return max((ts_ns for ts_ns, _ in self.files), default=_made_ns(self.folder))
+        return max((ts_ns for ts_ns, _ in self.files), default=_written_ns(self.folder))
 
 
 @dataclass(frozen=True)
 class Plan:
     """What goes of one run. `num_bytes`: about so much; `left_alone`: why nothing can go, or empty.
 
-    `found`, `pinned`: old steps that stay, as findings or pinned links point at them.
+    `found`, `pinned`: old steps that stay, as findings or pinned links point at them. `before_ns`:
+    what was recorded before goes; `pins`: those looked at.
     """
 
     aged: Aged
@@ -73,6 +85,8 @@ class Plan:
     found: tuple[Kept, ...] = ()
     pinned: tuple[Kept, ...] = ()
     left_alone: str = ""
+    before_ns: float = -math.inf
+    pins: tuple[Pin, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -82,14 +96,14 @@ class Plan:
 
 def aged(folder: Path) -> Aged:
     """How old the data of a run is; raises UserError."""
-    with open_run(folder) as run:
+    with Run(folder) as run:
+        run.refresh()  # where another process does so, `planned` leaves a whole run alone
         is_dated = run.info["source"] == "hooks" and run.info["clock"] == "absolute"
-        made_ns = _made_ns(folder)
-        files = tuple(
-            (row["ts_max"] if is_dated else made_ns, row["num_bytes"])
-            for row in run.index_rows(_FILES)
-        )
-    return Aged(folder, is_dated, files)
+        here_ns = 0 if is_dated else _written_ns(folder)
+        rows = run.index_rows(_FILES)
+    files = tuple((row["ts_max"] if is_dated else here_ns, row["num_bytes"]) for row in rows)
+    oldest_ns = min((row["ts_min"] for row in rows), default=0) if is_dated else here_ns
+    return Aged(folder, is_dated, files, oldest_ns)
 
 
 def horizon_ns(keep: Keep, runs: Sequence[Aged], now_ns: int | None = None) -> float:
@@ -104,20 +118,22 @@ def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Pl
     `with_findings`: also what findings point at.
     """
     folder = run_aged.folder
-    is_whole_old = run_aged.newest_ns < before_ns
-    if not is_whole_old and all(ts_ns >= before_ns for ts_ns, _ in run_aged.files):
+    if min(run_aged.newest_ns, run_aged.oldest_ns) >= before_ns:
         return Plan(run_aged)
     if folder.is_symlink():
         return Plan(run_aged, left_alone="it is a link to another folder; give that one")
     if index_folder(folder).parent != folder:
         return Plan(run_aged, left_alone="its folder cannot be written")
-    with open_run(folder) as run:
-        if run.state == "importing":
-            return Plan(run_aged, left_alone="files are still read into it")
-        state = run.state
+    with Run(folder) as run:
+        is_current, state = run.refresh(), run.state
         if state != "finished":
             before_ns = min(before_ns, time.time_ns() - LIVE_S * 1e9)
-            is_whole_old = state == "lost" and run_aged.newest_ns < before_ns
+        newest_ns = max(run_aged.newest_ns, _written_ns(folder))  # a job may go on in the folder
+        is_whole_old = state in ("finished", "lost") and newest_ns < before_ns
+        seems_whole_old = run_aged.newest_ns < before_ns
+        why = _left_alone(run, run_aged.is_dated, is_whole_old, seems_whole_old and not is_current)
+        if why:
+            return Plan(run_aged, left_alone=why)
         rows = run.index_rows(_STEPS)
         if not run_aged.is_dated:
             rows = [row | {"end_ns": run_aged.newest_ns} for row in rows]
@@ -126,17 +142,44 @@ def planned(run_aged: Aged, before_ns: float, with_findings: bool = False) -> Pl
             return Plan(run_aged)
         newest = dict.fromkeys(run.attempts, 0) if not old else {}
         newest |= {row["attempt"]: row["step"] for row in old}  # they ascend
-        pinned = kept_by_pins(run, read_pins(folder))
+        plan = Plan(run_aged, before_ns=before_ns, pins=tuple(read_pins(folder)))
+        pinned = kept_by_pins(run, plan.pins)
         found = [] if with_findings else _found(run, newest)
         if is_whole_old and not pinned and not found:
             foreign = foreign_name(folder)
             if foreign:
                 why = f"it has {foreign}, which is not of a run; move that to another place"
                 return Plan(run_aged, left_alone=why)
-            return Plan(run_aged, True, num_bytes=run_aged.num_bytes)
+            return replace(plan, is_whole=True, num_bytes=run_aged.num_bytes)
         removed = tuple(_ranges(rows, before_ns, [one.steps for one in (*pinned, *found)]))
-        stay = (tuple(one for one in kept if _has(one.steps, old)) for kept in (found, pinned))
-        return Plan(run_aged, False, removed, _num_bytes(run, removed), *stay)
+        return replace(
+            plan,
+            removed=removed,
+            num_bytes=_num_bytes(run, removed),
+            found=_of(found, old),
+            pinned=_of(pinned, old),
+        )
+
+
+def _left_alone(run: Run, is_dated: bool, is_whole_old: bool, is_busy: bool) -> str:
+    """Why nothing of a run can go that has something old, or empty. `is_busy`: newer rows may be on
+    their way into the index.
+    """
+    state = run.state
+    if state == "importing":
+        return "files are still read into it"
+    if is_busy:
+        return BUSY
+    if is_whole_old or state == "finished" or not is_dated:
+        return ""
+    newest = run.index_rows(_NEWEST, attempt=run.newest_attempt)[0]
+    recorded_ns, arrived_ns = newest["recorded_ns"], newest["arrived_ns"]
+    if None in (recorded_ns, arrived_ns) or abs(arrived_ns - recorded_ns) <= CLOCK_S * 1e9:
+        return ""
+    return (
+        "it has not ended, and its newest rows have times of more than a day before or after they "
+        "arrived here; check the clocks of its hosts"
+    )
 
 
 def _found(run: Run, newest: Mapping[int, int]) -> list[Kept]:
@@ -166,11 +209,10 @@ def _ranges(
         yield begun
 
 
-def _has(steps: StepRange, rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether one of the rows is of these steps."""
-    return any(
-        row["attempt"] == steps.attempt and steps.first <= row["step"] <= steps.last for row in rows
-    )
+def _of(kept: Sequence[Kept], rows: Sequence[dict[str, Any]]) -> tuple[Kept, ...]:
+    """Those of which one of the rows is a step."""
+    steps = [StepRange(row["attempt"], row["step"], row["step"]) for row in rows]
+    return tuple(one for one in kept if any(one.steps.covers(step) for step in steps))
 
 
 def _num_bytes(run: Run, removed: Sequence[StepRange]) -> int:
@@ -187,9 +229,9 @@ def _num_bytes(run: Run, removed: Sequence[StepRange]) -> int:
     return round(total)
 
 
-def _made_ns(folder: Path) -> int:
+def _written_ns(folder: Path) -> int:
     try:
-        return (folder / RUN_FILE).stat().st_mtime_ns
+        return written_ns(folder)
     except OSError as error:
         raise UserError(
             f"{folder} cannot be read: {error.strerror}; has it been deleted?"

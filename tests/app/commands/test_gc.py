@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from app.analysis import diagnosis
+from app.analysis.retention.carried_out import CHANGED, carry_out
+from app.analysis.retention.planned import BUSY, Plan, aged, planned
 from app.cli import EXIT_USER_ERROR, main
 from ingest.index import compaction
-from ingest.index.deletion import delete_leftovers
+from ingest.index.deletion import InUse, delete_leftovers, delete_run
 from ingest.index.indexer import Indexer
+from ingest.index.retention import KEEP_ALL
 from ingest.run import Run, open_run
-from tests.runs_builder import US, RunBuilder
+from ingest.run_folder.pins import pin
+from tests.runs_builder import T0, US, RunBuilder
 
 NUM_STEPS = 6
 DAY_US = 86_400e6
@@ -48,14 +52,38 @@ def run_of_days(folder: Path, first_days: float, ended: bool = True) -> RunBuild
     """A run with a step a day, the first of them so many days ago."""
     run = RunBuilder(folder, 2)
     run.rank_files(end=_ENDED if ended else None)
-    begin_us = (time.time_ns() - 1_700_000_000_000_000_000) / US - first_days * DAY_US
+    begin_us = (time.time_ns() - T0) / US - first_days * DAY_US
     for step in range(NUM_STEPS):
         for rank in range(2):
             at_us = begin_us + step * DAY_US
             run.step(rank, step, at_us, at_us + 100)
             run.span(rank, step, "forward", at_us, at_us + 60)
         run.publish()
+    written_at(folder, T0 + round(at_us * US))
     return run
+
+
+def written_at(folder: Path, ns: int) -> None:
+    """Set when the files of a run were written."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, ns=(ns, ns))
+
+
+def resumed(run: RunBuilder, days_ago: float = 0.0) -> None:
+    """A job starts attempt 1 in the folder and records a step."""
+    begin_us = (time.time_ns() - T0) / US - days_ago * DAY_US
+    run.rank_files(attempt=1)
+    run.step(0, 9, begin_us, begin_us + 100, attempt=1)
+    run.span(0, 9, "forward", begin_us, begin_us + 60, attempt=1)
+    run.publish()
+
+
+def whole_plan(folder: Path) -> Plan:
+    """What gc plans for a run of which everything is too old."""
+    plan = planned(aged(folder), time.time_ns() - 30 * DAY_US * US)
+    assert plan.is_whole
+    return plan
 
 
 def steps_of(folder: Path) -> list[int]:
@@ -68,17 +96,12 @@ def ranges(run: dict[str, Any], key: str = "removed") -> list[tuple[int, int]]:
     return [(one["first_step"], one["last_step"]) for one in run[key]]
 
 
-def files(folder: Path) -> set[str]:
-    return {str(path) for path in folder.rglob("*") if "index" not in path.parts}
-
-
 def test_without_delete_it_only_says_what_would_go(
     tmp_path: Path, gc: Gc, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_of_days(tmp_path / "old", 50.5)
     run_of_days(tmp_path / "partly", 32.5)
     run_of_days(tmp_path / "new", 6.5)
-    before = files(tmp_path)
     runs = gc("--keep", "30d")["runs"]
     assert runs["old"]["whole"]
     assert ranges(runs["partly"]) == [(0, 2)]
@@ -89,12 +112,15 @@ def test_without_delete_it_only_says_what_would_go(
     assert "partly: steps 0 to 2 would go" in printed
     assert "new stays: " in printed
     assert "nothing is removed; --delete removes of 3 runs 1 whole and steps of 1" in printed
-    assert files(tmp_path) == before
+    for name in ("old", "partly", "new"):
+        assert steps_of(tmp_path / name) == [0, 1, 2, 3, 4, 5]
 
 
 def test_what_is_too_old_goes_and_the_second_time_there_is_nothing(tmp_path: Path, gc: Gc) -> None:
     run_of_days(tmp_path / "old", 50.5)
-    run_of_days(tmp_path / "live", 50.5, ended=False)
+    live = run_of_days(tmp_path / "live", 50.5, ended=False)
+    live.add("heartbeats", 0, -1, ts_ns=time.time_ns())
+    live.publish()
     partly = run_of_days(tmp_path / "partly", 32.5)
     first = gc("--keep", "30d", "--delete")["runs"]
     assert [run["pending"] for run in first.values()] == ["", "", ""]
@@ -108,6 +134,8 @@ def test_what_is_too_old_goes_and_the_second_time_there_is_nothing(tmp_path: Pat
 def test_of_too_many_bytes_the_oldest_of_all_runs_go(tmp_path: Path, gc: Gc) -> None:
     run_of_days(tmp_path / "older", 20.5)
     newer = run_of_days(tmp_path / "newer", 18.5)
+    for run in ("older", "newer"):
+        written_at(tmp_path / run, time.time_ns())  # so that their files are not merged at once
     size = sum(path.stat().st_size for path in newer.folder.glob("segments/*"))
     runs = gc("--keep", f"{size / 1e6 + 0.001:.6f}MB")["runs"]
     assert ranges(runs["older"]) == [(0, 3)]
@@ -137,7 +165,7 @@ def test_findings_keep_the_steps_around_them(
     folder = tmp_path / "slow"
     sizes = ["--ranks", "4", "--pp", "1", "--tp", "1", "--steps", "90", "--microbatches", "2"]
     assert main(["generate", str(folder), *sizes, "--fault", fault]) == 0
-    os.utime(folder / "run.json", (0, 0))  # an import is as old as its run.json
+    written_at(folder, 0)  # an import is as old as its files
     slow = gc("--keep", "30d", "--delete")["runs"]["slow"]
     assert ranges(slow) == [(0, 14), (74, 89)]
     assert "finding slow_worker-0-2-40" in slow["kept"][0]["why"]
@@ -153,7 +181,7 @@ def test_a_run_that_another_process_indexes_is_trimmed_by_that_one(tmp_path: Pat
         other.refresh()
         runs = gc("--keep", "30d", "--delete")["runs"]
         assert "the process that indexes it removes them" in runs["partly"]["pending"]
-        assert "another process indexes it" in runs["old"]["pending"]
+        assert "another process indexes it" in runs["old"]["left_alone"] + runs["old"]["pending"]
         owner.refresh()
         owner.refresh()
     assert steps_of(partly.folder) == [3, 4, 5]
@@ -170,12 +198,118 @@ def test_what_an_interrupted_deletion_left_goes_the_next_time(tmp_path: Path, gc
     assert delete_leftovers(tmp_path) == []
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, gc: Gc) -> None:
+@pytest.mark.parametrize("name", ["checkpoint-100", ".git", ".run.json.1.tmp", ".notes.1.tmp"])
+def test_a_folder_with_other_folders_is_left_alone(tmp_path: Path, gc: Gc, name: str) -> None:
     folder = run_of_days(tmp_path / "old", 50.5).folder
-    (folder / "checkpoint-100").mkdir()
+    (folder / name).mkdir()
     old = gc("--keep", "30d", "--delete")["runs"]["old"]
-    assert old["left_alone"].startswith("it has checkpoint-100, which is not of a run")
-    assert (folder / "checkpoint-100").is_dir()
+    assert old["left_alone"].startswith(f"it has {name}, which is not of a run")
+    assert (folder / name).is_dir()
+
+
+def test_files_that_a_killed_writer_left_go_with_their_run(tmp_path: Path, gc: Gc) -> None:
+    folder = run_of_days(tmp_path / "old", 50.5).folder
+    for name in (".run.json.12.tmp", ".nfs0000000001"):
+        (folder / name).touch()
+        os.utime(folder / name, (0, 0))
+    gc("--keep", "30d", "--delete")
+    assert not folder.exists()
+
+
+def test_a_run_that_a_job_resumed_after_the_plan_is_not_deleted(tmp_path: Path) -> None:
+    run = run_of_days(tmp_path / "old", 50.5)
+    plan = whole_plan(run.folder)
+    resumed(run)
+    assert carry_out(plan, KEEP_ALL)
+    assert steps_of(run.folder) == [0, 1, 2, 3, 4, 5, 9]
+
+
+def test_rows_that_came_after_the_plan_count_whenever_their_file_was_written(
+    tmp_path: Path,
+) -> None:
+    run = run_of_days(tmp_path / "old", 50.5)
+    plan = whole_plan(run.folder)
+    resumed(run, 2.0)
+    written_at(run.folder, 0)
+    assert carry_out(plan, KEEP_ALL)
+    assert steps_of(run.folder) == [0, 1, 2, 3, 4, 5, 9]
+
+
+def test_deletion_looks_at_the_files_and_pins_itself(tmp_path: Path) -> None:
+    run = run_of_days(tmp_path / "old", 50.5)
+    plan = whole_plan(run.folder)
+    (run.folder / "job.log").write_text("begins")
+    with pytest.raises(InUse):
+        delete_run(run.folder, plan.before_ns, plan.pins)
+    os.utime(run.folder / "job.log", (0, 0))
+    pin(run.folder, "overview?steps=1..2")
+    with pytest.raises(InUse):
+        delete_run(run.folder, plan.before_ns, plan.pins)
+    assert (run.folder / "run.json").exists()
+
+
+def test_rows_that_another_process_has_not_published_keep_the_run(tmp_path: Path, gc: Gc) -> None:
+    run = run_of_days(tmp_path / "old", 50.5)
+    with Indexer(run.folder) as owner:
+        owner.refresh()
+        resumed(run, 2.0)
+        written_at(run.folder, 0)
+        old = gc("--keep", "30d", "--delete")["runs"]["old"]
+        assert (old["left_alone"], old["whole"], old["removed"]) == (BUSY, False, [])
+    assert steps_of(run.folder) == [0, 1, 2, 3, 4, 5, 9]
+
+
+def test_pins_made_after_the_plan_keep_their_steps(tmp_path: Path) -> None:
+    old, partly = run_of_days(tmp_path / "old", 50.5), run_of_days(tmp_path / "partly", 32.5)
+    plans = [whole_plan(old.folder), planned(aged(partly.folder), whole_plan(old.folder).before_ns)]
+    for plan in plans:
+        pin(plan.folder, "overview?steps=1..2")
+        assert carry_out(plan, KEEP_ALL) == CHANGED
+    assert steps_of(old.folder) == steps_of(partly.folder) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_job_with_a_wrong_clock_loses_nothing(tmp_path: Path, gc: Gc) -> None:
+    folder = run_of_days(tmp_path / "live", 19_000.0, ended=False).folder
+    written_at(folder, time.time_ns())
+    live = gc("--keep", "30d", "--delete")["runs"]["live"]
+    assert "check the clocks of its hosts" in live["left_alone"]
+    assert steps_of(folder) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_run_can_be_removed_from_inside_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_of_days(tmp_path / "old", 50.5).folder
+    monkeypatch.chdir(folder)
+    assert main(["gc", ".", "--keep", "30d", "--delete"]) == 0
+    assert "old is removed: its newest row is from before" in capsys.readouterr().out
+    assert not folder.exists()
+
+
+def test_what_another_gc_deletes_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = run_of_days(tmp_path / "old", 50.5).folder.rename(tmp_path / ".removed-old")
+    unlink = os.unlink
+
+    def taken(path: str, **where: int) -> None:
+        unlink(path, **where)
+        unlink(path, **where)  # as if another process had been first
+
+    monkeypatch.setattr(os, "unlink", taken)
+    assert delete_leftovers(tmp_path) == ["old"]
+    assert not hidden.exists()
+
+
+def test_only_what_is_gone_counts_as_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_of_days(tmp_path / "old", 50.5)
+    monkeypatch.setattr("app.commands.gc.carry_out", lambda *_: CHANGED)
+    assert main(["gc", str(tmp_path), "--keep", "30d", "--delete"]) == 0
+    printed = capsys.readouterr().out
+    assert f"old is left alone: {CHANGED}" in printed
+    assert "removed of 1 runs 0 whole and steps of 0, about 0 bytes" in printed
 
 
 def test_one_damaged_run_keeps_no_other_from_being_looked_at(tmp_path: Path, gc: Gc) -> None:
