@@ -106,7 +106,8 @@ class Compaction:
         (self.database.run_folder / "compacted").mkdir(exist_ok=True)
         merges = [self._prepared(batch) for batch in batches]
         merged, failed = 0, None
-        for batch, merge, error in zip(batches, merges, self._engine.merge(merges), strict=True):
+        errors = self._engine.merge(merges, self.database.require_owner)
+        for batch, merge, error in zip(batches, merges, errors, strict=True):
             if error is None:
                 self._record(batch, merge)
                 merged += len(batch)
@@ -122,9 +123,9 @@ class Compaction:
         """
         self._require_room(entry.num_bytes)
         (self.database.run_folder / "compacted").mkdir(exist_ok=True)
-        merge = self._prepared([entry])
+        merge, owner = self._prepared([entry]), self.database.require_owner
         try:
-            publish_merged(merge.table, merge.paths, merge.merged, merge.inputs, kept)
+            publish_merged(merge.table, merge.paths, merge.merged, merge.inputs, kept, owner)
         except (pa.ArrowException, OSError):
             if not self.set_damaged_aside([entry]):
                 raise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ingest.index.merging import Merge, publish_merged
+from ingest.index.merging import Check, Merge, publish_merged
 from ingest.index.rollup_pass import RollupPass
 from ingest.query.manifest import Connection
 
@@ -37,14 +37,17 @@ class Engine:
         """
         RollupPass(connection, folder, index_folder, relative).update(dict(touched))
 
-    def merge(self, merges: Sequence[Merge]) -> list[Exception | None]:
-        """Publish the merged file of each; the error where that failed, and nothing is left."""
-        return [_failure(merge) for merge in merges]
+    def merge(self, merges: Sequence[Merge], require_owner: Check) -> list[Exception | None]:
+        """Publish the merged file of each; the error where that failed, and nothing is left.
+
+        Raises what `require_owner` raises, which is asked before each is published.
+        """
+        return [_failure(merge, require_owner) for merge in merges]
 
 
-def _failure(merge: Merge) -> Exception | None:
+def _failure(merge: Merge, require_owner: Check) -> Exception | None:
     try:
-        publish_merged(merge.table, merge.paths, merge.merged, merge.inputs)
+        publish_merged(merge.table, merge.paths, merge.merged, merge.inputs, None, require_owner)
     except (pa.ArrowException, OSError) as error:
         return error
     return None

@@ -13,6 +13,7 @@ import duckdb
 
 from ingest.cpu_count import num_cores
 from ingest.errors import UserError
+from ingest.index.merging import Check
 from ingest.index.snapshots import DATABASE
 from ingest.query.connection import Config, Connection
 from ingest.query.index_catalog import SETUP, require_own
@@ -35,10 +36,14 @@ class IndexDatabase:
     """An open index database. The owner's lock must be held while it is open.
 
     Raises UserError where it cannot be written; a damaged database is made again, empty.
+    `require_owner` raises where another host has taken the index for its own.
     """
 
-    def __init__(self, run_folder: Path, index_folder: Path) -> None:
+    def __init__(
+        self, run_folder: Path, index_folder: Path, require_owner: Check = lambda: None
+    ) -> None:
         self.run_folder = run_folder
+        self.require_owner = require_owner
         self.path = index_folder / DATABASE
         self._open()
         self.known_paths = self.manifest.known_paths()
@@ -67,6 +72,7 @@ class IndexDatabase:
         try:
             self.connection.execute("UPDATE generation SET number = number + 1")
             yield
+            self.require_owner()
             self.connection.execute("COMMIT")
         except BaseException:
             # a commit that fails (a full disk) has ended the transaction already

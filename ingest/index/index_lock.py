@@ -3,7 +3,8 @@
 Processes of one host are told apart by the kernel's lock (OwnerLock). Between hosts it holds only
 if the file server passes locks on, which some mounts turn off. So the owner also writes into the
 file which host it is on, touches it once a second, and blanks it when it gives the index back. A
-process of another host that gets the lock waits until nobody has touched the file for LEASE_S.
+process of another host that gets the lock waits until nobody has touched the file for LEASE_S. An
+owner that was taken for dead sees another name there before it commits or publishes anything.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ TOUCH_EVERY_S = 1.0
 LEASE_S = 3.0
 """An owner that touches nothing for so long is dead, or its host is."""
 _LOOK_EVERY_S = 0.2
+_SLOW_LOOK_S = 2 * _LOOK_EVERY_S
+"""A look that took longer says nothing: what hung may have hung for the owner, too."""
+_MOST_SLOW_LOOKS = 5
+"""Where so many were slow the index is left to the owner, and may be asked for again."""
 _LONGEST = 200
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -81,24 +86,32 @@ class IndexLock(OwnerLock):
 
     def _take(self) -> bool:
         """Write the own name into the file, unless a process of another host holds it."""
-        if self._is_anothers():
+        seen = self._last_owner()
+        is_named = seen[0] not in ("", self._host)
+        if is_named and self._is_touched(seen):
             return False
         self._write(self._host)
-        return True
+        if not is_named:
+            return True
+        time.sleep(_LOOK_EVERY_S)  # a third host may have waited for the same, too
+        return self.is_ours
 
-    def _is_anothers(self) -> bool:
-        """Whether a process of another host touches the file."""
-        seen = self._last_owner()
-        until_s = time.monotonic() + LEASE_S
-        while seen[0] not in ("", self._host):
-            if time.monotonic() >= until_s:
-                return False
+    def _is_touched(self, seen: tuple[str, int]) -> bool:
+        """Whether a process of another host touches the file, or may do so."""
+        quiet_s, num_slow = 0.0, 0
+        while quiet_s < LEASE_S and num_slow < _MOST_SLOW_LOOKS:
+            begun_s = time.monotonic()
             time.sleep(_LOOK_EVERY_S)
             now = self._last_owner()
-            if now != seen and now[0]:
+            if not now[0]:
+                return False
+            if now != seen:
                 return True
-            seen = now
-        return False
+            took_s = time.monotonic() - begun_s
+            is_slow = took_s > _LOOK_EVERY_S + _SLOW_LOOK_S
+            quiet_s = 0.0 if is_slow else quiet_s + took_s
+            num_slow += is_slow
+        return num_slow == _MOST_SLOW_LOOKS
 
     def _last_owner(self) -> tuple[str, int]:
         """The host in the file, and when it was touched, ns. Opening it asks a file server anew."""

@@ -90,7 +90,7 @@ class Indexer:
             if self.may_merge:
                 remove_leftovers(self.folder / "compacted")
             self._rank_files = RankFiles(run_folder)
-            self.database = IndexDatabase(run_folder, self.index_folder)
+            self.database = IndexDatabase(run_folder, self.index_folder, self._require_owner)
         except BaseException:
             self._lock.release()
             raise
@@ -106,6 +106,10 @@ class Indexer:
     def may_merge(self) -> bool:
         """Whether the run folder is ours to rewrite; an index in the cache only reads it."""
         return self.index_folder.parent == self.folder
+
+    def _require_owner(self) -> None:
+        if not self._lock.is_ours:
+            raise Busy(f"a process of another host is indexing {self.folder}")
 
     def _reopen_at_times(self) -> None:
         self._num_passes += 1
@@ -152,8 +156,7 @@ class Indexer:
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
         self._reopen_at_times()
-        if not self._lock.is_ours:
-            raise Busy(f"a process of another host is indexing {self.folder}")
+        self._require_owner()
         require_no_links(self.folder)
         seen = look(self.folder)
         if self.may_merge:
@@ -199,6 +202,7 @@ class Indexer:
 
     def _publish(self) -> bool:
         """Publish the index where it is another than readers have; whether it was."""
+        self._require_owner()
         state = self.database.state
         fresh = state != published_state(self.index_folder)
         if fresh:

@@ -26,6 +26,8 @@ ROW_GROUP = 16_384
 
 Kept = Callable[[pa.Table], pa.Table]
 """Some of the rows of a table."""
+Check = Callable[[], None]
+"""Raises where something must not be done."""
 
 _TIME = {table: (plan[0][-1] if plan else None) for table, plan in SPAN_OF_TIME.items()}
 
@@ -41,13 +43,19 @@ class Merge:
 
 
 def publish_merged(
-    table: str, paths: list[Path], merged: Path, inputs: list[str], kept: Kept | None = None
+    table: str,
+    paths: list[Path],
+    merged: Path,
+    inputs: list[str],
+    kept: Kept | None = None,
+    require_owner: Check = lambda: None,
 ) -> None:
     """Write the rows of `paths` whole, row groups ending with their rank, then rename it.
 
     `inputs`: the files it replaces, noted in its metadata; `kept`: those of their rows that stay,
-    all where it is not given. Raises OSError and pa.ArrowException,
-    both where a file is damaged and where the disk is full; nothing is left behind then.
+    all where it is not given. Raises OSError and pa.ArrowException, both where a file is damaged
+    and where the disk is full, and what `require_owner` raises, which is asked before the rename;
+    nothing is left behind then.
     """
     schema = TABLES[table].schema
     metadata = {
@@ -68,6 +76,7 @@ def publish_merged(
             ranks = merged_rows(table, paths)
             for rows in _row_groups(map(kept, ranks) if kept else ranks):
                 writer.write_table(rows)
+        require_owner()
         temporary.replace(merged)
     finally:
         temporary.unlink(missing_ok=True)

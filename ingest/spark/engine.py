@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ingest.index.engine import Engine
-from ingest.index.merging import Merge, publish_merged
+from ingest.index.merging import Check, Merge, publish_merged
 from ingest.query.manifest import Connection
 from ingest.spark.cluster import failures
 from ingest.spark.rollup_pass import SparkRollupPass
@@ -42,7 +42,7 @@ class SparkEngine(Engine):
                 self._spark, connection, folder.resolve(), index_folder.resolve(), relative
             ).update(touched)
 
-    def merge(self, merges: Sequence[Merge]) -> list[Exception | None]:
+    def merge(self, merges: Sequence[Merge], require_owner: Check) -> list[Exception | None]:
         """As Engine has it; each merge is a task, repeated where its executor dies.
 
         A task writes a hidden file, which gets its name here: so nothing is published once the
@@ -54,7 +54,9 @@ class SparkEngine(Engine):
         with failures():
             tasks = context.parallelize(list(map(_absolute, merges)), len(merges))
             found = tasks.map(_written).collect()
-        return [_published(merge, *one) for merge, one in zip(merges, found, strict=True)]
+        return [
+            _published(merge, require_owner, *one) for merge, one in zip(merges, found, strict=True)
+        ]
 
 
 def _absolute(merge: Merge) -> Merge:
@@ -72,9 +74,12 @@ def _written(merge: Merge) -> tuple[Path, str | None]:
     return hidden, None
 
 
-def _published(merge: Merge, hidden: Path, problem: str | None) -> Exception | None:
+def _published(
+    merge: Merge, require_owner: Check, hidden: Path, problem: str | None
+) -> Exception | None:
     if problem is not None:
         return OSError(problem)
+    require_owner()
     try:
         hidden.replace(merge.merged)
     except OSError as error:

@@ -11,7 +11,7 @@ from ingest.errors import UserError
 from ingest.index import compaction
 from ingest.index.engine import Engine, EngineFailure
 from ingest.index.indexer import Indexer
-from ingest.index.merging import Merge
+from ingest.index.merging import Check, Merge
 from ingest.run import open_run
 from tests.runs_builder import RunBuilder, two_rank_run
 
@@ -28,9 +28,9 @@ class OneOfTwo(Engine):
 
     merges_at_once = 2
 
-    def merge(self, merges: Sequence[Merge]) -> list[Exception | None]:
+    def merge(self, merges: Sequence[Merge], require_owner: Check) -> list[Exception | None]:
         assert len(merges) == 2
-        return [*super().merge(merges[:1]), OSError("no space left")]
+        return [*super().merge(merges[:1], require_owner), OSError("no space left")]
 
 
 def test_a_failed_cluster_is_a_sentence_and_takes_nothing(tmp_path: Path) -> None:
