@@ -28,8 +28,8 @@ BUSY = "another process indexes it"
 LIVE_S = 3600.0
 """What a run recorded that has not ended stays for an hour at least: a job may hang, and go on."""
 CLOCK_S = 86_400.0
-"""Rows arrive within minutes. Those of a job still running that seem older by more have the times
-of a wrong clock, and those seeming newer, too."""
+"""Rows arrive within minutes. Of a job still running, those that seem older or newer by more than a
+day have the times of a wrong clock."""
 _FILES = (
     "SELECT attempt, step_min, step_max, num_bytes,"
     " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max,"
@@ -41,8 +41,9 @@ _STEPS = (
     " GROUP BY attempt, step ORDER BY attempt, step"
 )
 _NEWEST = (
-    "SELECT (SELECT max(arrived_ns) FROM arrivals WHERE attempt = $attempt) AS arrived_ns,"
-    " (SELECT max(ts_max) FROM files WHERE attempt = $attempt AND problem IS NULL) AS recorded_ns"
+    "SELECT max(arrived_ns) AS arrived_ns,"
+    " (SELECT max(ts_max) FROM files f WHERE f.attempt = a.attempt AND problem IS NULL)"
+    " AS recorded_ns FROM arrivals a GROUP BY a.attempt ORDER BY a.attempt DESC LIMIT 1"
 )
 
 
@@ -172,14 +173,14 @@ def _left_alone(run: Run, is_dated: bool, is_whole_old: bool, is_busy: bool) -> 
         return BUSY
     if is_whole_old or state == "finished" or not is_dated:
         return ""
-    newest = run.index_rows(_NEWEST, attempt=run.newest_attempt)[0]
-    recorded_ns, arrived_ns = newest["recorded_ns"], newest["arrived_ns"]
-    if None in (recorded_ns, arrived_ns) or abs(arrived_ns - recorded_ns) <= CLOCK_S * 1e9:
-        return ""
-    return (
-        "it has not ended, and its newest rows have times of more than a day before or after they "
-        "arrived here; check the clocks of its hosts"
-    )
+    for newest in run.index_rows(_NEWEST):
+        recorded_ns = newest["recorded_ns"] or 0
+        if abs(newest["arrived_ns"] - recorded_ns) > CLOCK_S * 1e9:
+            return (
+                "it has not ended, and the times in its newest rows are more than a day off from "
+                "when they arrived here; check the clocks of its hosts"
+            )
+    return ""
 
 
 def _found(run: Run, newest: Mapping[int, int]) -> list[Kept]:

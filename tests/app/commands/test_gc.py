@@ -269,7 +269,9 @@ def test_pins_made_after_the_plan_keep_their_steps(tmp_path: Path) -> None:
 
 
 def test_a_job_with_a_wrong_clock_loses_nothing(tmp_path: Path, gc: Gc) -> None:
-    folder = run_of_days(tmp_path / "live", 19_000.0, ended=False).folder
+    run = run_of_days(tmp_path / "live", 19_000.0, ended=False)
+    run.rank_files(attempt=1)  # which has recorded nothing yet
+    folder = run.folder
     written_at(folder, time.time_ns())
     live = gc("--keep", "30d", "--delete")["runs"]["live"]
     assert "check the clocks of its hosts" in live["left_alone"]
