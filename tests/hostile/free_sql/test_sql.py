@@ -82,7 +82,7 @@ def open_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.close()
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_planted_is_noticed(open_site: Site, plant: str) -> None:
     kind, text = PLANTS[plant]

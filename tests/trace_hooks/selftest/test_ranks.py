@@ -60,6 +60,7 @@ def test_four_ranks_on_two_hosts(tmp_path: Path) -> None:
     assert found.notes == ()
 
 
+@pytest.mark.long
 def test_a_rank_that_hangs_is_named_and_holds_nobody_for_ever(tmp_path: Path) -> None:
     ranks = start(tmp_path, 4, "--budget-s", "60", "--timeout-s", "3", "--samples", "200")
     time.sleep(1.0)

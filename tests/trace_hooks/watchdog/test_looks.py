@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from app.analysis.diagnosis import diagnose_run
 from diagnosis.detectors import stuck
 from diagnosis.stuck.causes import MISSING_MS
@@ -76,6 +78,7 @@ def test_the_newest_of_each_group_and_what_has_not_ended_is_kept() -> None:
     assert len([one for one in kept if one.group_id == 0]) == NEWEST_OF_GROUP
 
 
+@pytest.mark.long
 def test_a_real_job_that_waits_for_a_rank(tmp_path: Path) -> None:
     job = begin(tmp_path, HANGS, module=TORCHRUN, TRACE_HOOKS_SOURCES="collectives")
     try:

@@ -109,6 +109,7 @@ DAMAGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("field", DAMAGES)
 def test_a_summary_with_a_value_that_cannot_be_is_none(tmp_path: Path, field: str) -> None:
     folder = settled(two_rank_run(tmp_path / "a").folder)

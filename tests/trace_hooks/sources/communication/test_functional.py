@@ -47,6 +47,7 @@ def traced_twice(recorder: Recorder, backend: str) -> tuple[list[float], int]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Inductor's imports
+@pytest.mark.sampled
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_collectives_of_compiled_code_have_an_end(recorder: Recorder, backend: str) -> None:
     plain = traced_twice(recorder, backend)

@@ -179,7 +179,8 @@ def test_a_table_remembers_its_sources_while_its_order_is_known() -> None:
         assert Draws.current.take() == {}
 
 
-@pytest.mark.parametrize("context", [None, "fork", "spawn"])
+@pytest.mark.sampled
+@pytest.mark.parametrize("context", ["fork", None, "spawn"])
 def test_a_weighted_sampler_of_a_concat_dataset(context: str | None) -> None:
     weights = torch.tensor([3.0] * 40 + [1.0] * 40)
     mixture = ConcatDataset([Source("web", 0), Source("code", 1_000)])

@@ -84,7 +84,7 @@ def test_a_write_that_fails_fails_as_before() -> None:
         assert lines(traced) == []
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("own_files", [False, True], ids=["its pipe", "torchrun's files"])
 def test_a_real_job_whose_rank_fails(tmp_path: Path, own_files: bool) -> None:
     module = (*TORCHRUN, "--redirects", "3", "--log-dir", str(tmp_path)) if own_files else TORCHRUN
