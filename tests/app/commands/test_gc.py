@@ -16,7 +16,7 @@ from app.analysis.retention.carried_out import CHANGED, carry_out
 from app.analysis.retention.planned import BUSY, Plan, aged, planned
 from app.cli import EXIT_USER_ERROR, main
 from ingest.index import compaction
-from ingest.index.deletion import InUse, delete_leftovers, delete_run
+from ingest.index.deletion import InUse, delete_leftovers, delete_run, foreign_name
 from ingest.index.indexer import Indexer
 from ingest.index.retention import KEEP_ALL
 from ingest.run import Run, open_run
@@ -198,13 +198,22 @@ def test_what_an_interrupted_deletion_left_goes_the_next_time(tmp_path: Path, gc
     assert delete_leftovers(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["checkpoint-100", ".git", ".run.json.1.tmp", ".notes.1.tmp"])
-def test_a_folder_with_other_folders_is_left_alone(tmp_path: Path, gc: Gc, name: str) -> None:
+def test_a_folder_with_other_folders_is_left_alone(tmp_path: Path, gc: Gc) -> None:
     folder = run_of_days(tmp_path / "old", 50.5).folder
-    (folder / name).mkdir()
+    (folder / ".git").mkdir()
     old = gc("--keep", "30d", "--delete")["runs"]["old"]
-    assert old["left_alone"].startswith(f"it has {name}, which is not of a run")
-    assert (folder / name).is_dir()
+    assert old["left_alone"].startswith("it has .git, which is not of a run")
+    assert (folder / ".git").is_dir()
+
+
+@pytest.mark.parametrize("name", ["checkpoint-100", ".hydra", ".run.json.1.tmp", ".notes.1.tmp"])
+def test_hidden_folders_and_those_of_other_programs_are_not_of_a_run(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "segments").mkdir()
+    assert foreign_name(tmp_path) == ""
+    (tmp_path / name).mkdir()
+    assert foreign_name(tmp_path) == name
 
 
 def test_files_that_a_killed_writer_left_go_with_their_run(tmp_path: Path, gc: Gc) -> None:
@@ -261,8 +270,8 @@ def test_rows_that_another_process_has_not_published_keep_the_run(tmp_path: Path
 
 def test_pins_made_after_the_plan_keep_their_steps(tmp_path: Path) -> None:
     old, partly = run_of_days(tmp_path / "old", 50.5), run_of_days(tmp_path / "partly", 32.5)
-    plans = [whole_plan(old.folder), planned(aged(partly.folder), whole_plan(old.folder).before_ns)]
-    for plan in plans:
+    whole = whole_plan(old.folder)
+    for plan in (whole, planned(aged(partly.folder), whole.before_ns)):
         pin(plan.folder, "overview?steps=1..2")
         assert carry_out(plan, KEEP_ALL) == CHANGED
     assert steps_of(old.folder) == steps_of(partly.folder) == [0, 1, 2, 3, 4, 5]
