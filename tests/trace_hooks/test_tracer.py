@@ -146,8 +146,8 @@ def test_what_is_inspected_is_written_and_wrong_watches_are_answered(tmp_path: P
         with tracer.step(number):
             model(torch.ones(2, 3, 4)).sum().backward()
     tracer.stop()
-    selected = rows(tmp_path, "frames")
-    assert [(row["step"], row["layer"], row["shape"]) for row in selected] == [
+    selected = rows(tmp_path, "frames")  # of one file or two
+    assert sorted((row["step"], row["layer"], row["shape"]) for row in selected) == [
         (0, 1, [3, 4]),
         (1, 1, [3, 4]),
     ]
