@@ -130,7 +130,7 @@ def test_a_perturbation_and_a_capture_of_kernels_are_requested_on_the_page(
         tab.wait_for(f"{text}.includes('No loss was logged')")
         tab.wait_for(f"{text}.includes('ranks 0-1: taken')")
         assert (requests[-1]["layer"], requests[-1]["strength"]) == (1, 0.5)
-        assert "m.p_strength=0.5" in tab.page.url
+        tab.wait_for("location.search.includes('m.p_strength=0.5')")
         tab.page.get_by_role("button", name="end gaussian").click()
         tab.wait_for(f"!{text}.includes('begins with step')")
         assert requests[-1] == {"end": "gaussian"}
