@@ -7,8 +7,8 @@ them indexes it. Each is watched as a page does, over its live socket, and asked
 a second. The one that indexes is killed (SIGKILL) --kills times, evenly spread, and started again
 RESTART_S later. The age of a view is the time since the first step that it does not show lay in the
 run folder whole. In the end rows and checksums are compared with what was written: of the index
-that is there, and of one that is made anew from the files. Exits with 1 where anything is not as it
-has to be: a view older than 10 s, an error, an owner that takes longer than 5 s, a wrong sum.
+that is there, and of one that is rebuilt from the files. Exits with 1 where a figure breaks its
+limit: a view older than 10 s, an error, an owner that takes longer than 5 s, a wrong sum.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def kill_owner(run: Path, dashboards: list[Dashboard], seen: Seen) -> None:
 
 
 def measured(folder: Path, minutes: float, num_kills: int, num_dashboards: int) -> list[str]:
-    """Measure, print, and return what is not as it has to be, a sentence each."""
+    """Measure, print, and return which limits are broken, a sentence each."""
     seen = Seen()
     run = GrowingRun(folder / "runs" / RUN).start()
     dashboards = [Dashboard(run, seen) for _ in range(num_dashboards)]
@@ -186,7 +186,7 @@ def measured(folder: Path, minutes: float, num_kills: int, num_dashboards: int) 
             one.stop()
     report(seen, len(run.written_s), time.monotonic() - begun_s)
     problems = judged(seen)
-    for how in ("as it is", "made anew"):
+    for how in ("as kept", "rebuilt"):
         found = sums_of(run.folder)
         print(f"rows and checksums of the index {how}: {found}")
         if found != run.expected:
@@ -213,7 +213,7 @@ def report(seen: Seen, num_steps: int, seconds: float) -> None:
 
 
 def judged(seen: Seen) -> list[str]:
-    """What is not as it has to be, a sentence each."""
+    """Which limits are broken, a sentence each."""
     problems = [f"error: {error}" for error in sorted(set(seen.errors))]
     if max(seen.ages_s) > OLDEST_S:
         problems.append(f"a view was {max(seen.ages_s):.1f} s old")

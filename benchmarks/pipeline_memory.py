@@ -19,12 +19,13 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from app.views.whatif.analysis import whatif_of
-from benchmarks.result_lines import append, parser_of, read, run_or_report
+from benchmarks.result_lines import run_cases
 from benchmarks.schedules.__main__ import NAMES
 from diagnosis.whatif.schedules.measured import measured
 from diagnosis.whatif.schedules.predict import predict
@@ -163,16 +164,6 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", summary])
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure the cases that are not finished."""
-    done = {row["case"] for row in read(options.results)}
-    for case in CASES:
-        if case.name not in done and (not options.only or case.name in options.only):
-            row = measure(case)
-            append(options.results, row)
-            print(report([row]), flush=True)
-
-
 def main() -> int:
     if sys.argv[1:2] == ["--job"]:
         from sample_traces.jobs.launch import launch
@@ -180,9 +171,7 @@ def main() -> int:
 
         options = parse_options(sys.argv[2:])
         return launch(train, options, options.nproc)
-    parser = parser_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=[one.name for one in CASES], metavar="CASE")
-    run_or_report(parser, run, report, (BEGIN, END))
+    run_cases(__doc__, {one.name: partial(measure, one) for one in CASES}, report, (BEGIN, END))
     return 0
 
 

@@ -58,3 +58,24 @@ def run_or_report(
     print(text)
     if options.write is not None:
         write_part(options.write, *part, text)
+
+
+def run_cases(
+    doc: str | None,
+    cases: Mapping[str, Callable[[], dict[str, Any]]],
+    report: Callable[[Rows], str],
+    part: tuple[str, str],
+) -> None:
+    """The whole benchmark: measure the cases that are not finished (--only: these), and report."""
+    parser = parser_of(doc)
+    parser.add_argument("--only", nargs="+", choices=list(cases), metavar="CASE")
+
+    def run(options: argparse.Namespace) -> None:
+        done = {row["case"] for row in read(options.results)}
+        for name in options.only or cases:
+            if name not in done:
+                row = cases[name]()
+                append(options.results, row)
+                print(report([row]), flush=True)
+
+    run_or_report(parser, run, report, part)

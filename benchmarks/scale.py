@@ -5,7 +5,7 @@
 Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of sums and full), with
 interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 % more
 slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some of
-them beside a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
+them and a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
 `sums` only sums per step are recorded, of the others every operation. `--keep FOLDER` keeps the
 runs and goes on with those that are there.
 """

@@ -1,4 +1,4 @@
-"""What a pass costs on Spark beside DuckDB, at growing sizes, and that both have the same rows.
+"""What a pass costs on Spark and on DuckDB, at growing sizes, and that both have the same rows.
 
 .venv-spark/bin/python benchmarks/spark_engine.py [--ranks 64 256 1024] [--steps 8]
 

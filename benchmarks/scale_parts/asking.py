@@ -1,4 +1,4 @@
-"""How long random questions take, cold and warm, beside a glob over a file for each rank."""
+"""How long random questions take, cold and warm, compared with a glob over a file for each rank."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ Finished cases are appended to the results; started again, it goes on.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.views.whatif.analysis import whatif_of
-from benchmarks.result_lines import append, parser_of, read, run_or_report
+from benchmarks.result_lines import run_cases
 from diagnosis.whatif.schedules.measured import measured
 from diagnosis.whatif.schedules.predict import predict
 from ingest.run import open_run
@@ -210,20 +210,8 @@ def report(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure the cases that are not finished."""
-    done = {row["case"] for row in read(options.results)}
-    for case in CASES:
-        if case.name not in done and (not options.only or case.name in options.only):
-            row = measure(case)
-            append(options.results, row)
-            print(report([row]), flush=True)
-
-
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=[one.name for one in CASES], metavar="CASE")
-    run_or_report(parser, run, report, (BEGIN, END))
+    run_cases(__doc__, {one.name: partial(measure, one) for one in CASES}, report, (BEGIN, END))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The right to write a run's index, also where hosts that share its folder do not share locks.
 
-Processes of one host are told apart by the kernel's lock (OwnerLock). Between hosts it holds only
+The kernel's lock (OwnerLock) excludes processes of one host. Between hosts it holds only
 if the file server passes locks on, which some mounts turn off. So the owner also writes into the
 file which host it is on, touches it once a second, and blanks it when it gives the index back. A
 process of another host that gets the lock waits until nobody has touched the file for LEASE_S. An
@@ -114,7 +114,7 @@ class IndexLock(OwnerLock):
         return num_slow == _MOST_SLOW_LOOKS
 
     def _last_owner(self) -> tuple[str, int]:
-        """The host in the file, and when it was touched, ns. Opening it asks a file server anew."""
+        """The host in the file, and when it was touched, ns. Opening it asks the file server."""
         try:
             number = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:  # the folder was deleted

@@ -3,7 +3,7 @@
 It is written before anything is deleted, and stays: whoever indexes the run (a server,
 `rankscope index`, `rankscope gc` itself) leaves these steps out from then on and removes their
 rows, those of files that come late, too. So a crash at any moment is harmless, and an index that is
-made anew is the same.
+rebuilt is the same.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _sums(spans: pa.Table | None, windows: list[_Window]) -> Tables:
     no_collective_C = np.zeros(step_C.size, dtype=bool)
     found = rollups(arrays, cells, Transfers.none(), False, no_collective_C)
     kinds = dict(found.kinds)
-    order_C = np.argsort(step_C, kind="stable")  # a job may count its steps anew
+    order_C = np.argsort(step_C, kind="stable")  # a job may number its steps from 0 again
     kinds["ts_ns"] = begin_C[order_C[np.searchsorted(step_C[order_C], kinds["step"])]]
     return {
         "step_sums": rows_of_columns("step_sums", {**found.steps, "ts_ns": begin_C}),

@@ -1,4 +1,4 @@
-"""Carries out what app.analysis.retention.planned decided, beside writers and readers of runs."""
+"""Carries out what app.analysis.retention.planned decided, while others write and read."""
 
 from __future__ import annotations
 
