@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,24 +58,27 @@ class Run:
     @property
     def snapshot(self) -> Snapshot:
         """The newest published snapshot; raises UserError while there is none."""
-        path = self._newest()
-        with self._lock:
-            snapshot = self._snapshot
-            if snapshot is None or snapshot.path != path:
+        while True:
+            path = self._newest()
+            with self._lock:
+                if self._snapshot is not None and self._snapshot.path == path:
+                    return self._snapshot
                 try:
-                    snapshot = self._snapshot = Snapshot(path, self.folder, snapshot)
+                    self._snapshot = Snapshot(path, self.folder, self._snapshot)
                 except ForeignIndex as error:
                     discard_published(self._index)
                     raise UserError(
                         f"the index of {self.folder.name} cannot be opened: {error}; it was "
                         "discarded, and is made again when the run is opened next"
                     ) from error
-                except (duckdb.Error, OSError) as error:  # the run is being deleted, the disk full
-                    reason = str(error).replace(str(path), path.name)
-                    raise UserError(
-                        f"the index of {self.folder.name} cannot be opened: {reason}"
-                    ) from error
-            return snapshot
+                except (duckdb.Error, OSError) as error:  # being deleted, or the disk is full
+                    if self._newest() == path:
+                        reason = str(error).replace(str(path), path.name)
+                        raise UserError(
+                            f"the index of {self.folder.name} cannot be opened: {reason}"
+                        ) from error
+                    continue  # newer ones were published meanwhile, and this one removed
+                return self._snapshot
 
     def _newest(self) -> Path:
         """File of the newest published snapshot; raises UserError."""
@@ -272,14 +275,24 @@ class Run:
         """As `sql`, in batches computed while they are read; cheap statements of one `session` may
         share a process.
         """
-        path = self.snapshot.path  # makes the files of tables without rows
-        process = self._sql_process(with_content)
-        with process.reading(text, path, limit_s, stop, session) as reader:
+        process, path = self._sql_process(with_content), self._snapshot_path()
+        with ExitStack() as stack:
+            try:
+                reader = stack.enter_context(process.reading(text, path, limit_s, stop, session))
+            except UserError:
+                if path.exists():
+                    raise
+                path = self._snapshot_path()  # newer ones were published, and that one removed
+                reader = stack.enter_context(process.reading(text, path, limit_s, stop, session))
             yield reader
+
+    def _snapshot_path(self) -> Path:
+        """File of the newest snapshot; makes the files of tables without rows, too."""
+        return self.snapshot.path
 
     def get_sql_ready(self) -> None:
         """Start the process that the first SQL would wait for."""
-        self._sql_process(False).get_ready(self.snapshot.path)
+        self._sql_process(False).get_ready(self._snapshot_path())
 
     def _sql_process(self, with_content: bool) -> SqlProcess:
         with self._lock:

@@ -2,7 +2,9 @@
 
 import threading
 
+from ingest import run as run_module
 from ingest.errors import UserError
+from ingest.free_sql.sql_process import SqlProcess
 from ingest.index.indexer import Indexer
 from ingest.query import connection
 from ingest.query.query_timeouts import TimeLimits
@@ -81,6 +83,48 @@ def test_raw_views_of_an_older_snapshot_do_not_replace_those_of_a_newer_one(tmp_
         counted = new.execute("SELECT count(*) AS n FROM steps", {}, 9.0).to_pylist()
         assert counted == [{"n": 2}]
         new.close()
+
+
+def test_a_snapshot_that_is_removed_before_it_is_opened_is_no_error(tmp_path, monkeypatch):
+    builder = RunBuilder(tmp_path / "run", 1)
+    with Indexer(builder.folder) as indexer:
+        grow(builder, indexer, 0)
+        run = Run(builder.folder)
+        seen = []
+
+        def opened_late(path, *rest):
+            if not seen:
+                for step in range(1, 4):
+                    grow(builder, indexer, step)
+                assert not path.exists()
+            seen.append(path)
+            return Snapshot(path, *rest)
+
+        monkeypatch.setattr(run_module, "Snapshot", opened_late)
+        assert run.index_rows("SELECT max(step) AS last FROM step_rollup") == [{"last": 3}]
+        assert len(seen) == 2
+        run.close()
+
+
+def test_sql_on_a_snapshot_that_is_removed_before_it_is_opened_is_no_error(tmp_path, monkeypatch):
+    builder = RunBuilder(tmp_path / "run", 1)
+    with Indexer(builder.folder) as indexer:
+        grow(builder, indexer, 0)
+        run = Run(builder.folder)
+        begin, seen = SqlProcess.reading, []
+
+        def begun_late(process, text, path, *rest):
+            if not seen:
+                for step in range(1, 4):
+                    grow(builder, indexer, step)
+                assert not path.exists()
+            seen.append(path)
+            return begin(process, text, path, *rest)
+
+        monkeypatch.setattr(SqlProcess, "reading", begun_late)
+        assert run.sql("SELECT max(step) AS last FROM step_rollup").to_pylist() == [{"last": 3}]
+        assert len(seen) == 2
+        run.close()
 
 
 def test_switching_disturbs_nobody(tmp_path):
