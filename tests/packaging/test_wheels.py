@@ -194,7 +194,7 @@ def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
 
 def fetched(url: str) -> str:
     """Text of an answer; raises for any status but 200."""
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.read().decode()  # type: ignore[no-any-return]
 
 

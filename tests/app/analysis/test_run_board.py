@@ -115,7 +115,7 @@ def test_no_request_waits_for_an_index(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(app.analysis.run_board.Run, "refresh", slow)
     rows = board_of(hub).rows()
     assert {row.state for row in rows} == {"indexing"}
-    assert indexing.wait(10)
+    assert indexing.wait(60)
     go_on.set()
 
 

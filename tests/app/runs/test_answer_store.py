@@ -98,19 +98,19 @@ def test_an_interrupted_answer_is_not_stored_and_the_next_waiter_computes_it() -
 
     def interrupted() -> int:
         begun.set()
-        leave.wait(5)
+        leave.wait(60)
         raise Interrupted("the browser has left")
 
     with ThreadPoolExecutor(2) as pool:
         left = pool.submit(copy_context().run, asking, answers, Stop(), interrupted)
-        begun.wait(5)
+        begun.wait(60)
         stays = pool.submit(copy_context().run, asking, answers, Stop(), lambda: 7)
         time.sleep(0.1)
         assert not stays.done()
         leave.set()
-        assert stays.result(5) == 7
+        assert stays.result(60) == 7
         with pytest.raises(Interrupted):
-            left.result(5)
+            left.result(60)
     assert value_of(answers, "key", first, lambda: 8) == 7
 
 
@@ -120,18 +120,18 @@ def test_a_stopped_request_does_not_wait_for_its_turn() -> None:
 
     def slow() -> int:
         begun.set()
-        end.wait(5)
+        end.wait(60)
         return 7
 
     with ThreadPoolExecutor(2) as pool:
         first_one = pool.submit(copy_context().run, asking, answers, Stop(), slow)
-        begun.wait(5)
+        begun.wait(60)
         waits = pool.submit(copy_context().run, asking, answers, stop, lambda: 8)
         stop()
         with pytest.raises(Interrupted, match="was stopped"):
-            waits.result(2)
+            waits.result(30)
         end.set()
-        assert first_one.result(5) == 7
+        assert first_one.result(60) == 7
 
 
 def test_an_error_is_not_stored() -> None:

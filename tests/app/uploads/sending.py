@@ -63,7 +63,7 @@ def offset_of(client, url):
 
 def ended(client, url):
     """The server's status of it once its import has ended."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         answer = client.get(url).json()
         if answer["state"] in ("done", "failed"):
@@ -74,7 +74,7 @@ def ended(client, url):
 
 def when(client, url, state):
     """The server's status of it once it is in this state."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         answer = client.get(url).json()
         if answer["state"] == state:
@@ -99,7 +99,7 @@ def left(runs):
 
 def endless(_paths, _folder, progress, *_):
     """An import that never ends by itself."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         progress(1, 2)
         time.sleep(0.01)

@@ -87,4 +87,4 @@ class CutLine:
         self._listener.close()
         self.cut()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(60)

@@ -184,7 +184,7 @@ def test_a_long_address_of_a_socket_is_refused_with_a_sentence(
 ) -> None:
     with (
         pytest.raises(InvalidStatus) as refused,
-        connect(f"ws://{server.address}{path}?{query}", additional_headers=BEARER, open_timeout=5),
+        connect(f"ws://{server.address}{path}?{query}", additional_headers=BEARER, open_timeout=60),
     ):
         pass
     assert refused.value.response.status_code in (414, 431)

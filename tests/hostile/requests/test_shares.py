@@ -106,7 +106,7 @@ def test_slow_bodies_keep_no_thread_from_answering_pages(server: Flooded) -> Non
     head += "Content-Type: application/json\r\nContent-Length: 999\r\n\r\n{"
     with ExitStack() as opened:
         server.half_open(opened, 2 * NUM_WORKERS, head.encode())
-        connection = http.client.HTTPConnection(server.address, timeout=10)
+        connection = http.client.HTTPConnection(server.address, timeout=60)
         sent = {**BEARER, "Content-Type": "application/json"}
         connection.request("POST", CALLBACK, b'{"output": "none", "inputs": []}', sent)
         answer = connection.getresponse()

@@ -47,7 +47,7 @@ def holder_of(run: Run) -> int:
 
 def until_gone(pids: list[int]) -> None:
     """Wait until all of them have ended."""
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 60
     while any(command_of(pid) for pid in pids):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)

@@ -299,7 +299,7 @@ def test_processes_end_with_the_one_that_imports(tmp_path: Path) -> None:
     importing.kill()
     importing.wait()
     importing.stdout.close()
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + 60
     while Path(f"/proc/{children[0]}/stat").exists() and time.monotonic() < until_s:
         time.sleep(0.05)
     try:

@@ -74,5 +74,5 @@ def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_t
     with groups._lock:
         drain = threading.Thread(target=lambda: answers.append(groups.scan()))
         drain.start()
-        drain.join(10)
+        drain.join(60)
     assert answers == [[]]

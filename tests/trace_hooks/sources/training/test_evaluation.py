@@ -259,11 +259,11 @@ def test_training_on_another_thread_is_still_recorded(tmp_path):
             def aside():
                 with self.tracer.span("validate", kind="evaluation"):
                     begun.set()
-                    done.wait(10)
+                    done.wait(60)
 
             thread = threading.Thread(target=aside)
             thread.start()
-            begun.wait(10)
+            begun.wait(60)
             loss_of(model, batch(0)).backward()
             model.zero_grad()
             done.set()
