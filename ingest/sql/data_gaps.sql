@@ -1,6 +1,9 @@
 -- Rows that are missing or duplicated: numbers of collectives that a rank lacks or repeats in a step
 -- while other members of the group have them once, and whole steps that most ranks have. What lies
 -- before a rank's first step or after its last one does not count: perhaps it was never recorded.
+-- Nor do, while a rank runs, steps of its last 15 s: hooks read what only the flight recorder saw as
+-- rarely as its cost demands, 10 s apart where a read takes 0.1 s, and rows of a host may be published
+-- later still.
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
 -- param: attempt int = newest
@@ -16,8 +19,15 @@ WITH rows AS (
     WHERE peer = -1 AND step >= 0 AND step BETWEEN $step_min AND $step_max
 ),
 steps AS (
-    SELECT rank, step FROM chosen_steps($attempt)
+    SELECT rank, step, end_ns FROM chosen_steps($attempt)
     WHERE finished AND step >= 0 AND step BETWEEN $step_min AND $step_max
+),
+settled AS (  -- up to when rows are complete, ns
+    SELECT s.rank, max(s.end_ns)
+        - if(any_value(r.ended_ns) IS NULL AND any_value(r.started_ns) IS NOT NULL,
+            15000000000 + coalesce(any_value(r.publish_every_ns), 0), 0) AS until_ns
+    FROM chosen_steps($attempt) s LEFT JOIN ranks r USING (attempt, rank)
+    GROUP BY s.rank
 ),
 totals AS (
     SELECT group_id, rank, min(low) AS first, max(high) - min(low) + 1 - sum(n) AS lacking,
@@ -37,6 +47,7 @@ compared AS (
         greatest(num - most, 0) AS lacking_all, coalesce(n > high - low + 1, false) AS has_twice
     FROM uneven u JOIN instances i USING (group_id)
     JOIN steps s ON s.rank = u.rank AND s.step = i.step
+    JOIN settled t ON t.rank = u.rank AND s.end_ns <= t.until_ns
     LEFT JOIN rows r ON r.rank = u.rank AND r.group_id = u.group_id AND r.step = i.step
 ),
 wanted AS (  -- steps that most ranks have
