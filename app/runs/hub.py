@@ -81,13 +81,13 @@ class Hub:
         names = {folder.name for folder in whole}
         return [*(f for f in shown_runs(root) if f.name not in names), *whole]
 
-    def run(self, name: str, wait_s: float = FIRST_INDEX_S) -> Run:
+    def run(self, name: str, wait_s: float | None = None) -> Run:
         """The run of that name, indexed and followed from now on; raises UserError, Indexing
         where its first index takes longer.
         """
         return self._open(name, wait_s).run
 
-    def version(self, name: str, wait_s: float = FIRST_INDEX_S) -> int:
+    def version(self, name: str, wait_s: float | None = None) -> int:
         """Goes up with each piece of news about the run."""
         return self._open(name, wait_s).version
 
@@ -143,12 +143,12 @@ class Hub:
         if self._watcher is not None:
             self._watcher.join(CLOSE_S)
 
-    def _open(self, name: str, wait_s: float = FIRST_INDEX_S) -> OpenRun:
+    def _open(self, name: str, wait_s: float | None = None) -> OpenRun:
         opened = self._used(name)
         if opened is None:
             with self._opening:  # two followers of one run would never agree
                 opened = self._used(name) or self._open_new(name)
-        if not opened.follower.wait_ready(wait_s):
+        if not opened.follower.wait_ready(FIRST_INDEX_S if wait_s is None else wait_s):
             raise Indexing(
                 f"{name} is being indexed for the first time, which takes minutes where there are "
                 "thousands of ranks; this page opens automatically"
@@ -218,10 +218,13 @@ class Hub:
             listener(name, version)
 
     def _watch(self) -> None:
-        """Start the thread that watches, where there is none yet; called under the lock."""
+        """Start the thread that watches, where there is none yet; called under the lock.
+
+        What is there now is looked up first: runs that come from now on are news.
+        """
         if self._watcher is None:
             self._watcher = threading.Thread(
-                target=self._watch_runs, name="look for runs", daemon=True
+                target=self._watch_runs, args=(self._found(),), name="look for runs", daemon=True
             )
             self._watcher.start()
 
@@ -229,18 +232,21 @@ class Hub:
         with self._lock:
             return list(self._opened.items())
 
-    def _watch_runs(self) -> None:
+    def _found(self) -> set[str]:
+        """Names of the runs that are there, none where the folder of runs has gone."""
+        try:
+            return set(self.names())
+        except UserError:
+            return set()
+
+    def _watch_runs(self, known: set[str]) -> None:
         """Notify when a run has come or gone, or a newer answer can be had than was served."""
-        known = None
         while not self._closed.wait(LOOK_FOR_RUNS_S):
             for _, opened in self._all_open():
                 if self.cache.revalidate(opened):
                     opened.follower.announce_again()
-            try:
-                names = set(self.names())
-            except UserError:  # the folder of runs has gone
-                names = set()
-            if known is not None and names != known:
+            names = self._found()
+            if names != known:
                 self.runs_version += 1
                 self._notify(ALL_RUNS, self.runs_version)
             known = names

@@ -39,7 +39,6 @@ def test_answers_are_kept_until_there_is_news(hub: Hub, tmp_path: Path) -> None:
 def test_listeners_are_notified_of_runs_that_come_and_go(hub: Hub, tmp_path: Path) -> None:
     notified: list[str] = []
     hub.listen(lambda name, _version: notified.append(name))
-    time.sleep(1.5)  # the first look
     two_rank_run(tmp_path / "late")
     wait_until(lambda: ALL_RUNS in notified)
     assert hub.names() == ["late"]

@@ -54,7 +54,6 @@ def test_an_unknown_run_is_explained(server: Served) -> None:
 def test_the_list_of_runs_has_a_socket_too(server: Served, job: RunBuilder) -> None:
     with server.socket() as opened:
         before = next_message(opened)
-        time.sleep(1.5)  # the first look at the folder
         two_rank_run(job.folder.parent / "another")
         deadline_s = time.monotonic() + WAIT_S
         while next_message(opened)["version"] == before["version"]:
