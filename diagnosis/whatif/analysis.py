@@ -174,15 +174,20 @@ def _measured(ops: Operations) -> Floats:
 
 
 def _of_members(prepared: Prepared, T_ideal: float) -> Floats:
-    """S_w of every rank (P, D, T): Eq. 4 of each member number by itself."""
+    """S_w of every rank (P, D, T): Eq. 4 of each member number by itself, all in one replay, in
+    which the steps of every member number follow those of the one before.
+    """
     ops, ideal_O = prepared.ops, prepared.ideal_O
     scenarios = Scenarios(ops.sizes.pp, [(stage,) for stage in ops.stage_O.tolist()], lanes=True)
+    own_OTSD = np.moveaxis(prepared.own_OSDT, 3, 1)
+    own_OTSD = np.where(np.isnan(own_OTSD), ideal_O[:, None, None, None], own_OTSD)
+    num_ops, num_members, num_steps, num_dp = own_OTSD.shape
+    own_OSD = own_OTSD.reshape(num_ops, num_members * num_steps, num_dp)
+    time_PS, lane_SD = step_times(prepared.graph, own_OSD, ideal_O, scenarios)
     by_member = []
-    for member in range(prepared.own_OSDT.shape[3]):
-        own_OSD = prepared.own_OSDT[..., member]
-        own_OSD = np.where(np.isnan(own_OSD), ideal_O[:, None, None], own_OSD)
-        time_PS, lane_SD = step_times(prepared.graph, own_OSD, ideal_O, scenarios)
-        stage_P, dp_D = time_PS.mean(axis=1), lane_SD.mean(axis=0)
+    for first in range(0, num_members * num_steps, num_steps):
+        steps = slice(first, first + num_steps)
+        stage_P, dp_D = time_PS[:, steps].mean(axis=1), lane_SD[steps].mean(axis=0)
         by_member.append(np.minimum(stage_P[:, None], dp_D[None, :]) / T_ideal)
     return np.stack(by_member, axis=-1)
 

@@ -35,6 +35,11 @@ cells AS (  -- where nothing tells ranks apart the first one stands for all
 summed AS (  -- steps that a rank summed up cannot be replayed
     SELECT DISTINCT step FROM summed_steps WHERE attempt = $attempt
 ),
+offsets AS (  -- a rank has few: joined by hash, which is faster than sorting all spans (ASOF)
+    SELECT *, lead(valid_from_ns, 1, 9223372036854775807)
+        OVER (PARTITION BY rank ORDER BY valid_from_ns) AS valid_until_ns
+    FROM clock_offsets WHERE attempt = $attempt
+),
 waits AS (  -- where the program stood still for it, which may begin long after its call
     SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
     FROM spans_of($spans) ANTI JOIN summed USING (step)
@@ -49,9 +54,8 @@ chosen AS (
         WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND dur_ns >= 0
             AND kind IN ('forward', 'backward', 'wgrad', 'optimizer', 'dp_comm', 'tp_comm',
                 'ep_comm', 'cp_comm', 'other_comm')
-    ) s ASOF LEFT JOIN (SELECT rank, begin_ns, end_ns FROM evaluations WHERE attempt = $attempt) e
-        ON s.rank = e.rank AND s.ts_ns >= e.begin_ns
-    WHERE (s.ts_ns < e.end_ns) IS NOT TRUE
+    ) s ANTI JOIN (SELECT rank, begin_ns, end_ns FROM evaluations WHERE attempt = $attempt) e
+        ON s.rank = e.rank AND s.ts_ns >= e.begin_ns AND s.ts_ns < e.end_ns
     UNION ALL
     SELECT step, rank, start_ns, end_ns - start_ns, op, op, '', -1, -1, peer, tag, seq,
         if(waits.begin_ns IS NULL, -1, end_ns - greatest(start_ns, waits.begin_ns))
@@ -66,6 +70,6 @@ SELECT s.step, CAST(c.dp AS INTEGER) AS dp, CAST(c.pp AS INTEGER) AS stage, s.ra
     s.dur_ns, s.kind, s.name, s.track, s.microbatch, s.chunk, s.peer, s.tag, s.seq, s.waited_ns,
     o.rank IS NOT NULL AS is_aligned
 FROM (SELECT chosen.* FROM chosen SEMI JOIN cells USING (rank)) s
-    ASOF LEFT JOIN (SELECT * FROM clock_offsets WHERE attempt = $attempt) o
-        ON s.rank = o.rank AND s.ts_ns >= o.valid_from_ns
+    LEFT JOIN offsets o
+        ON s.rank = o.rank AND s.ts_ns >= o.valid_from_ns AND s.ts_ns < o.valid_until_ns
     LEFT JOIN cells c ON c.rank = s.rank
