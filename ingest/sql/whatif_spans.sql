@@ -35,10 +35,20 @@ cells AS (  -- where nothing tells ranks apart the first one stands for all
 summed AS (  -- steps that a rank summed up cannot be replayed
     SELECT DISTINCT step FROM summed_steps WHERE attempt = $attempt
 ),
-offsets AS (  -- a rank has few: joined by hash, which is faster than sorting all spans (ASOF)
-    SELECT *, lead(valid_from_ns, 1, 9223372036854775807)
-        OVER (PARTITION BY rank ORDER BY valid_from_ns) AS valid_until_ns
-    FROM clock_offsets WHERE attempt = $attempt
+shown AS (
+    SELECT coalesce(min(begin_ns), -9223372036854775807) AS begin_ns,
+        coalesce(max(end_ns), 9223372036854775807) AS end_ns
+    FROM step_rollup WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max
+),
+near AS (  -- estimates that are valid in these steps: few, so that a join by hash finds each span's
+    SELECT o.* FROM clock_offsets o, shown s WHERE attempt = $attempt AND valid_from_ns <= s.end_ns
+    QUALIFY lead(valid_from_ns, 1, 9223372036854775807)
+        OVER (PARTITION BY rank ORDER BY valid_from_ns) > s.begin_ns
+),
+offsets AS (  -- the first holds for what came before it, too
+    SELECT *, if(lag(rank) OVER clock IS NULL, -9223372036854775807, valid_from_ns) AS since_ns,
+        lead(valid_from_ns, 1, 9223372036854775807) OVER clock AS until_ns
+    FROM near WINDOW clock AS (PARTITION BY rank ORDER BY valid_from_ns)
 ),
 waits AS (  -- where the program stood still for it, which may begin long after its call
     SELECT rank, step, name AS op, peer, group_id, coll_seq AS seq, min(ts_ns) AS begin_ns
@@ -71,5 +81,5 @@ SELECT s.step, CAST(c.dp AS INTEGER) AS dp, CAST(c.pp AS INTEGER) AS stage, s.ra
     o.rank IS NOT NULL AS is_aligned
 FROM (SELECT chosen.* FROM chosen SEMI JOIN cells USING (rank)) s
     LEFT JOIN offsets o
-        ON s.rank = o.rank AND s.ts_ns >= o.valid_from_ns AND s.ts_ns < o.valid_until_ns
+        ON s.rank = o.rank AND s.ts_ns >= o.since_ns AND s.ts_ns < o.until_ns
     LEFT JOIN cells c ON c.rank = s.rank

@@ -121,6 +121,21 @@ def test_unknown_clocks_and_coordinates_are_marked(tmp_path: Path) -> None:
     assert (rows[0]["stage"], rows[0]["dp"], rows[0]["is_aligned"]) == (None, None, False)
 
 
+def test_each_span_has_the_clock_estimate_of_its_time(tmp_path: Path) -> None:
+    run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(pp=1))
+    for at_us, offset_us in ((5, 100), (20, 200), (40, 300), (60, 400), (80, 500)):
+        run.add("clocks", 0, -1, ts_ns=T0 + at_us * US, offset_ns=offset_us * US)
+    for step, begin in enumerate((0, 30, 39, 40, 59, 70)):
+        run.step(0, step, begin, begin + 1)
+        run.span(0, step, "forward", begin, begin + 1)
+    wanted = {0: 100, 30: 230, 39: 239, 40: 340, 59: 359, 70: 470}
+    rows = answer(run, "whatif_spans").to_pylist()
+    assert {(row["begin_ns"] - T0) // US for row in rows} == set(wanted.values())
+    for step, begin in enumerate(wanted):  # estimates beyond the step are not read
+        rows = answer(run, "whatif_spans", step_min=step, step_max=step).to_pylist()
+        assert [(row["begin_ns"] - T0) // US for row in rows] == [wanted[begin]]
+
+
 def test_steps_are_narrowed(tmp_path: Path) -> None:
     run = RunBuilder(tmp_path / "run", 1, ParallelLayout.from_sizes(dp=1))
     for step in range(-1, 5):
