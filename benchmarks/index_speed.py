@@ -63,10 +63,10 @@ print(json.dumps({"seconds": seconds, "peak_mb": peak, "calls": calls}))
 
 PHASES = {
     "footers of the files": ("manifest.read_entry",),
-    "collectives: clocks, members of each instance (DuckDB)": ("rollup_pass._load_collectives",),
+    "collectives: clocks, members of each instance (DuckDB)": ("collective_pass.load",),
     "reading spans, windows and transfers (DuckDB)": (
         *("rollup_pass._spans", "rollup_pass._windows"),
-        *("rollup_pass._transfers", "rollup_pass._are_known"),
+        *("rollup_pass._transfers", "rollup_pass._are_known", "collective_pass.show"),
     ),
     "spans cut at the steps' borders": ("rollups._cut",),
     "innermost span of each track": ("intervals.owned_segments",),

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ingest.index.engine import Engine
 from ingest.index.index_database import IndexDatabase
 from ingest.index.merging import Kept, Merge, publish_merged
-from ingest.index.rollup_pass import BAND
+from ingest.index.pass_plan import BAND
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.run_paths import is_data_path
 

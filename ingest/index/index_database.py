@@ -28,6 +28,7 @@ _CONFIG: Config = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "memory_limit": MEMORY,
+    "partitioned_write_flush_threshold": 131_072,  # a quarter of the default's memory
     "threads": max(1, num_cores() // 2),  # the job's ranks compute on this machine, too
 }
 
@@ -102,15 +103,22 @@ def _opened(path: Path) -> Connection:
         path.unlink(missing_ok=True)
         path.with_name(path.name + ".wal").unlink(missing_ok=True)
         try:
-            connection = duckdb.connect(str(path), config=_CONFIG)
+            connection = _connected(path)
             connection.execute(SETUP)
         except duckdb.Error as error:
             raise UserError(f"the index {path} cannot be written: {error}") from error
     return connection
 
 
-def _opened_own(path: Path) -> Connection:
+def _connected(path: Path) -> Connection:
     connection = duckdb.connect(str(path), config=_CONFIG)
+    # else it draws bars into the output of a server that `python -c` runs
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _opened_own(path: Path) -> Connection:
+    connection = _connected(path)
     try:
         require_own(connection, path.stem)
         connection.execute(SETUP)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ingest.index.collective_pass import CollectivePass
+from ingest.index.pass_plan import BAND, Part, Tile, parts_of, tiles_of
 from ingest.intervals import Bools, Ints
 from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection, FileEntry, Manifest, Narrowing
 from ingest.run_folder.run_paths import data_file
 from trace_hooks.schema import KINDS, MODES
-from trace_hooks.schema.bundles import RANK_BAND
 from trace_hooks.step_sums.rollups import (
     Rollups,
     Spans,
@@ -26,31 +27,6 @@ from trace_hooks.step_sums.rollups import (
     complete_windows,
     rollups,
 )
-
-BAND = RANK_BAND
-"""As many ranks as a merged file holds."""
-
-ROWS_AT_ONCE = 250_000
-"""Spans laid over each other at once; about 500 bytes each."""
-
-COLLECTIVES_AT_ONCE = 1_000_000
-"""Rows of collectives, of all ranks, put together in DuckDB at once; about 500 bytes each."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Some steps of some neighbouring ranks of one attempt; ends included."""
-
-    attempt: int
-    rank_min: int
-    rank_max: int
-    step_min: int
-    step_max: int
-
-    @property
-    def values(self) -> dict[str, int]:
-        """The tile as SQL parameters."""
-        return dict(self.__dict__)
 
 
 def touched_steps(
@@ -94,74 +70,26 @@ class RollupPass:
         self.folder, self._index_folder = folder, index_folder
         self.relative = relative
         self.manifest = Manifest(connection)
+        self._collectives = CollectivePass(connection, index_folder)
 
     def update(self, touched: dict[int, tuple[int, int]]) -> None:
         """Replace the rollup rows of these steps, all ranks."""
-        for attempt, (low, high) in sorted(touched.items()):
-            for part in self._parts(attempt, low, high):
-                self._update_steps(attempt, *part)
+        with self._collectives:
+            for attempt, (low, high) in sorted(touched.items()):
+                for part in parts_of(self.connection, attempt, low, high):
+                    self._update_steps(part)
 
     def _files(self, table: str, *narrowings: Narrowing) -> list[str]:
         paths = dict.fromkeys(path for n in narrowings for path in self.manifest.pick(table, n))
         return [str(data_file(self.folder, self._index_folder, path)) for path in paths]
 
-    def _bands(self, attempt: int) -> tuple[int, int]:
-        """First and last band of ranks with rows; the last comes before the first: none has."""
-        row = self.connection.execute(
-            "SELECT min(rank_min), max(rank_max) FROM files"
-            " WHERE attempt = ? AND problem IS NULL AND num_rows > 0 AND rank_max >= 0",
-            [attempt],
-        ).fetchall()[0]
-        return (0, -1) if row[0] is None else (max(row[0], 0) // BAND, row[1] // BAND)
-
-    def _parts(self, attempt: int, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """Cut steps [low, high] so that a band's spans and all collectives of one part fit in
-        memory: its first and last step, and how many bands' spans do.
-        """
-        row = self.connection.execute(
-            "SELECT coalesce(sum(num_rows) FILTER (table_name = 'spans'), 0),"
-            " coalesce(sum(num_rows) FILTER (table_name = 'collectives'), 0),"
-            " min(step_min), max(step_max) FROM files WHERE attempt = ?"
-            " AND table_name IN ('spans', 'collectives') AND problem IS NULL AND num_rows > 0",
-            [attempt],
-        ).fetchall()[0]
-        spans, collectives, first, last = row if row[2] is not None else (0, 0, low, high)
-        low, high = max(low, min(first, low)), min(high, max(last, high))
-        first_band, last_band = self._bands(attempt)
-        steps = max(last - first + 1, 1)
-        rows = spans / max(last_band - first_band + 1, 1) / steps  # of a band and step
-        most = COLLECTIVES_AT_ONCE * steps / max(collectives, 1)
-        most = min(most, ROWS_AT_ONCE / max(rows, 1e-9), high - low + 1)
-        steps_at_once = max(int(most), 1)
-        bands_at_once = max(int(ROWS_AT_ONCE / max(rows * steps_at_once, 1)), 1)
-        for start in range(low, high + 1, steps_at_once):
-            yield start, min(start + steps_at_once - 1, high), bands_at_once
-
-    def _update_steps(self, attempt: int, step_min: int, step_max: int, bands_at_once: int) -> None:
-        whole = Tile(attempt, 0, np.iinfo(np.int32).max, step_min, step_max)
+    def _update_steps(self, part: Part) -> None:
         for statement in _DELETES:
-            self.connection.execute(statement, [attempt, step_min, step_max])
-        self._load_collectives(whole)
-        first, last = self._bands(attempt)
-        for band in range(first, last + 1, bands_at_once):
-            self._update_bands(whole, band, min(band + bands_at_once - 1, last))
-
-    def _load_collectives(self, tile: Tile) -> None:
-        files = self._files(
-            "collectives",
-            Narrowing(tile.attempt, step_min=tile.step_min - 1, step_max=tile.step_max + 1),
-        )
-        values: dict[str, Any] = {
-            "attempt": tile.attempt,
-            "step_min": tile.step_min,
-            "step_max": tile.step_max,
-        }
-        self.has_collectives = bool(files)
-        if files:
-            self.connection.execute(
-                index_sql("collective_members"), {**values, "collectives": files}
-            )
-            self.connection.execute(index_sql("collective_rollup"), values)
+            self.connection.execute(statement, [part.attempt, part.step_min, part.step_max])
+        steps = {"step_min": part.step_min - 1, "step_max": part.step_max + 1}
+        self._collectives.load(part, self._files("collectives", Narrowing(part.attempt, **steps)))
+        for tile in tiles_of(self.connection, part):
+            self._update_ranks(tile)
 
     def _windows(self, tile: Tile) -> Windows:
         rows = self.connection.sql(
@@ -196,8 +124,6 @@ class RollupPass:
         return Spans.from_arrow(rows)
 
     def _transfers(self, tile: Tile) -> Transfers:
-        if not self.has_collectives:
-            return Transfers.none()
         ranks = {"rank_min": tile.rank_min, "rank_max": tile.rank_max}
         rows = self.connection.sql(index_sql("load_transfers"), params=ranks).to_arrow_table()
         rank, step, begin, end, late = (_ints(rows, name) for name in rows.column_names)
@@ -206,37 +132,32 @@ class RollupPass:
     def _are_known(self, tile: Tile, windows: Windows) -> Bools:
         """Cells whose transfers are all known."""
         known_C = np.zeros(windows.rank_C.size, dtype=np.bool_)
-        if self.has_collectives:
-            rows = self.connection.sql(
-                "SELECT rank, step FROM collective_members"
-                " WHERE rank BETWEEN $rank_min AND $rank_max"
-                " GROUP BY rank, step HAVING bool_and(usable)",
-                params={"rank_min": tile.rank_min, "rank_max": tile.rank_max},
-            ).to_arrow_table()
-            cell = cells(windows, _ints(rows, "rank"), _ints(rows, "step"))
-            known_C[cell[cell >= 0]] = True
+        rows = self.connection.sql(
+            "SELECT rank, step FROM collective_members"
+            " WHERE rank BETWEEN $rank_min AND $rank_max"
+            " GROUP BY rank, step HAVING bool_and(usable)",
+            params={"rank_min": tile.rank_min, "rank_max": tile.rank_max},
+        ).to_arrow_table()
+        cell = cells(windows, _ints(rows, "rank"), _ints(rows, "step"))
+        known_C[cell[cell >= 0]] = True
         return known_C
 
-    def _update_bands(self, whole: Tile, first: int, last: int) -> None:
-        """Update neighbouring bands together; one by one where a band has times centuries apart: a
+    def _update_ranks(self, tile: Tile) -> None:
+        """Update neighbouring ranks together; band by band where one has times centuries apart: a
         damaged clock, and no reason to stop.
         """
-        tile = replace(whole, rank_min=first * BAND, rank_max=last * BAND + BAND - 1)
-        alone = [
-            replace(whole, rank_min=band * BAND, rank_max=band * BAND + BAND - 1)
-            for band in range(first, last + 1)
-        ]
+        bands = _bands_of(tile)
         self.connection.execute(
             "DELETE FROM problems WHERE list_contains(?, source)",
-            [[f"rollups {one}" for one in alone]],
+            [[f"rollups {one}" for one in bands]],
         )
         given = self._given(tile)
         try:
             fresh = rollups(*given)
         except ValueError as error:
-            if first < last:
-                for band in range(first, last + 1):
-                    self._update_bands(whole, band, band)
+            if len(bands) > 1:
+                for band in bands:
+                    self._update_ranks(band)
                 return
             text = (
                 f"steps {tile.step_min} to {tile.step_max} of ranks from {tile.rank_min}: {error}"
@@ -250,8 +171,10 @@ class RollupPass:
         windows = self._windows(tile)
         spans = self._spans(tile, windows)
         windows = complete_windows(windows, spans, tile.step_min, tile.step_max)
-        known_C = self._are_known(tile, windows)
-        return spans, windows, self._transfers(tile), self.relative, known_C
+        known_C, moved = np.zeros(windows.rank_C.size, dtype=np.bool_), Transfers.none()
+        if self._collectives.show(tile):
+            known_C, moved = self._are_known(tile, windows), self._transfers(tile)
+        return spans, windows, moved, self.relative, known_C
 
     def _store(self, tile: Tile, fresh: Rollups) -> None:
         for name, columns in (("step", fresh.steps), ("kind", fresh.kinds)):
@@ -263,6 +186,16 @@ class RollupPass:
             self.connection.register("fresh_rows", rows)
             self.connection.execute(_INSERTS[name], [tile.attempt])
             self.connection.unregister("fresh_rows")
+
+
+def _bands_of(tile: Tile) -> list[Tile]:
+    """The tile cut into bands of ranks."""
+    if tile.rank_max - tile.rank_min < BAND:
+        return [tile]
+    return [
+        replace(tile, rank_min=first, rank_max=first + BAND - 1)
+        for first in range(tile.rank_min, tile.rank_max + 1, BAND)
+    ]
 
 
 def _ints(rows: pa.Table, name: str) -> Ints:

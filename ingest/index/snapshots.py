@@ -196,4 +196,7 @@ def _remembered(folder: Path) -> object:
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed owner left half-written; call with the lock held."""
     for path in folder.glob(".*.tmp"):
-        path.unlink(missing_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ SHARED_QUESTIONS = (
 
 SHARED_OF_INDEX = (
     "collective_members",
-    "collective_rollup",
+    "collective_sums",
     "load_spans",
     "load_transfers",
     "load_windows",

@@ -113,7 +113,7 @@ class SparkRollupPass:
         read_files(self._spark, "collectives", files).createOrReplaceTempView("collectives")
         members = rows_of_text(self._spark, "collective_members", self._values(part)).persist()
         members.createOrReplaceTempView("collective_members")
-        rollup = rows_of_text(self._spark, "collective_rollup", self._values(part))
+        rollup = rows_of_text(self._spark, "collective_sums", self._values(part))
         self._connection.execute(
             "INSERT INTO collective_rollup FROM read_parquet($files)",
             {

@@ -1,9 +1,7 @@
--- Sums of collective_members per (rank, step, group, peer).
+-- Rows of collective_sums, which has several of a (rank, step, group, peer) where instances were put
+-- together in pieces.
 INSERT INTO collective_rollup
-SELECT $attempt, rank, step, group_id, peer, count(*), count(*) FILTER (WHERE is_open),
-    count(*) FILTER (WHERE is_unaligned), sum(wait_ns), sum(wait_caused_ns), sum(transfer_ns),
-    sum(num_bytes) FILTER (WHERE num_bytes > 0), sum(bus_bytes) FILTER (WHERE transfer_ns > 0),
-    sum(transfer_ns) FILTER (WHERE bus_bytes IS NOT NULL), max(transfer_ns), min(seq), max(seq),
-    count(end_late_ns), sum(end_late_ns)
-FROM collective_members WHERE step BETWEEN $step_min AND $step_max
-GROUP BY rank, step, group_id, peer
+SELECT attempt, rank, step, group_id, peer, sum(num_instances), sum(num_open), sum(num_unaligned),
+    sum(wait_ns), sum(wait_caused_ns), sum(transfer_ns), sum(num_bytes), sum(bus_bytes), sum(bus_ns),
+    max(longest_ns), min(first_seq), max(last_seq), sum(num_ends), sum(end_late_ns)
+FROM collective_sums GROUP BY attempt, rank, step, group_id, peer

@@ -8,8 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ingest.index import rollup_pass
-from ingest.index.rollup_pass import RollupPass, touched_steps
+from ingest.index import pass_plan
+from ingest.index.indexer import Indexer
+from ingest.index.pass_plan import Part, parts_of, tiles_of
+from ingest.index.rollup_pass import touched_steps
 from ingest.query.index_catalog import SETUP
 from ingest.query.manifest import FileEntry, Manifest, read_entry
 from ingest.run import open_run
@@ -62,21 +64,28 @@ def test_a_span_touches_the_steps_that_it_lasts_into(
     assert touched_steps(connection, entries(builder), relative) == {0: (0, last)}
 
 
-def test_steps_are_taken_in_pieces_that_fit_in_memory(
+def planned(connection: duckdb.DuckDBPyConnection, low: int, high: int) -> list[Part]:
+    return list(parts_of(connection, 0, low, high))
+
+
+def test_steps_are_taken_in_parts_that_fit_in_memory(
     tmp_path: Path, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = two_rank_run(tmp_path / "run", num_steps=6)  # 10 spans and 2 collectives a step
     Manifest(connection).add(entries(builder))
-    rollup = RollupPass(connection, builder.folder, tmp_path, relative=False)
 
-    def steps(low: int, high: int) -> list[tuple[int, int]]:
-        return [(first, last) for first, last, _ in rollup._parts(0, low, high)]
+    def cut(low: int, high: int) -> list[tuple[int, int, int]]:
+        parts = planned(connection, low, high)
+        return [(part.step_min, part.step_max, part.ranks_at_once) for part in parts]
 
-    assert steps(-1, 7) == [(-1, 7)]
-    monkeypatch.setattr(rollup_pass, "ROWS_AT_ONCE", 24)
-    assert steps(0, 5) == [(0, 1), (2, 3), (4, 5)]
-    monkeypatch.setattr(rollup_pass, "COLLECTIVES_AT_ONCE", 1)
-    assert steps(1, 3) == [(1, 1), (2, 2), (3, 3)]
+    assert [steps[:2] for steps in cut(-1, 7)] == [(-1, 7)]
+    monkeypatch.setattr(pass_plan, "ROWS_AT_ONCE", 24)  # a file has all six steps
+    assert cut(0, 5) == [(0, 3, 1), (4, 5, 1)]
+    connection.execute("UPDATE files SET step_max = 0 WHERE rank_min = 0")  # files of one step
+    connection.execute("UPDATE files SET step_min = 5 WHERE rank_min = 1")
+    assert cut(0, 5)[0] == (0, 1, 2)
+    monkeypatch.setattr(pass_plan, "COLLECTIVES_ON_DISK", 1)
+    assert [steps[:2] for steps in cut(1, 3)] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_bands_are_taken_together_as_far_as_they_fit_in_memory(
@@ -88,25 +97,60 @@ def test_bands_are_taken_together_as_far_as_they_fit_in_memory(
             builder.span(rank, step, "forward", 100 * step, 100 * step + 50)
     builder.publish()
     Manifest(connection).add(entries(builder))
-    rollup = RollupPass(connection, builder.folder, tmp_path, relative=False)
-    assert list(rollup._parts(0, 0, 3)) == [(0, 3, rollup_pass.ROWS_AT_ONCE)]
-    monkeypatch.setattr(rollup_pass, "ROWS_AT_ONCE", 4)  # 8 bands with a row a band on average
-    assert list(rollup._parts(0, 0, 3)) == [(0, 3, 4)]
+    (part,) = planned(connection, 0, 3)
+    assert part.ranks_at_once == 512
+    monkeypatch.setattr(pass_plan, "ROWS_AT_ONCE", 3)  # of 8 rows of 498 ranks
+    (part,) = planned(connection, 0, 3)
+    tiles = [(tile.rank_min, tile.rank_max) for tile in tiles_of(connection, part)]
+    assert tiles[:2] == [(0, 127), (128, 255)]
+    assert tiles[-1][0] <= 500 <= tiles[-1][1]
 
 
-def test_pieces_give_what_the_whole_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_a_band_divides_it_evenly(
+    tmp_path: Path, connection: duckdb.DuckDBPyConnection
+) -> None:
+    builder = RunBuilder(tmp_path / "run", 64)
+    for rank in (37, 63):
+        builder.span(rank, 0, "forward", 0, 50)
+    builder.publish()
+    Manifest(connection).add(entries(builder))
+    tiles = tiles_of(connection, Part(0, 0, 0, 8, 0))
+    assert [(tile.rank_min, tile.rank_max) for tile in tiles] == [
+        (32, 39),
+        (40, 47),
+        (48, 55),
+        (56, 63),
+    ]
+
+
+def sums_of(folder: Path) -> list[tuple[object, ...]]:
+    """Rows of collective_rollup."""
+    with Indexer(folder) as indexer:
+        found = indexer.database.connection.sql("SELECT * FROM collective_rollup ORDER BY ALL")
+        return found.fetchall()
+
+
+LIMITS = ("ROWS_AT_ONCE", "COLLECTIVES_AT_ONCE", "COLLECTIVES_ON_DISK")
+
+
+@pytest.mark.parametrize("limits", [LIMITS[:1], LIMITS[1:2], LIMITS[2:], LIMITS[:2], LIMITS])
+def test_pieces_give_what_the_whole_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[str, ...]
+) -> None:
     found = []
-    for limit in (None, "ROWS_AT_ONCE", "COLLECTIVES_AT_ONCE"):
-        if limit is not None:
-            monkeypatch.setattr(rollup_pass, limit, 5)
-        builder = two_rank_run(tmp_path / str(limit), num_steps=6)
+    for is_cut in (False, True):
+        for limit in limits if is_cut else ():
+            monkeypatch.setattr(pass_plan, limit, 5)
+        builder = two_rank_run(tmp_path / str(is_cut), num_steps=6)
         builder.step(0, 6, 600, 700)
         builder.publish()
         builder.span(0, 1, "checkpoint", 150, 650, track="saver")
         builder.publish()
-        found.append(cells(builder.folder))
-    assert found[0] == found[1] == found[2]
-    assert us(found[0][0, 6], "window", "other") == [100, 50]
+        found.append((cells(builder.folder), sums_of(builder.folder)))
+        assert not list((builder.folder / "index").glob(".*"))
+    assert found[0] == found[1]
+    assert us(found[0][0][0, 6], "window", "other") == [100, 50]
+    assert found[0][1]
 
 
 def test_a_step_finished_later_replaces_the_unfinished_one(tmp_path: Path) -> None:

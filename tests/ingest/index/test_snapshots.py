@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ingest.index.snapshots import INDEX_VERSION, current_snapshot, publish_snapshot
+from ingest.index.snapshots import (
+    INDEX_VERSION,
+    current_snapshot,
+    publish_snapshot,
+    remove_leftovers,
+)
 
 HOUR_NS = 3_600_000_000_000
 
@@ -21,3 +26,13 @@ def test_a_snapshot_stays_where_the_clock_was_set_back_since_those_before(tmp_pa
         assert newest.exists()
         assert current_snapshot(tmp_path) == newest
     assert len(list(tmp_path.glob("snapshot-*.duckdb"))) == 2
+
+
+def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".snapshot-1.duckdb.tmp").write_text("")
+    pieces = tmp_path / ".collectives-4711.tmp" / "ranks" / "piece=0"
+    pieces.mkdir(parents=True)
+    (pieces / "data_0.parquet").write_text("")
+    (tmp_path / "lock").write_text("")
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
