@@ -70,7 +70,7 @@ def test_all_runs(fleet: Server, tabs: OpenTab, theme: str, size: tuple[int, int
     hosts = tab.page.locator(PANEL.format("Hosts that are slow again"))
     assert "gpu0000: slow in 6 of 10 runs" in hosts.inner_text()
     assert hosts.locator("li").count() == 1
-    assert "slow_worker" in tab.page.locator(PANEL.format("Lost, by cause")).inner_text()
+    assert "slow rank" in tab.page.locator(PANEL.format("Lost, by cause")).inner_text()
     assert "damaged" in tab.page.locator(PANEL.format("Runs without a summary")).inner_text()
     assert tab.page.locator(".fleet-dots a").count() > 100
     assert tab.page.locator(ROWS).count() == 100

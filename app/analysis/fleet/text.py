@@ -8,6 +8,7 @@ from diagnosis.fleet.hosts import FEWEST_RUNS, SlowHost, SlowHosts
 from diagnosis.fleet.over_time import OverTime
 from diagnosis.fleet.summary import OUTSIDE
 from diagnosis.fleet.totals import STRAGGLING_S, Bin, Cause, ModelRow, Slowdowns
+from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.statistics.units import named_ranks
 
 _BAR = 30
@@ -91,8 +92,8 @@ def _cause_line(one: Cause) -> str:
 
 
 def cause_text(cause: str) -> str:
-    """The kind of a finding as it is, time outside steps in words."""
-    return OUTSIDE.get(cause, cause)
+    """What the kind of a finding is called, and time outside steps in words."""
+    return OUTSIDE.get(cause) or KIND_TITLES.get(cause, cause)
 
 
 def _over_time(given: OverTime) -> list[str]:
@@ -143,7 +144,7 @@ def host_text(one: SlowHost) -> str:
     return (
         f"{who}: slow in {one.num_slow} of {_runs(one.num_runs)}, where chance explains "
         f"{one.expected:.1f}; probability over all hosts {_probability(one.p_value)} "
-        f"({', '.join(one.kinds)})"
+        f"({', '.join(map(cause_text, one.kinds))})"
     )
 
 

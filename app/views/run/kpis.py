@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ from app.views.run.kpi_baseline import (
 )
 from app.views.run.pipelines import NO_LATE_RANK, may_have_pipeline
 from app.views.run.recorded_kpis import recorded_kpis
+from app.views.run.reporting_kpi import reporting
 from app.views.run.without_steps import recorded
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.statistics.units import steps_text
@@ -81,7 +81,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
 
 def with_reporting(run: Run, attempt: int | None, known: Measured, now_ns: int) -> tuple[Kpi, ...]:
     """All tiles at a time, Unix ns: that of reporting ranks comes before the hooks' cost."""
-    tile = _reporting(run, attempt, known.ended, now_ns)
+    tile = reporting(run, attempt, known.ended, now_ns)
     position = next(
         (n for n, kpi in enumerate(known.kpis) if kpi.key == "hook_cost"), len(known.kpis)
     )
@@ -237,55 +237,6 @@ def _lost(series: Series, scope: Scope) -> Kpi | None:
         "longer.",
         extra="of all ranks' time",
     )
-
-
-def _reporting(
-    run: Run, attempt: int | None, ended: tuple[tuple[int, float], ...], now_ns: int
-) -> Kpi | None:
-    """None for an attempt before the newest: its ranks can no longer report."""
-    newest, states = run.newest_attempt, run.rank_states(now_ns)
-    if not states or attempt not in (None, newest):
-        return None
-    sizes = [info["world_size"] for info in run.ranks if info["attempt"] == newest]
-    world = max([len(states), *sizes])
-    num_reporting = sum(state in ("running", "finished") for state in states.values())
-    num_missing = world - num_reporting
-    is_over = set(states.values()) == {"finished"}
-    if num_missing:
-        detail = f"{num_missing:,} not reporting"
-    else:
-        ages = run.ask("data_age", now_ns=now_ns).column("data_age_s").drop_null().to_pylist()
-        last = f"last heartbeat of each within {max(ages, default=0.0):.1f} s"
-        detail = _how_they_ended(run, newest) if is_over else last
-    return Kpi(
-        "heard",
-        "Ranks reporting",
-        f"{num_reporting:,} / {world:,}",
-        "",
-        detail,
-        "Ranks whose data arrived within the last 10 s (20 s with collectors), or that have "
-        "finished.",
-        "bad" if num_missing and run.info["source"] == "hooks" else "plain",
-        ended if is_over else _ended_by_all(ended, world),
-    )
-
-
-def _how_they_ended(run: Run, attempt: int) -> str:
-    """Of ranks that report no longer; files of other tools seldom say it."""
-    ends = [info.get("end") for info in run.ranks if info["attempt"] == attempt]
-    statuses = Counter("end not recorded" if end is None else end["status"] for end in ends)
-    if len(statuses) == 1:
-        status = next(iter(statuses))
-        return "ends not recorded" if status == "end not recorded" else f"all {status}"
-    return ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
-
-
-def _ended_by_all(
-    ended: tuple[tuple[int, float], ...], world: int
-) -> tuple[tuple[int, float], ...]:
-    """Up to the last step that all ranks ended: later ones are still running."""
-    last = max((index for index, (_, count) in enumerate(ended) if count >= world), default=-1)
-    return ended[: last + 1]
 
 
 def _hook_cost(run: Run, attempt: int | None, newest: int) -> Kpi | None:

@@ -42,6 +42,9 @@ def test_what_lost_most_comes_first() -> None:
     row = answer["rows"][0]
     assert row["finding"] == {"id": "slow_worker-0-8-100", "title": "Rank 8 is slow"}
     assert row["share"] == pytest.approx(row["lost"] / row["hours"])
+    assert [one["text"] for one in answer["fleet"]["causes"] if one["cause"] == "slow_worker"] == [
+        "slow rank"
+    ]
     assert answer["models"] == ["job0", "job1", NOT_RECORDED]
     assert answer["hosts"] == ["gpu0000", "gpu0001", "gpu0002", "gpu0003"]
 

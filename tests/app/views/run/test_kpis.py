@@ -16,6 +16,9 @@ from app.view_state import View
 from app.views.run.kpi_baseline import Baseline, Scope, baseline_of, change_of, now_of
 from app.views.run.kpis import _bubble, _step_time, kpis, measured, with_reporting
 from ingest.run import open_run
+from sample_traces.generate.faults import SyntheticFault
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.tables.write import generate
 from tests.runs_builder import RunBuilder, restarted_run, two_rank_run
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import publish_json
@@ -55,6 +58,14 @@ def test_ranks_that_fall_silent_no_longer_count_as_reporting(tmp_path: Path) -> 
         assert seen == [(version, "2 / 2", "plain"), (version, "0 / 2", "bad")]
     finally:
         opened.close()
+
+
+def test_ranks_of_a_generated_job_are_recorded_and_do_not_report(tmp_path: Path) -> None:
+    dead = SyntheticFault("dead_rank", 3, 0.0, first_step=2)
+    generate(SyntheticJob(8, num_steps=4, level="steps", faults=(dead,)), tmp_path / "job")
+    with open_run(tmp_path / "job") as run:
+        (tile,) = [kpi for kpi in kpis(run, None, Scope()) if kpi.key == "heard"]
+    assert (tile.label, tile.value, tile.detail) == ("Ranks recorded", "8 / 8", "ends not recorded")
 
 
 def test_utilisation_is_shown_where_flops_and_peak_are_known(tmp_path: Path) -> None:
