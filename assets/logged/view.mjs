@@ -1,42 +1,23 @@
 /** On the overview: loss, gradient norm and learning rate by step, as the job logged them. */
 import { lineScale } from '../lib/canvas/line_scale.mjs';
 import { make } from '../lib/dom.mjs';
-import { makeFetcher } from '../lib/fetcher.mjs';
+import { followRun } from '../lib/follow_run.mjs';
 import { asSentence } from '../lib/sentences.mjs';
 import { badPath, badText, extremes, linePath, newest, rangePath, rows, seriesOf, TITLES } from './text.mjs';
 
 const NEWS_MS = 2000;
-const AFTER_MS = 300;  // the pictures of the page come first
 const BOX = { width: 400, height: 90 };  // of the drawing's own units; it is stretched to its place
 const ROWS = 20;
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** @param {HTMLElement} place @param {Object} app */
 export function mount(place, app) {
-  const stop = new AbortController();
-  let { attempt } = app.view;
-  const fetcher = makeFetcher(async (signal) => {
-    try {
-      const { arrays, meta } = await app.arrays(app.api('logged', { attempt: app.view.attempt, width: BOX.width }), signal);
-      if (!signal.aborted) show(place, parts(arrays, meta, app));
-    } catch (error) {
-      if (error.name !== 'AbortError') show(place, [head(), make('p', { class: 'quiet' }, `What the job logged cannot be shown. ${asSentence(error.message)}`)]);
-    }
-  }, NEWS_MS);
-  const timer = setTimeout(fetcher.now, AFTER_MS);
-  app.addEventListener('run', fetcher.news, { signal: stop.signal });
-  app.addEventListener('view', () => {
-    if (app.view.attempt === attempt) return;
-    ({ attempt } = app.view);
-    fetcher.now();
-  }, { signal: stop.signal });
-  return {
-    destroy() {
-      clearTimeout(timer);
-      stop.abort();
-      fetcher.stop();
-    },
-  };
+  return followRun(app, {
+    load: (signal) => app.arrays(app.api('logged', { attempt: app.view.attempt, width: BOX.width }), signal),
+    show: ({ arrays, meta }) => show(place, parts(arrays, meta, app)),
+    showError: (message) => show(place, [head(), make('p', { class: 'quiet' }, `What the job logged cannot be shown. ${asSentence(message)}`)]),
+    newsMs: NEWS_MS,
+  });
 }
 
 const head = (text = '') => make('header', {}, make('h2', {}, 'Logged by the job'), make('span', { class: 'quiet' }, text));

@@ -1,36 +1,17 @@
 /** On the overview: the changes of machines that show a fault by themselves, in a few sentences. */
 import { make } from '../lib/dom.mjs';
-import { makeFetcher } from '../lib/fetcher.mjs';
+import { followRun } from '../lib/follow_run.mjs';
 
 const NEWS_MS = 10_000;
-const AFTER_MS = 300;  // the pictures of the page come first
 
 /** @param {HTMLElement} place @param {Object} app */
 export function mount(place, app) {
-  const stop = new AbortController();
-  let { attempt } = app.view;
-  const fetcher = makeFetcher(async (signal) => {
-    try {
-      const found = await app.json(app.api('machines/telling', { attempt: app.view.attempt }), signal);
-      if (!signal.aborted) show(place, tellingParts(found, app));
-    } catch (error) {
-      if (error.name !== 'AbortError') show(place, failedParts(error.message, app));
-    }
-  }, NEWS_MS);
-  const timer = setTimeout(fetcher.now, AFTER_MS);
-  app.addEventListener('run', fetcher.news, { signal: stop.signal });
-  app.addEventListener('view', () => {
-    if (app.view.attempt === attempt) return;
-    ({ attempt } = app.view);
-    fetcher.now();
-  }, { signal: stop.signal });
-  return {
-    destroy() {
-      clearTimeout(timer);
-      stop.abort();
-      fetcher.stop();
-    },
-  };
+  return followRun(app, {
+    load: (signal) => app.json(app.api('machines/telling', { attempt: app.view.attempt }), signal),
+    show: (found) => show(place, tellingParts(found, app)),
+    showError: (message) => show(place, failedParts(message, app)),
+    newsMs: NEWS_MS,
+  });
 }
 
 const button = (text, key, act, attributes = {}) => make('button', {
