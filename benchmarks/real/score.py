@@ -43,17 +43,18 @@ class Job:
 
 
 def parts_of(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """The parts of the findings that the score depends on."""
+    """The parts of the findings that the score depends on: one for each episode of a finding."""
     return [
         {
             "kind": finding.kind,
             "ranks": [place.rank for place in finding.culprits],
             "stages": list(finding.stages),
             "hosts": list(finding.hosts),
-            "steps": [finding.first_step, finding.last_step],
+            "steps": list(steps),
             "confidence": finding.confidence,
         }
         for finding in diagnosis.findings
+        for steps in finding.episodes or [(finding.first_step, finding.last_step)]
     ]
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from benchmarks.real.plan import Episode
-from benchmarks.real.score import Job, is_true, names, score, text_of
+from benchmarks.real.score import Job, is_true, names, parts_of, score, text_of
+from diagnosis.findings import Diagnosis, Verdict
+from tests.diagnosis.test_findings import a_finding
 
 STEPS = {step: 1500.0 if 20 <= step <= 29 else 1000.0 for step in range(2, 60)}
 MARKS = {20: 10**9}
@@ -57,6 +59,14 @@ def test_two_culprits_are_right_only_together() -> None:
     assert (episode.delay_s, episode.wrong, episode.other_kind) == (5.0, [], [])
     _, episode = scored((3, [one]), (5, [other]), fault="two-late-ranks", ranks=(1, 5))
     assert episode.delay_s is None
+
+
+def test_each_episode_of_a_finding_counts_by_its_steps() -> None:
+    came_twice = a_finding(first_step=4, last_step=29, episodes=((4, 7), (21, 29)))
+    parts = parts_of(Diagnosis((Verdict("slow_worker", (came_twice,)),)))
+    assert [part["steps"] for part in parts] == [[4, 7], [21, 29]]
+    _, episode = scored((3, parts), fault="slow-rank")
+    assert (episode.delay_s, episode.onset) == (3.0, 21)
 
 
 def test_where_nobody_is_the_reason_nobody_may_be_named() -> None:
