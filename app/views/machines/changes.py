@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from app.views.machines.host_map import OF_THE_TIME, title_of, unit_of
+from diagnosis.hardware_causes import SIGNS
 from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.telemetry.names import CLOCK_EVENTS, METRICS
 
 MOST_CHANGES = 200
+
+TELLING = ",".join(name for sign in SIGNS for name in sign.metrics)
+"""Metrics that may show a fault by themselves."""
+
+_LEVELS = ",".join(name for sign in SIGNS if sign.way == "falls" for name in sign.metrics)
+_LEAST_OF_LEVELS = 0.1
+"""Least change of these where they are noisy, as a share: a GPU whose clock falls by a tenth makes
+its whole job wait. Others (power, bytes) follow the work and change by more without a fault.
+"""
 
 _REMEDIES = (
     ("nvidia-ml-py is not installed", "Run pip install nvidia-ml-py in the job's environment."),
@@ -30,9 +41,7 @@ def changes(
     """Changes with a sentence each, in order of time; times are ns since the run's t0. `metrics`:
     only these, comma-separated.
     """
-    rows = run.ask(
-        "machine_changes", attempt=attempt, limit=MOST_CHANGES, metrics=metrics, stop=stop
-    ).to_pylist()
+    rows = changed_rows(run, attempt, metrics, {"limit": MOST_CHANGES, "stop": stop})
     ranks = ranks_of_devices(run, attempt)
     t0_ns = run.info["created_ns"]
     return [
@@ -50,6 +59,19 @@ def changes(
         }
         for row in rows
     ]
+
+
+def changed_rows(
+    run: Run, attempt: int, metrics: str | None, options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Rows of the question machine_changes in order of time, with smaller changes of levels such as
+    clocks. `options`: more of `Run.ask`; raises as that does.
+    """
+    ask = partial(run.ask, "machine_changes", attempt=attempt, **options)
+    asked = (ask(metrics=_LEVELS, least_ratio=_LEAST_OF_LEVELS), ask(metrics=metrics))
+    series = ("host", "device", "metric", "rank")
+    found = {tuple(row[name] for name in series): row for rows in asked for row in rows.to_pylist()}
+    return sorted(found.values(), key=lambda row: (row["step"], row["ts_ns"]))
 
 
 OfDevices = dict[tuple[str, str], list[int]]

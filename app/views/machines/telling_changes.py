@@ -1,6 +1,6 @@
 """The few changes of machines that the overview states: those that show a fault by themselves.
 
-Of each device the most telling one; the same change of several devices with the same step is one
+Of each device the most telling one; the same change of several devices at the same time is one
 sentence. What most hosts do with one step (the end of the job) is no change of a machine.
 """
 
@@ -11,6 +11,8 @@ from typing import Any
 
 from app.views.machines.changes import (
     MOST_CHANGES,
+    TELLING,
+    changed_rows,
     changes,
     ranks_of_device,
     ranks_of_devices,
@@ -33,25 +35,21 @@ _AS_IN_S = 10.0
 """A counter that stood still must rise by as much as its sign's rate gives in this time."""
 _MOST_HOSTS, _FEW_HOSTS = 0.5, 3
 
+_NEAR_NS = 60 * 10**9
+"""Noisy levels that change within it change together: medians of ten samples, five seconds apart
+or less, show when to some samples.
+"""
+
 Row = Mapping[str, Any]
 _SIGN_OF = {name: number for number, sign in enumerate(SIGNS) for name in sign.metrics}
-
-METRICS = ",".join(_SIGN_OF)
-"""Those that may show a fault by themselves."""
 
 
 def telling_changes(run: Run, attempt: int, stop: Stop | None = None) -> dict[str, Any]:
     """`changes`: sentences with step and ranks, the most telling first; `more`: how many are left
     out. Raises UserError, also where it takes longer than TIME_LIMIT_S.
     """
-    rows = run.ask(
-        "machine_changes",
-        attempt=attempt,
-        metrics=METRICS,
-        limit=_MOST_ROWS,
-        limit_s=TIME_LIMIT_S,
-        stop=stop,
-    ).to_pylist()
+    options = {"limit": _MOST_ROWS, "limit_s": TIME_LIMIT_S, "stop": stop}
+    rows = changed_rows(run, attempt, TELLING, options)
     groups = groups_of(rows, len({info["host"] for info in run.ranks}))
     ranks = ranks_of_devices(run, attempt)
     shown = [
@@ -68,11 +66,11 @@ def telling_changes(run: Run, attempt: int, stop: Stop | None = None) -> dict[st
 def changes_answer(
     run: Run, attempt: int, stop: Stop | None = None, most: int = MOST_CHANGES
 ) -> dict[str, Any]:
-    """`changes` and `unreadable` for the page; `is_part`: only METRICS were searched."""
+    """`changes` and `unreadable` for the page; `is_part`: only TELLING metrics were searched."""
     asked = "SELECT sum(num_rows) AS n FROM files WHERE table_name = 'host_metrics'"
     is_part = int(run.index_rows(asked)[0]["n"] or 0) > MOST_SAMPLES
     return {
-        "changes": changes(run, attempt, stop, METRICS if is_part else None)[:most],
+        "changes": changes(run, attempt, stop, TELLING if is_part else None)[:most],
         "is_part": is_part,
         "unreadable": unreadable(run, attempt, stop),
     }
@@ -83,12 +81,25 @@ def groups_of(rows: Sequence[Row], num_hosts: int) -> list[list[Row]]:
     of_device: dict[tuple[str, str], Row] = {}
     for row in sorted(filter(is_telling, rows), key=_order):
         of_device.setdefault((row["host"], row["device"]), row)
-    groups: dict[tuple[str, int], list[Row]] = {}
-    for row in of_device.values():
-        groups.setdefault((row["metric"], row["step"]), []).append(row)
     most = max(_MOST_HOSTS * num_hosts, _FEW_HOSTS)
-    own = [group for group in groups.values() if len({row["host"] for row in group}) <= most]
+    groups = _together(sorted(of_device.values(), key=_order))
+    own = [group for group in groups if len({row["host"] for row in group}) <= most]
     return sorted(own, key=lambda group: _order(group[0]))
+
+
+def _together(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows, in order, by metric and step; noisy levels, whose step is less exact, by time."""
+    groups: list[list[Row]] = []
+    newest: dict[tuple[str, int | None], list[Row]] = {}
+    for row in rows:
+        is_level = row["kind"] == "level"
+        key = row["metric"], None if is_level else row["step"]
+        group = newest.get(key)
+        if group is None or (is_level and row["ts_ns"] - group[0]["ts_ns"] > _NEAR_NS):
+            group = newest[key] = []
+            groups.append(group)
+        group.append(row)
+    return groups
 
 
 def is_telling(row: Row) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from app.views.machines.changes import changes, remedy, sentence, unreadable, value_text
 from app.views.machines.series import host_series
+from app.views.machines.telling_changes import telling_changes
 from ingest.run import open_run
 from tests.runs_builder import T0, RunBuilder
 
@@ -57,6 +60,28 @@ def test_a_throttled_gpu_names_its_rank_and_the_step(folder: Path) -> None:
     assert change["text"] == (
         "SM clock of h0 gpu aa (rank 1) falls from 1,980 MHz to 1,110 MHz with step 40"
     )
+
+
+def test_a_noisy_clock_that_falls_by_a_seventh_is_seen(tmp_path: Path) -> None:
+    """Eight GPUs of one of three hosts lose 15 % of their clock."""
+    noise, builder = random.Random(1), RunBuilder(tmp_path / "run", 3, hosts=["h0", "h1", "h2"])
+    for second, host, gpu in product(range(80), range(3), range(8)):
+        slow = 0.85 if host == 1 and second >= 40 else 1.0
+        at = {"ts_ns": T0 + second * S, "host": f"h{host}", "scope": "host", "state": "value"}
+        for metric, middle in (("gpu_sm_clock_mhz", 1980), ("gpu_power_watts", 650)):
+            value = middle * slow * noise.gauss(1, 0.01)  # power: too little to be listed
+            builder.add("host_metrics", -1, second, device=f"gpu:{host}{gpu}", metric=metric,
+                        value=value, **at)  # fmt: skip
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = changes(run, 0)
+        (sentence_of_all,) = telling_changes(run, 0)["changes"]
+    assert {(one["host"], one["metric"]) for one in found} == {("h1", "gpu_sm_clock_mhz")}
+    assert len({one["device"] for one in found}) == 8
+    assert all(abs(one["step"] - 40) <= 2 for one in found)
+    assert sentence_of_all["text"].startswith("SM clock of h1 gpu 1")
+    assert "(and that of 7 other devices)" in sentence_of_all["text"]
 
 
 def test_what_was_unreadable_has_a_remedy(folder: Path) -> None:
