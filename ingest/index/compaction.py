@@ -15,6 +15,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
@@ -43,6 +44,14 @@ GRACE_S = 60.0
 """Time between a merge and the deletion of its inputs, for readers of older snapshots."""
 
 
+@dataclass(frozen=True)
+class _Merged:
+    """A published file, and those that it replaces."""
+
+    batch: list[FileEntry]
+    entry: FileEntry
+
+
 class Compaction:
     """Merges files of the run whose index database this is."""
 
@@ -55,16 +64,23 @@ class Compaction:
     def merge_due(self, limit_s: float = math.inf) -> int:
         """Merge what is due, for about limit_s, that of which there are most files first: else a
         few large tables would take all of it. Returns the number of files merged away.
+
+        All of it is recorded in one transaction: until then, merged files name what they replace.
         """
-        merged, until_s = 0, time.monotonic() + limit_s
+        until_s = time.monotonic() + limit_s
         groups = sorted(self._groups(), key=len, reverse=True)
         batches = (batch for entries in groups for batch in self._batches(entries))
-        while time.monotonic() < until_s:
-            together = list(islice(batches, self._engine.merges_at_once))
-            if not together:
-                break
-            merged += self._merge(together)
-        return merged
+        done: list[_Merged] = []
+        try:
+            while time.monotonic() < until_s:
+                together = list(islice(batches, self._engine.merges_at_once))
+                if not together:
+                    break
+                self._merge(together, done)
+        finally:  # also where the disk became full on the way
+            if done:
+                self._record(done)
+        return sum(len(one.batch) for one in done)
 
     def _groups(self) -> list[list[FileEntry]]:
         groups: dict[tuple[str, int, int], list[FileEntry]] = defaultdict(list)
@@ -102,20 +118,18 @@ class Compaction:
                 return False
         return time.time() - newest > CLOSED_S
 
-    def _merge(self, batches: list[list[FileEntry]]) -> int:
+    def _merge(self, batches: list[list[FileEntry]], done: list[_Merged]) -> None:
         (self.database.run_folder / "compacted").mkdir(exist_ok=True)
         merges = [self._prepared(batch) for batch in batches]
-        merged, failed = 0, None
+        failed = None
         errors = self._engine.merge(merges, self.database.require_owner)
         for batch, merge, error in zip(batches, merges, errors, strict=True):
             if error is None:
-                self._record(batch, merge)
-                merged += len(batch)
+                done.append(self._described(batch, merge))
             elif not self.set_damaged_aside(batch):
                 failed = error  # no file is to blame: the disk is full
         if failed is not None:
             raise failed
-        return merged
 
     def rewrite(self, entry: FileEntry, kept: Kept) -> str | None:
         """Put a file in the place of this one, with the rows that `kept` lets stay; its path, None
@@ -130,7 +144,9 @@ class Compaction:
             if not self.set_damaged_aside([entry]):
                 raise
             return None
-        return self._record([entry], merge)
+        done = self._described([entry], merge)
+        self._record([done])
+        return done.entry.path
 
     def _require_room(self, num_bytes: int) -> None:
         """Room for a file and for what must be written before the one it replaces can be deleted:
@@ -149,17 +165,21 @@ class Compaction:
         paths, replaced = [run_folder / path for path in inputs], self._replaced_by(batch)
         return Merge(first.table_name, paths, run_folder / "compacted" / name, inputs + replaced)
 
-    def _record(self, batch: list[FileEntry], merge: Merge) -> str:
-        database, tier = self.database, max(entry.tier for entry in batch) + (len(batch) > 1)
+    def _described(self, batch: list[FileEntry], merge: Merge) -> _Merged:
+        tier = max(entry.tier for entry in batch) + (len(batch) > 1)
         path = f"compacted/{merge.merged.name}"
-        entry, _ = read_entry(database.run_folder, path, max(tier, 1))
+        entry, _ = read_entry(self.database.run_folder, path, max(tier, 1))
         if entry.problem:
             raise OSError(entry.problem)
+        return _Merged(batch, entry)
+
+    def _record(self, done: list[_Merged]) -> None:
+        database = self.database
         with database.transaction():
-            database.manifest.add([entry])
-            database.manifest.retire([one.path for one in batch], time.time_ns())
-        database.known_paths.add(entry.path)
-        return path
+            database.manifest.add([one.entry for one in done])
+            replaced = [entry.path for one in done for entry in one.batch]
+            database.manifest.retire(replaced, time.time_ns())
+        database.known_paths.update(one.entry.path for one in done)
 
     def _replaced_by(self, batch: list[FileEntry]) -> list[str]:
         """What the batch itself replaced and is not deleted yet: no other file will name it."""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import UserError
 from ingest.index.bundles import store_problems, unpack_bundles, unpack_into, unpacked_path
+from ingest.index.clocks import store_clocks
 from ingest.index.compaction import Compaction
 from ingest.index.corrected_axes import CorrectedAxes
 from ingest.index.engine import Engine, EngineFailure
@@ -300,8 +301,9 @@ class Indexer:
         touched = touched_steps(connection, usable, self.relative)
         for attempt in self._axes.update(axes):
             touched[attempt] = self._all_steps(attempt)
-        if ranks_changed or any(entry.table_name == "clocks" for entry in entries):
-            for attempt in self._store_clocks():
+        clocks = self._files(usable, "clocks")
+        if ranks_changed or clocks:
+            for attempt in store_clocks(connection, clocks):
                 touched[attempt] = self._all_steps(attempt)
         self._removal.forget()
         self._update_rollups(touched)
@@ -328,20 +330,6 @@ class Indexer:
         if files and execute(index_sql("evaluations"), {"spans": files}).fetchall() != [(0,)]:
             execute(index_sql("nested_evaluations"))
 
-    def _store_clocks(self) -> set[int]:
-        """Rewrite the clock offsets; attempts in which a rank's clock has become known."""
-        known = "SELECT DISTINCT attempt, rank FROM clock_offsets"
-        connection = self.database.connection
-        before = set(connection.execute(known).fetchall())
-        connection.execute("DELETE FROM clock_offsets")
-        files = self.database.absolute(self.database.manifest.pick("clocks"))
-        statement = index_sql("clock_offsets")
-        if not files:
-            statement = statement.replace(_CLOCK_FILES, _NO_CLOCKS)
-        connection.execute(statement, {"clocks": files} if files else {})
-        after = set(connection.execute(known).fetchall())
-        return {attempt for attempt, _ in before ^ after}
-
     def _all_steps(self, attempt: int) -> tuple[int, int]:
         row = self.database.connection.execute(
             "SELECT min(step_min), max(step_max) FROM files"
@@ -350,10 +338,3 @@ class Indexer:
             [attempt, list(TOUCHING)],
         ).fetchall()[0]
         return (row[0], row[1]) if row[0] is not None else (0, -1)
-
-
-_CLOCK_FILES = "read_parquet($clocks, hive_partitioning = false)"
-_NO_CLOCKS = (
-    "(SELECT 0 AS attempt, 0 AS rank, 0 AS ts_ns, 0 AS offset_ns, 0 AS err_ns, 0 AS drift_ppb,"
-    " '' AS method WHERE false)"
-)

@@ -46,10 +46,16 @@ CREATE TABLE IF NOT EXISTS group_members (
 );
 -- the layout.json that ranks and axes here follow; no row: there was none
 CREATE TABLE IF NOT EXISTS corrected_layout (content VARCHAR);
--- clock estimates with the time each is valid from; aligned = t + offset + drift (t - ts)
+-- clock estimates with the time each is valid from; aligned = t + offset + drift (t - ts); is_assumed: no
+-- file has it, it follows from which hosts there are
 CREATE TABLE IF NOT EXISTS clock_offsets (
     attempt INTEGER, rank INTEGER, valid_from_ns BIGINT, ts_ns BIGINT, offset_ns BIGINT,
-    err_ns BIGINT, drift_ppb BIGINT, method VARCHAR, PRIMARY KEY (attempt, rank, valid_from_ns)
+    err_ns BIGINT, drift_ppb BIGINT, method VARCHAR, is_assumed BOOLEAN NOT NULL,
+    PRIMARY KEY (attempt, rank, valid_from_ns)
+);
+-- ranks whose clock is recorded as unknown
+CREATE TABLE IF NOT EXISTS unknown_clocks (
+    attempt INTEGER, rank INTEGER, PRIMARY KEY (attempt, rank)
 );
 -- one row per (attempt, rank, step): what the time went to (docs/data-model.md)
 CREATE TABLE IF NOT EXISTS step_rollup (
