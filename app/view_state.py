@@ -52,7 +52,8 @@ PAGES = (
 
 PAGE_NAMES = tuple(page.name for page in PAGES)
 
-_MOST_RANKS = 4096
+MOST_RANKS = 16_384
+"""Lanes of a timeline: the whole of a job with 12,288 ranks."""
 _MOST_MARKS = 64
 _LAST_ROW = 4
 _LONGEST = 4000
@@ -286,8 +287,8 @@ def _ranks(text: str) -> tuple[int, ...]:
         low_text, dash, high_text = part.partition("-")
         low = _natural(low_text)
         high = _natural(high_text) if dash else low
-        if high < low or high - low >= _MOST_RANKS or len(ranks) + high - low >= _MOST_RANKS:
-            raise ValueError(f"{part[:40]!r} is not a list of at most {_MOST_RANKS} ranks")
+        if high < low or high - low >= MOST_RANKS or len(ranks) + high - low >= MOST_RANKS:
+            raise ValueError(f"{part[:40]!r} is not a list of at most {MOST_RANKS} ranks")
         ranks.update(dict.fromkeys(range(low, high + 1)))
     return tuple(ranks)
 

@@ -31,7 +31,7 @@
  * @property {Object<string, string>} pipeline changes of the job whose schedules the page What-if predicts
  */
 
-const MOST_RANKS = 4096;
+export const MOST_RANKS = 16_384;
 const MOST_MARKS = 64;
 const LAST_ROW = 4;
 const LONGEST = 4000;

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.view_state import MOST_RANKS
 from ingest.errors import UserError
 
 MOST_AT_ONCE = 64
 """Lanes of one answer; the browser asks for those in sight."""
-MOST_LANES = 4096
-CHOICES = ("default", "pipeline", "tp", "dp", "all")
+CHOICES = ("default", "pipeline", "tp", "dp", "host", "all")
 _AXES = ("pp", "dp", "cp", "tp")
 
 
@@ -64,8 +64,16 @@ def choose(places: Mapping[int, Place], choice: str, rank: int | None) -> list[i
     if rank is not None and rank not in places:
         raise UserError(_unknown_ranks([rank], places))
     if choice == "all" or rank is None:
-        return sorted(places)[:MOST_LANES]
+        return sorted(places)[:MOST_RANKS]
+    if choice == "host":
+        return _of_host(places, places[rank])
     return _around(places, choice, places[rank])
+
+
+def _of_host(places: Mapping[int, Place], own: Place) -> list[int]:
+    if not own.host:
+        raise UserError(f"the host of rank {own.rank} is not recorded; choose other lanes")
+    return sorted(place.rank for place in places.values() if place.host == own.host)
 
 
 def _around(places: Mapping[int, Place], choice: str, own: Place) -> list[int]:

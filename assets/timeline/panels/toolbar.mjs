@@ -3,6 +3,7 @@ import { labelOf } from '../../lib/canvas/kind_colours.mjs';
 import { formatNs } from '../../lib/canvas/time_scale.mjs';
 import { make } from '../../lib/dom.mjs';
 import { stepsText } from '../../lib/value_text.mjs';
+import { MOST_RANKS } from '../../lib/view_state.mjs';
 import { hasRed } from '../lanes/fault_time.mjs';
 import { scopeOf } from '../view_follower.mjs';
 import { button } from './dom.mjs';
@@ -10,11 +11,11 @@ import { button } from './dom.mjs';
 const NOTE_MS = 6000;
 const CHOICES = [
   ['', 'choose lanes'], ['default', 'pipeline + TP peers'], ['pipeline', 'pipeline group'],
-  ['tp', 'TP group'], ['dp', 'DP group'], ['all', 'all ranks'],
+  ['tp', 'TP group'], ['dp', 'DP group'], ['host', 'ranks of this host'], ['all', 'all ranks'],
 ];
 
 /** `5`, `0-3,8` as ranks, null if the text is not a list of ranks. Pure. */
-export function ranksOf(text, most = 4096) {
+export function ranksOf(text, most = MOST_RANKS) {
   const ranks = new Set();
   for (const part of text.split(',').map((piece) => piece.trim()).filter(Boolean)) {
     const match = /^(\d{1,6})(?:\s*-\s*(\d{1,6}))?$/.exec(part);
@@ -77,7 +78,7 @@ export function makeToolbar(timeline, actions) {
     placeholder: 'ranks: 0-3,8', 'aria-label': 'Ranks to show', size: 11,
     on: { change: () => {
       const ranks = ranksOf(typed.value);
-      problem.textContent = ranks || !typed.value ? '' : 'not a list of ranks such as 0-3,8';
+      problem.textContent = ranks || !typed.value ? '' : `not a list of at most ${MOST_RANKS.toLocaleString('en')} ranks such as 0-3,8`;
       if (ranks) app.set({ ranks }, { push: true });
     } },
   });

@@ -178,6 +178,7 @@ test('sums: kinds with time, most first, idle behind; spread names the rank', ()
 test('ranks as typed', () => {
   assert.deepEqual(ranksOf(' 0-2, 7'), [0, 1, 2, 7]);
   assert.deepEqual(ranksOf('5,5'), [5]);
+  assert.equal(ranksOf('0-12287').length, 12_288);
   for (const text of ['', 'a', '3-1', '1.5', '0-99999']) assert.equal(ranksOf(text), null, text);
 });
 

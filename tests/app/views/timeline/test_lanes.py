@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from app.view_state import parse_url
 from app.views.timeline.lanes import MOST_AT_ONCE, Place, choose, known
 from ingest.errors import UserError
 from trace_hooks.layout import ParallelLayout
@@ -40,6 +43,22 @@ def test_an_unknown_layout_shows_all_and_unknown_ranks_are_explained():
         choose(unknown, "dp", None)
     with pytest.raises(UserError, match="is not a choice"):
         choose(unknown, "diagonal", 1)
+
+
+def test_lanes_of_a_host():
+    places = {rank: replace(place(rank), host=f"h{rank // 4}") for rank in range(8)}
+    assert choose(places, "host", 5) == [4, 5, 6, 7]
+    places[5] = replace(places[5], host=None)
+    with pytest.raises(UserError, match="host of rank 5 is not recorded"):
+        choose(places, "host", 5)
+
+
+def test_a_job_of_twelve_thousand_ranks_is_lanes_as_a_whole():
+    view, problems = parse_url("/run/a/timeline", "ranks=0-12287")
+    assert problems == []
+    assert (
+        len(view.ranks) == len(choose(dict.fromkeys(view.ranks, place(0)), "all", None)) == 12_288
+    )
 
 
 def test_an_unknown_coordinate_is_shared_with_nobody():
