@@ -9,6 +9,9 @@ from trace_hooks.recording.commands import Live
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.step_sampling import StepSampling
 
+MOST_RANGES = 16
+"""Requests for steps that are still to come; a server that asks for more gets a refusal."""
+
 
 class SpanRequests:
     """Carries such requests out (agent's thread)."""
@@ -28,6 +31,11 @@ class SpanRequests:
         first = step + 1 if request.first is None else request.first
         if first <= step:
             raise ValueError(f"this rank is in step {step} already; ask for a later one")
+        if self._sampling.num_asked >= MOST_RANGES:
+            raise ValueError(
+                f"{self._sampling.num_asked} requests wait for their steps already; ask again once "
+                f"some have passed, this rank is in step {step}"
+            )
         last = first + request.steps - 1
         self._sampling.ask(first, last)
         return f"publishes the spans of steps {first} to {last}, it is in step {step}"

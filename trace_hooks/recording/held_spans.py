@@ -119,17 +119,18 @@ class HeldSpans:
     def _settle(self, ready: list[_Window]) -> Tables:
         spans, published_S = self._all()
         self._settled = ready[-1].step
-        left_out = [window for window in ready if not self.sampling.is_whole(window.step)]
+        whole = [window for window in ready if self.sampling.is_whole(window.step)]
+        left_out = [window for window in ready if window not in whole]
+        self.sampling.passed(self._settled)
         tables = _sums(spans, left_out) if left_out else {}
         if spans is None:
             return tables
         begin_S = spans.column("ts_ns").to_numpy()
         end_S, step_S = begin_S + spans.column("dur_ns").to_numpy(), spans.column("step").to_numpy()
         goes_S = np.zeros(begin_S.size, dtype=bool)
-        for window in ready:
-            if self.sampling.is_whole(window.step):
-                goes_S |= (begin_S < window.end_ns) & (end_S > window.begin_ns)
-                goes_S |= step_S == window.step
+        for window in whole:
+            goes_S |= (begin_S < window.end_ns) & (end_S > window.begin_ns)
+            goes_S |= step_S == window.step
         goes_S &= ~published_S
         stays_S = (end_S > ready[-1].end_ns) | (step_S > self._settled)
         self._tables = [spans.filter(pa.array(stays_S))]

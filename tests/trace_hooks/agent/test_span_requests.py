@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trace_hooks.agent.span_requests import SpanRequests
+from trace_hooks.agent.span_requests import MOST_RANGES, SpanRequests
 from trace_hooks.recording.commands import Live
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.step_sampling import StepSampling
@@ -42,6 +42,18 @@ def test_without_a_first_step_the_next_one_is_meant() -> None:
 def test_a_rank_that_publishes_all_spans_says_so() -> None:
     ack = answer(StepSampling(1), {"steps": 2})
     assert (ack["ok"], ack["text"]) == (True, "publishes the spans of every step already")
+
+
+def test_more_requests_than_can_wait_are_refused_and_none_is_forgotten() -> None:
+    sampling = StepSampling(0)
+    for number in range(MOST_RANGES):
+        assert answer(sampling, {"steps": 1, "from": 50 + 2 * number})["ok"]
+    ack = answer(sampling, {"steps": 1, "from": 200})
+    assert not ack["ok"]
+    assert ack["text"].startswith("16 requests wait for their steps already; ask again once")
+    assert all(sampling.is_whole(50 + 2 * number) for number in range(MOST_RANGES))
+    sampling.passed(50)
+    assert answer(sampling, {"steps": 1, "from": 200})["ok"]
 
 
 @pytest.mark.parametrize(

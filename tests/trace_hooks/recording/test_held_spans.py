@@ -213,6 +213,18 @@ def test_step_numbers_that_begin_anew_are_summed_like_others(spans, steps) -> No
         assert row["ts_ns"] == begin_of[row["step"]]
 
 
+def test_steps_that_were_asked_for_are_forgotten_once_they_are_published(spans, steps) -> None:
+    sampling, last = StepSampling(0), steps[-1]["step"]
+    for step in range(2, 40):
+        sampling.ask(step, step)
+    parts = list(fed(HeldSpans(sampling), spans, steps))
+    found = [row["step"] for row in published(iter(parts), "spans")]
+    for step in range(2, last + 1):
+        assert found.count(step) == pc.sum(pc.equal(spans["step"], step)).as_py()
+    to_come = len(range(last + 1, 40))
+    assert sampling.num_asked == to_come + 1  # the end of the job has the running step published
+
+
 def test_the_step_of_which_some_was_published_is_whole_whatever_its_number(spans, steps) -> None:
     held, begun_ns = running(spans, steps, 3)
     held.give_up()
