@@ -96,7 +96,9 @@ class Recording:
         self._session.close()
         self._drain.at_end = self._find_all
         self._drain.after_end = lambda: self._write_end(status, error)
-        if not self._drain.stop(STOP_TIMEOUT_S):
+        if self._drain.stop(STOP_TIMEOUT_S):
+            self.context.recorder.end()
+        else:
             log.warning(
                 "trace_hooks: the last rows could not be written within %s s and are lost; is the "
                 "disk slow or full?",

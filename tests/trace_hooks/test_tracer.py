@@ -127,6 +127,19 @@ def test_a_hook_that_raises_is_counted_and_training_goes_on(
     assert {"tracer.step_begin", "tracer.log", "tracer.span_begin"} <= set(guard.account.errors)
 
 
+def test_functions_that_were_bound_while_it_ran_record_nothing_afterwards(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    tracer = start(tmp_path, model=model, sources=["modules", "optimizer", "checkpoint"])
+    save, clip, backward = torch.save, torch.nn.utils.clip_grad_norm_, torch.autograd.backward
+    tracer.stop()
+    assert torch.save is not save
+    backward(model(torch.ones(1, 2)).sum())
+    clip(model.parameters(), 1.0)
+    save(model.state_dict(), tmp_path / "saved.pt")
+    assert (tmp_path / "saved.pt").exists()
+    assert tracer.recorder.dropped == 0  # they did not even try
+
+
 class Block(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -41,7 +41,8 @@ class FrameworkSource(Source):
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                first(args, kwargs)
+                if not self.recorder.is_over:
+                    first(args, kwargs)
                 return original(*args, **kwargs)
 
             return wrapper
@@ -56,7 +57,8 @@ class FrameworkSource(Source):
             @functools.wraps(original)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
                 result = original(*args, **kwargs)
-                then(result, args, kwargs)
+                if not self.recorder.is_over:
+                    then(result, args, kwargs)
                 return result
 
             return wrapper

@@ -135,6 +135,7 @@ class Recorder:
         self.rank_state = RankState()
         self.device_clock = device_clock or HostClock()
         self.dropped = 0  # rows
+        self.is_over = False  # nothing drains the rows any more
         self.sites: list[Site] = []
         self.spans: list[Any] = []  # flat, SPAN_FIELDS per span
         self.collectives: list[CollectiveRow] = []
@@ -143,6 +144,7 @@ class Recorder:
         self._site_ids: dict[tuple[str, str, str, int], int] = {}
         self._tracks: dict[str, int] = {}
         self._threads = _Threads(self.thread_names)
+        self._max_rows, self._max_span_fields = MAX_ROWS, MAX_SPAN_FIELDS
 
     @property
     def device_clock(self) -> DeviceClock:
@@ -181,6 +183,13 @@ class Recorder:
             self.thread_names[number] = name
         return number
 
+    def end(self) -> None:
+        """Take no more rows. Other code may still hold functions that sources had put in place of
+        theirs (`from torch import save`): those record nothing from now on.
+        """
+        self.is_over = True
+        self._max_rows = self._max_span_fields = 0
+
     def open(self) -> Mark:
         """Begin a span on this thread; spans opened before it closes lie inside it."""
         mark = Mark()
@@ -208,7 +217,7 @@ class Recorder:
         """
         end_ns, thread, spans = now(), mark.thread, self.spans
         thread.depth = depth = mark.depth
-        if len(spans) >= MAX_SPAN_FIELDS:
+        if len(spans) >= self._max_span_fields:
             self.dropped += 1
             return
         event = mark.event
@@ -244,7 +253,7 @@ class Recorder:
         """Record a span whose times are known already (monotonic ns); by default of this thread, at
         its present depth.
         """
-        if len(self.spans) >= MAX_SPAN_FIELDS:
+        if len(self.spans) >= self._max_span_fields:
             self.dropped += 1
             return
         state = self._threads.state
@@ -267,7 +276,7 @@ class Recorder:
 
     def add_collective(self, row: CollectiveRow) -> None:
         """Record an instance that is complete, or will never be."""
-        if len(self.collectives) >= MAX_ROWS:
+        if len(self.collectives) >= self._max_rows:
             self.dropped += 1
             return
         self.collectives.append(row)
@@ -278,7 +287,7 @@ class Recorder:
         attempt, rank and step are filled in; columns named *_ns that are points in time (ts_ns,
         start_ns) are monotonic `clock.now()` readings like everywhere in the recorder.
         """
-        if len(self.rows) >= MAX_ROWS:
+        if len(self.rows) >= self._max_rows:
             self.dropped += 1
             return
         values.setdefault("step", self.rank_state.step)

@@ -16,7 +16,8 @@ class Patches:
     """The attributes one source has replaced, in order.
 
     An attribute that other code has replaced on top of ours stays as it is: that wrapper still
-    calls ours, so our wrapper must work, or do nothing, after its source is gone.
+    calls ours, so our wrapper must work, or do nothing, after its source is gone. So does a name
+    that was bound meanwhile (`from torch import save`): Recorder.is_over.
     """
 
     def __init__(self) -> None:

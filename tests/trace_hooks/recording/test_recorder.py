@@ -71,6 +71,15 @@ def test_full_lists_drop_and_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(recorder.rows), len(spans(recorder)), recorder.dropped) == (1, 1, 5)
 
 
+def test_a_recorder_that_has_ended_takes_no_rows() -> None:
+    recorder = Recorder()
+    recorder.end()
+    recorder.add_row("marks")
+    recorder.close(recorder.site("a", "host"), recorder.open())
+    recorder.add_span(0, 1, 2, step=0)
+    assert (recorder.rows, recorder.spans) == ([], [])
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown span kind 'x'"):
         Recorder().site("a", "x")

@@ -194,7 +194,8 @@ def _recorded(
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        call = None if "checkpoint.end" in disabled else _begin(source, name)
+        is_off = source.recorder.is_over or "checkpoint.end" in disabled
+        call = None if is_off else _begin(source, name)
         if call is None:
             return original(*args, **kwargs)
         try:

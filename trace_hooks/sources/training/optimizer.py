@@ -73,7 +73,7 @@ class Optimizers(Source):
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            is_off = is_compiling() or "optimizer.clipped" in disabled
+            is_off = is_compiling() or self.recorder.is_over or "optimizer.clipped" in disabled
             mark = None if is_off else self._clipping()
             try:
                 return original(*args, **kwargs)

@@ -45,7 +45,7 @@ class BackwardPasses:
 
     def _around_backward(self, original: Callable[..., None]) -> Callable[..., None]:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            is_announced = self._announce(tensors)
+            is_announced = not self._recorder.is_over and self._announce(tensors)
             original(tensors, *args, **kwargs)
             if is_announced:
                 self._passed()

@@ -194,7 +194,7 @@ def recorded(
     its arguments; None records nothing. Spans inside inherit micro-batch and chunk."""
 
     def before(*args: Any, **kwargs: Any) -> _Running | None:
-        return _begin(recorder, action_of, args, kwargs)
+        return None if recorder.is_over else _begin(recorder, action_of, args, kwargs)
 
     def after(running: _Running) -> None:
         _end(recorder, running)
