@@ -30,6 +30,8 @@ LIVE_S = 3600.0
 CLOCK_S = 86_400.0
 """Rows arrive within minutes. Of a job still running, those that seem older or newer by more than a
 day have the times of a wrong clock."""
+EVER_SET_NS = 946_684_800 * 10**9
+"""The year 2000: a clock that says an earlier time was never set since its machine was started."""
 _FILES = (
     "SELECT attempt, step_min, step_max, num_bytes,"
     " coalesce(ts_max, (SELECT max(ts_max) FROM files), 0) AS ts_max,"
@@ -171,11 +173,16 @@ def _left_alone(run: Run, is_dated: bool, is_whole_old: bool, is_busy: bool) -> 
         return "files are still read into it"
     if is_busy:
         return BUSY
-    if is_whole_old or state == "finished" or not is_dated:
+    if is_whole_old or not is_dated:
         return ""
     for newest in run.index_rows(_NEWEST):
         recorded_ns = newest["recorded_ns"] or 0
-        if abs(newest["arrived_ns"] - recorded_ns) > CLOCK_S * 1e9:
+        if 0 < recorded_ns < EVER_SET_NS:
+            return (
+                "its newest rows seem to be from before the year 2000, so nobody knows their age; "
+                "check the clocks of its hosts"
+            )
+        if state != "finished" and abs(newest["arrived_ns"] - recorded_ns) > CLOCK_S * 1e9:
             return (
                 "it has not ended, and the times in its newest rows are more than a day off from "
                 "when they arrived here; check the clocks of its hosts"

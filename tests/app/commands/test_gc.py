@@ -277,14 +277,25 @@ def test_pins_made_after_the_plan_keep_their_steps(tmp_path: Path) -> None:
     assert steps_of(old.folder) == steps_of(partly.folder) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_job_with_a_wrong_clock_loses_nothing(tmp_path: Path, gc: Gc) -> None:
-    run = run_of_days(tmp_path / "live", 19_000.0, ended=False)
-    run.rank_files(attempt=1)  # which has recorded nothing yet
-    folder = run.folder
-    written_at(folder, time.time_ns())
-    live = gc("--keep", "30d", "--delete")["runs"]["live"]
-    assert "check the clocks of its hosts" in live["left_alone"]
-    assert steps_of(folder) == [0, 1, 2, 3, 4, 5]
+@pytest.mark.parametrize(
+    ("days", "ended", "why"),
+    [
+        (100.0, False, "it has not ended, and the times in its newest rows"),
+        (19_000.0, False, "from before the year 2000"),
+        (19_000.0, True, "from before the year 2000"),
+    ],
+)
+def test_a_job_with_a_wrong_clock_loses_nothing(
+    tmp_path: Path, gc: Gc, days: float, ended: bool, why: str
+) -> None:
+    run = run_of_days(tmp_path / "run", days, ended)
+    if not ended:
+        run.rank_files(attempt=1)  # which has recorded nothing yet
+    written_at(run.folder, time.time_ns())
+    left_alone = gc("--keep", "30d", "--delete")["runs"]["run"]["left_alone"]
+    assert why in left_alone
+    assert "check the clocks of its hosts" in left_alone
+    assert steps_of(run.folder) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_run_can_be_removed_from_inside_its_folder(
