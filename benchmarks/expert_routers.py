@@ -19,11 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import torch
 from torch import Tensor, nn
 
 import trace_hooks as th
+from trace_hooks.schema.reading import read_rows
 
 STEPS, MICROBATCHES, LAYERS = 3, 2, 2
 NUM_EXPERTS, TOP_K, TOKENS = 8, 2, 32
@@ -79,8 +79,8 @@ def compared(model: nn.Module, forward: Callable[[], Tensor], hand: ByHand) -> s
             train(tracer, model, forward, hand)
         finally:
             tracer.stop()
-        files = [str(path) for path in Path(folder).rglob("expert_load-*.parquet")]
-        rows = pyarrow.dataset.dataset(files).to_table().to_pylist() if files else []
+        runs = Path(folder).iterdir()
+        rows = [row for run in runs for row in read_rows(run, "expert_load").to_pylist()]
     recorded = {(row["step"], row["layer"]): row["tokens"] for row in rows}
     dropped = {(row["step"], row["layer"]): row["dropped"] for row in rows}
     if len(hand.loads) != STEPS * LAYERS:

@@ -25,11 +25,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import pyarrow.dataset
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, WeightedRandomSampler
 
 import trace_hooks as th
+from trace_hooks.schema.reading import read_rows
 
 SOURCES = ("web", "code", "books")
 SIZES = (900, 500, 400)
@@ -325,8 +325,8 @@ def recorded(case: Case, mode: str) -> tuple[list[list[int]], Counter[str], dict
             with tracer.step():
                 batches.append(list(map(int, batch)))
         tracer.stop()
-        files = list(Path(folder).glob("*/segments/batch_sources-*.parquet"))
-        rows = pyarrow.dataset.dataset(files).to_table().to_pylist() if files else []
+        runs = Path(folder).iterdir()
+        rows = [row for run in runs for row in read_rows(run, "batch_sources").to_pylist()]
     samples = Counter[str]()
     for row in rows:
         samples[row["source"]] += row["samples"]

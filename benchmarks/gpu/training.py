@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import nn
 
@@ -22,7 +21,7 @@ import trace_hooks as th
 from benchmarks.gpu.figures import NotHere, Place
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
 from trace_hooks.recording.clock import HostClock
-from trace_hooks.schema import SegmentName
+from trace_hooks.schema.reading import read_rows
 from trace_hooks.tracer import Tracer
 
 Step = Callable[[], torch.Tensor]
@@ -154,11 +153,7 @@ def settle(place: Place, tracer: Tracer, step: Callable[[], object], seconds: fl
 
 def rows_of(folder: Path, table: str) -> pa.Table:
     """All rows of a table that hooks wrote below `folder`; raises ValueError where it is empty."""
-    parts = [
-        pq.read_table(path)
-        for path in sorted(folder.glob("*/segments/*.parquet"))
-        if (name := SegmentName.parse(path.name)) is not None and name.table == table
-    ]
-    if not parts:
+    rows = pa.concat_tables(read_rows(run, table) for run in sorted(folder.iterdir()))
+    if not rows.num_rows:
         raise ValueError(f"the hooks wrote no table {table} below {folder}")
-    return pa.concat_tables(parts, promote_options="default")
+    return rows

@@ -14,11 +14,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.analysis.diagnosis import diagnose_run, diagnosis_of
 from app.runs.hub import Hub
+from app.runs.viewers import Viewers
 from benchmarks.real.kinds import LAYOUTS, MODEL
 from benchmarks.real.plan import Episode
 from benchmarks.real.score import Job, parts_of, score
@@ -27,6 +28,7 @@ from ingest.errors import UserError
 from ingest.run import Run
 from sample_traces.jobs.record import merge
 from trace_hooks.schema import TABLES, publish_json
+from trace_hooks.schema.reading import read_rows
 
 START_S, LAST_PASS_S, END_S = 120.0, 20.0, 10.0
 NICENESS = 5
@@ -67,26 +69,28 @@ def run_job(
 
 
 class Collector:
-    """Takes a link to every segment of a run while it is written: an index pass merges them, and
-    removes what it merged."""
+    """Takes a link to every segment and bundle of a run while it is written: an index pass unpacks
+    and merges them, and removes what it merged."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.links = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent.parent))
+        (self.links / "segments").mkdir()
 
     def collect(self) -> None:
-        """Link the segments that are new."""
+        """Link the files that are new."""
         for entry in os.scandir(self.folder / "segments"):
-            link = self.links / entry.name
-            if entry.name.endswith(".parquet") and not link.exists():
-                os.link(entry.path, link)
+            link = self.links / "segments" / entry.name
+            if not entry.name.startswith(".") and not link.exists():
+                with suppress(FileNotFoundError):  # a bundle that was unpacked meanwhile
+                    os.link(entry.path, link)
 
     def write(self, target: Path) -> None:
         """The run with one file per table, as recorded runs are."""
         for name in ("ranks", "compacted"):
             (target / name).mkdir(parents=True)
         for table in TABLES:
-            merge(table, sorted(self.links.glob(f"{table}-*.parquet")), target)
+            merge(table, read_rows(self.links, table), target)
         for path in sorted((self.folder / "ranks").glob("*.json")):
             info = json.loads(path.read_text(encoding="utf-8"))
             publish_json(info, target / "ranks" / path.name)
@@ -135,10 +139,11 @@ def _follow(
     hub: Hub, name: str, process: subprocess.Popen[bytes], job: Job, collector: Collector
 ) -> None:
     """Diagnose whenever new data arrives, as the server does for a page that is open."""
-    news = threading.Event()
+    news, viewers = threading.Event(), Viewers(hub.run(name).folder)
     stop = hub.listen(lambda _name, _version: news.set())
     while process.poll() is None:
         collector.collect()
+        viewers.look("running")
         if news.wait(_LOOK_S):
             news.clear()
             _note(job, diagnosis_of(hub, name))

@@ -26,15 +26,13 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from app.views.whatif.analysis import whatif_of
 from benchmarks.result_lines import run_cases
 from diagnosis.whatif.schedules.measured import measured
 from diagnosis.whatif.schedules.predict import predict
 from ingest.run import open_run
-from trace_hooks.schema import SegmentName
+from trace_hooks.schema.reading import read_rows
 
 REPO = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- benchmarks.schedules replaces what follows -->", "<!-- end of schedules -->"
@@ -134,15 +132,9 @@ def durations(run_folder: Path, case: Case) -> dict[str, Any]:
 
 def _compute_spans(run_folder: Path) -> list[dict[str, Any]]:
     """Outermost ones of micro-batches, as the hooks wrote them."""
-    tables = [
-        pq.read_table(path)
-        for path in run_folder.glob("segments/*.parquet")
-        if (name := SegmentName.parse(path.name)) is not None and name.table == "spans"
-    ]
-    rows = pa.concat_tables(tables, promote_options="default").to_pylist()
     return [
         row
-        for row in rows
+        for row in read_rows(run_folder, "spans").to_pylist()
         if row["kind"] in COMPUTE and row["depth"] == 0 and row["microbatch"] >= 0
     ]
 

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sample_traces.jobs.faults import Fault
 from trace_hooks.schema import TABLES, SegmentName, publish_json, publish_table
+from trace_hooks.schema.reading import read_rows
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 
@@ -51,7 +51,7 @@ def record(name: str, faults: Sequence[str], target: Path) -> None:
         for folder in ("ranks", "compacted"):
             (target / folder).mkdir(parents=True)
         for table in TABLES:
-            merge(table, sorted((made / "segments").glob(f"{table}-*.parquet")), target)
+            merge(table, read_rows(made, table), target)
         for path in sorted((made / "ranks").glob("*.json")):
             info = json.loads(path.read_text(encoding="utf-8"))
             info |= {"host": HOST, "pid": 1000 + info["rank"]}
@@ -61,17 +61,10 @@ def record(name: str, faults: Sequence[str], target: Path) -> None:
         publish_json(info, target / "run.json")
 
 
-def merge(table: str, paths: Sequence[Path], target: Path) -> None:
-    """Write the rows of all segments of a table as one file, ordered by rank, then time."""
-    segments = [SegmentName.parse(path.name) for path in paths]
-    parts = [
-        pq.read_table(path)
-        for path, name in zip(paths, segments, strict=True)
-        if name is not None and name.table == table
-    ]
-    if not parts:
+def merge(table: str, rows: pa.Table, target: Path) -> None:
+    """Write all rows of a table, if there are any, as one file, ordered by rank, then time."""
+    if not rows.num_rows:
         return
-    rows = pa.concat_tables(parts).unify_dictionaries()
     names = rows.schema.names
     by = [name for name in ("rank", "ts_ns", "start_ns", "depth", "step") if name in names]
     rows = rows.sort_by([(name, "ascending") for name in by])

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tests.folders import REPO
-from trace_hooks.schema import SegmentName
+from trace_hooks.schema.reading import read_rows
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -65,12 +63,8 @@ def run(
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
     """All rows of a table below the runs of `folder`, in order of their segments."""
-    found = []
-    for path in sorted((folder / "runs").glob("*/segments/*.parquet")):
-        name = SegmentName.parse(path.name)
-        if name is not None and name.table == table:
-            found += pq.read_table(path).to_pylist()
-    return found
+    runs = sorted((folder / "runs").glob("*"))
+    return [row for run in runs for row in read_rows(run, table).to_pylist()]
 
 
 def rank_files(folder: Path) -> list[dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset
 import pytest
 import torch
 
 import trace_hooks as th
+from tests.trace_hooks.tracers import rows
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
@@ -67,10 +67,9 @@ def test_loads_equal_a_count_by_hand(kind: str, tmp_path: Path) -> None:
                 model(input_ids=ids, labels=ids).loss.backward()
             optimizer.step()
     tracer.stop()
-    files = list(tmp_path.rglob("expert_load-*.parquet"))
-    rows = pyarrow.dataset.dataset(files).to_table().to_pylist()
-    assert {(row["step"], row["layer"]): row["tokens"] for row in rows} == by_hand
+    found = rows(tmp_path, "expert_load")
+    assert {(row["step"], row["layer"]): row["tokens"] for row in found} == by_hand
     assert len(by_hand) == 3 * LAYERS
-    for row in rows:
+    for row in found:
         assert (row["top_k"], row["batch_tokens"], row["dropped"]) == (TOP_K, 2 * 2 * 12, 0)
         assert (row["first_expert"], row["local_experts"]) == (0, EXPERTS)

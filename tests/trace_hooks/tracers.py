@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 import trace_hooks as th
-from trace_hooks.schema import SegmentName
+from trace_hooks.schema.reading import read_rows
 
 
 def start(folder: Path, **arguments: Any) -> th.Tracer:
@@ -17,13 +15,7 @@ def start(folder: Path, **arguments: Any) -> th.Tracer:
 
 
 def rows(folder: Path, table: str) -> list[dict[str, Any]]:
-    found = []
-    for path in sorted(folder.glob("*/segments/*.parquet")):
-        name = SegmentName.parse(path.name)
-        assert name is not None
-        if name.table == table:
-            found += pq.read_table(path).to_pylist()
-    return found
+    return [row for run in sorted(folder.glob("*")) for row in read_rows(run, table).to_pylist()]
 
 
 def rank_file(folder: Path) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 import time
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, dataloader
 
 import trace_hooks as th
 from tests.trace_hooks.tiny_models import tracing
+from tests.trace_hooks.tracers import rows
 from trace_hooks.sources.training.batch_tokens import ids_hash, num_tokens
 from trace_hooks.sources.training.described_batch import described
 
@@ -156,8 +156,7 @@ def test_a_job_describes_its_batch(tmp_path):
     tracer.stop()
 
     def column(table: str, name: str) -> list[object]:
-        (path,) = tmp_path.glob(f"*/segments/{table}-*.parquet")
-        return pq.read_table(path).column(name).to_pylist()
+        return [row[name] for row in rows(tmp_path, table)]
 
     assert column("data_batches", "sum_sq_len") == [18, 18]
     assert column("data_batches", "step") == [0, 1]
