@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.detectors.rotating_skew import moving
 from diagnosis.findings import Finding, Verdict
 from diagnosis.loading.explained import explained
 from diagnosis.loading.workers import QUESTION, slow_everywhere
@@ -88,9 +89,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not longer:
         return None
     steady = late_by(times, _REASONS)
-    free_S = np.ones(times.step_S.size, np.bool_)  # of ranks that are late in every step
+    free_S = np.ones(times.step_S.size, np.bool_)  # of ranks late in every step, one or by turns
     for late in steady:
         free_S[late.span] = False
+    for episode in [] if times.waits_hidden else moving(times):
+        free_S[episode.first : episode.last + 1] = False
     found = [finding for rise in longer for finding in _of_rise(times, rise, free_S, attempt)]
     if slow_everywhere(tables) is not None:  # data_loader says it of the whole job
         found = [finding for finding in found if finding.kind != "data_loader"]

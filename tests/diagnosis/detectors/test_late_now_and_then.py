@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from diagnosis.detectors import rotating_skew
 from diagnosis.detectors.late_now_and_then import detect
 from diagnosis.findings import Verdict
 from tests.diagnosis.work_tables import Phases, phase_tables
@@ -149,3 +150,18 @@ def test_strikes_of_a_few_steps_are_not_what_all_steps_are_longer_for(
         return {"step_ms": 212.0 + ms, **waits}
 
     assert named(judged(phases)) == names
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ranks_that_are_late_by_turns_are_not_named_for_being_drawn_more_often(seed: int) -> None:
+    last_S = np.random.default_rng(seed).choice(4, STEPS, p=[0.14, 0.14, 0.36, 0.36])
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < FROM:
+            return {}
+        own = 80.0 if rank == last_S[step] else 0.0
+        return {"step_ms": 280.0, "covered_ms": 275.0 - own, "comm_ms": 120.0 - own}
+
+    tables = phase_tables(ParallelLayout.from_sizes(dp=4), STEPS, phases)
+    assert rotating_skew.detect(tables, attempt=0).findings
+    assert named(detect(tables, attempt=0)) == []
