@@ -17,6 +17,7 @@ from ingest.errors import UserError
 from ingest.free_sql.sql_process import SqlProcess
 from ingest.index.snapshots import current_snapshot, discard_published, index_folder, is_up_to_date
 from ingest.query.index_catalog import ForeignIndex
+from ingest.query.instance_place import place_of_instance
 from ingest.query.manifest import Narrowing
 from ingest.query.saved_queries import SavedQuery, saved_query
 from ingest.query.snapshot import Snapshot
@@ -236,6 +237,9 @@ class Run:
         self, query: SavedQuery, values: Mapping[str, Any], snapshot: Snapshot
     ) -> dict[str, list[str]]:
         """Files of the raw tables a question reads, narrowed by its own parameters."""
+        if query.is_of_one_instance:
+            place = place_of_instance(snapshot, values)
+            return {table: snapshot.files(table, place) for table in query.reads}
         narrowing = Narrowing(
             attempt=values.get("attempt"),
             rank_min=values.get("rank", values.get("rank_min")),

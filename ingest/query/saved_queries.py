@@ -116,6 +116,11 @@ class SavedQuery:
         return "$step_min - 1" in self.sql
 
     @property
+    def is_of_one_instance(self) -> bool:
+        """Whether it is of one collective on all its members."""
+        return {"attempt", "group_id", "seq"} <= {parameter.name for parameter in self.parameters}
+
+    @property
     def wants_newest(self) -> bool:
         """Whether `attempt` is to be filled in with the newest one where it is not given."""
         return any(p.name == "attempt" and p.default == NEWEST for p in self.parameters)

@@ -195,3 +195,49 @@ def test_instances_without_a_size_do_not_dilute_the_bandwidth(tmp_path):
         assert one(run, "collectives_by_group")["bandwidth_gb_s"] == pytest.approx(1)
         rows = run.ask("collective_members", group_id=7, seq=0).to_pylist()
         assert [row["bandwidth_gb_s"] for row in rows] == [pytest.approx(1)] * 2
+
+
+def spread_over_files(folder):
+    """Four ranks with files of their own; group 7 of ranks 1 and 2, with numbers 0 to 5."""
+    builder = RunBuilder(folder, 4)
+    builder.rank_files()
+    builder.group(7, [1, 2], "dp")
+    builder.group(8, [0, 3], "dp")
+    for step in range(3):
+        for rank in range(4):
+            builder.step(rank, step, 100 * step, 100 * step + 100)
+            for number in range(2):
+                begin = 100 * step + 40 * number + rank
+                builder.collective(
+                    rank, step, 7 if rank in (1, 2) else 8, 2 * step + number, begin, begin + 10
+                )
+        builder.publish()
+    return builder
+
+
+def files_of(run, **values):
+    return run.prepared("collective_members", **values)[1]["collectives"]
+
+
+def test_only_files_of_the_ranks_and_steps_of_a_collective_are_opened(tmp_path):
+    builder = spread_over_files(tmp_path / "run")
+    with open_run(builder.folder) as run:
+        assert len(files_of(run, group_id=7, seq=3)) == 2
+        assert len(run.ask("collective_members", group_id=7, seq=3)) == 2
+        assert run.ask("collective_members", group_id=7, seq=99).num_rows == 0
+
+
+def test_a_collective_of_an_evaluation_is_found(tmp_path):
+    builder = spread_over_files(tmp_path / "run")
+    for rank in (1, 2):
+        builder.span(rank, 2, "evaluation", 290, 299)
+        builder.collective(rank, 2, 7, 3, 292, 294)  # the number of one of step 1, too
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = run.ask("collective_members", group_id=7, seq=3).to_pylist()
+        assert sorted((row["rank"], row["step"]) for row in found) == [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (2, 2),
+        ]
