@@ -27,6 +27,8 @@ _POINTER = f"snapshot-{INDEX_VERSION}.json"
 _LOOKED = f"looked-{INDEX_VERSION}.json"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """What flock answers where a file system does not lock, or its file server does not."""
+_NO_COPIES = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
+"""What copy_file_range answers where it cannot copy between the two; seccomp: EPERM."""
 _KEPT = 2
 """Published snapshots kept, so that a reader who has just read the pointer still finds its file."""
 
@@ -109,12 +111,28 @@ def publish_snapshot(folder: Path, database: Path, state: str) -> Path:
     newest_ns = max((_number(path, stem) for path in folder.glob(f"{stem}*.duckdb")), default=0)
     name = f"{stem}{max(time.time_ns(), newest_ns + 1)}.duckdb"
     temporary = folder / f".{name}.tmp"
-    shutil.copyfile(database, temporary)
+    _copy(database, temporary)
     temporary.replace(folder / name)
     publish_json({"snapshot": name, "state": state}, folder / _POINTER)
     for old in sorted(folder.glob(f"{stem}*.duckdb"))[:-_KEPT]:
         old.unlink(missing_ok=True)
     return folder / name
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file; where the file system can, the copy shares its blocks until one is changed."""
+    try:
+        with source.open("rb") as read, target.open("wb") as written:
+            left = os.fstat(read.fileno()).st_size
+            while left > 0:
+                copied = os.copy_file_range(read.fileno(), written.fileno(), left)
+                if not copied:
+                    raise OSError(errno.EIO, os.strerror(errno.EIO), str(source))
+                left -= copied
+    except OSError as error:
+        if error.errno not in _NO_COPIES:
+            raise
+        shutil.copyfile(source, target)
 
 
 def _number(snapshot: Path, stem: str) -> int:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from pathlib import Path
+
+import pytest
 
 from ingest.index.snapshots import (
     INDEX_VERSION,
@@ -36,3 +40,20 @@ def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("")
     remove_leftovers(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize("is_supported", [True, False])
+def test_a_snapshot_has_what_the_database_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool
+) -> None:
+    database, content = tmp_path / "index.duckdb", os.urandom(3_000_001)
+    database.write_bytes(content)
+    copy = os.copy_file_range
+
+    def copied(source: int, target: int, count: int) -> int:
+        if not is_supported:
+            raise OSError(errno.EOPNOTSUPP, "not supported")
+        return copy(source, target, min(count, 1 << 20))  # less at once than asked for
+
+    monkeypatch.setattr(os, "copy_file_range", copied)
+    assert publish_snapshot(tmp_path, database, "running").read_bytes() == content
