@@ -120,18 +120,19 @@ export class Timeline extends EventTarget {
   /** Request parameters of the tile for a window; without a window the server chooses. */
   tileParams(window) {
     const { view } = this.app;
-    const isAll = this.geometry.ranks.length > MOST_AT_ONCE && this.tile;
     const step = this.tile?.meta.relative_step ?? null;
     return {
       attempt: view.attempt, rank: view.rank,
-      ranks: isAll ? this.#ranksInSight() : this.tile ? this.geometry.ranks : this.wantedRanks,
+      ranks: this.tile ? this.ranksInSight() : this.wantedRanks,
       steps: window && step !== null ? [step, step] : view.steps,
       window: window ? padded(window, OVERSCAN) : null,
       width: (this.geometry.width - this.geometry.left) * (window ? 1 + 2 * OVERSCAN : 1),
     };
   }
 
-  #ranksInSight() {
+  /** The ranks of all lanes, where they are many those in sight and next to them. */
+  ranksInSight() {
+    if (this.geometry.ranks.length <= MOST_AT_ONCE) return this.geometry.ranks;
     const [first, last] = lanesInSight(this.geometry);
     const room = Math.max(MOST_AT_ONCE - (last - first + 1), 0);
     const from = Math.max(first - Math.floor(room / 2), 0);
@@ -148,6 +149,7 @@ export class Timeline extends EventTarget {
     if (!requestedWindow) this.window = padded({ begin: tile.from, end: tile.to }, 0.01);
     if (isFirst && tile.meta.state === 'finished' && this.following) this.following = false;
     this.#fitHeight();
+    if (isFirst) this.#scrollToRank(this.app.view.rank);
     this.redraw();
     this.emit('tile', tile);
     this.#selectWanted();
@@ -242,6 +244,14 @@ export class Timeline extends EventTarget {
     if (!this.window) return;
     const room = Math.max(this.geometry.width - this.geometry.left, 1);
     this.moveTo(panned(this.window, -px * (this.window.end - this.window.begin) / room));
+  }
+
+  /** Bring the lane of a rank into the middle where it is out of sight. */
+  #scrollToRank(rank) {
+    const lane = this.geometry.ranks.indexOf(rank);
+    const [first, last] = lanesInSight(this.geometry);
+    if (lane < 0 || (lane >= first && lane < last)) return;
+    this.scrollBy((lane - (last - first) / 2) * this.geometry.laneHeight - this.geometry.scroll);
   }
 
   /** Scroll the lanes. @returns {boolean} whether they moved */

@@ -35,6 +35,12 @@ export function describeCanvas(timeline) {
   };
 }
 
+/** `8 lanes`, or which of many. Pure. */
+export function lanesText(ranks, total) {
+  if (ranks.length === total) return `${total} lane${total === 1 ? '' : 's'}`;
+  return `${ranks.length} of ${total.toLocaleString('en')} lanes, r${ranks[0]} to r${ranks.at(-1)}`;
+}
+
 /** The sums of the window on screen, loaded when the table is opened and after each move. */
 export function makeTable(timeline) {
   const container = make('div');
@@ -48,10 +54,9 @@ export function makeTable(timeline) {
     loading = new AbortController();
     const window = clampedTo(timeline.window, timeline.extent);
     try {
-      const area = await loadSums(timeline, timeline.geometry.ranks, window, loading.signal);
+      const area = await loadSums(timeline, timeline.ranksInSight(), window, loading.signal);
       container.replaceChildren(
-        make('p', { class: 'quiet' }, `${formatNs(window.end - window.begin)} of `
-          + `${area.ranks.length} lanes, time by kind`),
+        make('p', { class: 'quiet' }, `${formatNs(window.end - window.begin)} of ${lanesText(area.ranks, timeline.geometry.ranks.length)}, time by kind`),
         sumsTable(area, window.end - window.begin, timeline.tile.meta));
     } catch (error) {
       if (error.name !== 'AbortError') container.replaceChildren(make('p', { class: 'failed' }, error.message));

@@ -48,7 +48,7 @@ function makeNote(timeline) {
     if (!tile) return;
     const unknown = tile.meta.unknown.length ? ` \u00B7 no rank ${tile.meta.unknown.slice(0, 5).join(', ')} here` : '';
     const scope = scopeOf(timeline);
-    note.textContent = `${timeline.geometry.ranks.length} of ${tile.meta.num_ranks.toLocaleString('en')} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
+    note.textContent = `${timeline.geometry.ranks.length.toLocaleString('en')} of ${tile.meta.num_ranks.toLocaleString('en')} rank${tile.meta.num_ranks === 1 ? '' : 's'} \u00B7 `
       + `${scope ? `${stepsText(scope.steps)} \u00B7 ` : ''}${formatNs(timeline.window.end - timeline.window.begin)} \u00B7 ${clockSentence(tile.meta)}${unknown}`;
   };
   timeline.addEventListener('tile', update);

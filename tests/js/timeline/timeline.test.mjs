@@ -10,7 +10,7 @@ import {
 } from '../../../assets/timeline/lanes/geometry.mjs';
 import { COMM, COMPUTE, HOST, NO_REF, Tile } from '../../../assets/timeline/lanes/tile.mjs';
 import { areaOf, fieldsOf } from '../../../assets/timeline/linked_selection.mjs';
-import { sentenceOf } from '../../../assets/timeline/panels/lanes_table.mjs';
+import { lanesText, sentenceOf } from '../../../assets/timeline/panels/lanes_table.mjs';
 import { instanceOf, verdict } from '../../../assets/timeline/panels/members.mjs';
 import { emptySentence } from '../../../assets/timeline/panels/states.mjs';
 import { kindSums, spread } from '../../../assets/timeline/panels/sums.mjs';
@@ -209,6 +209,12 @@ test('the axis counts from the first step that begins in sight', () => {
   assert.equal(originOf(steps, { begin: 20, end: 60 }), 0);
   assert.equal(originOf([], { begin: 20, end: 60 }), 20);
   assert.equal(originOf([], { begin: 20, end: 60 }, 5), 5, 'without steps: the begin of the record');
+});
+
+test('a table of some of many lanes says which', () => {
+  assert.equal(lanesText([0, 1, 2], 3), '3 lanes');
+  assert.equal(lanesText([5], 1), '1 lane');
+  assert.equal(lanesText([100, 101, 102], 12_288), '3 of 12,288 lanes, r100 to r102');
 });
 
 test('labels of steps keep apart', () => {
