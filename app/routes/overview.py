@@ -1,6 +1,7 @@
 """Data of the step-time strip on top of every page, and of what the job logged.
 
-GET api/run/{run}/strip[?attempt=N]            app.views.run.strip.Strip as binary arrays
+GET api/run/{run}/strip[?attempt=N&wait=no]    app.views.run.strip.Strip as binary arrays; wait=no:
+                                               of many ranks without findings not known yet
 GET api/run/{run}/logged[?attempt=N&width=W]   loss, gradient norm and learning rate by step, binary
 """
 
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.analysis.diagnosis import diagnosis_of
+from app.analysis.page_scope import MOST_RANKS_AT_ONCE
 from app.routes.context import RouteContext
 from app.routes.findings import attempt_of
 from app.routes.ranks import Parameters
@@ -40,6 +42,17 @@ def routes(context: RouteContext) -> list[Route]:
             attempt = attempt_of(given)
             return packed(strip_of(run, diagnosis_of(hub, name, attempt, stop), attempt, stop))
 
+        def at_once(stop: Stop) -> bytes:
+            run, attempt = hub.run(name), attempt_of(given)
+            diagnosis = hub.cache.peek(name, ("diagnosis", attempt))
+            if diagnosis is None and len(run.ranks) <= MOST_RANKS_AT_ONCE:
+                diagnosis = diagnosis_of(hub, name, attempt, stop)
+            return packed(strip_of(run, diagnosis, attempt, stop), diagnosis is not None)
+
+        if request.query_params.get("wait") == "no":
+            return await answer(
+                request, at_once, lambda made: Response(made, media_type=MEDIA_TYPE)
+            )
         return await answer_prefetched(request, hub, "strip", compute, MEDIA_TYPE)
 
     async def numbers(request: Request) -> Response:
@@ -68,12 +81,13 @@ def _is_live(hub: Hub, name: str) -> bool:
     return bool(hub.run(name).info["source"] == "hooks")
 
 
-def packed(strip: Strip) -> bytes:
-    """Arrays first, last, step, ms; meta: median_ms, marks, stretches."""
+def packed(strip: Strip, is_whole: bool = True) -> bytes:
+    """Arrays first, last, step, ms; meta: median_ms, marks, stretches; is_whole: with these."""
     arrays = {"first": strip.first_P, "last": strip.last_P, "step": strip.step_P, "ms": strip.ms_P}
     meta = {
         "median_ms": strip.median_ms,
         "marks": [asdict(mark) for mark in strip.marks],
         "stretches": [asdict(stretch) for stretch in strip.stretches],
+        "is_whole": is_whole,
     }
     return pack_arrays(arrays, meta)

@@ -68,10 +68,10 @@ class StripView {
     on('keydown', (event) => this.#key(event));
   }
 
-  /** Load the run's steps. */
+  /** Load the run's steps; the first time without waiting for the findings of a large job. */
   async #load(signal) {
     try {
-      const url = this.app.api('strip', { attempt: this.app.view.attempt });
+      const url = this.app.api('strip', { attempt: this.app.view.attempt, wait: this.points ? null : 'no' });
       const { arrays, meta } = await this.app.arrays(url, signal);
       if (signal.aborted) return;
       Object.assign(this, { points: arrays, meta: { ...meta }, marks: meta.marks, range: extent(arrays), axis: axisOf(arrays) });
@@ -79,6 +79,7 @@ class StripView {
       this.problem = null;
       this.element.classList.remove('failed');
       this.redraw();
+      if (!meta.is_whole) this.fetcher.soon();
     } catch (error) {
       if (error.name === 'AbortError' || signal.aborted) return;
       this.element.classList.add('failed');

@@ -58,9 +58,9 @@ class Strip:
 
 
 def strip_of(
-    run: Run, diagnosis: Diagnosis, attempt: int | None = None, stop: Stop | None = None
+    run: Run, diagnosis: Diagnosis | None, attempt: int | None = None, stop: Stop | None = None
 ) -> Strip:
-    """The strip of a run; raises UserError."""
+    """The strip of a run, without stretches where there is no diagnosis; raises UserError."""
     steps = run.ask("steps", step_min=0, attempt=attempt, stop=stop)
     step_S = np.asarray(steps.column("step").to_numpy(), np.int64)
     ms_S = np.asarray(steps.column("step_ms").to_numpy(zero_copy_only=False), np.float64)
@@ -77,7 +77,7 @@ def strip_of(
             Stretch(
                 f.first_step, _lasts_to(f, finished_S), f.severity, f.id, f"{f.title}. {f.text}"
             )
-            for f in diagnosis.findings
+            for f in (diagnosis.findings if diagnosis else ())
         ),
     )
 

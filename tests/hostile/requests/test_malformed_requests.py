@@ -34,6 +34,7 @@ VALID = {
     "height": "100",
     "width": "100",
     "quick": "1",
+    "wait": "no",
     "order": "rank",
     "metric": "step_ms",
     "sort": "rank",
