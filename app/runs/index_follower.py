@@ -35,7 +35,10 @@ PASS_EVERY_S = 5.0
 """A pass is made this often in any case: to merge, and where time stamps are not to be trusted."""
 MERGE_EVERY_S = 2.0
 MERGE_MOST_S = 0.25
-"""Small files are merged at least so often, for so long at a time: news wait no longer."""
+"""Small files are merged at least so often, for so long at a time: news wait no longer. Where files
+come so fast that taking them in takes longer, so may merging, up to MERGE_EVERY_S: else they become
+ever more.
+"""
 OWN_EVERY_S = 1.0
 """How often the thread tries to own an index that another process owns."""
 RETRY_S = 2.0
@@ -152,6 +155,7 @@ class Follower:
     def _index(self, indexer: Indexer) -> None:
         """Refresh until stopped, or until the run is at rest and all of it is published."""
         seen, passed_s, merged_s, merged = None, 0.0, time.monotonic(), False
+        merge_most_s = MERGE_MOST_S
         while not self._stop.is_set() and self._exists():
             self._announce_if_asked()
             looked_s, cpu_s, now = time.monotonic(), time.thread_time(), _look(self.run.folder)
@@ -159,7 +163,8 @@ class Follower:
             if now != seen or is_due or not merged:
                 # merging waits for a quiet moment, but not forever: some runs have none
                 merge = now == seen or time.monotonic() - merged_s >= MERGE_EVERY_S
-                result = self._pass(indexer, merge)
+                result = self._pass(indexer, merge, merge_most_s)
+                merge_most_s = min(max(MERGE_MOST_S, result.took_in_s), MERGE_EVERY_S)
                 merged = merge and not result.merged_files  # else more may be due
                 merged_s = time.monotonic() if merge else merged_s
                 seen = now if _is_settled(now) else None
@@ -173,9 +178,9 @@ class Follower:
             gap_s = _rest_s(passed_s - looked_s, time.thread_time() - cpu_s)
             self._stop.wait(gap_s if passed_s > looked_s else LOOK_EVERY_S)
 
-    def _pass(self, indexer: Indexer, merge: bool) -> PassResult:
+    def _pass(self, indexer: Indexer, merge: bool, merge_most_s: float) -> PassResult:
         begun_s = time.monotonic()
-        result = indexer.refresh(merge, MERGE_MOST_S)
+        result = indexer.refresh(merge, merge_most_s)
         if result.merged_files:
             trim_heap()
         self._passes.number += 1

@@ -64,6 +64,8 @@ class PassResult:
     problems: int
     merged_files: int
     published: bool
+    took_in_s: float = 0.0
+    """How long it took until all new files were in the index, before merging."""
 
 
 class Indexer:
@@ -156,6 +158,7 @@ class Indexer:
         )
 
     def _refresh(self, merge: bool, merge_s: float) -> PassResult:
+        begun_s = time.monotonic()
         self._reopen_at_times()
         self._require_owner()
         require_no_links(self.folder)
@@ -175,6 +178,7 @@ class Indexer:
                 self.database.known_paths -= {entry.path for entry in entries}
                 self._rank_stamps = {}
                 raise
+        took_in_s = time.monotonic() - begun_s
         merged, failure = self._rewrite(merge_s) if merge and self.may_merge else (0, None)
         if self.may_merge:
             retire_old_content(self.database, self._keep)
@@ -187,7 +191,7 @@ class Indexer:
         if failure is not None:
             raise failure
         problems = sum(entry.problem is not None for entry in entries)
-        return PassResult(len(entries), problems, merged, fresh)
+        return PassResult(len(entries), problems, merged, fresh, took_in_s)
 
     def _rewrite(self, limit_s: float) -> tuple[int, Exception | None]:
         """Merge and trim files: how many are gone, and the error where a disk is full. It is raised

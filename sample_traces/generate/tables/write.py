@@ -27,6 +27,8 @@ from trace_hooks.schema import (
 )
 
 RANKS_PER_FILE = 64
+ROWS_PER_GROUP = 16_384
+"""As in merged files: rows of one rank are read without those of most others."""
 
 ATTEMPTS_APART_NS = 6 * 3600 * 10**9
 CREATED_NS = 1_767_225_600_000_000_000
@@ -70,7 +72,7 @@ def _write(folder: Path, block: Block) -> int:
     by_name = tables(block)
     for name, table in by_name.items():
         file = SegmentName(name, block.job.attempt, int(block.rank[0]), 0)
-        publish_table(table, folder / "compacted" / str(file))
+        publish_table(table, folder / "compacted" / str(file), ROWS_PER_GROUP)
     return by_name["spans"].num_rows if "spans" in by_name else 0
 
 
