@@ -130,7 +130,9 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     excess_RS = _own_excess(times)
     excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
     if times.waits_hidden:
-        along_S = np.where(retried_RS.any(axis=0), 0.0, longer_S - _of_other_kinds(times))
+        other_S = _of_other_kinds(times)
+        along_S = longer_S - np.maximum(other_S, _a_step_later(other_S))
+        along_S[retried_RS.any(axis=0)] = 0.0
         measures = [_Measure(along_S, longer_S, True)]
     else:
         most_S, any_S = _of_most(times, excess_RS), _along_pipeline(times, excess_RS)
@@ -173,11 +175,19 @@ def _apart(along_S: Floats, long: Ints, others: Ints, least: float) -> Bools:
 
 
 def _own_excess(times: PhaseTimes) -> Floats:
-    """What each rank does longer than in the steps around, ms: (R, S)."""
+    """What each rank does longer than in the steps around, ms: (R, S). A rank that saved, collected
+    or waited for data after its last collective of a step keeps the others waiting in the next one,
+    perhaps inside their compute.
+    """
     kinds = ("compute", "stretch", "rest")
     work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
-    excess_RS: Floats = work_RS - running_medians(work_RS)
+    excess_RS: Floats = work_RS - running_medians(work_RS) - _a_step_later(_of_other_kinds(times))
     return excess_RS
+
+
+def _a_step_later(of_S: Floats) -> Floats:
+    """What was in the step before, for each step."""
+    return np.concatenate(([0.0], of_S[:-1]))
 
 
 def _of_other_kinds(times: PhaseTimes) -> Floats:

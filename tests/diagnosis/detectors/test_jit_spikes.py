@@ -159,6 +159,19 @@ def test_long_steps_that_have_a_kind_of_their_own(phase: str) -> None:
     assert judged(lambda r, s: longer if s in AT else {}).findings == ()
 
 
+@pytest.mark.parametrize("phase", ["data_ms", "gc_ms", "checkpoint_ms"])
+def test_ranks_that_wait_in_the_next_step_do_not_spike(phase: str) -> None:
+    """Rank 5 saves after its last collective, when the others have begun the next step."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step in AT and rank == 5:
+            return {"step_ms": 290.0, "compute_ms": 150.0, phase: 100.0}
+        waits = step - 1 in AT and rank != 5
+        return {"step_ms": 290.0, "compute_ms": 245.0} if waits else {}
+
+    assert judged(phases).findings == ()
+
+
 def test_the_tail_of_a_noisy_job_is_no_spike() -> None:
     random = np.random.default_rng(3)
     longer_S = 200.0 * np.exp(random.normal(0, 0.15, 400))
