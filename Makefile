@@ -27,7 +27,9 @@ FRAMEWORKS_VENV := .venv-frameworks
 
 SPARK_VENV := .venv-spark
 
-.PHONY: demo test test-frameworks test-spark pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-scale bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
+S3_VENV := .venv-s3
+
+.PHONY: demo test test-frameworks test-s3 test-spark pytest browser test-long test-kill test-faults test-sql test-registry fuzz lint bench gpu gpu-wheels bench-accuracy bench-dashboards bench-dealing bench-first-cause bench-fleet bench-host-faults bench-loaders bench-machines bench-mfu bench-pipeline-memory bench-real-faults bench-replay-fidelity bench-scale bench-schedules bench-slow-kernels bench-startups bench-stuck samples requirements sbom clean
 
 # CPU torch first: once it is installed, no later requirement pulls in a CUDA build
 $(VENV)/.torch: Makefile
@@ -48,7 +50,7 @@ test:
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -q -m "not faults and not registry and not long and not spark" $(HUNG) \
+	$(BIN)/python -m pytest -q -m "not faults and not registry and not long and not s3 and not spark" $(HUNG) \
 		-n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 browser:
@@ -100,6 +102,16 @@ test-spark: $(SPARK_VENV)/.ready
 $(SPARK_VENV)/.ready: tests/ingest/spark/requirements.txt pyproject.toml trace_hooks/pyproject.toml
 	$(PYTHON) -m venv $(SPARK_VENV)
 	$(SPARK_VENV)/bin/pip install --quiet --no-compile -r $< -e ./trace_hooks -e ".[spark]"
+	touch $@
+
+# Runs in S3-compatible storage: a server that speaks S3 on loopback, in an environment of its own, which
+# answers slowly, late, in part or not at all; two minutes
+test-s3: $(VENV)/.ready $(S3_VENV)/.ready
+	$(BIN)/python -m pytest -q $(HUNG) -m s3 tests/ingest/object_store/s3
+
+$(S3_VENV)/.ready: tests/ingest/object_store/s3/requirements.txt
+	$(PYTHON) -m venv $(S3_VENV)
+	$(S3_VENV)/bin/pip install --quiet --no-compile -r $<
 	touch $@
 
 # test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
@@ -253,4 +265,4 @@ sbom: $(TOOLS)/.ready
 		--output-reproducible -o $(DIST)/rankscope.cdx.json -
 
 clean:
-	rm -rf $(VENV) $(GPU_VENV) $(FRAMEWORKS_VENV) $(SPARK_VENV)
+	rm -rf $(VENV) $(GPU_VENV) $(FRAMEWORKS_VENV) $(S3_VENV) $(SPARK_VENV)

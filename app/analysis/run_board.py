@@ -25,6 +25,7 @@ from app.views.run.runs import (
     read_card,
     run_row,
     waiting_card,
+    with_stored,
     written_ns,
 )
 from diagnosis.fleet.summary import Summary
@@ -81,7 +82,7 @@ class RunBoard:
         shown = [_card_of(f, cards) for f in folders]
         shown.sort(key=lambda card: (-activity_ns(card), card.name))
         now_ns = time.time_ns()
-        return [run_row(card, now_ns) for card in shown]
+        return with_stored([run_row(card, now_ns) for card in shown], self._elsewhere())
 
     def close(self, limit_s: float = _CLOSE_S) -> None:
         """Stop reading after the current run; a thread killed inside DuckDB ends the process."""
@@ -140,6 +141,10 @@ class RunBoard:
             return hub.folders() if hub is not None else []
         except UserError:  # the folder of runs has gone
             return []
+
+    def _elsewhere(self) -> Mapping[str, int]:
+        hub = self._hub()
+        return hub.elsewhere() if hub is not None else {}
 
     def _settled_key(self, folder: Path) -> _Key | None:
         """What the folder's card depends on, None while its index lacks something."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
 
+from app import interrupts
 from ingest.errors import printable
 
 MB = 1e6
@@ -77,6 +78,19 @@ def reading_progress() -> Iterator[ReadingProgress]:
     """Progress of one import."""
     with cleared_line() as line:
         yield ReadingProgress(line)
+
+
+@contextmanager
+def storing_progress() -> Iterator[Callable[[int, int], None]]:
+    """Progress of storing one run: called with (bytes stored, total bytes)."""
+    with cleared_line() as line:
+
+        def show(done: int, total: int) -> None:
+            interrupts.check()
+            text = f"storing {done / MB:.0f} of {total / MB:.0f} MB"
+            line.show(time.monotonic(), lambda: text)
+
+        yield show
 
 
 def progress_line(done: int, total: int, elapsed_s: float, name: str) -> str:

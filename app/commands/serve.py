@@ -11,12 +11,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from app.access.access_files import AccessFiles, digest_of, state_folder
-from app.commands.retention_option import add_keep_argument, keep_of
+from app.commands.retention_option import add_keep_argument
+from app.commands.served_runs import add_runs_arguments, served_hub
 from app.settings import DEFAULT_HOST, DEFAULT_PORT, Settings, Token
 from ingest.errors import UserError
 from ingest.process_tuning import freeze_loaded
@@ -30,7 +30,7 @@ JOB_TOKEN_VARIABLE = "RANKSCOPE_JOB_TOKEN"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope serve`."""
     add = parser.add_argument
-    add("runs", type=Path, metavar="RUNS", help="a folder of runs, or one run")
+    add_runs_arguments(parser)
     add("--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s)")
     what = "port, 0: any free one (default: %(default)s)"
     add("--port", type=int, default=DEFAULT_PORT, help=what)
@@ -56,46 +56,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the URL and serve; 0 when stopped by Ctrl-C or SIGTERM. Raises UserError."""
     settings, generated = settings_of(arguments)
-    keep = keep_of(arguments)
     files = access_files_of(settings)
-    from app.runs.hub import Hub  # after the checks: the server takes a second to import
-    from app.runs.retention_thread import content_kept
+    from app.runs.retention_thread import content_kept  # later: it takes a second to import
     from app.serving import leave, running, take_port
+
+    with served_hub(arguments) as hub:
+        if hub.read_only:  # where ranks would send files
+            settings = replace(settings, job_token="")
+        listener = take_port(settings)
+        arguments.leave = leave
+        with (
+            stop_signals() as stop,
+            content_kept(hub),
+            running(hub, settings, listener, files) as server,
+        ):
+            port = listener.getsockname()[1]
+            _announce(settings, port, generated, with_job_token=not _job_token_option(arguments))
+            freeze_loaded()
+            while not stop.wait(_LOOK_EVERY_S):
+                if not server.is_alive():
+                    raise UserError("the server has ended unexpectedly; the messages above say why")
+    return 0
+
+
+def _announce(settings: Settings, port: int, generated: str, with_job_token: bool) -> None:
+    """Print the URL, with the generated token if there is one, and what is not protected."""
     from ingest.free_sql.kernel import missing_layers
 
-    hub = Hub(arguments.runs, keep=keep)
-    listener = take_port(settings)
-    arguments.leave = leave
-    with (
-        stop_signals() as stop,
-        content_kept(hub),
-        running(hub, settings, listener, files) as server,
-    ):
-        port = listener.getsockname()[1]
-        url = settings.url(port)
-        print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
-        if not _job_token_option(arguments):
-            variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
-            print(f"watch jobs live by starting them with {variables}", flush=True)
-        if not settings.is_local and not settings.is_encrypted:
-            print(
-                "the connection is not encrypted: anybody on the network path can read the token "
-                "and all data; give --certfile and --keyfile, or use a tunnel",
-                file=sys.stderr,
-                flush=True,
-            )
-        if missing := missing_layers():
-            print(
-                f"this machine lacks {' and '.join(missing)}, which would confine SQL queries "
-                "further; the other protections (docs/security.md) are in force",
-                file=sys.stderr,
-                flush=True,
-            )
-        freeze_loaded()
-        while not stop.wait(_LOOK_EVERY_S):
-            if not server.is_alive():
-                raise UserError("the server has ended unexpectedly; the messages above say why")
-    return 0
+    url = settings.url(port)
+    print(url + (f"?token={quote(generated)}" if generated else ""), flush=True)
+    if settings.job_token and with_job_token:
+        variables = f"{SERVER}={settings.job_server(port)} {TOKEN}={settings.job_token}"
+        print(f"watch jobs live by starting them with {variables}", flush=True)
+    if not settings.is_local and not settings.is_encrypted:
+        print(
+            "the connection is not encrypted: anybody on the network path can read the token "
+            "and all data; give --certfile and --keyfile, or use a tunnel",
+            file=sys.stderr,
+            flush=True,
+        )
+    if missing := missing_layers():
+        print(
+            f"this machine lacks {' and '.join(missing)}, which would confine SQL queries "
+            "further; the other protections (docs/security.md) are in force",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:

@@ -14,9 +14,22 @@ def render(hub: Hub, view: View) -> Component:
     return html.Div(
         [
             html.H1("Fleet", className="visually-hidden"),
+            *_left_out(hub),
             html.Div(className="fleet", **{"data-view": "fleet"}),
         ]
     )
+
+
+def _left_out(hub: Hub) -> list[Component]:
+    """What is not in the numbers, if there is anything."""
+    num_here, num_elsewhere = len(hub.folders()), len(hub.elsewhere())
+    if not num_elsewhere:
+        return []
+    text = (
+        f"Runs that this server has fetched from the bucket count: {num_here}. Of {num_elsewhere} "
+        "runs it does not have all; they are fetched when somebody opens them."
+    )
+    return [html.P(text, className="note")]
 
 
 def register(dash: Dash, hub: Hub) -> None:

@@ -25,10 +25,16 @@ def render(hub: Hub, view: View) -> Component:
                 className="panel runs",
                 **{"data-view": "runs", "data-options": json.dumps(options)},
             ),
-            _how_to(str(hub.store.folder), is_empty=not rows),
+            _read_only(hub.read_only)
+            if hub.read_only
+            else _how_to(str(hub.store.folder), is_empty=not rows),
         ],
         className="runs-page",
     )
+
+
+def _read_only(why: str) -> Component:
+    return html.P(why, className="quiet note")
 
 
 def _how_to(folder: str, is_empty: bool) -> Component:

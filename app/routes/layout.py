@@ -84,6 +84,8 @@ class _Layouts:
 
     async def _change(self, request: Request, change: Callable[[Run], object]) -> Response:
         """Answer once the index has caught up: later requests see the change."""
+        if self._hub.read_only:
+            raise UserError(self._hub.read_only)
         name = request.path_params["run"]
 
         def compute(_stop: Stop) -> dict[str, Any]:

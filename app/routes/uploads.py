@@ -46,14 +46,22 @@ def routes(context: RouteContext) -> list[Route]:
     """POST api/uploads; HEAD, PATCH, GET and DELETE api/uploads/ID."""
     hub = context.hub
     answers = _Answers(uploads_of(hub))
+    create = _refusal(hub.read_only) if hub.read_only else answers.create
     path = "/api/uploads/{id}"
     return [
-        Route("/api/uploads", _guarded(answers.create), methods=["POST"]),
+        Route("/api/uploads", _guarded(create), methods=["POST"]),
         Route(path, _guarded(answers.offset), methods=["HEAD"]),
         Route(path, _guarded(answers.append), methods=["PATCH"]),
         Route(path, _guarded(answers.end), methods=["DELETE"]),
         Route(path, _guarded(answers.state), methods=["GET"]),
     ]
+
+
+def _refusal(why: str) -> Endpoint:
+    async def refuse(_request: Request) -> Response:
+        raise UserError(why)
+
+    return refuse
 
 
 def _guarded(endpoint: Endpoint) -> Endpoint:

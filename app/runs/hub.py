@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,6 +52,9 @@ class Hub:
     `keep`: what content of them may stay.
     """
 
+    read_only = ""
+    """Why nothing may be written into the runs, one sentence; empty: it may."""
+
     def __init__(self, runs: Path, most_open: int = MOST_OPEN, keep: Keep = KEEP_ALL) -> None:
         self.keep = keep
         self.store = RunStore(Path(runs).resolve() if Path(runs).exists() else runs)
@@ -80,6 +83,10 @@ class Hub:
         whole = [f for f in self.store.folders() if f == root or f.resolve().parent == root]
         names = {folder.name for folder in whole}
         return [*(f for f in shown_runs(root) if f.name not in names), *whole]
+
+    def elsewhere(self) -> Mapping[str, int]:
+        """Runs of which there is not all here, and when each was stored, Unix ns."""
+        return {}
 
     def run(self, name: str, wait_s: float | None = None) -> Run:
         """The run of that name, indexed and followed from now on; raises UserError, Indexing

@@ -29,6 +29,7 @@ function findingsCell(row) {
 /** Why a row has only a name yet. */
 function aboutUnfinished(row) {
   if (row.state === 'importing') return `${row.importing}: you can already look at what is read so far`;
+  if (row.state === 'stored') return 'In the bucket; opening it fetches it, or what is new of it.';
   return 'Indexing; opens automatically.';
 }
 
@@ -40,7 +41,7 @@ function rowElement(app, row) {
     name.append(make('span', { class: 'warn-text', text: files }));
   }
   const cells = [name, stateCell(row)];
-  if (['damaged', 'indexing', 'importing'].includes(row.state)) {
+  if (['damaged', 'indexing', 'importing', 'stored'].includes(row.state)) {
     const about = row.problem ?? aboutUnfinished(row);
     cells.push(make('td', { colspan: COLUMNS.length + 1, class: row.problem ? 'fault why' : 'quiet why', text: about }));
   } else {

@@ -107,6 +107,11 @@ def existing(path: Path | str) -> Path:
     try:
         Path(path).stat()
     except FileNotFoundError:
+        if str(path).startswith("s3:/"):  # not repeated: credentials may be in it
+            raise UserError(
+                "only rankscope serve and rankscope import read and write runs in s3://; give the "
+                "path of a run folder on a disk"
+            ) from None
         raise UserError(f"{path} does not exist; check the path") from None
     except (OSError, ValueError) as error:  # too long, a loop of links, not permitted; a null byte
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,11 @@ from ingest.run_folder.run_files import RUN_FILE
 IMPORTING = "importing"
 INDEXING = "indexing"
 DAMAGED = "damaged"
+STORED = "stored"
 """States of the list in addition to ingest.run.STATES."""
 
+_UNKNOWN_HERE = ("running", "silent", "lost", INDEXING)
+"""States that depend on what was stored meanwhile."""
 _LONGEST_ERROR = 160
 _NS = 1e9
 
@@ -67,7 +70,7 @@ class RunRow:
 
     name: str
     state: str
-    """running, silent, lost, finished, importing, indexing or damaged"""
+    """running, silent, lost, finished, importing, indexing, damaged or stored (in a bucket)"""
     ended: str | None = None
     """how it ended, if it has"""
     attempts: int | None = None
@@ -180,6 +183,17 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         num_noted=judged.num_noted if judged else None,
         is_partial=judged.is_partial if judged else None,
     )
+
+
+def with_stored(rows: Sequence[RunRow], stored_ns: Mapping[str, int]) -> list[RunRow]:
+    """The rows, and last those of runs of a bucket of which there is not all here, newest first.
+
+    What is here of such a run says how it was unless it has ended.
+    """
+    known = [row for row in rows if row.name not in stored_ns or row.state not in _UNKNOWN_HERE]
+    others = sorted(stored_ns.keys() - {row.name for row in known})
+    others.sort(key=lambda name: -stored_ns[name])
+    return [*known, *(RunRow(name, STORED) for name in others)]
 
 
 def activity_ns(card: Card) -> int:

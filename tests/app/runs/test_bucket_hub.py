@@ -1,0 +1,82 @@
+"""A hub over a bucket: its runs are listed, fetched when they are asked for, and followed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from app.analysis.run_board import board_of
+from app.runs.bucket_hub import BucketHub
+from app.runs.hub import Awaited
+from ingest.errors import UserError
+from ingest.object_store.mirror import Mirror
+from tests.ingest.object_store.buckets import bucket_at
+from tests.runs_builder import RunBuilder, two_rank_run
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    """The bucket's folder of runs, with two."""
+    two_rank_run(tmp_path / "bucket/runs/second")
+    return tmp_path / "bucket/runs"
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> RunBuilder:
+    """What writes the first of them."""
+    return two_rank_run(tmp_path / "bucket/runs/first")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, bucket: Path, growing: RunBuilder) -> Iterator[BucketHub]:
+    with (
+        Mirror(bucket_at(tmp_path / "bucket"), tmp_path / "cache", 1e9) as mirror,
+        closing(BucketHub(mirror)) as hub,
+    ):
+        yield hub
+        board_of(hub).close()
+
+
+def fetched(hub: BucketHub, name: str) -> bool:
+    """Whether a run can be asked by now."""
+    try:
+        hub.run(name)
+    except Awaited:
+        return False
+    return True
+
+
+def states(hub: BucketHub) -> dict[str, str]:
+    return {row.name: row.state for row in board_of(hub).rows()}
+
+
+def test_a_run_is_fetched_when_it_is_asked_for(hub: BucketHub) -> None:
+    assert set(hub.names()) == {"first", "second"}
+    assert states(hub) == {"first": "stored", "second": "stored"}
+    wait_until(lambda: fetched(hub, "first"))
+    assert len(hub.run("first").ask("steps").to_pylist()) == 3
+    wait_until(lambda: states(hub) == {"first": "running", "second": "stored"})
+    assert [folder.name for folder in hub.folders()] == ["first"]
+
+
+def test_a_run_that_grows_in_the_bucket_grows_here(hub: BucketHub, growing: RunBuilder) -> None:
+    wait_until(lambda: fetched(hub, "first"))
+    growing.step(0, 3, 300, 390)
+    growing.publish()
+    wait_until(lambda: len(hub.run("first").ask("steps").to_pylist()) == 4)
+
+
+def test_what_is_wrong_with_the_bucket_is_said(hub: BucketHub, bucket: Path) -> None:
+    with (bucket / "first/layout.json").open("wb") as file:
+        file.truncate(65 << 20)
+    hub.mirror.use("first")
+    wait_until(lambda: hub.mirror.problem("first"))
+    with pytest.raises(UserError, match=r"first cannot be fetched: .* no file of a run"):
+        hub.run("first")
+    assert any("no file of a run" in text for text in hub.problems())
+    with pytest.raises(UserError, match="there is no run 'third' here"):
+        hub.run("third")
