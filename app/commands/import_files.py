@@ -14,6 +14,8 @@ from ingest.imports.worker_command import first_started_ahead
 from ingest.object_store.address import is_address, parse_address
 from ingest.process_tuning import without_pandas
 
+_ABOUT_KNOWN = "these files had already been imported; this is their run"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope import`."""
@@ -50,13 +52,23 @@ def _imported(arguments: argparse.Namespace, runs: Path) -> Path:
 
 
 def _into_bucket(arguments: argparse.Namespace) -> int:
-    """Import into a temporary folder, and store the run unless the bucket has it."""
+    """Import into a temporary folder, and store the run unless the bucket has it; of a run folder
+    what the bucket lacks is stored as it is.
+    """
     from ingest.object_store.connection import connected
     from ingest.object_store.upload import stored_as, upload_run
+    from ingest.run_folder.run_files import is_run_folder
 
     address = parse_address(arguments.into)
     store = connected(address)
     store.folders()  # what is wrong with the bucket is said before the import, not after it
+    given = arguments.files[0].resolve()
+    if len(arguments.files) == 1 and is_run_folder(given):
+        with storing_progress() as progress:
+            is_known = upload_run(store, given, progress)
+        about = "a part of this run was there before; what it lacked was stored"
+        _print(arguments.json, given, f"{address}/{given.name}", is_known, about)
+        return 0
     with tempfile.TemporaryDirectory(prefix="rankscope-") as runs:
         folder = _imported(arguments, Path(runs))
         known = stored_as(store, folder.name)
@@ -68,12 +80,14 @@ def _into_bucket(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(as_json: bool, folder: Path, where: str, is_known: bool) -> None:
+def _print(
+    as_json: bool, folder: Path, where: str, is_known: bool, about_known: str = _ABOUT_KNOWN
+) -> None:
     """What became of the import; `where`: of the run that it made or found."""
     from ingest.run_folder.run_files import RUN_FILE
 
     run_info = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-    problems, guesses = run_info["problems"], run_info["guesses"]
+    problems, guesses = run_info.get("problems", []), run_info.get("guesses", [])
     if as_json:
         run = where.rpartition("/")[2]
         answer = {"run": run, "folder": where, "format": run_info["source"]}
@@ -82,7 +96,7 @@ def _print(as_json: bool, folder: Path, where: str, is_known: bool) -> None:
         return
     print(printable(where))
     if is_known:
-        print("these files had already been imported; this is their run")
+        print(about_known)
     for kind, texts in (("problem", problems), ("guess", guesses)):
         for text in texts:
             print(printable(f"{kind}: {text}"))

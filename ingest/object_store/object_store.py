@@ -110,9 +110,13 @@ class ObjectStore:
             raise Changed
 
     def put(self, file: Path, key: str) -> None:
-        """Store a file under a key; raises StoreError, UserError where it cannot be read."""
+        """Store a file under a key; raises StoreError, UserError where it cannot be read, and
+        FileNotFoundError where there is none.
+        """
         try:
             source = file.open("rb")
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}") from None
         num_bytes = 0

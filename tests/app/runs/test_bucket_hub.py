@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +10,16 @@ from pathlib import Path
 import pytest
 
 from app.analysis.run_board import board_of
+from app.pages import fleet, runs
 from app.runs.bucket_hub import BucketHub
 from app.runs.hub import Awaited
+from app.server import make_app
+from app.settings import Settings
+from app.view_state import View
 from ingest.errors import UserError
 from ingest.object_store.mirror import Mirror
+from tests.app.pages_in_process import text_of
+from tests.app.server.asgi import Client
 from tests.ingest.object_store.buckets import bucket_at
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.waiting import wait_until
@@ -80,3 +87,17 @@ def test_what_is_wrong_with_the_bucket_is_said(hub: BucketHub, bucket: Path) -> 
     assert any("no file of a run" in text for text in hub.problems())
     with pytest.raises(UserError, match="there is no run 'third' here"):
         hub.run("third")
+
+
+def test_nothing_is_written_into_the_runs_of_a_bucket(hub: BucketHub) -> None:
+    client = Client(make_app(hub, settings=Settings()))
+    files = json.dumps({"files": [{"name": "trace.json", "size": 1}]}).encode()
+    for answer in (
+        client.post("/api/uploads", files, **{"tus-resumable": "1.0.0"}),
+        client.post("/api/run/first/layout", b'{"sizes": {"tp": 2}}'),
+        client.request("DELETE", "/api/run/first/layout"),
+    ):
+        assert answer.status == 400
+        assert "into which this server writes nothing" in answer.json()["error"]
+    assert "rankscope import FILE --into s3://runs" in text_of(runs.render(hub, View()))
+    assert "Of 2 runs it does not have all" in text_of(fleet.render(hub, View()))

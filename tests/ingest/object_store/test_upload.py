@@ -34,7 +34,7 @@ def test_a_run_is_stored_with_run_json_last(tmp_path: Path, there: Path) -> None
 
     upload_run(bucket_at(tmp_path / "bucket"), tmp_path / "r-abc", on_stored)
     assert keys(there) == keys(tmp_path / "r-abc") - {"notes.txt"}
-    assert [is_whole for *_, is_whole in seen] == [False] * (len(seen) - 1) + [True]
+    assert not any(is_whole for *_, is_whole in seen)
     assert seen[-1][0] == seen[-1][1]
 
 
@@ -52,6 +52,22 @@ def test_what_an_interrupted_upload_left_is_no_run_and_goes(tmp_path: Path, ther
     (there / "segments/steps-0000-00000-00000099.parquet").write_text("of the interrupted one")
     upload_run(store, tmp_path / "r-abc", lambda *_: None)
     assert keys(there) == keys(tmp_path / "r-abc")
+
+
+def test_a_run_that_has_grown_is_stored_again_but_not_its_data(tmp_path: Path, there: Path) -> None:
+    builder, store = two_rank_run(tmp_path / "r-abc"), bucket_at(tmp_path / "bucket")
+    assert not upload_run(store, builder.folder, lambda *_: None)
+    (there / "compacted").mkdir()
+    before = {path: path.stat().st_mtime_ns for path in (there / "segments").iterdir()}
+    merged = "compacted/steps-0000-band00000-1.parquet"
+    (builder.folder / "compacted").mkdir()
+    (builder.folder / merged).write_text("merged")
+    next((builder.folder / "segments").iterdir()).unlink()  # as the index does with what it merged
+    builder.step(0, 3, 300, 390)
+    builder.publish()
+    assert upload_run(store, builder.folder, lambda *_: None)
+    assert keys(builder.folder) < keys(there)
+    assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
 def test_the_same_content_is_known_by_another_name(tmp_path: Path, there: Path) -> None:
