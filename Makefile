@@ -172,7 +172,7 @@ HEALTHY ?= 120
 bench-real-faults: $(VENV)/.ready
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --minutes $(MINUTES) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python benchmarks/real_faults.py --results $(RESULTS) --healthy $(HEALTHY) $(if $(KEEP),--keep $(KEEP))
-	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS)
+	$(BIN)/python benchmarks/real_faults.py --report $(RESULTS) --write docs/accuracy-real-jobs.md
 
 # sequences dealt evenly: predicted beside measured; half an hour, goes on where it ended
 bench-dealing: $(VENV)/.ready

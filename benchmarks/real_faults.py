@@ -3,7 +3,7 @@
 python benchmarks/real_faults.py --results FILE [--minutes 60] [--keep FOLDER]   jobs with faults
 python benchmarks/real_faults.py --results FILE --healthy 120                    healthy jobs
 python benchmarks/real_faults.py --again FOLDER --results FILE    kept runs, the rules of today
-python benchmarks/real_faults.py --report FILE                    the tables
+python benchmarks/real_faults.py --report FILE [--write docs/accuracy-real-jobs.md]   the tables
 
 Small GPTs train on this machine's cores (gloo): TP 2 x PP 2 x DP 2, FSDP2 over 8 ranks, DDP over 4;
 alone, or next to a process that computes in bursts of random length and share. Which job gets which
@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page_part import write_part
 from benchmarks.real.again import diagnosed_again, runs_below
 from benchmarks.real.kinds import DOSES, KINDS, LAYOUTS
 from benchmarks.real.plan import OFF_STEPS, Crossing, Episode, crossings, expected_step_ms, planned
@@ -43,6 +44,7 @@ FIRST_STEPS = 60
 HEALTHY_S = 180.0
 """A healthy job takes about this long."""
 MOST_FAILED = 3
+BEGIN, END = "<!-- real_faults.py writes from here -->", "<!-- real_faults.py writes to here -->"
 
 
 @dataclass
@@ -194,12 +196,13 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--healthy", type=float, metavar="MINUTES", help="healthy jobs for so long, no faults")
     add("--again", type=Path, metavar="FOLDER", help="diagnose the runs kept there again")
     add("--report", type=Path, metavar="FILE", help="print the tables of these results")
+    add("--write", type=Path, metavar="PAGE", help="put the tables into this page, too")
     add("--keep", type=Path, help="keep the runs in this folder, for --again")
     add("--fault", action="append", choices=KINDS, help="only this one; may be repeated")
     add("--dose", action="append", choices=tuple(DOSES), help="only this one; may be repeated")
     add("--layout", action="append", choices=tuple(LAYOUTS), help="only this; may be repeated")
     add("--neighbour", choices=("no", "yes", "both"), default="both", help="(%(default)s)")
-    add("--per-job", type=int, default=2, help="episodes in one job (%(default)s)")
+    add("--per-job", type=int, default=4, help="episodes in one job (%(default)s)")
     add("--seed", type=int, help="default: that of the results, else another one each time")
     options = parser.parse_args(arguments)
     if options.report is None and options.results is None:
@@ -213,7 +216,10 @@ def main() -> None:
         results = read(options.report)
         if not results.episodes:
             sys.exit(f"{options.report} has no finished job with a fault: begin with --results")
-        print("\n".join(lines_of(results)))
+        text = "\n".join(lines_of(results))
+        print(text)
+        if options.write is not None:
+            write_part(options.write, BEGIN, END, text)
         return
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # ends the job
     if options.again is not None:

@@ -70,9 +70,9 @@ def campaign(path: Path, *arguments: str) -> list[dict[str, Any]]:
 
 def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     at_once = campaign(tmp_path / "a", "--episodes", "40")
-    campaign(tmp_path / "b", "--episodes", "14")
+    campaign(tmp_path / "b", "--episodes", "16")
     assert campaign(tmp_path / "b", "--episodes", "40") == at_once
-    assert [job["number"] for job in at_once if job["number"] is not None] == list(range(20))
+    assert [job["number"] for job in at_once if job["number"] is not None] == list(range(10))
     known = set()
     for job in at_once:
         sort = (job["layout"], job["neighbour"])
