@@ -24,6 +24,7 @@ from app.views.run.logged import logged, pooled
 from app.views.run.strip import Strip, strip_of
 from app.web.answers import answer, answer_prefetched
 from app.web.arrays import MEDIA_TYPE, pack_arrays
+from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
@@ -44,12 +45,11 @@ def routes(context: RouteContext) -> list[Route]:
 
         def at_once(stop: Stop) -> bytes:
             run, attempt = hub.run(name), attempt_of(given)
-            diagnosis = hub.cache.peek(name, ("diagnosis", attempt))
-            if diagnosis is None and len(run.ranks) <= MOST_RANKS_AT_ONCE:
-                diagnosis = diagnosis_of(hub, name, attempt, stop)
-            return packed(strip_of(run, diagnosis, attempt, stop), diagnosis is not None)
+            if len(run.ranks) <= MOST_RANKS_AT_ONCE:
+                return compute(run, stop)
+            return packed(strip_of(run, None, attempt, stop), is_whole=False)
 
-        if request.query_params.get("wait") == "no":
+        if request.query_params.get("wait") == "no" and not _is_diagnosed(hub, name, given):
             return await answer(
                 request, at_once, lambda made: Response(made, media_type=MEDIA_TYPE)
             )
@@ -74,6 +74,14 @@ def routes(context: RouteContext) -> list[Route]:
         return await answer(request, compute, lambda made: Response(made, media_type=MEDIA_TYPE))
 
     return [Route("/api/run/{run}/strip", strip), Route("/api/run/{run}/logged", numbers)]
+
+
+def _is_diagnosed(hub: Hub, name: str, given: str | None) -> bool:
+    """Whether the findings of an attempt, as in the address, are known; waits for nothing."""
+    try:
+        return hub.cache.peek(name, ("diagnosis", attempt_of(given))) is not None
+    except UserError:  # the answer says so
+        return False
 
 
 def _is_live(hub: Hub, name: str) -> bool:
