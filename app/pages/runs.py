@@ -18,7 +18,11 @@ from app.view_state import View
 def render(hub: Hub, view: View) -> Component:
     """The page: the table is drawn by assets/runs/view.mjs, from rows that come along."""
     rows = board_of(hub).rows()
-    options = {"rows": [asdict(row) for row in rows], "limit_bytes": limit_bytes()}
+    options = {
+        "rows": [asdict(row) for row in rows],
+        "limit_bytes": limit_bytes(),
+        "read_only": bool(hub.read_only),
+    }
     return html.Div(
         [
             html.Div(

@@ -21,9 +21,8 @@ class BucketHub(Hub):
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
         self.read_only = (
-            f"The runs are those of {mirror.name}, into which this server writes nothing: add runs "
-            f"with rankscope import FILE --into {mirror.name}, and correct them before they are "
-            "stored."
+            f"This server only reads the runs in {mirror.name}: add runs with rankscope import "
+            f"FILE --into {mirror.name}; a layout is corrected before a run is stored there."
         )
         super().__init__(mirror.folder)
 

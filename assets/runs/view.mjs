@@ -52,7 +52,7 @@ function rowElement(app, row) {
   return make('tr', { 'data-state': row.state }, cells);
 }
 
-/** @param {HTMLElement} container @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number}} options */
+/** @param {HTMLElement} container @param {import('../lib/app.mjs').App} app @param {{rows: Object[], limit_bytes: number, read_only: boolean}} options */
 export function mount(container, app, options) {
   let rows = options.rows;
   let drawn = '';
@@ -69,7 +69,7 @@ export function mount(container, app, options) {
   const nothing = make('p', { class: 'quiet none', hidden: '' });
   const table = make('table', { class: 'runs-table' }, [make('thead', {}, [head]), body]);
   container.replaceChildren(
-    make('header', {}, [make('h1', { text: 'Runs' }), about, note, filter, ...upload.buttons]),
+    make('header', {}, [make('h1', { text: 'Runs' }), about, note, filter, ...(options.read_only ? [] : upload.buttons)]),
     upload.panel,
     make('div', { class: 'scroll' }, [table]), nothing);
 

@@ -18,8 +18,6 @@ from ingest.index.deletion import REMOVED, delete_leftovers
 from ingest.index.snapshots import OwnerLock
 from ingest.object_store.mirrored_run import MIRROR
 
-_GB = 1e9
-
 
 def cache_folder(name: str, endpoint: str) -> Path:
     """Folder of this user for the runs of a bucket; it may not exist."""
@@ -77,9 +75,9 @@ class Cache:
             going = [other for other in sizes if other != name and not self._is_in_use(other)]
             if too_much > sum(held[other] for other in going):
                 raise UserError(
-                    f"the cache of {self.most_bytes / _GB:.3g} GB is {too_much / _GB:.3g} GB too "
-                    "small for the runs in use; give a greater --cache-size, or close the pages of "
-                    "some runs for ten minutes"
+                    f"the cache of {_size(self.most_bytes)} is {_size(too_much)} too small for the "
+                    "runs in use; give a greater --cache-size, or close the pages of some runs for "
+                    "ten minutes"
                 )
             while too_much > 0:
                 too_much -= held[going[0]]
@@ -96,6 +94,15 @@ class Cache:
             (self.runs / name).rename(self.runs / f"{REMOVED}{name}")
         delete_leftovers(self.runs)
         self._will_have.pop(name, None)
+
+
+def _size(num_bytes: float) -> str:
+    """A size in words.
+
+    >>> _size(12_345_678)
+    '12.3 MB'
+    """
+    return f"{num_bytes / 1e9:.3g} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.3g} MB"
 
 
 def _num_bytes(folder: Path) -> int:

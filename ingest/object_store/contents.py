@@ -10,12 +10,13 @@ import re
 
 from ingest.run_folder.retention_file import RETENTION_FILE
 from ingest.run_folder.run_files import LAYOUT_FILE, RUN_FILE
-from trace_hooks.schema import SegmentName
+from ingest.run_folder.run_paths import DATA
 from trace_hooks.schema.bundles import BundleName
 
 _AT_THE_TOP = (RUN_FILE, LAYOUT_FILE, RETENTION_FILE)
 _RANK_FILE = re.compile(r"[0-9]{4,}-[0-9]{5,}\.json")
-_MERGED_FILE = re.compile(r"[a-z_]+-[0-9]{4,}-band[0-9]{5,}-[0-9]+\.parquet")
+_DATA_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\.parquet")
+"""The index reads files of any name, and says what is wrong with those that are none of a run."""
 _LONGEST_NAME = 200
 _LONGEST_RUN = 200
 
@@ -35,9 +36,9 @@ def is_of_run(key: str) -> bool:
         return name in _AT_THE_TOP
     if folder == "ranks":
         return _RANK_FILE.fullmatch(name) is not None
-    if folder == "segments":
-        return SegmentName.parse(name) is not None or BundleName.parse(name) is not None
-    return folder == "compacted" and _MERGED_FILE.fullmatch(name) is not None
+    if folder == "segments" and BundleName.parse(name) is not None:
+        return True
+    return folder in DATA and _DATA_FILE.fullmatch(name) is not None
 
 
 def may_change(key: str) -> bool:

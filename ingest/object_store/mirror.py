@@ -94,7 +94,7 @@ class Mirror:
         """What keeps the list of runs, or runs in use, from being brought up to date."""
         with self._lock:
             texts = [one.problem for one in self._followed.values() if not one.has_ended]
-        return [text for text in (self._problem, *texts) if text]
+        return list(dict.fromkeys(text for text in (self._problem, *texts) if text))
 
     def close(self) -> None:
         """Stop fetching and following; requests under way get a moment to end."""
