@@ -14,19 +14,26 @@ from importlib import resources
 from ingest.query.index_sql import index_sql
 
 SHARED_QUESTIONS = (
+    "bubble",
     "collectives_by_group",
     "comm_by_axis",
+    "coverage",
+    "data_gaps",
     "grid",
     "heat_map",
+    "job_shares",
     "late_ranks",
     "pair_bandwidth",
     "rank_cells",
+    "rank_phases",
     "rank_waits",
     "rank_work",
     "slowest_ranks",
     "step_times",
+    "time_lost",
     "transfers",
     "waits_by_group",
+    "where_time_goes",
 )
 """Saved queries that Spark answers as well."""
 

@@ -12,11 +12,11 @@
 -- column: bubble_ratio  bubble / step windows
 -- column: num_steps  steps with a known bubble
 -- empty: no step in this range has data
-SELECT s.rank, any_value(r.pp) AS pp, avg(bubble_ns) / 1e6 AS bubble_ms,
+SELECT s.rank, arg_max(r.pp, s.attempt) AS pp, avg(bubble_ns) / 1e6 AS bubble_ms,
     avg(bubble_late_ns) / 1e6 AS waiting_ms,
     avg(bubble_ns - bubble_late_ns - bubble_other_ns) / 1e6 AS schedule_ms,
     avg(bubble_other_ns) / 1e6 AS other_ms,
-    sum(bubble_ns) / nullif(sum(window_ns) FILTER (bubble_ns IS NOT NULL), 0) AS bubble_ratio,
+    sum(bubble_ns) / nullif(sum(window_ns) FILTER (WHERE bubble_ns IS NOT NULL), 0) AS bubble_ratio,
     count(bubble_ns) AS num_steps
 FROM chosen_steps($attempt) s LEFT JOIN ranks r USING (attempt, rank)
 WHERE step BETWEEN $step_min AND $step_max AND step >= 0 AND finished

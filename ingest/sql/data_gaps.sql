@@ -24,8 +24,8 @@ steps AS (
 ),
 settled AS (  -- up to when rows are complete, ns
     SELECT s.rank, max(s.end_ns)
-        - if(any_value(r.ended_ns) IS NULL AND any_value(r.started_ns) IS NOT NULL,
-            15000000000 + coalesce(any_value(r.publish_every_ns), 0), 0) AS until_ns
+        - if(max(r.ended_ns) IS NULL AND max(r.started_ns) IS NOT NULL,
+            15000000000 + coalesce(max(r.publish_every_ns), 0), 0) AS until_ns
     FROM chosen_steps($attempt) s LEFT JOIN ranks r USING (attempt, rank)
     GROUP BY s.rank
 ),
@@ -35,8 +35,9 @@ totals AS (
     FROM rows GROUP BY group_id, rank
 ),
 uneven AS (
-    SELECT group_id, rank FROM totals
-    QUALIFY lacking <> 0 OR has_twice OR first > min(first) OVER (PARTITION BY group_id)
+    SELECT group_id, rank
+    FROM (SELECT *, min(first) OVER (PARTITION BY group_id) AS earliest FROM totals)
+    WHERE lacking <> 0 OR has_twice OR first > earliest
 ),
 instances AS (  -- what the members together have
     SELECT group_id, step, max(high) - min(low) + 1 AS num, max(n) AS most

@@ -20,7 +20,7 @@
 -- column: num_ranks  ranks that finished the step
 -- empty: no step in this range is finished
 WITH cells AS (
-    FROM chosen_steps($attempt)
+    SELECT * FROM chosen_steps($attempt)
     WHERE finished AND step >= 0 AND step BETWEEN $step_min AND $step_max AND window_ns > 0
 ),
 -- only steps that some rank has not finished need the join: it costs ten times the sum
@@ -28,24 +28,25 @@ open_steps AS (SELECT DISTINCT step FROM chosen_steps($attempt) WHERE NOT finish
 comm AS (
     SELECT step, kind, exposed_ns FROM chosen_kinds($attempt)
     WHERE ends_with(kind, '_comm') AND step BETWEEN $step_min AND $step_max
-        AND step NOT IN (FROM open_steps)
+        AND step NOT IN (SELECT step FROM open_steps)
     UNION ALL
     SELECT k.step, kind, exposed_ns
-    FROM (FROM chosen_kinds($attempt) WHERE ends_with(kind, '_comm') AND step IN (FROM open_steps)) k
+    FROM (SELECT * FROM chosen_kinds($attempt)
+          WHERE ends_with(kind, '_comm') AND step IN (SELECT step FROM open_steps)) k
         JOIN (SELECT attempt, rank, step FROM cells) USING (attempt, rank, step)
 ),
 axes AS (
-    SELECT step, sum(exposed_ns) FILTER (kind = 'tp_comm') AS tp_ns,
-        sum(exposed_ns) FILTER (kind = 'pp_comm') AS pp_ns,
-        sum(exposed_ns) FILTER (kind = 'dp_comm') AS dp_ns,
-        sum(exposed_ns) FILTER (kind = 'ep_comm') AS ep_ns,
-        sum(exposed_ns) FILTER (kind IN ('cp_comm', 'other_comm')) AS other_ns
+    SELECT step, sum(exposed_ns) FILTER (WHERE kind = 'tp_comm') AS tp_ns,
+        sum(exposed_ns) FILTER (WHERE kind = 'pp_comm') AS pp_ns,
+        sum(exposed_ns) FILTER (WHERE kind = 'dp_comm') AS dp_ns,
+        sum(exposed_ns) FILTER (WHERE kind = 'ep_comm') AS ep_ns,
+        sum(exposed_ns) FILTER (WHERE kind IN ('cp_comm', 'other_comm')) AS other_ns
     FROM comm GROUP BY step
 ),
 sums AS (
     SELECT step, sum(window_ns) AS total_ns, sum(compute_ns) AS compute_ns,
         sum(data_wait_ns) AS data_ns, sum(exposed_comm_ns) AS comm_ns, sum(bubble_ns) AS bubble_ns,
-        sum(bubble_late_ns) AS late_ns, sum(bubble_other_ns) AS host_ns, sum(window_ns) FILTER (bubble_ns IS NOT NULL) AS known_ns,
+        sum(bubble_late_ns) AS late_ns, sum(bubble_other_ns) AS host_ns, sum(window_ns) FILTER (WHERE bubble_ns IS NOT NULL) AS known_ns,
         sum(window_ns - covered_ns) AS unseen_ns, count(*) AS num_ranks
     FROM cells GROUP BY step
 )

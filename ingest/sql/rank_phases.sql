@@ -20,11 +20,11 @@
 -- column: backward_idle_ms  the same of backward and wgrad, ms
 -- empty: no step in this range is finished
 WITH kinds AS (
-    SELECT rank, step, sum(time_ns) FILTER (kind = 'gc') AS gc_ns,
-        sum(exposed_ns) FILTER (kind = 'checkpoint') AS checkpoint_ns,
-        sum(exposed_ns) FILTER (kind = 'host') AS host_ns,
-        sum(time_ns - self_cpu_ns) FILTER (kind = 'forward' AND self_cpu_ns > 0) AS forward_ns,
-        sum(time_ns - self_cpu_ns) FILTER (kind IN ('backward', 'wgrad') AND self_cpu_ns > 0)
+    SELECT rank, step, sum(time_ns) FILTER (WHERE kind = 'gc') AS gc_ns,
+        sum(exposed_ns) FILTER (WHERE kind = 'checkpoint') AS checkpoint_ns,
+        sum(exposed_ns) FILTER (WHERE kind = 'host') AS host_ns,
+        sum(time_ns - self_cpu_ns) FILTER (WHERE kind = 'forward' AND self_cpu_ns > 0) AS forward_ns,
+        sum(time_ns - self_cpu_ns) FILTER (WHERE kind IN ('backward', 'wgrad') AND self_cpu_ns > 0)
             AS backward_ns
     FROM chosen_kinds($attempt)
     WHERE step BETWEEN $step_min AND $step_max AND (kind IN ('gc', 'checkpoint', 'host')

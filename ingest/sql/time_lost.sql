@@ -24,7 +24,7 @@ by_rank AS (
 ),
 caused AS (
     SELECT step, attempt, sum(caused_ns) AS caused_ns,
-        arg_max(rank, caused_ns) FILTER (caused_ns > 0) AS worst_rank
+        arg_max(rank, caused_ns) FILTER (WHERE caused_ns > 0) AS worst_rank
     FROM by_rank GROUP BY step, attempt
 )
 SELECT step, caused_ns / 1e6 AS wait_caused_ms, caused_ns / total_ns AS lost_ratio, worst_rank,

@@ -22,7 +22,7 @@
 -- column: num_steps  steps averaged
 -- empty: no step in this range is finished
 WITH cells AS (
-    FROM chosen_steps($attempt)
+    SELECT * FROM chosen_steps($attempt)
     WHERE finished AND step >= 0 AND step BETWEEN $step_min AND $step_max AND window_ns > 0
 ),
 wanted AS (
@@ -55,18 +55,18 @@ weights AS (
 ),
 parts AS (
     SELECT attempt, rank, sum(weight) AS total,
-        coalesce(sum(weight) FILTER (axis = 'tp'), 0) AS tp,
-        coalesce(sum(weight) FILTER (axis = 'pp'), 0) AS pp,
-        coalesce(sum(weight) FILTER (axis = 'dp'), 0) AS dp,
-        coalesce(sum(weight) FILTER (axis = 'ep'), 0) AS ep
+        coalesce(sum(weight) FILTER (WHERE axis = 'tp'), 0) AS tp,
+        coalesce(sum(weight) FILTER (WHERE axis = 'pp'), 0) AS pp,
+        coalesce(sum(weight) FILTER (WHERE axis = 'dp'), 0) AS dp,
+        coalesce(sum(weight) FILTER (WHERE axis = 'ep'), 0) AS ep
     FROM weights GROUP BY attempt, rank
 ),
 per_rank AS (
-    SELECT w.rank, r.pp AS stage, w.*, w.moving_ns / p.total AS unit_ns, p.*,
+    SELECT w.*, r.pp AS stage, w.moving_ns / p.total AS unit_ns, p.total, p.tp, p.pp, p.dp, p.ep,
         greatest(covered_ns - compute_ns - data_ns - moving_ns - (bubble_ns - rest_ns), 0) AS left_ns
     FROM wanted w LEFT JOIN parts p USING (attempt, rank) LEFT JOIN ranks r USING (attempt, rank)
 )
-SELECT rank, any_value(stage) AS pp, sum(window_ns) / sum(num) / 1e6 AS step_ms,
+SELECT rank, arg_max(stage, attempt) AS pp, sum(window_ns) / sum(num) / 1e6 AS step_ms,
     sum(compute_ns) / sum(num) / 1e6 AS compute_ms, sum(data_ns) / sum(num) / 1e6 AS data_wait_ms,
     coalesce(sum(unit_ns * tp), 0) / sum(num) / 1e6 AS tp_ms,
     coalesce(sum(unit_ns * pp), 0) / sum(num) / 1e6 AS pp_ms,

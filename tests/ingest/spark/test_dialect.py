@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ingest.query.index_sql import index_sql
-from ingest.query.saved_queries import saved_query
+from ingest.query.saved_queries import saved_queries, saved_query
 from ingest.spark.dialect import (
     SHARED_MACROS,
     SHARED_OF_INDEX,
@@ -16,6 +16,7 @@ from ingest.spark.dialect import (
     functions_and_views,
     to_spark,
 )
+from tests.folders import REPO
 
 OF_SPARK = """
     abs array_size avg bool_and bool_or cast coalesce collect_list count explode get
@@ -28,6 +29,7 @@ KEYWORDS = """
     all and as between by case else exists filter from in join not on or over then using when where
     with
 """
+ROLLUPS = r"\b(step_rollup|kind_rollup|collective_rollup|chosen_\w+|collectives_of|time_parts)\b"
 KNOWN = {*OF_SPARK.split(), *OF_FUNCTIONS_SQL.split(), *SHARED_MACROS}
 
 FOREIGN = {
@@ -55,6 +57,18 @@ def complaints(text: str) -> list[str]:
 @pytest.mark.parametrize("name", SHARED_QUESTIONS)
 def test_a_shared_question_is_portable(name: str) -> None:
     assert complaints(to_spark(saved_query(name).sql)) == []
+
+
+def test_questions_of_rollups_are_shared_or_the_documentation_says_why_not() -> None:
+    of_rollups = {
+        query.name
+        for query in saved_queries().values()
+        if not query.reads and re.search(ROLLUPS, query.sql)
+    }
+    page = (REPO / "docs" / "scale.md").read_text(encoding="utf-8")
+    table = page.partition("| saved query | why |")[2].partition("\n\n")[0]
+    explained = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row)}
+    assert explained == of_rollups - set(SHARED_QUESTIONS)
 
 
 @pytest.mark.parametrize("name", SHARED_OF_INDEX)
