@@ -1,37 +1,65 @@
-"""What a pass costs on Spark and on DuckDB, at growing sizes, and that both have the same rows.
+"""What a pass and the heaviest questions cost on Spark and on DuckDB, whose rows are equal.
 
-.venv-spark/bin/python benchmarks/spark_engine.py [--ranks 64 256 1024] [--steps 8]
+.venv-spark/bin/python -m benchmarks.spark_engine [--ranks 64 256 1024] [--write docs/scale.md]
 
-Generates jobs that record every span, and indexes each from nothing with both engines; Spark on a
-cluster of two workers of one core on loopback, after one small run that warms it up. CPU seconds
-are those of all processes: the command, Spark's driver, executors and their Python. On one machine
-Spark can only be slower: what counts is its CPU time per million spans, which a cluster divides
-among its cores.
+Generates jobs of TP 4 and PP 4 that record every span, and indexes each from nothing with both
+engines; Spark on a cluster of two workers of one core on loopback, after one small run that warms
+it up. CPU seconds are those of all processes: the command, Spark's driver, executors and their
+Python. Ends with an error where a row of an index or of an answer differs.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import duckdb
 
-from ingest.index.engine import Engine  # noqa: E402
-from ingest.index.indexer import Indexer  # noqa: E402
-from ingest.spark.cluster import spark_session  # noqa: E402
-from ingest.spark.engine import SparkEngine  # noqa: E402
-from sample_traces.generate.job import SyntheticJob  # noqa: E402
-from sample_traces.generate.tables.write import generate  # noqa: E402
-from tests.ingest.spark.local_cluster import SETTINGS, LocalCluster  # noqa: E402
+from benchmarks.page_part import write_part
+from ingest.index.engine import Engine
+from ingest.index.indexer import Indexer
+from ingest.run import open_run
+from ingest.spark.cluster import spark_session
+from ingest.spark.engine import SparkEngine
+from ingest.spark.questions import spark_answers
+from sample_traces.generate.job import SyntheticJob
+from sample_traces.generate.tables.write import generate
+from tests.ingest.spark.local_cluster import SETTINGS, LocalCluster
 
+BEGIN = "<!-- benchmarks.spark_engine replaces what follows -->"
+END = "<!-- end of spark_engine -->"
 ROLLUPS = ("step_rollup", "kind_rollup", "collective_rollup")
+QUESTIONS = ("heat_map", "slowest_ranks", "rank_work", "late_ranks", "transfers")
+HEADER = (
+    "| ranks | spans | engine | pass, s | CPU s | CPU s per million spans "
+    f"| {len(QUESTIONS)} questions, s |\n|---|---|---|---|---|---|---|"
+)
+WHOLE_COMPILER = {k: v for k, v in SETTINGS.items() if not k.endswith("JavaOptions")}
+"""Tests have Java compile quickly instead of well."""
+_SUM = "SELECT count(*), sum(hash(r)::HUGEINT) FROM {} r"
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+Rows = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a pass and of the questions, and all their rows."""
+
+    wall_s: float
+    cpu_s: float
+    questions_s: float
+    rows: Rows
 
 
 def cpu_s() -> float:
@@ -50,59 +78,103 @@ def cpu_s() -> float:
     return total
 
 
-def indexed(folder: Path, engine: Engine) -> tuple[float, float, list[object]]:
-    """Wall and CPU seconds of a pass, and a checksum of each rollup."""
+def rollup_sums(connection: duckdb.DuckDBPyConnection) -> Rows:
+    """How many rows each rollup has, and the sum of their hashes."""
+    return {
+        name: list(map(str, connection.sql(_SUM.format(name)).fetchone() or ())) for name in ROLLUPS
+    }
+
+
+@contextmanager
+def answers(folder: Path, spark: Any) -> Iterator[Callable[..., Any]]:
+    """What answers a saved query: DuckDB, or Spark where there is a session."""
+    with open_run(folder) as run:
+        if spark is None:
+            yield run.ask
+        else:
+            with spark_answers(spark, run) as answer:
+                yield answer
+
+
+def cost(folder: Path, engine: Engine, spark: Any = None) -> Cost:
+    """Index the run from nothing, then ask the questions about all of its ranks and steps."""
     shutil.rmtree(folder / "index", ignore_errors=True)
     begun, used = time.perf_counter(), cpu_s()
     with Indexer(folder, engine=engine) as indexer:
         indexer.refresh(merge=False)
-        took = time.perf_counter() - begun, cpu_s() - used
-        sums = [
-            indexer.database.connection.execute(
-                f"SELECT count(*), sum(hash(r)::HUGEINT) FROM {name} r"  # noqa: S608
-            ).fetchall()
-            for name in ROLLUPS
-        ]
-    return *took, sums
+        wall, cpu = time.perf_counter() - begun, cpu_s() - used
+        rows = rollup_sums(indexer.database.connection)
+    begun = time.perf_counter()
+    with answers(folder, spark) as answer:
+        found = {name: answer(name) for name in QUESTIONS}
+        questions = time.perf_counter() - begun
+    for name, table in found.items():
+        rows[name] = sorted(repr(tuple(row.values())) for row in table.to_pylist())
+    return Cost(wall, cpu, questions, rows)
+
+
+def compared(folder: Path, spark: Any, ranks: int, num_steps: int) -> tuple[list[str], float]:
+    """Rows of the table for one size, and how many times the CPU time of DuckDB Spark takes; ends
+    the program where the engines differ.
+    """
+    job = SyntheticJob(num_ranks=ranks, pp=4, tp=4, num_steps=num_steps, num_microbatches=8)
+    num_spans = generate(job, folder)
+    costs = {"DuckDB": cost(folder, Engine()), "Spark": cost(folder, SparkEngine(spark), spark)}
+    differing = [n for n, rows in costs["DuckDB"].rows.items() if costs["Spark"].rows[n] != rows]
+    if differing:
+        sys.exit(f"{ranks} ranks: the engines differ in {', '.join(differing)}")
+    lines = [
+        f"| {ranks:,} | {num_spans:,} | {name} | {found.wall_s:.1f} | {found.cpu_s:.1f}"
+        f" | {found.cpu_s / num_spans * 1e6:.1f} | {found.questions_s:.1f} |"
+        for name, found in costs.items()
+    ]
+    return lines, costs["Spark"].cpu_s / costs["DuckDB"].cpu_s
+
+
+def report(folder: Path, sizes: list[int], num_steps: int) -> str:
+    """Conditions and the table."""
+    cluster, lines = LocalCluster(folder), [HEADER]
+    conditions = (
+        f"cores {os.cpu_count()}, load_1min {os.getloadavg()[0]:.2f}, python"
+        f" {platform.python_version()}, DuckDB {duckdb.__version__}, {num_steps} steps"
+    )
+    try:
+        begun = time.perf_counter()
+        cluster.start_workers(2)
+        with spark_session(cluster.url, WHOLE_COMPILER) as spark:
+            started_s = time.perf_counter() - begun
+            small = SyntheticJob(num_ranks=16, pp=4, tp=4, num_steps=2)
+            generate(small, folder / "small")
+            warm_up = cost(folder / "small", SparkEngine(spark), spark)
+            for ranks in sizes:
+                rows, times = compared(folder / f"ranks-{ranks}", spark, ranks, num_steps)
+                print(*rows, sep="\n", flush=True)
+                lines += rows
+                shutil.rmtree(folder / f"ranks-{ranks}")
+            conditions += f", Spark {spark.version}"
+    finally:
+        cluster.stop()
+    first_s = warm_up.wall_s + warm_up.questions_s
+    summary = (
+        f"A pass on Spark takes {times:.1f} times the CPU time of DuckDB at the largest size: with"
+        f" fewer cores than that, one core of DuckDB is faster. "
+        f"Before that, two workers and the session took {started_s:.0f} s to start, and a first"
+        f" pass of 16 ranks with its questions {first_s:.0f} s."
+    )
+    return "\n\n".join((conditions, "\n".join(lines), summary))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024])
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=4, help="(%(default)s)")
+    parser.add_argument("--write", type=Path, help="page whose table is replaced")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        cluster = LocalCluster(Path(name))
-        try:
-            cluster.start_workers(2)
-            with spark_session(cluster.url, SETTINGS) as spark:
-                compare(Path(name), SparkEngine(spark), arguments.ranks, arguments.steps)
-        finally:
-            cluster.stop()
-
-
-def compare(folder: Path, spark: SparkEngine, sizes: list[int], num_steps: int) -> None:
-    """Print a row for each size."""
-    small = SyntheticJob(num_ranks=8, pp=2, tp=2, num_steps=4)
-    generate(small, folder / "small")
-    indexed(folder / "small", spark)
-    print(
-        "| ranks | steps | spans | engine | wall s | CPU s | CPU s per million spans | rows equal |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for ranks in sizes:
-        run = folder / f"ranks-{ranks}"
-        job = SyntheticJob(num_ranks=ranks, pp=4, tp=4, num_steps=num_steps, num_microbatches=8)
-        num_spans = generate(job, run)
-        duckdb = indexed(run, Engine())
-        for engine, (wall, cpu, sums) in (("DuckDB", duckdb), ("Spark", indexed(run, spark))):
-            is_equal = "" if engine == "DuckDB" else "yes" if sums == duckdb[2] else "NO"
-            print(
-                f"| {ranks} | {num_steps} | {num_spans:,} | {engine} | {wall:.1f} | {cpu:.1f} |"
-                f" {cpu / num_spans * 1e6:.1f} | {is_equal} |",
-                flush=True,
-            )
-        shutil.rmtree(run)
+        text = report(Path(name), arguments.ranks, arguments.steps)
+    print(text)
+    if arguments.write is not None:
+        write_part(arguments.write, BEGIN, END, text)
 
 
 if __name__ == "__main__":
