@@ -6,6 +6,8 @@
 -- param: step_max int = 9223372036854775806 last step looked at
 -- param: least_ratio float = 0.2 least change of a noisy value, as a share of the greater one
 -- param: least_noise float = 5 least change of a noisy value, in standard deviations
+-- param: levels text = null metrics, comma-separated, of which less_ratio is enough
+-- param: less_ratio float = 0.1 least change of these where they are noisy
 -- param: host text = null one host only
 -- param: metrics text = null these metrics only, comma-separated
 -- param: limit int = 200 most changes wanted, the clearest first
@@ -37,7 +39,8 @@ compared AS (  -- the first sample of a series has none before it within these s
 ),
 kinds AS (
     SELECT host, device, metric, rank, count(*) FILTER (is_change) AS num_changes, count(*) AS num_samples,
-        num_changes <= greatest(2, num_samples // 25) AS is_steady
+        num_changes <= greatest(2, num_samples // 25) AS is_steady,
+        if(list_contains(string_split(coalesce($levels, ''), ','), metric), $less_ratio, $least_ratio) AS ratio
     FROM compared GROUP BY host, device, metric, rank HAVING num_changes > 0
 ),
 steady AS (
@@ -54,7 +57,7 @@ steady AS (
 bins AS (  -- at most 240 of a series: a run of days has too many samples to compare each
     SELECT c.host, c.device, c.metric, c.rank, min(step) AS step, min(ts_ns) AS ts_ns,
         if(any_value(is_counter), sum(gained) * 1e9 / nullif(sum(past_ns) FILTER (gained IS NOT NULL), 0),
-           avg(value)) AS level
+           avg(value)) AS level, any_value(k.ratio) AS ratio
     FROM (SELECT *, ntile(240) OVER (PARTITION BY host, device, metric, rank ORDER BY ts_ns) AS bin
           FROM compared WHERE has_past) c
         JOIN kinds k USING (host, device, metric, rank) WHERE NOT k.is_steady
@@ -62,12 +65,13 @@ bins AS (  -- at most 240 of a series: a run of days has too many samples to com
 ),
 moving AS (  -- a level that never moves has no change: the windows below are dear
     SELECT host, device, metric, rank
-    FROM (SELECT host, device, metric, rank, median(level) AS level
+    FROM (SELECT host, device, metric, rank, median(level) AS level, any_value(ratio) AS ratio
           FROM (SELECT *, ntile(24) OVER (PARTITION BY host, device, metric, rank ORDER BY ts_ns) AS part
                 FROM bins WHERE level IS NOT NULL)
           GROUP BY host, device, metric, rank, part)
     GROUP BY host, device, metric, rank
-    HAVING max(level) - min(level) >= 0.75 * $least_ratio * greatest(abs(max(level)), abs(min(level)))
+    HAVING max(level) - min(level) >= 0.75 * any_value(ratio)
+        * greatest(abs(max(level)), abs(min(level)))
 ),
 around AS (
     SELECT *, median(level) OVER before_it AS before, median(level) OVER from_it AS after,
@@ -84,7 +88,7 @@ noisy AS (
         abs(after - before) / greatest(noise, 1e-6 * greatest(abs(before), abs(after))) AS clarity
     FROM around
     WHERE num_before = 10 AND num_after = 10 AND before <> after AND clarity >= $least_noise
-        AND abs(after - before) >= $least_ratio * greatest(abs(before), abs(after))
+        AND abs(after - before) >= ratio * greatest(abs(before), abs(after))
     QUALIFY row_number() OVER (PARTITION BY host, device, metric, rank
                                ORDER BY abs(after - before) DESC, clarity DESC, ts_ns) = 1
 ),

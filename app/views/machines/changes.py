@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from app.views.machines.host_map import OF_THE_TIME, title_of, unit_of
@@ -67,11 +66,8 @@ def changed_rows(
     """Rows of the question machine_changes in order of time, with smaller changes of levels such as
     clocks. `options`: more of `Run.ask`; raises as that does.
     """
-    ask = partial(run.ask, "machine_changes", attempt=attempt, **options)
-    asked = (ask(metrics=_LEVELS, least_ratio=_LEAST_OF_LEVELS), ask(metrics=metrics))
-    series = ("host", "device", "metric", "rank")
-    found = {tuple(row[name] for name in series): row for rows in asked for row in rows.to_pylist()}
-    return sorted(found.values(), key=lambda row: (row["step"], row["ts_ns"]))
+    asked = {"metrics": metrics, "levels": _LEVELS, "less_ratio": _LEAST_OF_LEVELS}
+    return run.ask("machine_changes", attempt=attempt, **asked, **options).to_pylist()
 
 
 OfDevices = dict[tuple[str, str], list[int]]

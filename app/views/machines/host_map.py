@@ -22,10 +22,14 @@ LEAST_HOSTS = 4
 """With fewer there is nothing that a host could differ from."""
 
 NOISE, FULL = 3.0, 12.0
-"""Robust standard deviations: noise up to the first, the strongest colour from the second."""
+"""Robust standard deviations: noise up to the first, of many hosts a little more; the strongest
+colour from the second.
+"""
 
-_LEAST_SPREAD = 0.05
-"""Of the median: hosts that agree to the last digit do not make a small difference a large one."""
+_LEAST_SPREAD, _LEAST_OF_MANY = 0.05, 0.005
+"""Of the median: hosts that agree to the last digit do not make a small difference a large one. Of
+LEAST_HOSTS, and of very many: their spread is known better, by the root of their number.
+"""
 _EVER = (-1, 2**62)
 OF_THE_TIME = "of the time"
 """Unit of seconds a second; shown in per cent."""
@@ -130,12 +134,15 @@ def codes(value_HC: Floats) -> npt.NDArray[np.uint8]:
     value_HK = value_HC[:, known_C]
     middle_K = np.nanmedian(value_HK, axis=0)
     spread_K = 1.4826 * np.nanmedian(np.abs(value_HK - middle_K), axis=0)
-    spread_K = np.maximum(spread_K, _LEAST_SPREAD * np.abs(middle_K))
+    least = max(_LEAST_SPREAD * math.sqrt(LEAST_HOSTS / len(value_HC)), _LEAST_OF_MANY)
+    spread_K = np.maximum(spread_K, least * np.abs(middle_K))
+    # what a normal number exceeds by chance in fewer than one of twenty such maps
+    noise = max(NOISE, math.sqrt(2 * math.log(20 * value_HC.size)))
     with np.errstate(divide="ignore", invalid="ignore"):
         away_HK = (value_HK - middle_K) / spread_K
     away_HK = np.where(value_HK == middle_K, 0.0, np.clip(away_HK, -FULL, FULL))
     away_HK = away_HK.astype(np.float32)
-    code_HK = scales.codes(away_HK, np.full_like(away_HK, NOISE), FULL)
+    code_HK = scales.codes(away_HK, np.full_like(away_HK, noise), FULL)
     code_HC[:, known_C] = code_HK
     return code_HC
 

@@ -77,6 +77,13 @@ def test_few_hosts_have_no_colour() -> None:
     assert codes(np.array([[1.0], [100.0], [1.0]])).tolist() == [[1], [1], [1]]
 
 
+def test_of_many_hosts_a_small_difference_is_seen_and_chance_is_not() -> None:
+    value_HC = 100 + np.random.default_rng(1).standard_normal((1536, 20))
+    assert (codes(value_HC) == IN_NOISE).all()
+    value_HC[77, 3] -= 8
+    assert np.argwhere(codes(value_HC) != IN_NOISE).tolist() == [[77, 3]]
+
+
 def test_what_is_not_recorded_has_no_colour() -> None:
     value_HC = np.array([[1.0, math.nan], [1.0, math.nan], [math.nan, math.nan], [9.0, math.nan]])
     code_HC = codes(value_HC)
