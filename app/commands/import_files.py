@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 
 from app.commands.progress import reading_progress, storing_progress
-from ingest.errors import printable
+from ingest.errors import UserError, printable
 from ingest.imports.worker_command import first_started_ahead
 from ingest.object_store.address import is_address, parse_address
 from ingest.process_tuning import without_pandas
 
+_NO_FOLLOW = "--follow is for one run folder with --into s3://BUCKET/PREFIX; leave it out"
 _ABOUT_KNOWN = "these files had already been imported; this is their run"
 
 
@@ -25,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--into", default="runs", metavar="RUNS", help=what)
     what = "name of the run (default: name of the first file); a hash of the content is added"
     add("--name", help=what)
+    what = "a run folder into s3://: store what is new every few seconds, until the run has ended"
+    add("--follow", action="store_true", help=what)
     add("--json", action="store_true", help="print one JSON object, for machines")
 
 
@@ -34,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     without_pandas()
     if is_address(arguments.into):
         return _into_bucket(arguments)
+    if arguments.follow:
+        raise UserError(_NO_FOLLOW)
     folder = _imported(arguments, Path(arguments.into))
     from ingest.run_folder.run_files import RUN_FILE
 
@@ -55,6 +60,7 @@ def _into_bucket(arguments: argparse.Namespace) -> int:
     """Import into a temporary folder, and store the run unless the bucket has it; of a run folder
     what the bucket lacks is stored as it is.
     """
+    from app.commands.stored_folder import store_run_folder
     from ingest.object_store.connection import connected
     from ingest.object_store.upload import stored_as, upload_run
     from ingest.run_folder.run_files import is_run_folder
@@ -64,11 +70,12 @@ def _into_bucket(arguments: argparse.Namespace) -> int:
     store.folders()  # what is wrong with the bucket is said before the import, not after it
     given = arguments.files[0].resolve()
     if len(arguments.files) == 1 and is_run_folder(given):
-        with storing_progress() as progress:
-            is_known = upload_run(store, given, progress)
+        is_known = store_run_folder(store, given, arguments.follow)
         about = "a part of this run was there before; what it lacked was stored"
         _print(arguments.json, given, f"{address}/{given.name}", is_known, about)
         return 0
+    if arguments.follow:
+        raise UserError(_NO_FOLLOW)
     with tempfile.TemporaryDirectory(prefix="rankscope-") as runs:
         folder = _imported(arguments, Path(runs))
         known = stored_as(store, folder.name)

@@ -41,6 +41,11 @@ def is_of_run(key: str) -> bool:
     return folder in DATA and _DATA_FILE.fullmatch(name) is not None
 
 
+def is_merged(key: str) -> bool:
+    """Whether a file of a run has the rows of others, which it names."""
+    return key.startswith("compacted/")
+
+
 def may_change(key: str) -> bool:
     """Whether a file of a run may be written again: those that describe it may, its data never."""
     return key.endswith(".json")

@@ -68,13 +68,17 @@ class Following:
         return least_s if found.num_new else max(least_s, longer_s)
 
     def _begin_again(self, longer_s: float) -> float:
-        """Delete what is here of the run, as it is unknown what it is."""
+        """Delete what is here of the run: it is unknown what it is, or is merged another way in the
+        bucket.
+        """
         try:
             self._cache.delete(self._name)
         except OSError as error:
             self.problem = str(disk_error(str(self._cache.runs), error))
             return longer_s
-        return 0.0
+        pause_s = LOOK_SELDOM_S if self.has_looked else 0.0
+        self.has_looked = False
+        return pause_s
 
     def _make_room(self, num_bytes: int) -> None:
         self._cache.make_room(self._name, num_bytes)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import UserError, disk_error
-from ingest.object_store.contents import is_of_run, may_change
+from ingest.object_store.contents import is_merged, is_of_run, may_change
 from ingest.object_store.journal import Damaged, Journal
 from ingest.object_store.object_store import Changed, ObjectStore, StoredObject
+from ingest.query.manifest import read_entry
 from ingest.run_folder.run_files import MAX_FILE_BYTES, RUN_FILE
 
 MIRROR = ".mirror"
@@ -66,9 +67,13 @@ class MirroredRun:
             listed = self._listed()
             new = [stored for stored in listed if _is_new(stored, journal)]
             room(sum(stored.num_bytes for stored in new))
+            is_there = RUN_FILE in journal.known
+            if is_there and any(is_merged(stored.key) for stored in new):
+                raise Damaged  # it has rows that were fetched, and may have been merged here, too
             num_fetched = num_changed = 0
             for batch in _batches(sorted(new, key=_order)):
-                if num_changed and RUN_FILE not in journal.known and batch[0].key == RUN_FILE:
+                batch = [stored for stored in batch if _is_new(stored, journal)]
+                if num_changed and not is_there and any(s.key == RUN_FILE for s in batch):
                     break  # the next look fetches what has changed during this one
                 num_taken = self._take(batch, journal, stop)
                 num_fetched += num_taken
@@ -120,10 +125,20 @@ class MirroredRun:
             whole = list(threads.map(lambda stored: self._fetch(stored, stop), batch))
         _check(stop)
         fetched = [stored for stored, is_whole in zip(batch, whole, strict=True) if is_whole]
-        journal.add(fetched)
+        journal.add([*fetched, *self._inputs(fetched)])
         for stored in fetched:
             (self._staged / stored.key).replace(self._folder / stored.key)
         return len(fetched)
+
+    def _inputs(self, fetched: Sequence[StoredObject]) -> list[StoredObject]:
+        """The files whose rows are in merged ones: they are not fetched, however late they come."""
+        inputs = [
+            path
+            for stored in fetched
+            if is_merged(stored.key)
+            for path in read_entry(self._staged, stored.key, tier=1)[1]
+        ]
+        return [StoredObject(path, 0, 0) for path in inputs if is_of_run(path)]
 
     def _fetch(self, stored: StoredObject, stop: threading.Event) -> bool:
         """Stage an object whole; False where it has changed since it was listed."""
@@ -154,17 +169,22 @@ def _is_new(stored: StoredObject, journal: Journal) -> bool:
     return known is None or (may_change(stored.key) and known != stored.stamp)
 
 
-def _order(stored: StoredObject) -> tuple[bool, str]:
-    return stored.key == RUN_FILE, stored.key
+def _order(stored: StoredObject) -> tuple[int, str]:
+    return _turn(stored), stored.key
+
+
+def _turn(stored: StoredObject) -> int:
+    """Merged files first, as they say what need not be fetched; run.json last."""
+    return 0 if is_merged(stored.key) else 2 if stored.key == RUN_FILE else 1
 
 
 def _batches(objects: Sequence[StoredObject]) -> Iterator[list[StoredObject]]:
-    """In the same order; run.json in one of its own, as nothing may come after it."""
+    """In the same order; none has files of two turns."""
     batch: list[StoredObject] = []
     num_bytes = 0
     for stored in objects:
         is_full = len(batch) >= _BATCH or num_bytes + stored.num_bytes > _BATCH_BYTES
-        if batch and (is_full or stored.key == RUN_FILE):
+        if batch and (is_full or _turn(stored) != _turn(batch[0])):
             yield batch
             batch, num_bytes = [], 0
         batch.append(stored)

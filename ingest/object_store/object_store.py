@@ -110,13 +110,9 @@ class ObjectStore:
             raise Changed
 
     def put(self, file: Path, key: str) -> None:
-        """Store a file under a key; raises StoreError, UserError where it cannot be read, and
-        FileNotFoundError where there is none.
-        """
+        """Store a file under a key; raises StoreError, and UserError where it cannot be read."""
         try:
             source = file.open("rb")
-        except FileNotFoundError:
-            raise
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}") from None
         num_bytes = 0

@@ -15,7 +15,7 @@ from ingest.object_store.journal import Damaged
 from ingest.object_store.mirrored_run import MIRROR, MirroredRun, Stopped
 from ingest.run import open_run
 from ingest.run_folder.run_files import is_run_folder
-from tests.ingest.object_store.buckets import bucket_at, look
+from tests.ingest.object_store.buckets import bucket_at, look, merged
 from tests.runs_builder import RunBuilder, two_rank_run
 
 
@@ -148,6 +148,32 @@ def test_what_cannot_be_mirrored_is_a_sentence(
     with pytest.raises(UserError, match="so it is no file of a run"):
         look(mirrored)
     assert not files_of(tmp_path / "here/r")
+
+
+def test_what_a_merged_file_has_is_not_fetched_whenever_it_is_listed(
+    tmp_path: Path, stored: Path, mirrored: MirroredRun
+) -> None:
+    late = next((stored / "segments").glob("steps-*"))
+    merged(stored)
+    content = late.read_bytes()
+    late.unlink()
+    look(mirrored)
+    here = tmp_path / "here/r"
+    assert files_of(here / "compacted") == files_of(stored / "compacted")
+    assert not list((here / "segments").glob("steps-*"))
+    late.write_bytes(content)
+    assert look(mirrored).num_new == 0
+    with open_run(here) as run:
+        assert len(run.ask("steps").to_pylist()) == 3
+
+
+def test_where_files_are_merged_in_the_bucket_all_is_fetched_again(
+    stored: Path, mirrored: MirroredRun
+) -> None:
+    look(mirrored)
+    merged(stored)
+    with pytest.raises(Damaged):
+        look(mirrored)
 
 
 def test_a_growing_run_is_indexed_as_it_comes(tmp_path: Path) -> None:

@@ -35,10 +35,10 @@ ADDRESS = f"s3://{BUCKET}/runs"
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Files of a run folder, but for those of the mirror."""
+    """Files of a run folder, but for those of the mirror and the index."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     relative = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-    return {name: data for name, data in relative.items() if not name.startswith(MIRROR)}
+    return {name: data for name, data in relative.items() if not name.startswith((MIRROR, "index"))}
 
 
 @pytest.fixture
