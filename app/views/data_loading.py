@@ -22,13 +22,15 @@ from ingest.run import Run
 from ingest.stopping import Stop
 
 MOST_ROWS = 128
+MOST_WAITS = 32
+"""Ranks of a job with more than MOST_ROWS, those that wait longest: the others are alike."""
 
 Rows = tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class DataLoading:
-    """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
+    """Plain values, in order of what costs most. `waits`: by rank, of `num_ranks`; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
     `standby`: by rank. `num_*`: how many there are, of which these are the first. `why`: a sentence
     on the loader of the rank that waits longest; None unknown. `redundant`: sentences on batches
@@ -36,6 +38,7 @@ class DataLoading:
     """
 
     waits: Rows
+    num_ranks: int
     workers: Rows
     num_workers: int
     sources: Rows
@@ -77,7 +80,9 @@ def data_loading_of(
     """Of the steps (both included); of all without."""
     wanted: dict[str, Any] = {"attempt": run.newest_attempt if attempt is None else attempt}
     within = wanted if steps is None else wanted | {"step_min": steps[0], "step_max": steps[1]}
-    waits = run.ask("data_wait", **within, top=MOST_ROWS, stop=stop).to_pylist()
+    num_ranks = sum(info["attempt"] == wanted["attempt"] for info in run.ranks)
+    top = MOST_ROWS if num_ranks <= MOST_ROWS else MOST_WAITS
+    waits = run.ask("data_wait", **within, top=top, stop=stop).to_pylist()
     work = run.ask(QUESTION, **within, stop=stop)
     workers = _slowest(work.to_pylist())
     memory = run.ask("loader_memory", **wanted, stop=stop).to_pylist()
@@ -87,6 +92,7 @@ def data_loading_of(
     why = why_slow({QUESTION: work}, waits[0]["rank"]) if waits else None
     return DataLoading(
         waits=tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"]),
+        num_ranks=num_ranks,
         workers=tuple(workers[:MOST_ROWS]),
         num_workers=len(workers),
         sources=tuple(run.ask("source_mix", **within, stop=stop).to_pylist()),

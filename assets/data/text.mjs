@@ -26,6 +26,9 @@ export const standsOut = ({ slower, sample_ms: ms }) => slower >= SLOWER && ms >
 /** 'the first 128 of 4,096', or nothing where all are there. */
 export const shownOf = (shown, all, what) => (shown < all ? `the first ${shown} of ${all.toLocaleString('en')} ${what}` : '');
 
+/** `the 32 of 12,288 ranks that wait longest`, or nothing where all are there. */
+export const longestOf = (shown, all) => (shown < all ? `the ${shown} of ${all.toLocaleString('en')} ranks that wait longest` : '');
+
 const WAITS = {
   at_step: 'at the end of a step', at_microbatch: 'after each micro-batch', in_pipeline: 'in a pipeline (1F1B)',
 };

@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { cannotBeShown, sentence } from '../lib/sentences.mjs';
-import { doing, megabytes, milliseconds, percent, saved, shownOf, standsOut } from './text.mjs';
+import { doing, longestOf, megabytes, milliseconds, percent, saved, shownOf, standsOut } from './text.mjs';
 
 const NEWS_MS = 2000;
 const LEAST_FULL = 0.1;
@@ -60,10 +60,10 @@ export function mount(element, app) {
 }
 
 function parts(all, rankButton) {
-  const { waits, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why, dealing } = all;
+  const { waits, num_ranks: numRanks, workers, num_workers: numWorkers, sources, memory, num_memory: numMemory, why, dealing } = all;
   const { standby, num_standby: numStandby, redundant } = all;
   if (!waits.length && !workers.length && !sources.length && !dealing) return [nothing()];
-  const found = [waitPanel(waits, why, rankButton)];
+  const found = [waitPanel(waits, numRanks, why, rankButton)];
   found.push(workers.length ? workerPanel(workers, numWorkers, rankButton) : noWorkers());
   found.push(...redundant.map((text) => sentence(null, text)));
   found.push(sources.length ? sourcePanel(sources) : noSources());
@@ -97,13 +97,14 @@ function panel(title, about, ...content) {
     make('header', {}, make('h2', {}, title), about ? make('span', { class: 'quiet' }, about) : []), ...content);
 }
 
-function waitPanel(waits, why, rankButton) {
+function waitPanel(waits, numRanks, why, rankButton) {
   const most = Math.max(...waits.map((row) => row.wait_ratio), LEAST_FULL);
   const rows = waits.map((row) => make('tr', {}, make('th', { scope: 'row' }, rankButton(row.rank)),
     number(milliseconds(row.data_wait_ms)), number(percent(row.wait_ratio), row.wait_ratio >= 0.05 ? 'is-slow' : ''),
     number(milliseconds(row.worst_ms)), number(String(row.worst_step)), bar(row.wait_ratio / most)));
   const sentence = why ? [make('p', { class: 'data-why' }, `Of the rank that waits longest: ${why}`)] : [];
-  return panel('Waiting for data', 'time of a step in which it was blocked on its next batch', ...sentence,
+  const about = ['time of a step in which it was blocked on its next batch', longestOf(waits.length, numRanks)].filter(Boolean).join('; ');
+  return panel('Waiting for data', about, ...sentence,
     table(['', ['mean'], ['of the step'], ['longest'], ['in step'], ''], rows));
 }
 

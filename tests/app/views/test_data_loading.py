@@ -17,6 +17,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data_run(tmp_path_factory.mktemp("data") / "run")
 
 
+def test_of_a_large_job_those_that_wait_longest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.views.data_loading.MOST_ROWS", 1)
+    monkeypatch.setattr("app.views.data_loading.MOST_WAITS", 1)
+    with open_run(folder) as run:
+        found = data_loading_of(run, None)
+    assert ([row["rank"] for row in found.waits], found.num_ranks) == ([1], 2)
+
+
 def test_who_waits_and_why(folder: Path) -> None:
     with open_run(folder) as run:
         found = data_loading_of(run, None)
@@ -26,6 +36,7 @@ def test_who_waits_and_why(folder: Path) -> None:
         "Worker 1 takes 40.0 ms for a sample, 20.0 times as long as the rank's other workers: it "
         "waits for 90% of that (storage, network, a lock or a core); a sample reads 1.0 MB."
     )
+    assert found.num_ranks == 2
     first = found.workers[0]
     assert (first["rank"], first["worker"], first["source"], first["slower"]) == (1, 1, "web", 20)
     assert (found.num_workers, len(found.workers)) == (4, 4)

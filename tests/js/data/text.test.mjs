@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { doing, megabytes, milliseconds, percent, saved, shownOf, standsOut } from '../../../assets/data/text.mjs';
+import { doing, longestOf, megabytes, milliseconds, percent, saved, shownOf, standsOut } from '../../../assets/data/text.mjs';
 
 test('numbers as text', () => {
   assert.deepEqual([80.34, 1, 0.0312].map(milliseconds), ['80.3 ms', '1.0 ms', '0.031 ms']);
@@ -26,6 +26,8 @@ test('a worker stands out that is slower than usual and not only by microseconds
 test('how many of all are shown', () => {
   assert.equal(shownOf(128, 4096, 'rows'), 'the first 128 of 4,096 rows');
   assert.equal(shownOf(5, 5, 'rows'), '');
+  assert.equal(longestOf(32, 12_288), 'the 32 of 12,288 ranks that wait longest');
+  assert.equal(longestOf(8, 8), '');
 });
 
 test('what dealing again saves', () => {
