@@ -125,19 +125,19 @@ class RollupPass:
 
     def _transfers(self, tile: Tile) -> Transfers:
         ranks = {"rank_min": tile.rank_min, "rank_max": tile.rank_max}
-        rows = self.connection.sql(index_sql("load_transfers"), params=ranks).to_arrow_table()
+        rows = self._collectives.ask(index_sql("load_transfers"), ranks)
         rank, step, begin, end, late = (_ints(rows, name) for name in rows.column_names)
         return Transfers(rank, step, begin, end, late.astype(np.bool_))
 
     def _are_known(self, tile: Tile, windows: Windows) -> Bools:
         """Cells whose transfers are all known."""
         known_C = np.zeros(windows.rank_C.size, dtype=np.bool_)
-        rows = self.connection.sql(
+        rows = self._collectives.ask(
             "SELECT rank, step FROM collective_members"
             " WHERE rank BETWEEN $rank_min AND $rank_max"
             " GROUP BY rank, step HAVING bool_and(usable)",
-            params={"rank_min": tile.rank_min, "rank_max": tile.rank_max},
-        ).to_arrow_table()
+            {"rank_min": tile.rank_min, "rank_max": tile.rank_max},
+        )
         cell = cells(windows, _ints(rows, "rank"), _ints(rows, "step"))
         known_C[cell[cell >= 0]] = True
         return known_C
@@ -180,12 +180,14 @@ class RollupPass:
         for name, columns in (("step", fresh.steps), ("kind", fresh.kinds)):
             step = columns["step"]
             is_inside = (step >= tile.step_min) & (step <= tile.step_max)
-            rows = pa.table(
-                {key: _column(key, values[is_inside]) for key, values in columns.items()}
-            )
-            self.connection.register("fresh_rows", rows)
-            self.connection.execute(_INSERTS[name], [tile.attempt])
-            self.connection.unregister("fresh_rows")
+            columns = {key: _column(key, values[is_inside]) for key, values in columns.items()}
+            self._insert(name, tile.attempt, pa.table(columns))
+
+    def _insert(self, name: str, attempt: int, fresh_rows: pa.Table) -> None:
+        """Add rows. DuckDB finds fresh_rows by its name; what is registered takes memory until the
+        transaction ends.
+        """
+        self.connection.execute(_INSERTS[name], [attempt])
 
 
 def _bands_of(tile: Tile) -> list[Tile]:

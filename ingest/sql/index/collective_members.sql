@@ -2,7 +2,6 @@
 -- An instance: (group_id, seq); point-to-point: (group_id, src, dst, tag, seq). It is open while a
 -- member is missing or not complete, unaligned while a member's clock is unknown: then there is no
 -- wait, no transfer and no culprit. Those of an evaluation are left out: a step does not wait in them.
-CREATE OR REPLACE TEMP TABLE collective_members AS
 WITH chosen AS (
     SELECT rank, step, group_id, seq, op, num_bytes, peer, tag, start_ns, end_ns
     FROM read_parquet($collectives, hive_partitioning = false)
