@@ -30,11 +30,12 @@ Rows = tuple[dict[str, Any], ...]
 
 @dataclass(frozen=True)
 class DataLoading:
-    """Plain values, in order of what costs most. `waits`: by rank, of `num_ranks`; `workers`: by worker and source,
+    """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
-    `standby`: by rank. `num_*`: how many there are, of which these are the first. `why`: a sentence
-    on the loader of the rank that waits longest; None unknown. `redundant`: sentences on batches
-    that several ranks read. `dealing`: None where the job states no lengths.
+    `standby`: by rank. `num_*`: how many there are, of which these are the first; waits are of
+    `num_ranks`. `why`: a sentence on the loader of the rank that waits longest; None unknown.
+    `redundant`: sentences on batches that several ranks read. `dealing`: None where the job states
+    no lengths.
     """
 
     waits: Rows
