@@ -84,8 +84,8 @@ class Cache:
                 self.delete(going.pop(0))
             if num_bytes:
                 self._will_have[name] = sizes.get(name, 0) + num_bytes
-                with suppress(OSError):  # nothing of it is here yet
-                    os.utime(self.runs / name / MIRROR)
+            with suppress(OSError):  # nothing of it is here yet
+                os.utime(self.runs / name / MIRROR)
 
     def delete(self, name: str) -> None:
         """Delete what is here of a run, under a hidden name first; raises OSError."""

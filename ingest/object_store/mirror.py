@@ -19,6 +19,8 @@ from ingest.object_store.object_store import ObjectStore
 
 RUNS_EVERY_S = 10.0
 """How often the bucket is listed for runs that have come or gone."""
+MOST_FOLLOWED = 32
+"""Runs followed at once: as many as a server has open."""
 UNUSED_S = 600.0
 """A run that nobody asked for so long is not in use: it is not followed, and may be deleted."""
 _CLOSE_S = 2.0
@@ -71,16 +73,24 @@ class Mirror:
     def use(self, name: str) -> None:
         """Somebody asks for a run of the bucket: fetch and follow it. Waits for nothing."""
         with self._lock:
-            if not self._bucket.has(name):
+            if not self._bucket.has(name) or self._stop.is_set():
+                return
+            num_followed = sum(not one.has_ended for one in self._followed.values())
+            if num_followed >= MOST_FOLLOWED and not self._is_in_use(name):
                 return
             self._used_s[name] = time.monotonic()
             followed = self._followed.get(name)
-            if (followed is None or followed.has_ended) and not self._stop.is_set():
+            if followed is None or followed.has_ended:
                 run = MirroredRun(self._store, self._bucket.prefix(name), self.folder / name)
                 self._followed[name] = Following(name, run, self._cache, self._is_used)
 
     def about(self, name: str) -> str:
         """Why a run of the bucket is not here yet, one sentence."""
+        if not self._is_in_use(name):
+            return (
+                f"{name} waits: {MOST_FOLLOWED} runs of {self.name} are in use already; this page "
+                "opens automatically, ten minutes after nobody looks at one of them"
+            )
         followed = self._followed.get(name)
         progress = followed.progress if followed else ""
         return f"{name} is fetched from {self.name}{progress}; this page opens automatically"

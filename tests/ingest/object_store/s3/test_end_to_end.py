@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,15 +17,17 @@ import pytest
 from pyarrow.fs import S3FileSystem
 
 from app.cli import main
+from app.commands import stored_folder
 from ingest.object_store.address import parse_address
 from ingest.object_store.connection import connected
 from ingest.object_store.mirror import Mirror
 from ingest.run_folder.run_files import is_run_folder
+from sample_traces import RECORDED
 from tests.app.commands.test_info import TRACE
 from tests.app.server.served import ask
 from tests.app.server.test_serving import Command
 from tests.ingest.object_store.s3.conftest import BUCKET, SECRET
-from tests.ingest.object_store.s3.faulty_proxy import FaultyProxy, every, slow_down
+from tests.ingest.object_store.s3.faulty_proxy import FaultyProxy, every, slow, slow_down
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.waiting import wait_until
 
@@ -33,15 +36,19 @@ ADDRESS = f"s3://{BUCKET}/runs"
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[Callable[[str], Any]]:
+def serving(*arguments: str) -> Iterator[Callable[..., Any]]:
     """`rankscope serve` of the bucket; asks for JSON, None where the answer is an error."""
     command = Command(ADDRESS, "--port", "0", *arguments)
     try:
         address = urlsplit(command.url()).netloc
 
-        def asked(path: str) -> Any:
+        def asked(path: str, sql: str = "") -> Any:
             time.sleep(0.1)  # a page asks no more often
-            status, answer = ask(address, path)
+            if sql:
+                body = json.dumps({"sql": sql}).encode()
+                status, answer = ask(address, path, "POST", body, X_Rankscope="1")
+            else:
+                status, answer = ask(address, path)
             return json.loads(answer) if status == 200 else None
 
         yield asked
@@ -53,11 +60,11 @@ def serving(*arguments: str) -> Iterator[Callable[[str], Any]]:
         command.process.communicate()
 
 
-def states(asked: Callable[[str], Any]) -> dict[str, str]:
+def states(asked: Callable[..., Any]) -> dict[str, str]:
     return {row["name"]: row["state"] for row in asked("/api/runs")["runs"]}
 
 
-def steps(asked: Callable[[str], Any], run: str) -> list[int] | None:
+def steps(asked: Callable[..., Any], run: str) -> list[int] | None:
     """Steps of a run by its saved query; None before it can be asked."""
     answer = asked(f"/api/run/{run}/query?q=steps")
     return answer and [row[0] for row in answer["rows"]]
@@ -124,6 +131,60 @@ def test_a_run_grows_while_it_is_served_and_is_not_fetched_again_by_the_next_ser
         put(files, builder.folder)
         wait_until(lambda: steps(asked, "growing") == [0, 1, 2, 3, 4])
     assert proxy.asked("GET", "/segments/") - num_fetched <= 2  # the new one, perhaps twice
+
+
+def test_findings_of_a_recorded_run_are_those_that_it_has_on_a_disk(proxy: FaultyProxy) -> None:
+    assert main(["import", str(RECORDED / "slow_rank"), "--into", ADDRESS]) == 0
+    with serving() as asked:
+        found = wait_until(lambda: asked("/api/run/slow_rank/findings"))
+        assert "Rank 5 is slow" in json.dumps(found)
+        counted = asked("/api/run/slow_rank/query", "SELECT count(DISTINCT rank) FROM steps")
+        assert counted["rows"] == [[8]]
+        wait_until(lambda: states(asked) == {"slow_rank": "finished"})
+
+
+def test_a_server_that_is_killed_while_it_fetches_loses_nothing_and_counts_nothing_twice(
+    tmp_path: Path, proxy: FaultyProxy, files: S3FileSystem
+) -> None:
+    builder = RunBuilder(tmp_path / "killed", world_size=1)
+    builder.rank_files()
+    for step in range(40):  # a segment each
+        builder.step(0, step, step * 100, step * 100 + 90)
+        builder.publish()
+    put(files, builder.folder)
+    proxy.faults.append(slow)
+    for num_more in (5, 20):
+        command = Command(ADDRESS, "--port", "0")
+        address = urlsplit(command.url()).netloc
+        num_before = proxy.asked("GET", "/segments/")
+        ask(address, "/api/run/killed/layout")
+        wait_until(lambda least=num_before + num_more: proxy.asked("GET", "/segments/") > least)
+        command.process.kill()
+        command.process.communicate()
+    proxy.faults.clear()
+    with serving() as asked:
+        wait_until(lambda: steps(asked, "killed") == list(range(40)))
+
+
+def test_a_run_is_stored_as_its_job_writes_it(
+    tmp_path: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_folder, "FOLLOW_S", 0.1)
+    builder = RunBuilder(tmp_path / "followed", world_size=1)
+    builder.rank_files()
+    arguments = ["import", str(builder.folder), "--into", ADDRESS, "--follow"]
+    codes: list[int] = []
+    storing = Thread(target=lambda: codes.append(main(arguments)))
+    storing.start()
+    with serving() as asked:
+        for step in range(3):
+            builder.step(0, step, step * 100, step * 100 + 90)
+            builder.publish()
+            wait_until(lambda last=step: steps(asked, "followed") == list(range(last + 1)))
+        builder.rank_files(end={"ts_ns": 1, "status": "finished", "error": ""})
+        wait_until(lambda: states(asked) == {"followed": "finished"})
+    storing.join()
+    assert codes == [0]
 
 
 def test_the_cache_keeps_its_size(tmp_path: Path, proxy: FaultyProxy, files: S3FileSystem) -> None:
