@@ -86,8 +86,6 @@ _RULES = (
     # a list of the two greatest values; get() counts from 0
     (r"\bmax\((\w+), 2\)", r"slice(sort_array(collect_list(\1), false), 1, 2)"),
     (r"\b(\w+)\[(\d)\]", r"get(\1, \2 - 1)"),
-    # what a text writes into is said where it is run
-    (r"\A\s*(?:CREATE OR REPLACE TEMP TABLE \w+ AS|INSERT INTO \w+)\s", ""),
 )
 _COMMENTS = re.compile(r"--.*")
 _MACRO = re.compile(r"CREATE MACRO (?:IF NOT EXISTS )?(\w+)\(([^)]*)\) AS(?: (TABLE))?\s(.*)", re.S)
@@ -95,7 +93,7 @@ _VIEW = re.compile(r"CREATE VIEW (?:IF NOT EXISTS )?(\w+) AS\s(.*)", re.S)
 
 
 def to_spark(text: str) -> str:
-    """A shared text as Spark reads it; `INSERT INTO` and `CREATE TABLE` are left out."""
+    """A shared text as Spark reads it."""
     text = _COMMENTS.sub("", text)
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text)

@@ -104,5 +104,5 @@ def test_what_only_duckdb_understands_is_found(text: str, complaint: str) -> Non
 
 
 def test_parameters_files_and_lists_are_translated() -> None:
-    text = "INSERT INTO t SELECT latest[2], $rank FROM read_parquet($spans, x = false) s -- files"
+    text = "SELECT latest[2], $rank FROM read_parquet($spans, x = false) s -- files"
     assert to_spark(text) == "SELECT get(latest, 2 - 1), :rank FROM spans s"
