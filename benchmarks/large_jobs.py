@@ -3,9 +3,10 @@
 python -m benchmarks.large_jobs [--step-s 10] [--asks 5] [--write docs/scale.md]
 
 Generates jobs of TP 8, PP 8 and interleaved 1F1B with 32 micro-batches, three sizes with every
-operation and three with sums per step, indexes each and asks random questions. What is beyond the
-largest size lies on the straight line through the two largest ones. From these the script reckons
-what a day of training takes: nothing in that table is measured.
+operation and three with sums per step, indexes each and asks random questions, in CPU time, since
+other programs on a machine lengthen any other. Beyond the largest size, figures lie on the straight
+line that fits the three best; those of questions whose answers do not grow with the job are the
+mean. From these the script reckons what a day of training takes: nothing in that table is measured.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from random import Random
+from statistics import mean, median
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.browser import conditions
 from benchmarks.page_part import write_part
-from benchmarks.scale_parts.asking import ask_all
 from benchmarks.scale_parts.own_process import MB, in_own_process
+from benchmarks.scale_parts.questions import KINDS, facts_of
 from benchmarks.scale_parts.runs import bytes_of, index_run, make_job, make_run, table_files
 from ingest.index.compaction import ROWS_PER_FILE
 from ingest.index.pass_plan import BAND
+from ingest.run import open_run
 from sample_traces.generate.job import RANKS_PER_HOST
 from trace_hooks.schema import TABLES
 from trace_hooks.watchdog.collector import IDLE_S
@@ -50,15 +56,17 @@ class Level:
     questions: tuple[str, ...]
 
 
+OF_SOME_RANKS = ("timeline", "one collective")
+"""Beginnings of the names of questions whose answers do not grow with the job."""
+
 LEVELS = (
-    Level("spans", "every operation", (256, 512, 1_024), 2, ("timeline", "one collective")),
+    Level("spans", "every operation", (1_024, 2_048, 4_096), 1, OF_SOME_RANKS),
     Level("steps", "sums per step", (1_024, 4_096, 12_288), 10, ("heat map", "grid", "10 slowest")),
 )
 
 STEP_MB = "files, MB a step"
 INDEX_MB = "index, MB a step"
 CPU_S = "indexing, CPU s a step"
-PEAK_MB = "indexing, peak MB"
 
 Figures = dict[str, float]
 
@@ -75,20 +83,38 @@ def measured(folder: Path, level: Level, ranks: int, asks: int) -> Measured:
     """Generate the run, index it and ask it."""
     in_own_process(make_run, make_job(ranks, level.steps, level.level, SEED), folder)
     files = {name: table_files(folder, name) for name in TABLES}
-    _, cost = in_own_process(index_run, folder)
+    _, indexing = in_own_process(index_run, folder)
+    times, asking = in_own_process(asked, folder, level.questions, asks)
     index = max(path.stat().st_size for path in (folder / "index").glob("snapshot-*.duckdb"))
     figures = {
         STEP_MB: sum(map(bytes_of, files.values())) / MB / level.steps,
         INDEX_MB: index / MB / level.steps,
-        CPU_S: cost.cpu_s / level.steps,
-        PEAK_MB: cost.peak_mb,
+        CPU_S: indexing.cpu_s / level.steps,
+        "indexing, peak MB": indexing.peak_mb,
+        "questions, peak MB": asking.peak_mb,
+        **times,
     }
-    times, _ = in_own_process(ask_all, folder, None, asks, 0, SEED)
-    for name, found in times.items():
-        if name.startswith(level.questions):
-            figures[f"{name}, ms"] = float(np.median(found.warm_ms))
     rows = {name: _rows(paths) / level.steps for name, paths in files.items() if paths}
     return Measured(figures, rows)
+
+
+def asked(folder: Path, questions: tuple[str, ...], asks: int) -> Figures:
+    """Median CPU ms of random questions of each kind, to a run that is open."""
+    random, times = Random(SEED), {}
+    with open_run(folder, refresh=False) as run:
+        facts = facts_of(run, random)
+        for name, kind in KINDS.items():
+            if name.startswith(questions):
+                drawn = [kind.draw(facts, random) for _ in range(asks + 1)]
+                cpu_ms = [_cpu_ms(partial(one.ask, run)) for one in drawn]
+                times[f"{name}, CPU ms"] = median(cpu_ms[1:])  # the first one plans the query
+    return times
+
+
+def _cpu_ms(call: Callable[[], object]) -> float:
+    began_s = time.process_time()
+    call()
+    return (time.process_time() - began_s) * 1e3
 
 
 def _rows(paths: Sequence[Path]) -> int:
@@ -96,28 +122,29 @@ def _rows(paths: Sequence[Path]) -> int:
 
 
 def on_the_line(ranks: int, sizes: Sequence[int], values: Sequence[float]) -> float:
-    """The value at `ranks` of the line through the last two sizes; not below the last value."""
-    slope = (values[-1] - values[-2]) / (sizes[-1] - sizes[-2])
-    return max(values[-1] + slope * (ranks - sizes[-1]), values[-1])
+    """The value at `ranks` of the line that fits best; not below the last value."""
+    slope, start = np.polyfit(sizes, values, 1)
+    return max(float(start + slope * ranks), values[-1])
 
 
 def beyond(ranks: int, level: Level, found: Sequence[Measured]) -> Measured:
     """Figures of a size that was not measured."""
 
-    def line(of: Callable[[Measured], Figures]) -> Figures:
-        return {
-            name: on_the_line(ranks, level.ranks, [of(one)[name] for one in found])
-            for name in of(found[-1])
-        }
+    def reckoned(name: str, values: Sequence[float]) -> float:
+        if name.startswith(OF_SOME_RANKS):
+            return mean(values)
+        return on_the_line(ranks, level.ranks, values)
 
-    return Measured(line(lambda one: one.figures), line(lambda one: one.rows))
+    figures = {name: reckoned(name, [o.figures[name] for o in found]) for name in found[-1].figures}
+    rows = {name: reckoned(name, [o.rows[name] for o in found]) for name in found[-1].rows}
+    return Measured(figures, rows)
 
 
 def costs_table(level: Level, found: Sequence[Measured], larger: dict[int, Measured]) -> str:
     """Measured sizes and, in italics, those on the line."""
     heads = [f"{ranks:,} ranks" for ranks in level.ranks] + [f"*{ranks:,}*" for ranks in larger]
     lines = [
-        f"| {level.title}, {level.steps} steps | {' | '.join(heads)} |",
+        f"| {level.title}, {_steps(level.steps)} | {' | '.join(heads)} |",
         "|---" * (1 + len(heads)) + "|",
     ]
     for name in found[-1].figures:
@@ -154,6 +181,10 @@ def days_table(sizes: dict[str, Figures]) -> str:
         cells = [f"*{_figure(of_size[name])}*" for of_size in sizes.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
 
 
 def _figure(value: float) -> str:
