@@ -12,12 +12,11 @@ slow collectives between the members of a cell. Shape suffixes: see the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from diagnosis.whatif.analysis import Prepared
+from diagnosis.whatif.operations import Floats
 from diagnosis.whatif.replay import Scenarios, step_times
 from diagnosis.whatif.slow_transfers import links, networks
 from diagnosis.whatif.suspects import Suspect
@@ -28,9 +27,6 @@ MIN_COST = 0.01
 
 MOST_SUSPECTS = 40
 """The farthest from their peers; each costs one replay."""
-
-_BATCH_BYTES = 64 << 20
-"""Own times that are replayed together."""
 
 NOT_IDENTIFIABLE = (
     "If compute, links or networks are equally slow everywhere, one run cannot show it: compare "
@@ -59,15 +55,23 @@ def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple
 
     `look` is called before each replay; what it raises ends the work.
     """
+    everywhere = Scenarios(1, [(0,)] * len(prepared.ideal_O))
+
+    def mean_s(own_OSD: Floats) -> float:
+        look()
+        times_KS, _ = step_times(prepared.graph, own_OSD, prepared.ideal_O, everywhere)
+        return float(times_KS.mean())
+
     suspects = sorted(_suspects(prepared), key=lambda suspect: -suspect.ratio)[:MOST_SUSPECTS]
     # the fix of gc_pauses is a time, not a factor
     suspects.sort(key=lambda suspect: suspect.kind != "gc_pauses")
-    but_one = [[other for other in suspects if other is not one] for one in suspects]
-    all_s, without_any_s, *with_one_s = _mean_times(prepared, [[], suspects, *but_one], look)
+    least_s = MIN_COST * mean_s(prepared.own_OSD)
+    without_any_s = mean_s(_fixed(prepared, suspects))
     costly = []
-    for suspect, with_it_s in zip(suspects, with_one_s, strict=True):
-        cost_s = with_it_s - without_any_s
-        if cost_s >= MIN_COST * all_s:
+    for suspect in suspects:
+        others = [other for other in suspects if other is not suspect]
+        cost_s = mean_s(_fixed(prepared, others)) - without_any_s
+        if cost_s >= least_s:
             costly.append(
                 Cause(
                     suspect.kind, suspect.stages, suspect.ranks, suspect.ratio, cost_s, suspect.text
@@ -76,27 +80,11 @@ def causes(prepared: Prepared, look: Callable[[], None] = lambda: None) -> tuple
     return tuple(sorted(costly, key=lambda cause: -cause.cost_s))
 
 
-def _mean_times(
-    prepared: Prepared, fixed: Sequence[Sequence[Suspect]], look: Callable[[], None]
-) -> list[float]:
-    """Mean step time without each of these suspects, s. Several are replayed together, the steps of
-    one behind those of another: small arrays cost more for each call than for each number.
-    """
-    num_ops, num_steps, num_dp = prepared.own_OSD.shape
-    everywhere = Scenarios(1, [(0,)] * num_ops)
-    together = max(1, _BATCH_BYTES // prepared.own_OSD.nbytes)
-    times_s: list[float] = []
-    for first in range(0, len(fixed), together):
-        look()
-        batch = fixed[first : first + together]
-        own_OBSD = np.repeat(prepared.own_OSD[:, None], len(batch), axis=1)
-        for number, suspects in enumerate(batch):
-            for suspect in suspects:
-                suspect.fix(own_OBSD[:, number])
-        own_OSD = own_OBSD.reshape(num_ops, len(batch) * num_steps, num_dp)
-        times_KS, _ = step_times(prepared.graph, own_OSD, prepared.ideal_O, everywhere)
-        times_s += times_KS.reshape(len(batch), num_steps).mean(axis=1).tolist()
-    return times_s
+def _fixed(prepared: Prepared, suspects: Iterable[Suspect]) -> Floats:
+    own_OSD = prepared.own_OSD.copy()
+    for suspect in suspects:
+        suspect.fix(own_OSD)
+    return own_OSD
 
 
 def _suspects(prepared: Prepared) -> Iterator[Suspect]:
