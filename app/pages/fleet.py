@@ -26,8 +26,8 @@ def _left_out(hub: Hub) -> list[Component]:
     if not num_elsewhere:
         return []
     text = (
-        f"Runs that this server has fetched from the bucket count: {num_here}. Of {num_elsewhere} "
-        "runs it does not have all; they are fetched when somebody opens them."
+        f"Counted are the runs that this server has fetched from the bucket: {num_here}. Not here, "
+        f"or not up to date, until somebody opens them: {num_elsewhere}."
     )
     return [html.P(text, className="note")]
 

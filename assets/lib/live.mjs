@@ -13,6 +13,7 @@ const SILENT_PULSE_MS = 5000;
 const BACKOFF_MS = [200, 400, 800, 1600, 3000];
 const SILENT_MS = 6000;  // the server sends a message each second
 const RECENT_S = 5;
+const REASON = 'loaded again because';  // key of this tab's storage
 const UNKNOWN = 4404;  // the server's close code for a run that does not exist (yet)
 
 /** Milliseconds before the next try; `spread` from 0 to 1 keeps many tabs from coming at once. */
@@ -77,6 +78,18 @@ export function isRefreshDue(message, sinceMs) {
 /** Whether the import of the run has finished: times may count from another origin now. */
 export function isImportFinished(before, now) {
   return before === 'importing' && now !== 'importing';
+}
+
+/**
+ * Whether a page that says why there is nothing to show says something else than the server does by
+ * now: how much of a run is fetched, or that it cannot be.
+ *
+ * @param {string | undefined} shown what the page says
+ * @param {string} reason the beginning of what the server says
+ * @param {?string} reloaded for which reason the page was loaded again last: never twice for one
+ */
+export function isOutdated(shown, reason, reloaded) {
+  return shown !== undefined && !shown.includes(reason) && reason !== reloaded;
 }
 
 /** Changes when texts and numbers of a page may change; with each version until a step is finished. */
@@ -161,7 +174,7 @@ export class Live {
     this.#socket = socket;
     this.#restartWatchdog();
     socket.onmessage = (event) => { if (socket === this.#socket) this.#receive(event.data); };
-    socket.onclose = (event) => { if (socket === this.#socket) this.#disconnected(event.code); };
+    socket.onclose = (event) => { if (socket === this.#socket) this.#disconnected(event.code, event.reason); };
   }
 
   #close() {
@@ -186,12 +199,18 @@ export class Live {
     }, SILENT_MS);
   }
 
-  #disconnected(code) {
+  #disconnected(code, reason = '') {
     clearTimeout(this.#watchdog);
     this.#socket = null;
     this.#version = null;
     this.connected = false;
     if (code === UNKNOWN && this.#last.state === 'importing') {  // the import was cancelled, or the whole run is indexed now
+      location.reload();
+      return;
+    }
+    const shown = document.querySelector('.panel.sentence')?.textContent;
+    if (code === UNKNOWN && isOutdated(shown, reason, sessionStorage.getItem(REASON))) {
+      sessionStorage.setItem(REASON, reason);
       location.reload();
       return;
     }

@@ -100,4 +100,4 @@ def test_nothing_is_written_into_the_runs_of_a_bucket(hub: BucketHub) -> None:
         assert answer.status == 400
         assert "This server only reads the runs in s3://runs" in answer.json()["error"]
     assert "rankscope import FILE --into s3://runs" in text_of(runs.render(hub, View()))
-    assert "Of 2 runs it does not have all" in text_of(fleet.render(hub, View()))
+    assert "until somebody opens them: 2" in text_of(fleet.render(hub, View()))

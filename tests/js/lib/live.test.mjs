@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { backoffMs, isRefreshDue, isNews, contentKey, socketUrl, Throttle } from '../../../assets/lib/live.mjs';
+import { backoffMs, isOutdated, isRefreshDue, isNews, contentKey, socketUrl, Throttle } from '../../../assets/lib/live.mjs';
 
 test('the socket is where the page is, below its prefix, and secure behind TLS', () => {
   assert.equal(socketUrl('http://localhost:9000/run/a/overview?x=1#y', '', 'a b/c'),
@@ -15,6 +15,14 @@ test('tries come seldomer, spread by a quarter, never seldomer than 4 s', () => 
   assert.equal(waits.at(-1), waits.at(-2));
   assert.ok(backoffMs(0, 0) < backoffMs(0, 1));
   assert.ok(backoffMs(50, 1) <= 4000);
+});
+
+test('a page that says why it is empty is loaded again for another reason, once', () => {
+  const shown = 'Starting: r is fetched from s3://b: 10 of 500 files; this page opens automatically';
+  assert.equal(isOutdated(shown, 'r is fetched from s3://b: 10 of 500 fi', null), false);
+  assert.equal(isOutdated(shown, 'r is fetched from s3://b: 20 of 500 fi', null), true);
+  assert.equal(isOutdated(shown, 'r cannot be fetched', 'r cannot be fetched'), false);
+  assert.equal(isOutdated(undefined, 'r cannot be fetched', null), false);  // it shows a run
 });
 
 test('news are another version; after a pause of the socket whatever comes', () => {

@@ -133,7 +133,7 @@ def test_a_run_grows_while_it_is_served_and_is_not_fetched_again_by_the_next_ser
     assert proxy.asked("GET", "/segments/") - num_fetched <= 2  # the new one, perhaps twice
 
 
-def test_findings_of_a_recorded_run_are_those_that_it_has_on_a_disk(proxy: FaultyProxy) -> None:
+def test_pages_and_sql_answer_from_the_bucket(proxy: FaultyProxy) -> None:
     assert main(["import", str(RECORDED / "slow_rank"), "--into", ADDRESS]) == 0
     with serving() as asked:
         found = wait_until(lambda: asked("/api/run/slow_rank/findings"))
