@@ -17,6 +17,7 @@ from app.server import make_app
 from app.settings import Settings
 from app.view_state import View
 from ingest.errors import UserError
+from ingest.object_store import following
 from ingest.object_store.mirror import Mirror
 from tests.app.pages_in_process import text_of
 from tests.app.server.asgi import Client
@@ -39,7 +40,10 @@ def growing(tmp_path: Path) -> RunBuilder:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, bucket: Path, growing: RunBuilder) -> Iterator[BucketHub]:
+def hub(
+    tmp_path: Path, bucket: Path, growing: RunBuilder, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BucketHub]:
+    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.1)
     with (
         Mirror(bucket_at(tmp_path / "bucket"), tmp_path / "cache", 1e9) as mirror,
         closing(BucketHub(mirror)) as hub,
