@@ -63,7 +63,7 @@ class Following:
             self.problem = str(error)
             return longer_s
         self.problem = ""
-        self.has_looked = True
+        self.has_looked = found.is_whole
         least_s = max(LOOK_EVERY_S, found.num_listed / LISTED_PER_S)
         return least_s if found.num_new else max(least_s, longer_s)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ingest.errors import UserError, disk_error
 from ingest.object_store.contents import is_merged, is_of_run, may_change
 from ingest.object_store.journal import Damaged, Journal
-from ingest.object_store.object_store import Changed, ObjectStore, StoredObject
+from ingest.object_store.object_store import Changed, ObjectStore, StoredObject, StoreError
 from ingest.query.manifest import read_entry
 from ingest.run_folder.run_files import MAX_FILE_BYTES, RUN_FILE
 
@@ -37,10 +37,13 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Look:
-    """What one look at the bucket found: objects listed, and how many of them are new here."""
+    """What one look at the bucket found: objects listed, and how many of them are new here.
+    `is_whole`: whether the folder is that of a run by now.
+    """
 
     num_listed: int
     num_new: int
+    is_whole: bool
 
 
 class MirroredRun:
@@ -79,7 +82,7 @@ class MirroredRun:
                 num_fetched += num_taken
                 num_changed += len(batch) - num_taken
                 on_fetched(num_fetched, len(new))
-            return Look(len(listed), num_fetched)
+            return Look(len(listed), num_fetched, RUN_FILE in journal.known)
         except OSError as error:
             raise disk_error(str(self._folder), error) from error
 
@@ -120,15 +123,28 @@ class MirroredRun:
         return journal
 
     def _take(self, batch: Sequence[StoredObject], journal: Journal, stop: threading.Event) -> int:
-        """Fetch some objects, note them, and give them their names; how many there were."""
+        """Fetch some objects, note them, and give them their names; how many there were. Where the
+        storage fails for one, the others are here all the same.
+        """
+        failures: list[StoreError] = []
+
+        def fetched(stored: StoredObject) -> bool:
+            try:
+                return self._fetch(stored, stop)
+            except StoreError as error:
+                failures.append(error)
+                return False
+
         with ThreadPoolExecutor(FETCHES, "fetch") as threads:
-            whole = list(threads.map(lambda stored: self._fetch(stored, stop), batch))
+            whole = list(threads.map(fetched, batch))
         _check(stop)
-        fetched = [stored for stored, is_whole in zip(batch, whole, strict=True) if is_whole]
-        journal.add([*fetched, *self._inputs(fetched)])
-        for stored in fetched:
+        taken = [stored for stored, is_whole in zip(batch, whole, strict=True) if is_whole]
+        journal.add([*taken, *self._inputs(taken)])
+        for stored in taken:
             (self._staged / stored.key).replace(self._folder / stored.key)
-        return len(fetched)
+        if failures:
+            raise failures[0]
+        return len(taken)
 
     def _inputs(self, fetched: Sequence[StoredObject]) -> list[StoredObject]:
         """The files whose rows are in merged ones: they are not fetched, however late they come."""

@@ -13,6 +13,7 @@ from ingest.errors import UserError
 from ingest.index.indexer import Indexer
 from ingest.object_store.journal import Damaged
 from ingest.object_store.mirrored_run import MIRROR, MirroredRun, Stopped
+from ingest.object_store.object_store import StoreError
 from ingest.run import open_run
 from ingest.run_folder.run_files import is_run_folder
 from tests.ingest.object_store.buckets import bucket_at, look, merged
@@ -123,6 +124,28 @@ def test_after_a_crash_what_was_noted_gets_its_name_and_the_rest_is_fetched_agai
     assert files_of(here) == files_of(stored)
     assert not list(staged.iterdir())
     assert journal.read_text().endswith("]\n")
+
+
+def test_where_one_object_fails_the_others_are_not_fetched_again(
+    tmp_path: Path, stored: Path
+) -> None:
+    store, asked = bucket_at(tmp_path / "bucket"), []
+    fetch = store.fetch
+
+    def fails_once(key: str, num_bytes: int, into: Path) -> None:
+        asked.append(key)
+        if "steps-0000-00001" in key and asked.count(key) == 1:
+            raise StoreError("it answers that there are too many requests")
+        fetch(key, num_bytes, into)
+
+    store.fetch = fails_once
+    mirrored = MirroredRun(store, "r", tmp_path / "here/r")
+    with pytest.raises(StoreError):
+        look(mirrored)
+    assert not is_run_folder(tmp_path / "here/r")
+    assert look(mirrored).is_whole
+    assert files_of(tmp_path / "here/r") == files_of(stored)
+    assert len(asked) == len(files_of(stored)) + 1
 
 
 def test_a_damaged_journal_is_said(tmp_path: Path, stored: Path, mirrored: MirroredRun) -> None:
