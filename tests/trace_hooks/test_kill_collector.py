@@ -53,7 +53,7 @@ def collector_of(folder: Path) -> int | None:
 
 def training(folder: Path, number: int) -> subprocess.Popen[str]:
     """A rank that has handed over for some time."""
-    process = begin(folder, TRAINING, TRACE_HOOKS_COLLECTOR="1")
+    process = begin(folder, TRAINING)
     wait_until(lambda: any((folder / "runs").glob("busy/segments/bundle-*.zip")))
     time.sleep(random.Random(number).uniform(1.0, 4.0))
     return process
@@ -130,14 +130,14 @@ writer.finish()
 """
 
 COLLECTOR = """
-import sys, time
+import sys
 from pathlib import Path
+from threading import Event
 from trace_hooks.watchdog import collector
 collector.IDLE_S = collector.TICK_S = 0.03
 host = collector.Collector(Path(sys.argv[1]))
-host.start()
 print("ready", flush=True)
-time.sleep(600)
+host.run(Event())
 """
 
 

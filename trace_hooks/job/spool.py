@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from trace_hooks.schema import SegmentName, publish_table
+if TYPE_CHECKING:  # the watchdog, which opens the spool, loads it only when rows wait
+    import pyarrow as pa
 
 BATCH, TAKEN, MINE = ".batch", ".taken", ".mine"
 
@@ -105,6 +105,8 @@ class Spool:
 
     def put(self, batch: Batch) -> tuple[Path, int]:
         """Hand a batch over; its path and bytes. Raises OSError and pa.ArrowException."""
+        import pyarrow as pa
+
         self._newest = max(time.time_ns(), self._newest + 1)
         path = self.folder / f"{self._stem}.{self._newest}{BATCH}"
         temporary = path.with_suffix(".tmp")
@@ -186,6 +188,8 @@ def taken_for(path: Path, bundle: int) -> Path:
 
 def read_batch(path: Path) -> Batch:
     """A batch; raises OSError, and ValueError where it is none."""
+    import pyarrow as pa
+
     line, _, content = path.read_bytes().partition(b"\n")
     where = json.loads(line)
     try:
@@ -196,6 +200,8 @@ def read_batch(path: Path) -> Batch:
 
 
 def _tables(content: pa.BufferReader, size: int) -> Iterator[tuple[str, pa.Table]]:
+    import pyarrow as pa
+
     while content.tell() < size:
         with pa.ipc.open_stream(content) as stream:
             table = stream.read_all()
@@ -225,6 +231,8 @@ def publish_claimed(path: Path) -> int:
     """Publish a batch as segments and remove it; again, should it have been interrupted: the names
     of the segments follow from the batch. Returns their number; raises OSError and ValueError.
     """
+    from trace_hooks.schema import SegmentName, publish_table
+
     batch, number = read_batch(path), number_of(path)
     where = batch.destination
     folder = where.folder / "segments"

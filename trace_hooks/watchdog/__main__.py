@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from trace_hooks.telemetry.telemetry import Telemetry
+from trace_hooks.watchdog.collector_thread import CollectorThread
 from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
 
 if __name__ == "__main__":
@@ -17,11 +18,7 @@ if __name__ == "__main__":
     folder, parts = Path(sys.argv[1]), sys.argv[5:]
     # the disk to which rows of an earlier job belong may hang
     threading.Thread(target=remove_leftovers, args=[folder], daemon=True).start()
-    collector = None
-    if "collector" in parts:
-        from trace_hooks.watchdog.collector import Collector  # pyarrow
-
-        collector = Collector(folder)
+    collector = CollectorThread(folder) if "collector" in parts else None
     spool = collector.spool_of("telemetry") if collector is not None else None
     telemetry = Telemetry(spool=spool) if "telemetry" in parts else None
     silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])

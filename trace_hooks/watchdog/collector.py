@@ -1,9 +1,9 @@
 """The collector of a host: publishes the rows of all its ranks together, in few files.
 
-A thread of the watchdog. It takes what the ranks left in the spool (trace_hooks/job/spool.py) and
-publishes one bundle for each run: every WATCHED_S while somebody looks at the run, else every
-IDLE_S, and at once where much waits or a rank ends. If it is killed, at whatever moment, the ranks
-publish what it has not.
+Runs on a thread of the watchdog (collector_thread.py). It takes what the ranks left in the spool
+(trace_hooks/job/spool.py) and publishes one bundle for each run: every WATCHED_S while somebody
+looks at the run, else every IDLE_S, and at once where much waits or a rank ends. If it is killed,
+at whatever moment, the ranks publish what it has not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ IDLE_S = PUBLISH_EVERY_S
 MOST_BYTES = 64 << 20
 """This much is published at once: Arrow's rows take some ten times as many bytes as Parquet's."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-STOP_S = 10.0
 
 REMAINS = (".tmp", ".damaged")
 """Files that killed ranks left half-written, and what cannot be read."""
@@ -56,39 +55,21 @@ Taken = list[tuple[Path, Batch]]
 class Collector:
     """Publishes what is in the spool of a meeting folder; only the constructor raises OSError."""
 
-    def __init__(self, meeting: Path) -> None:
-        self._meeting = meeting
-        self._spool = self.spool_of("collector")
+    def __init__(self, meeting: Path, hurry: threading.Event | None = None) -> None:
+        """`hurry`: set where rows must not wait."""
+        self._spool = Spool(meeting, "collector")
         self._viewers = Viewers()
         self._published_s = -IDLE_S  # monotonic; the first rows are published at once
         self._paused_until_s, self._pause_s = 0.0, FIRST_PAUSE_S
         self._is_unsettled = False  # batches were taken, and it is not known what became of them
         self._newest = 0
-        self._stopping = threading.Event()
-        self._hurry = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+        self._hurry = hurry or threading.Event()
 
-    def spool_of(self, name: str) -> Spool:
-        """The spool for another part of this process that has rows to publish."""
-        return Spool(self._meeting, name)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def hurry(self) -> None:
-        """Publish at once: a rank was lost."""
-        self._hurry.set()
-
-    def stop(self) -> None:
-        """Publish everything and give the spool back; waits STOP_S at most for a hung disk."""
-        self._stopping.set()
-        self._thread.join(STOP_S)
-
-    def _run(self) -> None:
+    def run(self, stopping: threading.Event) -> None:
+        """Publish until `stopping` is set, then everything, and give the spool back."""
         self._spool.become_collector()
         self._recover()
-        while not self._stopping.wait(TICK_S):
+        while not stopping.wait(TICK_S):
             guard.attempt("collector.turn", self.turn, switch_off=False)
         guard.attempt("collector.end", self.end, switch_off=False)
         self._spool.close()
@@ -193,7 +174,8 @@ class Collector:
         self._newest = max(time.time_ns(), self._newest + 1)
         name = BundleName(where.attempt, where.rank, self._newest)
         temporary = unpublished_bundle(where.folder, name.number)
-        temporary.parent.mkdir(parents=True, exist_ok=True)
+        # never the run folder: a container of its own may have another disk there than the ranks
+        temporary.parent.mkdir(exist_ok=True)
         taken: Taken = []
         self._is_unsettled = True
         try:

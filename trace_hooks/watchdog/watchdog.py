@@ -18,18 +18,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import UNPLACED
 from trace_hooks.telemetry.publisher import Target
 from trace_hooks.telemetry.telemetry import RankView, Telemetry
+from trace_hooks.watchdog.collector_thread import CollectorThread
 from trace_hooks.watchdog.looks import Looks, look_at
 from trace_hooks.watchdog.rank_status import Member
 from trace_hooks.watchdog.reports import Report, write_report, write_rows
-
-if TYPE_CHECKING:
-    from trace_hooks.watchdog.collector import Collector
 
 ROUND_S = 0.25
 
@@ -58,7 +55,7 @@ class Watchdog:
         lost_s: float,
         stalled_s: float,
         telemetry: Telemetry | None = None,
-        collector: Collector | None = None,
+        collector: CollectorThread | None = None,
     ) -> None:
         self._folder = folder
         self._telemetry = telemetry

@@ -19,6 +19,7 @@ from trace_hooks.job.handover import PUBLISH_NOW
 from trace_hooks.job.spool import BATCH, TAKEN, Spool, number_of, taken_for, unpublished_bundle
 from trace_hooks.watchdog import collector as module
 from trace_hooks.watchdog.collector import FIRST_PAUSE_S, IDLE_S, Collector
+from trace_hooks.watchdog.collector_thread import CollectorThread
 from trace_hooks.watchdog.viewers import LOOK_S, WATCHED_FOR_S, Viewers
 from trace_hooks.watchdog.watchdog import remove_leftovers
 
@@ -133,6 +134,7 @@ def test_a_rank_that_ends_makes_it_publish(tmp_path: Path, run: Path, seconds: S
 
 def test_runs_and_attempts_have_files_of_their_own(tmp_path: Path, run: Path) -> None:
     spool, other = Spool(tmp_path, "1-a"), tmp_path / "other"
+    other.mkdir()
     spool.put(batch(run, 0, 0))
     spool.put(batch(other, 0, 1))
     Collector(tmp_path).turn()
@@ -148,11 +150,20 @@ def test_what_cannot_be_written_waits_and_is_tried_again(tmp_path: Path, seconds
     collector.turn()
     assert len(spool.own(BATCH)) == 1
     run.unlink()
+    run.mkdir()
     collector.turn()  # paused
-    assert not run.exists()
+    assert not list(run.iterdir())
     seconds.now += 1.0
     collector.turn()
     assert published(run) == [0]
+
+
+def test_a_run_folder_that_only_the_ranks_see_is_left_to_them(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "1-a")
+    path, _ = spool.put(batch(tmp_path / "elsewhere", 0, 0))
+    Collector(tmp_path).turn()
+    assert spool.own(BATCH) == [path]
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_failed_bundle_gives_its_batches_back(
@@ -191,7 +202,7 @@ def test_the_next_collector_settles_what_the_last_one_had_taken(
     path.rename(taken_for(path, 99))
     if not is_published:
         unpublished_bundle(run, 99).touch()
-    collector = Collector(tmp_path)
+    collector = CollectorThread(tmp_path)
     collector.start()
     if is_published:
         wait_until(lambda: not spool.own(TAKEN, BATCH))
