@@ -1,11 +1,13 @@
 """Cost of the hooks for the ranks of `rankscope demo`, as the hooks report it, by thread and
 source.
 
-    python benchmarks/demo_hook_cost.py [--checkout NAME=PATH ...] [--rounds 3] [--steps 60]
+    python benchmarks/demo_hook_cost.py [--checkout NAME=PATH ...] [--own-files] [--rounds 3]
+        [--steps 60]
 
 Runs the demo of this checkout, or of each --checkout in turns, and runs the saved queries
 `hook_cost` (all checkouts) and `hook_cost_by_source` (those that have it). Means over the ranks and
-the rounds: the share of the time, and CPU ms per step.
+the rounds: the share of the time, files of the host, and CPU ms per step. --own-files: each also
+without a collector, so that every rank writes files of its own.
 """
 
 from __future__ import annotations
@@ -31,11 +33,12 @@ Costs = dict[str, float]
 """Figure -> mean over the ranks."""
 
 
-def demo_costs(checkout: Path, steps: int) -> Costs:
-    """Figures of one demo; raises SystemExit where it fails."""
+def demo_costs(checkout: Path, own_files: bool, steps: int) -> Costs:
+    """Figures of one demo; raises CalledProcessError where it fails."""
+    environ = {"TRACE_HOOKS_COLLECTOR": "0"} if own_files else {}
     with tempfile.TemporaryDirectory() as folder:
         command = ["demo", "--no-browser", "--port", "0", "--runs", folder, "--steps", str(steps)]
-        _rankscope(checkout, *command)
+        _rankscope(checkout, *command, **environ)
         (run,) = (str(path) for path in Path(folder).iterdir() if path.is_dir())
         whole = _answer(checkout, run, "hook_cost")
         steps_ms = [row["step_ms"] for row in _answer(checkout, run, "steps")]
@@ -46,6 +49,7 @@ def demo_costs(checkout: Path, steps: int) -> Costs:
     by_name = {
         "step, ms": statistics.median(steps_ms),
         "share of the time, %": 100 * statistics.mean(row["cost_ratio"] for row in whole),
+        "files a second": statistics.mean(row.get("host_files_per_s") or 0.0 for row in whole),
         "all, ms a step": statistics.mean(row["self_ms_per_step"] for row in whole),
     }
     return by_name | _sources(by_source, len(whole))
@@ -63,7 +67,7 @@ def _answer(checkout: Path, run: str, question: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _rankscope(checkout: Path, *arguments: str) -> str:
+def _rankscope(checkout: Path, *arguments: str, **environ: str) -> str:
     code = "import sys; from app.cli import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -73,17 +77,21 @@ def _rankscope(checkout: Path, *arguments: str) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=clean_environment() | {"PYTHONPATH": str(checkout)},
+        env=clean_environment() | {"PYTHONPATH": str(checkout)} | environ,
     )
     return done.stdout
 
 
 def main() -> None:
     options = _options()
-    by_name: dict[str, list[Costs]] = {name: [] for name in options.checkout}
+    ways = {name: (path, False) for name, path in options.checkout.items()}
+    if options.own_files:
+        of_own = {f"{name}, own": (path, True) for name, path in options.checkout.items()}
+        ways = of_own | ways
+    by_name: dict[str, list[Costs]] = {name: [] for name in ways}
     for _ in range(options.rounds):
-        for name, checkout in options.checkout.items():
-            by_name[name].append(demo_costs(checkout, options.steps))
+        for name, (checkout, own_files) in ways.items():
+            by_name[name].append(demo_costs(checkout, own_files, options.steps))
     facts = conditions(rounds=options.rounds, steps=options.steps)
     del facts["browser"], facts["webgl"]
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
@@ -105,6 +113,7 @@ def _means(rounds: list[Costs]) -> Costs:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--checkout", action="append", metavar="NAME=PATH", help="(this checkout)")
+    parser.add_argument("--own-files", action="store_true", help="each also without a collector")
     parser.add_argument("--rounds", type=int, default=3, help="demos of each (%(default)s)")
     parser.add_argument("--steps", type=int, default=60, help="of each demo (%(default)s)")
     options = parser.parse_args()

@@ -21,7 +21,8 @@ import trace_hooks as th
 from sample_traces.jobs.model import GPTSizes, build_stage
 from trace_hooks.recording import guard
 
-STEPS = 4
+STEPS = 12
+"""Of a turn: longer than the 0.7 s between two writes of the hooks."""
 SIZES = GPTSizes(num_layers=4, width=256, num_heads=8, seq_len=128)
 BATCH = 1
 MICROBATCHES = 2
@@ -55,9 +56,10 @@ def nothing(training: Training) -> Iterator[Callable[[], object]]:
 
 
 @contextmanager
-def hooks(level: str, training: Training) -> Iterator[Callable[[], object]]:
-    """The step under our hooks, all sources installed."""
+def hooks(level: str, training: Training, collects: bool = True) -> Iterator[Callable[[], object]]:
+    """The step under our hooks, all sources installed; `collects`: with the host's collector."""
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRACE_HOOKS_COLLECTOR"] = "1" if collects else "0"
         tracer = th.start(folder, model=training.model, level=level)
 
         def step() -> None:
@@ -80,6 +82,7 @@ WAYS: dict[str, Callable[[Training], object]] = {
     "hooks, level steps": partial(hooks, "steps"),
     "hooks, level blocks": partial(hooks, "blocks"),
     "hooks, level layers": partial(hooks, "layers"),
+    "hooks, level layers, own files": partial(hooks, "layers", collects=False),
     "torch.profiler": partial(profiler, False),
     "torch.profiler, stacks + shapes": partial(profiler, True),
 }

@@ -7,8 +7,9 @@ Simulated ranks write the rows of sample_traces/recorded/healthy, a step each 0.
 writers of the hooks; the watchdog with telemetry and collector is the real one. Four ways, so many
 seconds each: files of each rank; a collector while nobody looks at the run; one while a page does;
 one with the spans of every tenth step, and sums of the others (TRACE_HOOKS_SPANS_EVERY=10).
-Prints files per second, bytes by table, the CPU time of ranks, watchdog and indexer. "per table":
-how many files it would be if the collector published one per table.
+Prints files per second, how old the rows of a step are when they are published, bytes by table, the
+CPU time of ranks, watchdog and indexer. "per table": how many files it would be if the collector
+published one per table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,6 +68,8 @@ class Measured:
     files_per_table: int = 0
     num_bytes: int = 0
     by_table: Counter[str] = field(default_factory=Counter)
+    written_s: list[float] = field(default_factory=list)  # by step, Unix time
+    ages_s: list[float] = field(default_factory=list)  # of the rows of steps, when published
     rank_cpu_s: float = 0.0
     watchdog_cpu_s: float = 0.0
     index_cpu_s: float = 0.0
@@ -243,6 +247,7 @@ def measure(
                 (ranks.run / "watched").touch()
                 touched_s = time.monotonic()
             found.rank_cpu_s += ranks.step(found.steps, rows)
+            found.written_s.append(time.time())
             found.steps += 1
             time.sleep(max(0.0, begun_s + found.steps * FLUSH_S - time.monotonic()))
         found.seconds = time.monotonic() - begun_s
@@ -256,9 +261,11 @@ def measure(
 
 def count_files(run: Path, found: Measured) -> None:
     """Files and bytes of a run folder, and bytes by table."""
-    for path in (run / "segments").iterdir():
+    for path in (run / "segments").glob("[!.]*"):
         found.files += 1
         found.num_bytes += path.stat().st_size
+        published_s = path.stat().st_mtime
+        found.ages_s += [max(0.0, published_s - found.written_s[step]) for step in steps_in(path)]
         for table, num_bytes in members(path):
             found.files_per_table += 1
             found.by_table[table] += num_bytes
@@ -273,6 +280,18 @@ def members(path: Path) -> Iterator[tuple[str, int]]:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 yield member.filename.partition("-")[0], member.file_size
+
+
+def steps_in(path: Path) -> set[int]:
+    """The steps of which a segment or bundle has rows of `steps`."""
+    parts: list[pa.Table] = []
+    if path.name.startswith("steps-"):
+        parts = [pq.ParquetFile(path).read()]
+    elif path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.startswith("steps-")]
+            parts = [pq.read_table(pa.py_buffer(archive.read(name))) for name in names]
+    return {step for part in parts for step in part.column("step").to_pylist()}
 
 
 def index(run: Path) -> tuple[float, int]:
@@ -290,6 +309,8 @@ def report(number: int, ways: dict[str, Measured]) -> None:
         "steps": lambda m: f"{m.steps}",
         "files per second": lambda m: f"{m.files / m.seconds:.3f}",
         "files per second, per table": lambda m: f"{m.files_per_table / m.seconds:.2f}",
+        "age when published, s": lambda m: f"{statistics.median(m.ages_s):.2f}",
+        "... 95 %": lambda m: f"{statistics.quantiles(m.ages_s, n=20)[-1]:.2f}",
         "bytes per rank and step": lambda m: f"{m.num_bytes / number / m.steps:,.0f}",
         "CPU of a rank, ms per step": lambda m: f"{1e3 * m.rank_cpu_s / number / m.steps:.2f}",
         "CPU of the watchdog, % of a core": lambda m: f"{100 * m.watchdog_cpu_s / m.seconds:.1f}",
