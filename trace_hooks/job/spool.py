@@ -62,11 +62,20 @@ class Spool:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._stem = stem
         self._newest = 0
-        self._lock = os.open(meeting / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        self._lock = meeting / _LOCK
+        self._held: int | None = None  # descriptor of the lock, of a collector
+        os.close(self._opened())
+
+    def _opened(self) -> int:
+        """The lock's file. A rank does not keep it open: a job may close all descriptors, and open
+        files of its own under their numbers.
+        """
+        return os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
     def become_collector(self) -> None:
         """Hold the lock from now on; waits while another collector has it."""
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._held = self._opened()
+        fcntl.flock(self._held, fcntl.LOCK_EX)
 
     def has_collector(self) -> bool:
         """Whether a collector lives."""
@@ -75,33 +84,32 @@ class Spool:
 
     @contextmanager
     def no_collector(self) -> Iterator[bool]:
-        """Whether no collector lives; none begins then before the block ends."""
+        """Whether no collector lives; none begins then before the block ends. Raises OSError."""
+        lock = self._opened()
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # a file system without locks: no collector can have one
-            yield True
-            return
-        try:
-            yield True
+            yield _is_free(lock)
         finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
+            os.close(lock)  # gives it back
 
     @property
     def num_published(self) -> int:
         """Bundles that the collectors of this meeting folder have published so far."""
-        content = os.pread(self._lock, _COUNT.size, 0)
+        try:
+            content = self._lock.read_bytes()
+        except OSError:  # the watchdog has ended, and has removed it
+            return 0
         return int(_COUNT.unpack(content)[0]) if len(content) == _COUNT.size else 0
 
     def count_published(self) -> None:
         """One more bundle is published (the collector)."""
-        os.pwrite(self._lock, _COUNT.pack(self.num_published + 1), 0)
+        if self._held is not None:
+            os.pwrite(self._held, _COUNT.pack(self.num_published + 1), 0)
 
     def close(self) -> None:
         """Give the lock back."""
-        os.close(self._lock)
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def put(self, batch: Batch) -> tuple[Path, int]:
         """Hand a batch over; its path and bytes. Raises OSError and pa.ArrowException."""
@@ -164,6 +172,17 @@ class Spool:
             os.utime(path)  # nobody takes it for an orphan
             return path.rename(mine)
         return None
+
+
+def _is_free(lock: int) -> bool:
+    """Whether nobody holds the lock; the descriptor then shares it until it is closed."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: no collector can have one
+        return True
+    return True
 
 
 def number_of(path: Path) -> int:

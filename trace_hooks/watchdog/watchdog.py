@@ -63,7 +63,7 @@ class Watchdog:
         self._spool = collector.spool_of("watchdog") if collector is not None else None
         self._silent_s, self._lost_s, self._stalled_s = silent_s, lost_s, stalled_s
         self._members: dict[Path, Member] = {}
-        self._gone: set[Path] = set()  # rings of ranks that have been reported as gone
+        self._gone: set[Path] = set()  # rings of ranks that have ended or were reported as gone
         self._waiting: list[tuple[Member, Report]] = []  # reports without a run folder so far
         self._looks = Looks()
 
@@ -102,6 +102,7 @@ class Watchdog:
         for path, member in list(self._members.items()):
             if not member.read() or member.header.ended:
                 self._write_log_lines(member, is_over=True)
+                self._gone.add(path)  # should its rank have been killed before it removed it
                 del self._members[path]
                 continue
             self._write_log_lines(member, member.has_died)

@@ -157,6 +157,7 @@ def test_a_program_that_closes_our_descriptors_is_still_recorded(tmp_path: Path)
     code, _, err = run(tmp_path, STEPS + closing)
     assert (code, err) == (0, "")
     assert [row["step"] for row in rows(tmp_path, "steps")] == [0, 1, 2]
+    wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
 
 
 def test_a_signal_while_a_lock_of_the_hooks_is_held_does_not_hang(tmp_path: Path) -> None:
