@@ -44,7 +44,7 @@ class Settings:
     server: Address | None = None  # of the dashboard that shows this rank live
     ships: bool = False  # send its files there; the folder only holds them until then
     telemetry: bool = True  # the host's watchdog samples the machine
-    collector: bool = False  # ... and publishes the rows of the host's ranks, in few files
+    collector: bool = True  # ... and publishes the rows of the host's ranks, in few files
 
     def __post_init__(self) -> None:
         if self.ships and self.server is None:
@@ -96,6 +96,7 @@ def read_settings(
     text = environ.get("TRACE_HOOKS_SOURCES", "")
     chosen = sources if sources is not None else [part.strip() for part in text.split(",") if part]
     ring_folder = environ.get("TRACE_HOOKS_RING_DIR")
+    ships = _is_on(environ, "TRACE_HOOKS_SHIP", None)
     return Settings(
         folder=Path(folder or environ.get("TRACE_HOOKS_FOLDER") or "runs").absolute(),
         run=run or environ.get("TRACE_HOOKS_RUN") or _job_id(environ),
@@ -112,9 +113,9 @@ def read_settings(
         watches=_watches(environ),
         allow_perturbation=_is_on(environ, "TRACE_HOOKS_ALLOW_PERTURBATION", allow_perturbation),
         server=read_address(environ),
-        ships=_is_on(environ, "TRACE_HOOKS_SHIP", None),
+        ships=ships,
         telemetry=_is_on(environ, "TRACE_HOOKS_TELEMETRY", None, default=True),
-        collector=_is_on(environ, "TRACE_HOOKS_COLLECTOR", None),
+        collector=_is_on(environ, "TRACE_HOOKS_COLLECTOR", None, default=not ships),
     )
 
 

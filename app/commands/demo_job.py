@@ -157,6 +157,8 @@ def _print_news(hub: Hub, name: str, printed: _Printed, ended: bool) -> str | No
         if ended:
             hub.catch_up(name, LAST_PASS_S)
         view, version = hub.run(name), hub.version(name)
+        if not ended:  # the terminal shows the run, as a page does
+            hub.look(name, "running")
         if version != printed.version or ended:
             _print_steps(view, printed)
             _print_marks(view, printed)

@@ -43,7 +43,7 @@ def test_a_server_whose_clock_jumps_follows_its_run_and_its_uploads(
     job, clock = begin(tmp_path, TRAIN), Clock(tmp_path)
     content = trace(0)
     try:
-        wait_until(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
+        wait_until(lambda: list(tmp_path.glob("runs/job/segments/[!.]*")))
         with serving(tmp_path / "runs", tmp_path, **clock.environ) as server:
             wait_until(lambda: row_of(server, "job").get("state") == "running")
             body = json.dumps(listed(("a.json", content))).encode()
@@ -85,7 +85,7 @@ def test_a_rank_whose_clock_jumps_records_every_step_once_and_in_order(
     job = begin(tmp_path, TRAIN, **clock.environ)
     try:
         with serving(tmp_path / "runs", tmp_path) as server:
-            wait_until(lambda: list(tmp_path.glob("runs/job/segments/*.parquet")))
+            wait_until(lambda: list(tmp_path.glob("runs/job/segments/[!.]*")))
             wait_until(lambda: row_of(server, "job").get("state") == "running")
             for jump in JUMPS[number % 2 :] + JUMPS[: number % 2]:
                 time.sleep(random.Random(number).uniform(0.2, 1.0))

@@ -18,6 +18,7 @@ from tests.faults.training import TRAIN
 from tests.runs_builder import RunBuilder, two_rank_run
 from tests.trace_hooks.processes import begin, rank_files, rows
 from tests.waiting import wait_until
+from trace_hooks.job.handover import PUBLISH_NOW
 from trace_hooks.schema import SegmentName
 
 ROOM_MB = 320
@@ -85,7 +86,7 @@ def test_training_goes_on_without_a_disk_and_writes_again_with_new_room(
     tmp_path: Path, is_full: bool
 ) -> None:
     with mounted(tmp_path / "runs", 16) as disk:
-        job = begin(tmp_path, TRAIN)
+        job = begin(tmp_path, TRAIN, TRACE_HOOKS_COLLECTOR="0")
         try:
             for _ in range(ROUNDS):
                 before = len(step_files(tmp_path))
@@ -110,6 +111,31 @@ def test_training_goes_on_without_a_disk_and_writes_again_with_new_room(
         assert found[-1] == int(out) - 1
         dropped = max(row["dropped"] for row in rows(tmp_path, "heartbeats"))
         assert dropped >= int(out) - len(found) > 0  # what is missing is counted
+        assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("is_full", [True, False], ids=["full", "read-only"])
+def test_a_collector_without_a_disk_keeps_every_row_until_there_is_room(
+    tmp_path: Path, is_full: bool
+) -> None:
+    with mounted(tmp_path / "runs", 16) as disk:
+        job = begin(tmp_path, TRAIN)
+        try:
+            wait_until(lambda: rows(tmp_path, "steps"))
+            disk.fill() if is_full else make_read_only(disk)
+            (spool,) = tmp_path.glob("rings/*/*/spool")
+            wait_until(lambda: any(spool.glob("*.batch")))
+            (spool / PUBLISH_NOW).touch()
+            wait_until(lambda: not (spool / PUBLISH_NOW).exists())  # it tries
+            disk.make_room() if is_full else disk.make_writable()
+            (tmp_path / "stop").touch()
+            out, err = job.communicate(timeout=90)
+        finally:
+            job.kill()
+            job.communicate()
+        assert (job.returncode, err) == (0, "")
+        assert [row["step"] for row in rows(tmp_path, "steps")] == list(range(int(out)))
         assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
 
 

@@ -28,7 +28,7 @@ def whole(train_3d: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def sampled(train_3d: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The job with the spans of every third step."""
-    environ = {"TRACE_HOOKS_SPANS_EVERY": str(EVERY), "TRACE_HOOKS_COLLECTOR": "1"}
+    environ = {"TRACE_HOOKS_SPANS_EVERY": str(EVERY)}
     folder = tmp_path_factory.mktemp("sampled")
     return train_3d(folder, "job", **SIZES, options=TINY, environ=environ)
 

@@ -128,3 +128,13 @@ def test_files_are_sent_only_where_there_is_a_server() -> None:
     server = {"TRACE_HOOKS_SERVER": "ws://login", "TRACE_HOOKS_TOKEN": "secret-secret"}
     assert not read_settings(server).ships
     assert read_settings({"TRACE_HOOKS_SHIP": "1", **server}).ships
+
+
+def test_the_collector_is_on_unless_the_files_are_sent() -> None:
+    server = {"TRACE_HOOKS_SERVER": "ws://login", "TRACE_HOOKS_TOKEN": "secret-secret"}
+    ships = {"TRACE_HOOKS_SHIP": "1", **server}
+    assert read_settings({}).collector
+    assert not read_settings({"TRACE_HOOKS_COLLECTOR": "0"}).collector
+    assert not read_settings(ships).collector
+    with pytest.raises(ValueError, match="TRACE_HOOKS_SHIP and TRACE_HOOKS_COLLECTOR exclude"):
+        read_settings(ships | {"TRACE_HOOKS_COLLECTOR": "1"})

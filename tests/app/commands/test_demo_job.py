@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Interrupted
 from sample_traces import RECORDED
+from tests.waiting import wait_until
 
 TOO_SLOW = Interrupted("the query took longer than 60 s; choose fewer ranks or steps")
 
@@ -78,6 +80,15 @@ def test_a_failed_query_is_tried_again(
     steps = [int(line.split()[0]) for line in lines if line.lstrip()[:1].isdigit()]
     assert steps == list(range(14))
     assert not any("could not be printed" in line for line in lines)
+
+
+def test_the_ranks_are_asked_to_publish_often(hub: Hub, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as job:
+        terminal = threading.Thread(target=demo_job.follow, args=(hub, tmp_path / "job", job))
+        terminal.start()
+        wait_until((tmp_path / "job" / "watched").exists)
+        job.kill()
+        terminal.join()
 
 
 def test_queries_that_always_fail_print_a_sentence_and_the_job_goes_on(
