@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale [--size default sums] [--asks 30] [--write docs/benchmarks.md]
 
-Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of sums and full), with
+Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of wide, sums and full), with
 interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 % more
 slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some of
 them and a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
@@ -52,6 +52,7 @@ class Size:
 SIZES = {
     "small": Size(1_024, 4),
     "default": Size(2_048, 4),  # a slow rank has to be slow for four steps
+    "wide": Size(12_288, 4),
     "sums": Size(12_288, 50, "steps"),
     "full": Size(12_288, 50),
 }
