@@ -2,10 +2,10 @@
 
     python -m benchmarks.scale [--size default sums] [--asks 30] [--write docs/benchmarks.md]
 
-Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of wide, sums and full), with
-interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 % more
-slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some of
-them and a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
+Generates a job of TP 8, PP 8 and as many replicas as the size has (192 of wide, sums and full),
+with interleaved 1F1B of 2 chunks and 32 micro-batches, in which 0.5 % of the machines compute 10 %
+more slowly; indexes it; asks each kind of question `asks` times at random, cold and warm, and some
+of them and a glob over a file for each rank; diagnoses it; replays it; opens it in Chromium. Of
 `sums` only sums per step are recorded, of the others every operation. `--keep FOLDER` keeps the
 runs and goes on with those that are there.
 """
