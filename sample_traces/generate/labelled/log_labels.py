@@ -29,6 +29,7 @@ which of them it is. Those of rest hold where no timer shows the cause.
 RARE = ("jit_spikes",)
 """Fits in addition where only some steps are hit."""
 HOST_WIDE = ("host_contention", "slow_host", "step_regression", "launch_skew")
+"""Of all ranks of a host, with what fits each of them."""
 JOB = {"data": ("data_loader",), "tail": ("comm_regression",), "compute": (), "rest": ()}
 
 LEAST_SHARE = 0.02
@@ -80,7 +81,8 @@ def _label(job: LogJob, plan: Plan, log_of: LogOf) -> Label:
         kind, *also = HOST_WIDE
         host = job.host_of(fault.ranks[0] if fault.ranks else 0)
         label = replace(label, ranks=fault.ranks, hosts=(host,) if host else (), or_nobody=True)
-        return replace(label, kind=kind, also=(*also, *rare), why_not=why_not)
+        also = [*also, *(fit for fit in FITTING[fault.phase] if fit not in HOST_WIDE), *rare]
+        return replace(label, kind=kind, also=tuple(also), why_not=why_not)
     if not fault.ranks:
         return replace(label, why_not=why_not)
     if all(is_shown(job, rank, healthy, without, whole, hit_S) for rank in fault.ranks):

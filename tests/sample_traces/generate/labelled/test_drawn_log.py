@@ -75,6 +75,18 @@ def test_ranks_of_a_host_are_its_own_or_nobody() -> None:
     assert (only.hosts, only.ranks, only.or_nobody) == (("node 0",), (), True)
 
 
+def test_what_fits_a_late_rank_fits_all_ranks_of_a_host() -> None:
+    job = replace(LONG, num_ranks=16, ranks_per_host=8)
+    fault = replace(LATE, ranks=tuple(range(8, 16)), independent=True)
+    in_data, in_compute = (
+        label_of(job, replace(fault, phase=phase), host_wide=True).kinds
+        for phase in ("data", "compute")
+    )
+    assert "data_loader" in in_data
+    assert "data_loader" not in in_compute
+    assert {"slow_host", "step_regression"} <= {*in_data} & {*in_compute}
+
+
 def test_a_dose_that_nothing_reaches_is_refused() -> None:
     job = replace(LONG, habits=Habits(swing=0.2))
     assert dosed(job, LATE, 1.5).ms > 40
