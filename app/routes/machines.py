@@ -19,21 +19,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from app.analysis.machine_samples import NEW_EVERY_S, telling_of
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
 from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import host_map, port_map
 from app.views.machines.series import host_series
-from app.views.machines.telling_changes import changes_answer, telling_changes
+from app.views.machines.telling_changes import changes_answer
 from app.web.answers import answer
 from app.web.arrays import MEDIA_TYPE, pack_arrays
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.telemetry.names import METRICS
-
-_REST_S = 5.0
 
 
 def routes(context: RouteContext) -> list[Route]:
@@ -42,7 +41,7 @@ def routes(context: RouteContext) -> list[Route]:
 
     def cached(params: Parameters, key: tuple[Any, ...], make: Any, stop: Stop) -> Any:
         return hub.cache.get(
-            params.run, ("machines", *key), make, policy=min_age(_REST_S), stop=stop
+            params.run, ("machines", *key), make, policy=min_age(NEW_EVERY_S), stop=stop
         )
 
     def attempt_of(params: Parameters, run: Run) -> int:
@@ -93,12 +92,7 @@ def routes(context: RouteContext) -> list[Route]:
         return dict(cached(params, ("changes", given), make, stop))
 
     def telling(params: Parameters, stop: Stop) -> dict[str, Any]:
-        given = params.whole("attempt")
-
-        def make(run: Run, stop: Stop) -> dict[str, Any]:
-            return telling_changes(run, attempt_of(params, run), stop)
-
-        return dict(cached(params, ("telling", given), make, stop))
+        return telling_of(hub, params.run, params.whole("attempt"), stop)
 
     def binary(content: bytes) -> Response:
         return Response(content, media_type=MEDIA_TYPE)

@@ -123,6 +123,7 @@ USES: dict[str, Use] = {
     "has machines": _fresh("whether there is a tab, on every page", "analysis/machine_samples.py"),
     "machines": _min_age(
         "reads all samples of an attempt, which grow by some hundred a second and host",
+        "analysis/machine_samples.py",
         "routes/machines.py",
     ),
     "has batches": _fresh("whether there is a tab, on every page", "pages/data.py"),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from app.analysis.machine_samples import has_samples
+from app.analysis.machine_samples import has_samples, telling_of
 from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.collected_whatif import whatif_answers
@@ -36,7 +36,7 @@ from app.views.experts.ranks import expert_ranks_of
 from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import HostMap, host_map, port_map
 from app.views.machines.series import host_series
-from app.views.machines.telling_changes import changes_answer, telling_changes
+from app.views.machines.telling_changes import changes_answer
 from app.views.selftest import TRAFFIC, Matrix, matrix_of, selftest_of
 from app.web.arrays import pack_arrays
 from ingest.errors import UserError
@@ -87,7 +87,9 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
         return found
     if shown.view.page == "machines":
         return found | _machines(shown, stop)
-    return found | {"machines/telling": telling_changes(shown.run, shown.attempt, stop)}
+    is_newest = shown.view.attempt is None and shown.attempt == shown.run.newest_attempt
+    asked = None if is_newest else shown.attempt  # as the page asks, which may have an answer
+    return found | {"machines/telling": telling_of(hub, shown.run_name, asked, stop)}
 
 
 def _experts(shown: ShownView, stop: Stop | None) -> Answers:
