@@ -86,6 +86,11 @@ _RULES = (
     # a list of the two greatest values; get() counts from 0
     (r"\bmax\((\w+), 2\)", r"slice(sort_array(collect_list(\1), false), 1, 2)"),
     (r"\b(\w+)\[(\d)\]", r"get(\1, \2 - 1)"),
+    # DuckDB leaves out rows in which what it returns is NULL
+    (
+        r"\barg_max\(([\w.]+), ([\w.]+)\)(?! FILTER)",
+        r"max_by(\1, \2) FILTER (WHERE \1 IS NOT NULL)",
+    ),
 )
 _COMMENTS = re.compile(r"--.*")
 _MACRO = re.compile(r"CREATE MACRO (?:IF NOT EXISTS )?(\w+)\(([^)]*)\) AS(?: (TABLE))?\s(.*)", re.S)

@@ -15,7 +15,7 @@ from sample_traces.generate.tables.write import generate
 from tests.folders import REPO
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
-from trace_hooks.schema import TABLES
+from trace_hooks.schema import TABLES, rank_file_name
 
 ROLLUPS = ("step_rollup", "kind_rollup", "collective_rollup")
 
@@ -63,7 +63,8 @@ def relative(folder: Path) -> Path:
 
 def unusual(folder: Path, num_segments: int = 1) -> Path:
     """What seldom occurs: members that are missing, unknown clocks, drift, an evaluation, spans
-    without a row of their step and across steps, a second attempt, groups of three.
+    without a row of their step and across steps, a second attempt, groups of three, a rank
+    without a file.
     """
     builder = RunBuilder(folder, 4, ParallelLayout.from_sizes(pp=2, dp=2))
     for attempt in range(2):
@@ -71,6 +72,7 @@ def unusual(folder: Path, num_segments: int = 1) -> Path:
         builder.group(1, [0, 1, 2], "dp", attempt)
         builder.group(2, [0, 1, 2, 3], "pp", attempt)
         builder.rank_files(attempt)
+    (folder / "ranks" / rank_file_name(1, 3)).unlink()
     steps_at_once = max(24 // num_segments, 1)
     for step in range(24):
         for rank in range(4):

@@ -106,3 +106,11 @@ def test_what_only_duckdb_understands_is_found(text: str, complaint: str) -> Non
 def test_parameters_files_and_lists_are_translated() -> None:
     text = "SELECT latest[2], $rank FROM read_parquet($spans, x = false) s -- files"
     assert to_spark(text) == "SELECT get(latest, 2 - 1), :rank FROM spans s"
+
+
+def test_the_row_of_the_greatest_value_is_one_in_which_there_is_something_to_return() -> None:
+    assert to_spark("SELECT arg_max(r.pp, attempt) FROM t") == (
+        "SELECT max_by(r.pp, attempt) FILTER (WHERE r.pp IS NOT NULL) FROM t"
+    )
+    filtered = "arg_max(rank, caused_ns) FILTER (WHERE caused_ns > 0)"
+    assert to_spark(filtered) == "max_by(rank, caused_ns) FILTER (WHERE caused_ns > 0)"
