@@ -80,9 +80,7 @@ def cpu_s() -> float:
 
 def rollup_sums(connection: duckdb.DuckDBPyConnection) -> Rows:
     """How many rows each rollup has, and the sum of their hashes."""
-    return {
-        name: list(map(str, connection.sql(_SUM.format(name)).fetchone() or ())) for name in ROLLUPS
-    }
+    return {name: list(map(str, connection.sql(_SUM.format(name)).fetchall())) for name in ROLLUPS}
 
 
 @contextmanager
