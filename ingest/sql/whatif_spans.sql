@@ -4,7 +4,6 @@
 -- reads: spans, collectives
 -- param: step_min int = 0 first step wanted
 -- param: step_max int = 9223372036854775806 last step wanted
--- param: members int = 2147483647 ranks of each dp rank and stage, those that compute longest in these steps
 -- param: attempt int = newest
 -- column: step  optimizer step it began in
 -- column: dp  index on the data-parallel axis; NULL unknown
@@ -29,18 +28,9 @@ WITH placed AS (  -- an axis that the layout does not have has one index, 0
         if(known, coalesce(pp, 0), NULL) AS pp, if(known, coalesce(dp, 0), NULL) AS dp
     FROM ranks WHERE attempt = $attempt
 ),
-busy AS (
-    SELECT rank, sum(compute_ns) AS busy_ns FROM step_rollup
-    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max GROUP BY rank
-),
-longest AS (
-    SELECT placed.* FROM placed LEFT JOIN busy USING (rank)
-    QUALIFY row_number() OVER (PARTITION BY pp, dp ORDER BY busy_ns DESC NULLS LAST, rank) <= $members
-        OR NOT known
-),
 cells AS (  -- where nothing tells ranks apart the first one stands for all
     SELECT rank, pp, dp, row_number() OVER (PARTITION BY pp, dp ORDER BY rank) - 1 AS member
-    FROM longest QUALIFY known OR member = 0
+    FROM placed QUALIFY known OR member = 0
 ),
 summed AS (  -- steps that a rank summed up cannot be replayed
     SELECT DISTINCT step FROM summed_steps WHERE attempt = $attempt

@@ -19,21 +19,11 @@ MOST_SPANS = 1_500_000
 about five steps, the least that the search for pauses needs.
 """
 
-MOST_STEP_SPANS = 3_000_000
-"""Where a single step has more, one rank of each cell is replayed: all ranks would take more than
-2 GB of memory and some seconds.
-"""
-
 MOST_INFIDELITY = 0.05
 """Share by which measured and replayed steps may differ without a note (arXiv 2505.05713)."""
 
 MEMORY_STEPS = (1, 3)
 """First and last of those in which the hooks read how much memory forwards keep."""
-
-_ONE_OF_EACH_CELL = (
-    "Of the ranks of each dp rank and stage only the one that computes longest is replayed: "
-    f"a step has more than {MOST_STEP_SPANS / 1e6:g} million spans."
-)
 
 _FEWEST_STEPS = 3
 """With at least this many steps, the first of an attempt is left out, as it warms up."""
@@ -158,20 +148,14 @@ def _operations(
     if format_facts(run.info["source"]).is_operation_trace:
         low, high = chosen or _ALL_STEPS
         return run.ask("whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop), ()
-    first, last, num_spans, notes = _steps(run, attempt, chosen)
-    asked = {"attempt": attempt, "step_min": first, "step_max": last}
-    if num_spans > MOST_STEP_SPANS:
-        asked["members"] = 1
-        notes = (*notes, _ONE_OF_EACH_CELL)
-    spans = run.ask("whatif_spans", **asked, stop=stop)
+    first, last, notes = _steps(run, attempt, chosen)
+    spans = run.ask("whatif_spans", attempt=attempt, step_min=first, step_max=last, stop=stop)
     rows, assumed = recorded_operations(spans, sizes)
     return rows, (*notes, *assumed)
 
 
-def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, int, tuple[str, ...]]:
-    """First and last step to analyse, the newest (of the chosen) that all ranks have finished, the
-    number of spans of the newest one, and notes.
-    """
+def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tuple[str, ...]]:
+    """First and last step to analyse: the newest (of the chosen) that all ranks have finished."""
     low, high = chosen or _ALL_STEPS
     finished = run.index_rows(
         "WITH recorded AS (SELECT DISTINCT rank FROM step_rollup WHERE attempt = $attempt)"
@@ -211,7 +195,7 @@ def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, int,
     first, last = finished[taken - 1]["step"], finished[0]["step"]
     if _has_sums(run, attempt, first, last):
         notes.append("Steps whose spans were not recorded one by one are left out.")
-    return first, last, finished[0]["num_spans"], tuple(notes)
+    return first, last, tuple(notes)
 
 
 def _has_sums(run: Run, attempt: int, first: int, last: int) -> bool:

@@ -15,9 +15,6 @@ import yaml
 
 from app.cli import main
 from app.commands.whatif import KEYS
-from app.views.whatif.analysis import whatif_of
-from diagnosis.whatif.causes import causes
-from ingest.run import open_run
 from sample_traces import RECORDED
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -181,19 +178,3 @@ def test_causes_of_the_recorded_samples(
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = [(line[1].rstrip(":"), line[3]) for line in lines if line and line[0] == "cause"]
     assert rows == ([] if cause is None else [(cause, "5")])
-
-
-def test_of_steps_with_very_many_spans_the_slowest_rank_of_each_cell_is_replayed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = SyntheticFault("slow_worker", 5, 1.4)
-    generate(SyntheticJob(16, 4, 2, 6, 8, faults=(slow,)), tmp_path / "job")
-    with open_run(tmp_path / "job") as run:
-        every = whatif_of(run)
-        monkeypatch.setattr("app.views.whatif.analysis.MOST_STEP_SPANS", 1)
-        one_each = whatif_of(run)
-    assert one_each.metrics.rank_PDT.shape == (4, 2, 1)
-    assert 5 in one_each.metrics.rank_PDT
-    assert [cause.ranks for cause in causes(one_each.prepared)] == [(5,)]
-    assert pytest.approx(every.metrics.S, rel=0.02) == one_each.metrics.S
-    assert any("only the one that computes longest" in note for note in one_each.notes)
