@@ -31,7 +31,7 @@ from ingest.run_folder.run_files import (
     read_run_info,
 )
 from ingest.run_folder.run_paths import require_no_links
-from ingest.stopping import Stop
+from ingest.stopping import Interrupted, Stop
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import RankInfo, RunInfo
 
@@ -283,8 +283,8 @@ class Run:
         with ExitStack() as stack:
             try:
                 reader = stack.enter_context(process.reading(text, path, limit_s, stop, session))
-            except UserError:
-                if path.exists():
+            except UserError as error:
+                if isinstance(error, Interrupted) or path.exists():
                     raise
                 path = self._snapshot_path()  # newer ones were published, and that one removed
                 reader = stack.enter_context(process.reading(text, path, limit_s, stop, session))

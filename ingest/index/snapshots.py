@@ -27,8 +27,6 @@ _POINTER = f"snapshot-{INDEX_VERSION}.json"
 _LOOKED = f"looked-{INDEX_VERSION}.json"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """What flock answers where a file system does not lock, or its file server does not."""
-_NO_COPIES = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV, errno.EPERM)
-"""What copy_file_range answers where it cannot copy between the two; seccomp: EPERM."""
 _KEPT = 2
 """Published snapshots kept, so that a reader who has just read the pointer still finds its file."""
 
@@ -124,15 +122,15 @@ def _copy(source: Path, target: Path) -> None:
     try:
         with source.open("rb") as read, target.open("wb") as written:
             left = os.fstat(read.fileno()).st_size
-            while left > 0:
-                copied = os.copy_file_range(read.fileno(), written.fileno(), left)
-                if not copied:
-                    raise OSError(errno.EIO, os.strerror(errno.EIO), str(source))
+            while left and (copied := os.copy_file_range(read.fileno(), written.fileno(), left)):
                 left -= copied
-    except OSError as error:
-        if error.errno not in _NO_COPIES:
-            raise
-        shutil.copyfile(source, target)
+        if not left:
+            return
+    except (
+        OSError
+    ):  # file systems refuse it in many ways; a disk that is full also refuses the next
+        pass
+    shutil.copyfile(source, target)
 
 
 def _number(snapshot: Path, stem: str) -> int:

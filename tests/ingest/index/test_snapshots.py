@@ -42,18 +42,24 @@ def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
-@pytest.mark.parametrize("is_supported", [True, False])
+_NOT_SUPPORTED_BY_NFS = 524
+
+
+@pytest.mark.parametrize(
+    "answer", [None, errno.EOPNOTSUPP, errno.EIO, errno.ETXTBSY, _NOT_SUPPORTED_BY_NFS, 0]
+)
 def test_a_snapshot_has_what_the_database_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_supported: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int | None
 ) -> None:
+    """Whatever a file system says of copying blocks: an error, or that it has copied nothing."""
     database, content = tmp_path / "index.duckdb", os.urandom(3_000_001)
     database.write_bytes(content)
     copy = os.copy_file_range
 
     def copied(source: int, target: int, count: int) -> int:
-        if not is_supported:
-            raise OSError(errno.EOPNOTSUPP, "not supported")
-        return copy(source, target, min(count, 1 << 20))  # less at once than asked for
+        if answer:
+            raise OSError(answer, "refused")
+        return 0 if answer == 0 else copy(source, target, min(count, 1 << 20))  # less than asked
 
     monkeypatch.setattr(os, "copy_file_range", copied)
     assert publish_snapshot(tmp_path, database, "running").read_bytes() == content
