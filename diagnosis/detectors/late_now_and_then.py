@@ -37,6 +37,7 @@ from diagnosis.statistics.step_levels import (
     LEAST_RISE,
     WARM_UP_STEPS,
     Rise,
+    longer_than_between,
     rises,
 )
 from diagnosis.statistics.units import named_ranks
@@ -154,7 +155,12 @@ def _of_rise(times: PhaseTimes, rise: Rise, free_S: Bools, attempt: int) -> list
         return []
     strikes = _strikes(times, at, rise.before_ms)
     rows = _culprits(times, rise, strikes)
-    return [f for f in (_finding(times, rise, strikes, row, attempt) for row in rows) if f]
+    whole = {row: _whole(times, rise, row) for row in rows}
+    struck = np.unique(np.concatenate([*whole.values(), at[:0]]))
+    if struck.size and not longer_than_between(times.window_S, struck):
+        return []  # steps are longer for another reason
+    found = [_finding(times, rise, strikes, row, whole[row], attempt) for row in rows]
+    return [finding for finding in found if finding is not None]
 
 
 def _strikes(times: PhaseTimes, at: Ints, before_ms: float) -> _Strikes:
@@ -249,9 +255,8 @@ _NEAR = 5.0
 
 
 def _finding(
-    times: PhaseTimes, rise: Rise, strikes: _Strikes, row: int, attempt: int
+    times: PhaseTimes, rise: Rise, strikes: _Strikes, row: int, at: Ints, attempt: int
 ) -> Finding | None:
-    at = _whole(times, rise, row)
     reason, lost = _reason(times, row, at)
     if not lost >= MIN_EXCESS:
         return None

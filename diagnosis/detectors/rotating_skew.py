@@ -22,11 +22,12 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
-from diagnosis.statistics.late_ranks import LEAST_EVEN, STEADY_SHARE, evenness, is_longer
+from diagnosis.statistics.late_ranks import LEAST_EVEN, MAIN_SHARE, STEADY_SHARE, evenness
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.step_levels import is_longer_by
 
 NAME = "rotating_skew"
 KINDS = ("launch_skew",)
@@ -67,7 +68,7 @@ def moving(times: PhaseTimes) -> list[Episode]:
         if _moves(rest_RS, lead_S, leader_S, episode)
         and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
         and episode.first >= MIN_VOTES  # of what has always been so, nobody knows the usual
-        and is_longer(times.window_S, episode, episode.excess)
+        and is_longer_by(times.window_S, episode, MAIN_SHARE * episode.excess)
     ]
 
 

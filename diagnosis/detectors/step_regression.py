@@ -37,7 +37,7 @@ from diagnosis.statistics.own_work import own_work
 from diagnosis.statistics.peers import Work, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
-from diagnosis.statistics.step_levels import takes_longer
+from diagnosis.statistics.step_levels import WARM_UP_STEPS, takes_longer
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -52,7 +52,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     by_itself = [
         onset
         for onset in onsets(times)
-        if takes_longer(times.window_S, onset.episode.first, onset.episode.last)
+        if _takes_longer(times, onset.episode)
         and op_behind(times, tables["op_times"], onset) is None
     ]
     if not by_itself:
@@ -64,6 +64,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     findings = tuple(_finding(times, onset, attempt) for onset, why in why_not.items() if not why)
     set_aside = tuple(filter(None, why_not.values()))
     return Verdict(NAME, findings, None if findings else _ELSE_IN_ORDER, set_aside=set_aside)
+
+
+def _takes_longer(times: PhaseTimes, episode: Episode) -> bool:
+    """Whether steps are longer than before; the warm-up says nothing of that."""
+    first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
+    return first > 0 and takes_longer(times.window_S[WARM_UP_STEPS:], first, last)
 
 
 def _why_not(

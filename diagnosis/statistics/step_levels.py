@@ -16,13 +16,14 @@ import numpy as np
 
 from diagnosis.statistics.episodes import Episode, episodes, greatest_sum
 from diagnosis.statistics.peers import NOISE_MADS, level_before
-from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 
 LEAST_RISE, FEWEST_STEPS = 0.05, 20
 SHORT_RISE, FEWEST_SHORT = 0.25, 3
-CLEAR = 9.0
-"""Median absolute deviations of means before: six standard deviations."""
+CLEAR, CLEAR_FOR_LONG = 5.0, 3.5
+"""Standard deviations of what as many steps swing by themselves. A job has hundreds of stretches of
+few steps, and of many steps some ten; their spread is known of few blocks."""
 WARM_UP_STEPS = 3
 """The first steps are longest in any job."""
 
@@ -76,19 +77,92 @@ def longer_by(step_ms_S: Floats, first: int, last: int) -> float:
     return float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
 
 
-def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
-    """Whether these steps take LEAST_RISE longer than all before them; where they are fewer than
-    FEWEST_STEPS, SHORT_RISE or CLEAR times as much as as many steps vary by. False where none came
-    before.
+def most_longer_by(step_ms_S: Floats, first: int, last: int) -> float:
+    """By what share half of these steps or more take longer than half of those before them; NaN
+    where none came before.
     """
-    longer, num_steps = longer_by(step_ms_S, first, last), last - first + 1
-    if num_steps >= FEWEST_STEPS or not LEAST_RISE <= longer < SHORT_RISE:
-        return longer >= LEAST_RISE
-    before_S = step_ms_S[:first][np.isfinite(step_ms_S[:first])]
-    width = max(min(num_steps, before_S.size // 3), 1)
-    means_B = before_S[: before_S.size // width * width].reshape(-1, width).mean(axis=1)
-    varies = float(np.median(np.abs(means_B - np.median(means_B))) / np.median(means_B))
-    return longer >= CLEAR * varies
+    before_S, inside_S = step_ms_S[:first], step_ms_S[first : last + 1]
+    before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
+    if not before_S.size or not inside_S.size:
+        return float("nan")
+    return float(np.median(inside_S) / np.median(before_S)) - 1
+
+
+def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
+    """Whether these steps take LEAST_RISE longer than all before them, and not by chance: most of
+    them by twice that, few by SHORT_RISE, or by more than steps of this job swing by themselves.
+    False where none came before.
+    """
+    longer, most = (by(step_ms_S, first, last) for by in (longer_by, most_longer_by))
+    if not longer >= LEAST_RISE:
+        return False
+    few = last - first + 1 < FEWEST_STEPS
+    if min(longer, most) >= (SHORT_RISE if few else 2 * LEAST_RISE):
+        return True
+    beyond = beyond_swings(step_ms_S, first, last)
+    return bool(most >= LEAST_RISE and beyond >= CLEAR) if few else beyond >= CLEAR_FOR_LONG
+
+
+def is_longer_by(step_ms_S: Floats, episode: Episode, share: float) -> bool:
+    """Whether the steps of an episode take longer than those before it by this share or more, and
+    by more than steps of this job swing by themselves; the warm-up does not count.
+    """
+    first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
+    if first <= 0:
+        return False
+    known_S = step_ms_S[WARM_UP_STEPS:]
+    longer = min(by(known_S, first, last) for by in (longer_by, most_longer_by))
+    return bool(longer >= share and beyond_swings(known_S, first, last) >= CLEAR)
+
+
+def beyond_swings(step_ms_S: Floats, first: int, last: int) -> float:
+    """How many standard deviations of means over as many steps these take longer than all before
+    them; NaN where too few came before.
+
+    The steps before, meanwhile and after have a level each, around which blocks of at most as many
+    steps vary by what the job does by itself.
+    """
+    sides = [step_ms_S[:first], step_ms_S[first : last + 1], step_ms_S[last + 1 :]]
+    before_S, inside_S, after_S = (side_S[np.isfinite(side_S)] for side_S in sides)
+    if before_S.size < FEWEST_SHORT or not inside_S.size:
+        return float("nan")
+    num_known = before_S.size + inside_S.size + after_S.size
+    width = max(min(inside_S.size, before_S.size, num_known // _SWING_BLOCKS), 1)
+    swing_B = np.concatenate([_swings(s, width) for s in (before_S, inside_S, after_S)])
+    spread = float(np.quantile(swing_B, _WITHIN_SIGMA))
+    spread *= np.sqrt(width / inside_S.size + width / before_S.size)
+    longer_ms = longer_by(step_ms_S, first, last) * float(_trimmed(before_S[None])[0])
+    return float(longer_ms / spread) if spread > 0 else float("inf")
+
+
+_SWING_BLOCKS = 16
+"""Enough to know a spread by, and as long as can be: swings last for some steps."""
+_WITHIN_SIGMA = 0.683
+"""Share of Gaussian values within a standard deviation of their mean."""
+
+
+def longer_than_between(step_ms_S: Floats, at: Ints) -> bool:
+    """Whether these steps take longer than those between them, by more than these vary; True where
+    too few lie between to tell, less than one for four of them.
+    """
+    other_S = np.delete(step_ms_S[at[0] : at[-1] + 1], at - at[0])
+    other_S = other_S[np.isfinite(other_S)]
+    if other_S.size < max(at.size / 4, FEWEST_SHORT):
+        return True
+    spread = float(np.quantile(np.abs(other_S - np.median(other_S)), _WITHIN_SIGMA))
+    spread *= np.sqrt(1 / at.size + 1 / other_S.size)
+    longer_ms = float(np.nanmean(step_ms_S[at]) - other_S.mean())
+    return longer_ms > 0 and longer_ms >= CLEAR * spread
+
+
+def _swings(value_S: Floats, width: int) -> Floats:
+    """How far means of blocks of so many values are from their median; empty of a single block."""
+    num = value_S.size // width
+    if num < 2:
+        return np.empty(0)
+    mean_B: Floats = value_S[: num * width].reshape(num, width).mean(axis=1)
+    swing_B: Floats = np.abs(mean_B - np.median(mean_B)) * np.sqrt(num / (num - 1))
+    return swing_B
 
 
 def _lasting(value_S: Floats, width: int) -> list[Rise]:

@@ -92,6 +92,21 @@ def test_strikes_that_make_steps_hardly_longer_or_move_name_nobody() -> None:
     assert named(judged(strikes_every(5, 3, 80.0, of_others=8))) == []
 
 
+def test_strikes_that_are_no_longer_than_other_steps_name_nobody() -> None:
+    """All steps are longer by 80 ms since then; rank 3 is last in some of them."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if step < FROM:
+            return {}
+        late = rank == 3 and STRUCK[step]
+        return {
+            "step_ms": 280.0,
+            **({"data_ms": 42.0, "comm_ms": 80.0} if late else {"comm_ms": 120.0}),
+        }
+
+    assert named(judged(phases)) == []
+
+
 def test_two_ranks_by_turns_are_both_named() -> None:
     assert named(judged(strikes(3, 6, ms=120.0))) == [("data_loader", 3), ("data_loader", 6)]
 

@@ -43,6 +43,18 @@ def test_since_a_step(mean_ms: float) -> None:
     assert finding.ongoing
 
 
+def test_steps_that_are_no_longer_for_it_name_nobody() -> None:
+    """Ranks lead by turns since a step, but steps take as long as before."""
+    late = skewed(12.0, FROM)
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        cells = late(rank, step)
+        longer = cells["step_ms"] - 200
+        return cells | {"step_ms": 200.0, "comm_ms": max(cells["comm_ms"] - longer, 0.0)}
+
+    assert judged(phases).findings == ()
+
+
 def test_what_has_always_been_so_may_be_usual() -> None:
     assert judged(skewed(40.0, 0)).findings == ()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diagnosis.statistics.rank_tables import Floats
-from diagnosis.statistics.step_levels import rises, takes_longer
+from diagnosis.statistics.step_levels import CLEAR, beyond_swings, rises, takes_longer
 
 STEPS = 240
 
@@ -52,6 +52,23 @@ def test_a_slow_growth_is_one_rise() -> None:
     (rise,) = rises(made)
     assert 100 <= rise.first <= 140
     assert abs(rise.last - 199) <= 2
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_steps_do_by_themselves_is_no_rise(seed: int) -> None:
+    """One in four is half as long again, at random."""
+    random = np.random.default_rng(seed)
+    made = steps(seed=seed) * np.where(random.random(STEPS) < 0.25, 1.5, 1.0)
+    assert [rise for rise in rises(made) if rise.last - rise.first >= 20] == []
+
+
+@pytest.mark.parametrize(("longer", "is_clear"), [(1.02, False), (1.12, True)])
+def test_by_how_much_steps_are_longer_than_they_swing(longer: float, is_clear: bool) -> None:
+    made = steps(noise=0.05)
+    made[120:160] *= longer
+    made[200:] *= 1.5  # another fault, later
+    assert (beyond_swings(made, 120, 159) >= CLEAR) == is_clear
+    assert np.isnan(beyond_swings(made, 0, 20))
 
 
 @pytest.mark.parametrize("every", [10, 50, 100])
