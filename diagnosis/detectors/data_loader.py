@@ -27,6 +27,7 @@ from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.loading.explained import explained
 from diagnosis.loading.workers import QUESTION, slow_everywhere, with_one_slow_worker
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
+from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.late_ranks import (
     LEAST_EVEN,
     MAIN_SHARE,
@@ -45,6 +46,7 @@ from diagnosis.statistics.step_levels import (
     FEWEST_STEPS,
     WARM_UP_STEPS,
     longer_by,
+    most_longer_by,
     takes_longer,
 )
 
@@ -71,8 +73,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     lates, minor = worth_telling(times, late_by_one(times, "data", NOISE_MADS))
     of_ranks = _of_ranks(times, lates, attempt)
     of_ranks += _of_workers(times, of_ranks, tables, attempt)
-    of_job = _of_job(times, data_RS, attempt)
+    of_job, of_always = _of_job(times, data_RS, attempt)
     is_everywhere = slow_everywhere(tables) is not None
+    if of_ranks and of_job and not is_everywhere and times.mirrored("data") >= BORDER:
+        # the others may wait for that rank in the same timer
+        of_job = [one for one in of_job if not any(_share_steps(one, rank) for rank in of_ranks)]
     named = of_job if is_everywhere else [*of_ranks, *of_job]
     of_job += _in_turn(times, data_RS, named, 1.0 if is_everywhere else _MOST_OF_ONE, attempt)
     if is_everywhere:
@@ -85,7 +90,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         if of_job
         else "; the waits of the whole job stayed below a fifth of its time and did not grow"
     )
-    return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=tuple(minor))
+    return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=(*minor, *of_always))
 
 
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:
@@ -121,14 +126,17 @@ def _of_workers(
     return findings
 
 
-def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
+def _of_job(
+    times: PhaseTimes, data_RS: Floats, attempt: int
+) -> tuple[list[Finding], tuple[str, ...]]:
     """Episodes in which all ranks that load are blocked: the wait of the one that waits least, as
-    what others wait beyond it may be for other ranks.
+    what others wait beyond it may be for other ranks. Sentences on those that have always been so
+    while either data or the rest of the step holds waiting for ranks.
     """
     share_RS = data_RS / times.window_S
     loading = np.nanmedian(share_RS, axis=1) > 0
     if not loading.any():
-        return []
+        return [], ()
     share_S = np.nanmin(share_RS[loading], axis=0)
     before = level_before(share_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     if not np.isfinite(before):
@@ -146,12 +154,24 @@ def _of_job(times: PhaseTimes, data_RS: Floats, attempt: int) -> list[Finding]:
         even = evenness(risen_S[episode.first : episode.last + 1]) >= LEAST_EVEN
         if is_new and even and _makes_steps_longer(times, episode, risen):
             starved.append((episode, episode.excess))
+    always = [(e, share) for e, share in starved if e.first <= WARM_UP_STEPS]
+    if always and times.mirrored("data") >= BORDER:
+        starved = [one for one in starved if one not in always]
+    else:
+        always = []
     worst = int(np.nanargmax(np.nanmedian(share_RS, axis=1)))
     words = replace(_words("The job waits for its data"), confidence="medium")
-    return [
+    findings = [
         finding_of(times, Lost((), episode, share, worst), attempt, words)
         for episode, share in starved
     ]
+    return findings, tuple(_ALWAYS.format(share=100 * share) for _, share in always)
+
+
+_ALWAYS = (
+    "Each step spends {share:.0f} % in its wait for data from the first steps on; ranks wait for "
+    "each other there or in another timer, so that it may be the time of the rank that comes last."
+)
 
 
 _NEXT_TO_NOTHING = 1e-4
@@ -171,7 +191,8 @@ def _makes_steps_longer(times: PhaseTimes, episode: Episode, risen: list[Episode
     window_S = window_S[WARM_UP_STEPS:]
     if last - first + 1 >= FEWEST_STEPS:
         return takes_longer(window_S, first, last)
-    return longer_by(window_S, first, last) >= MAIN_SHARE * episode.excess
+    longer = min(by(window_S, first, last) for by in (longer_by, most_longer_by))
+    return longer >= MAIN_SHARE * episode.excess
 
 
 def _in_turn(
@@ -195,7 +216,8 @@ def _in_turn(
         before_S = times.window_S[WARM_UP_STEPS : max(episode.first, WARM_UP_STEPS)]
         longer = takes / float(before_S.mean()) - 1 if before_S.size >= MIN_VOTES else 0.0
         is_one = by_rank_R.max() > most * by_rank_R.sum()
-        if not is_one and lost >= 2 * STARVED and longer >= lost / 2:
+        is_often = (longest_S[span] >= STARVED).sum() >= MIN_VOTES
+        if not is_one and is_often and lost >= 2 * STARVED and longer >= lost / 2:
             worst = int(by_rank_R.argmax())
             words = replace(_words("The job waits for its data"), confidence="medium")
             mean_ms = float(np.nanmax(data_RS[:, span], axis=0).mean())

@@ -14,6 +14,11 @@ The first alone cannot distinguish cause and effect: a late loader and the compu
 its peers wait mirror each other. The second assumes that the late ranks of a step are fewer than
 those that wait for them.
 
+Where launches are asynchronous, ranks do not leave a step together, but wait in a timer of the next
+one: what a rank takes longer than its peers, added up over all steps so far, is how far it is
+behind. A phase that mirrors how far ranks were behind one step earlier holds that waiting; what
+comes later is no cause, so that this sign needs no second.
+
 Source: late arrival, not long duration, names the culprit (MegaScale, 2402.15627); the rule is
 ours. Shape suffixes: R ranks, S steps.
 """
@@ -52,10 +57,24 @@ def hidden_shares(
     all_RS = np.sum(list(beyond.values()), axis=0)
     if not sum(_standing_out(value_RS)[0] for value_RS in beyond.values()) >= _LEAST_SEEN:
         return None
+    later = _absorbed_later(beyond, window_S, stage_R)
     return {
-        name: _absorbed(value_RS, all_RS - value_RS) * _one_sided(value_RS)
+        name: max(_absorbed(value_RS, all_RS - value_RS) * _one_sided(value_RS), later[name])
         for name, value_RS in beyond.items()
     }
+
+
+def mirrored_share(
+    phases: Mapping[str, Floats], name: str, window_S: Floats, stage_R: Ints
+) -> float:
+    """How far a phase mirrors the rest of the step within it, 0 to 1: one of the two then holds
+    waiting, whichever it is.
+    """
+    beyond = {
+        name: _beyond_middle(value_RS, window_S, stage_R) for name, value_RS in phases.items()
+    }
+    rest_RS = np.sum([beyond[other] for other in beyond if other != name], axis=0)
+    return _absorbed(beyond[name], rest_RS)
 
 
 def is_clear(share: float) -> bool:
@@ -88,6 +107,43 @@ def _absorbed(beyond_RS: Floats, rest_RS: Floats) -> float:
     more = max(float((rest_RS * rest_RS).sum()), float((beyond_RS * beyond_RS).sum()))
     common = -float((beyond_RS * rest_RS).sum()) / more if more > 0 else 0.0
     return min(max(common, 0.0), 1.0)
+
+
+def _absorbed_later(
+    beyond: Mapping[str, Floats], window_S: Floats, stage_R: Ints
+) -> dict[str, float]:
+    """How far each phase takes up what ranks were behind one step earlier, BORDER to 1, or 0.
+
+    How far behind a rank began is not known, so phases are compared with how that changed over
+    _APART steps: half of this lies at either end. It is no waiting where it changes far less than
+    phases vary, as ranks leave a step at slightly different moments, or far more over _LONG steps:
+    then the others caught up with the late rank at once.
+    """
+    ms = {name: value_RS * np.nan_to_num(window_S) for name, value_RS in beyond.items()}
+    behind_RS = np.cumsum(np.sum(list(ms.values()), axis=0), axis=1)
+    behind_RS = _beyond_middle(behind_RS, np.ones(window_S.size), stage_R)
+    change_RS = behind_RS[:, _APART:-1] - behind_RS[:, : -_APART - 1]
+    long_RS = behind_RS[:, _LONG:] - behind_RS[:, :-_LONG]
+    later = {name: _swing(value_RS[:, _APART + 1 :]) for name, value_RS in ms.items()}
+    varies = max(_squares(later_RS) for later_RS in later.values())
+    most = max(_squares(change_RS), varies / 2, _squares(long_RS) / 2)
+    common = {name: -2 * float((later_RS * change_RS).sum()) for name, later_RS in later.items()}
+    shares = {name: of / most if most > 0 else 0.0 for name, of in common.items()}
+    return {name: min(share, 1.0) if share >= BORDER else 0.0 for name, share in shares.items()}
+
+
+_APART, _LONG = 3, 20
+"""Steps: what a rank does by itself in one of them hardly differs from chance three later."""
+
+
+def _squares(value_RS: Floats) -> float:
+    return float((value_RS * value_RS).sum())
+
+
+def _swing(value_RS: Floats) -> Floats:
+    """Less the mean of each rank."""
+    swing_RS: Floats = value_RS - value_RS.sum(axis=1, keepdims=True) / max(value_RS.shape[1], 1)
+    return swing_RS
 
 
 def _one_sided(beyond_RS: Floats) -> float:

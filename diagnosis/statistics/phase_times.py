@@ -33,7 +33,7 @@ import pyarrow as pa
 from diagnosis.statistics.episodes import (
     MIN_VOTES,
 )
-from diagnosis.statistics.hidden_waits import hidden_shares, is_clear
+from diagnosis.statistics.hidden_waits import hidden_shares, is_clear, mirrored_share
 from diagnosis.statistics.peers import MIN_PEERS, medians_of_others
 from diagnosis.statistics.rank_tables import Floats, Ints, Ranks, placed, spread_cells
 from diagnosis.statistics.straggler_cells import CELLS, without_pauses
@@ -80,6 +80,11 @@ class PhaseTimes:
     def hides(self, phase: str) -> bool:
         """Whether a phase holds more waiting than not."""
         return self.hidden.get(phase, 0.0) >= 1 / 2
+
+    def mirrored(self, phase: str) -> float:
+        """How far a phase mirrors the rest of the step over the ranks, 0 to 1."""
+        own = {name: value_RS for name, value_RS in self.phases.items() if name not in IDLE}
+        return mirrored_share(own, phase, self.window_S, self.stage_R)
 
     @cached_property
     def is_clear(self) -> bool:

@@ -52,6 +52,30 @@ def test_a_slow_loader_of_the_whole_job_names_no_rank(ms: float) -> None:
     assert (finding.culprits, finding.first_step, finding.ongoing) == ((), FROM, True)
 
 
+@pytest.mark.parametrize(("waits_in", "is_told"), [("comm_ms", True), ("compute_ms", False)])
+def test_waits_for_data_that_have_always_been_so(waits_in: str, is_told: bool) -> None:
+    """A third of each step; ranks wait longer by turns, the others meanwhile in communication or in
+    the timer of compute.
+    """
+    late_RS = np.random.default_rng(1).exponential(12.0, (PP2_DP4_TP2.world_size, STEPS))
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        late, last = float(late_RS[rank, step]), float(late_RS[:, step].max())
+        cells = {
+            "step_ms": 260.0 + last,
+            "data_ms": 85.0 + late,
+            "compute_ms": 150.0,
+            "comm_ms": 20.0,
+        }
+        cells[waits_in] += last - late
+        return {**cells, "covered_ms": 255.0 + last}
+
+    verdict = judged(phases)
+    of_job = [finding for finding in verdict.findings if not finding.culprits]
+    assert bool(of_job) == is_told
+    assert any("from the first steps on" in text for text in verdict.set_aside) != is_told
+
+
 def in_turn(ms: float, lengthens: bool) -> Phases:
     """In each step another rank is blocked, every fourth step none."""
 

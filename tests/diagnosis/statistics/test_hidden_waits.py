@@ -46,6 +46,42 @@ def test_nothing_is_hidden_where_communication_takes_the_waiting(late_in: str) -
     assert max(found.values()) < 0.1
 
 
+@pytest.mark.parametrize("late_in", ["compute", "data"])
+@pytest.mark.parametrize("comm_noise", [0.0, 2.0])
+def test_the_phase_of_the_next_step_in_which_the_others_wait(
+    late_in: str, comm_noise: float
+) -> None:
+    """Ranks swing by themselves; each waits at the begin of a step for who was last in the one
+    before.
+    """
+    random = np.random.default_rng(3)
+    phases: dict[str, Floats] = {
+        name: random.normal(30.0, 0.3, (RANKS, STEPS)) for name in ("compute", "data", "rest")
+    }
+    phases[late_in] += random.exponential(6.0, (RANKS, STEPS))
+    ready_RS = np.sum(list(phases.values()), axis=0)
+    phases["data"][:, 1:] += (ready_RS.max(axis=0) - ready_RS)[:, :-1]
+    phases["rest"] += random.normal(0.0, comm_noise, (RANKS, STEPS))
+    found = hidden_shares(phases, np.full(STEPS, STEP_MS), STAGE_R)
+    assert found is not None
+    assert found["data"] > 0.5
+    assert max(found["compute"], found["rest"]) < 0.25
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 5, 6, 10])
+@pytest.mark.parametrize("begins", [0, STEPS // 2])
+def test_a_rank_that_is_late_every_so_many_steps_hides_no_waiting(every: int, begins: int) -> None:
+    """The others wait in communication."""
+    random = np.random.default_rng(3)
+    phases = {
+        name: random.normal(30.0, 0.3, (RANKS, STEPS)) for name in ("compute", "data", "rest")
+    }
+    phases["compute"][5, begins::every] += 40.0
+    found = hidden_shares(phases, np.full(STEPS, STEP_MS), STAGE_R)
+    assert found is not None
+    assert max(found.values()) < 0.1
+
+
 def test_half_of_the_ranks_late_is_unclear() -> None:
     found = shares("data", "compute", RANKS // 2)
     assert found is not None
