@@ -12,10 +12,13 @@ Spikes are a finding where they are rare, and stand apart from all other steps: 
 twice as much longer as the longest other step, so that the tail of a noisy job makes none. Where
 most ranks have them, other steps count by what most ranks do, as one rank's pause is no spike.
 Those of all ranks that come irregularly and cost little are set aside: there is nobody to look at.
+So are those of a job whose ranks wait in their timers, where a pause of any rank makes all of them
+longer, unless they come regularly or three steps take a quarter longer.
 
 Source: rare steps lift p99 and leave the median as it was; recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
-no spike by themselves, and belong to those that follow where they are as long. Known false
+no spike by themselves, nor do those that follow as long as each is shorter than the one before, and
+belong to those that come later where they are as long. Known false
 positives: rare work on purpose without a kind of its own (evaluation, logging) looks the same, and
 is named among the alternatives; a machine that stops all its processes at once. Blind
 spots: spikes on another rank each time, which any busy host makes (set aside); a single one. Cost:
@@ -39,6 +42,7 @@ from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_m
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.step_levels import SHORT_RISE
 from diagnosis.statistics.units import in_ms, named_ranks
 
 NAME = "jit_spikes"
@@ -62,6 +66,7 @@ FEWEST, FEWEST_SIMILAR, SIMILAR = 3, 2, 1.25
 does not. Long steps side by side are one: they may be the begin of something that lasts."""
 
 WARM_UP_STEPS = 3
+"""At least; a job warms up as long as each long step is shorter than the one before."""
 
 LEAST_COST = 0.01
 """Of all time: what rare steps of all ranks without a period must cost to be a finding."""
@@ -81,6 +86,7 @@ class _Spikes:
     longer_S: Floats  # ms of the job's step beyond the running median
     apart_S: Floats  # ms by which they stand apart: of most ranks at once, else longer_S
     of_all: bool  # three in four ranks have them
+    begins: int  # column of the first step after the warm-up
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             "than the others, because of another rank each time: that points to no single cause."
         )
         return Verdict(NAME, checked="No rare long steps have one cause.", set_aside=(spread,))
-    if not rows and (little := _of_little_cost(times, spikes)):
+    if not rows and (why := _not_worth_telling(times, spikes)):
         checked = "No rare long steps that come regularly or cost much."
-        return Verdict(NAME, checked=checked, set_aside=(little,))
+        return Verdict(NAME, checked=checked, set_aside=(why,))
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
@@ -150,22 +156,32 @@ def _standing_apart(
     by: _Measure,
 ) -> _Spikes | None:
     """Those of the long steps that ranks explain and that stand apart from the others."""
-    along_S, apart_S = by.along_S, by.apart_S
-    others = np.setdiff1d(np.arange(WARM_UP_STEPS, times.step_S.size), long)
+    along_S, apart_S, begins = by.along_S, by.apart_S, _warm_up(times.window_S, long)
+    others = np.setdiff1d(np.arange(begins, times.step_S.size), long)
+    long = long[(long < WARM_UP_STEPS) | (long >= begins)]
     long = long[_apart(along_S, long, others, least)]
-    late = long[long >= WARM_UP_STEPS]
+    late = long[long >= begins]
     if not late.size:
         return None
     spike_N = apart_S[late]
     enough = FEWEST_SIMILAR if spike_N.max() <= SIMILAR * spike_N.min() else FEWEST
     occasions = 1 + int((np.diff(late) > 1).sum())
-    others_S = np.delete(apart_S, np.union1d(long, np.arange(WARM_UP_STEPS)))
+    others_S = np.delete(apart_S, np.union1d(long, np.arange(begins)))
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
-    similar_N = (long >= WARM_UP_STEPS) | (apart_S[long] <= SIMILAR * spike_N.max())
+    similar_N = (long >= begins) | (apart_S[long] <= SIMILAR * spike_N.max())
     long = long[similar_N]
     waits_RS = times.comm_RS - running_medians(times.comm_RS)
-    return _Spikes(long, excess_RS[:, long], waits_RS[:, long], longer_S, apart_S, by.of_all)
+    excess_RN, waits_RN = excess_RS[:, long], waits_RS[:, long]
+    return _Spikes(long, excess_RN, waits_RN, longer_S, apart_S, by.of_all, begins)
+
+
+def _warm_up(window_S: Floats, long: Ints) -> int:
+    """Steps in which the job warms up: those that are long, each shorter than the one before."""
+    begins = WARM_UP_STEPS
+    while begins in long and window_S[begins] < window_S[begins - 1]:
+        begins += 1
+    return begins
 
 
 def _apart(along_S: Floats, long: Ints, others: Ints, least: float) -> Bools:
@@ -236,20 +252,34 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
     return tuple(np.flatnonzero(often_R).tolist()) or None
 
 
-def _of_little_cost(times: PhaseTimes, spikes: _Spikes) -> str:
-    """A sentence on long steps of all ranks that cost little; '' where they do not."""
+def _not_worth_telling(times: PhaseTimes, spikes: _Spikes) -> str:
+    """A sentence on irregular long steps of all ranks that cost little, or that one rank may have
+    made so long; '' of others.
+    """
     columns = spikes.columns
-    share = float(np.sum(spikes.longer_S[columns]) / np.nansum(times.window_S))
-    if share >= LEAST_COST or _period(times, columns):
+    if _period(times, spikes):
         return ""
-    return (
-        f"{columns.size} steps ({_listed(times.step_S[columns])}) are far longer than the others; "
-        f"together they cost {100 * share:.2g} % of the time."
+    steps = (
+        f"{columns.size} steps ({_listed(times.step_S[columns])}) are far longer than the others"
     )
+    share = float(np.sum(spikes.longer_S[columns]) / np.nansum(times.window_S))
+    if share < LEAST_COST:
+        return f"{steps}; together they cost {100 * share:.2g} % of the time."
+    longer_N = spikes.longer_S[columns] / middle(times.window_S)
+    if _may_be_one_rank(times) and (longer_N >= SHORT_RISE).sum() < FEWEST:
+        return f"{steps}; ranks wait in their timers, so that a pause of one rank looks the same."
+    return ""
 
 
-def _period(times: PhaseTimes, columns: Ints) -> int | None:
-    return period_of(times.step_S[columns[columns >= WARM_UP_STEPS]])
+def _may_be_one_rank(times: PhaseTimes) -> bool:
+    """Whether what most ranks do longer may be their waiting for one."""
+    if times.hidden:
+        return max(times.hidden.values()) >= BORDER
+    return not times.has_roles
+
+
+def _period(times: PhaseTimes, spikes: _Spikes) -> int | None:
+    return period_of(times.step_S[spikes.columns[spikes.columns >= spikes.begins]])
 
 
 def _come_often(columns: Ints) -> bool:
@@ -266,7 +296,7 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     share = per_step_ms / middle(times.window_S[span])
     shown = int(spikes.excess_RN[:, 0].argmax())
     lost = Lost(rows, Episode(first, last, share), share, shown)
-    period = _period(times, columns)
+    period = _period(times, spikes)
     is_long = middle(spikes.longer_S[columns] / times.window_S[columns]) >= SURE_SPIKE
     is_sure = bool(period and is_long and not rows and not times.waits_hidden)
     words = replace(_words(times, rows, period), confidence="high" if is_sure else "medium")
@@ -278,7 +308,7 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
 
 def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
-    others_S = np.delete(spikes.apart_S, np.union1d(spikes.columns, np.arange(WARM_UP_STEPS)))
+    others_S = np.delete(spikes.apart_S, np.union1d(spikes.columns, np.arange(spikes.begins)))
     steps = times.step_S[spikes.columns]
     at, period = int(steps[0]), period_of(steps)
     every = f"; one in {period}" if period else ""
@@ -299,7 +329,8 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
 
 
 def period_of(steps: Ints) -> int | None:
-    """Steps from one to the next where most of them come regularly, three or more.
+    """Steps from one to the next where most of them come regularly, three or more, and most of
+    those that are due do come.
 
     Any two of them give a distance and a place to count from; the one that most of them fit.
     """
@@ -308,15 +339,18 @@ def period_of(steps: Ints) -> int | None:
         if gap <= 1:
             continue
         off = (steps[None, :] - steps[:, None] + gap // 2) % gap - gap // 2
-        fitting = int((np.abs(off) <= _JITTER * gap).sum(axis=1).max())
-        if fitting >= max(FEWEST, _MOST_REGULAR * steps.size) and fitting >= best:
-            best, period = fitting, int(gap)
+        fits = np.abs(off) <= _JITTER * gap
+        due = steps[fits[fits.sum(axis=1).argmax()]]
+        is_regular = due.size >= max(FEWEST, MOST_REGULAR * steps.size)
+        num_due = 1 + round((due[-1] - due[0]) / gap)
+        if is_regular and due.size >= max(best, MOST_REGULAR * num_due):
+            best, period = due.size, int(gap)
     return period
 
 
 _ON_MOST = "what most ranks do makes no other step longer by more than"
 _OF_OTHERS = "of the others none more than"
-_MOST_REGULAR = 0.75
+MOST_REGULAR = 0.75
 _JITTER = 0.03
 _MOST_LISTED = 5
 

@@ -186,6 +186,34 @@ def test_compiling_in_the_first_steps_is_no_spike() -> None:
     assert judged(spiking(900.0, set(range(8)), (0, 1))).findings == ()
 
 
+def test_a_warm_up_of_many_steps_is_no_spike() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        longer = 400.0 * 0.6**step + (90.0 if step in (20, 33) else 0.0)
+        return {"step_ms": 200.0 + longer, "compute_ms": 150.0 + longer}
+
+    (finding,) = judged(phases).findings
+    assert finding.evidence[0].sentence.startswith("3 of 40 steps (2, 20, 33)")
+
+
+@pytest.mark.parametrize(
+    ("ms", "at", "is_told"),
+    [(40.0, (10, 17, 33), False), (80.0, (10, 17, 33), True), (40.0, AT, True)],
+)
+def test_where_ranks_wait_in_their_timers_a_pause_of_one_rank_looks_like_all(
+    ms: float, at: tuple[int, ...], is_told: bool
+) -> None:
+    """Rank 3 pauses outside of its timers, the others wait in compute; in other steps others do."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        longer = ms if step in at else 14.0
+        late = rank == (3 if step in at else step % 8)
+        own = 0.0 if late else longer
+        return {"step_ms": 200.0 + longer, "compute_ms": 150.0 + own}
+
+    verdict = judged(phases)
+    assert bool(verdict.findings) == is_told
+
+
 def test_long_steps_side_by_side_may_be_the_begin_of_something() -> None:
     for at in ((20, 21, 22), (38, 39)):
         assert judged(spiking(60.0, {3}, at=at)).findings == ()
@@ -220,6 +248,8 @@ def test_generated_jobs(tmp_path: Path, ms: int, seed: int) -> None:
         ([10, 47, 90, 200], None),
         ([100, 200], None),
         ([20, 21, 22], None),
+        ([98, 197, 208], None),
+        ([3, 4, 37, 150, 208], None),
     ],
 )
 def test_the_period_of_regular_steps(steps: list[int], period: int | None) -> None:
