@@ -62,6 +62,7 @@ REGISTERED = (
     "slow_op",
     "step_regression",
     "late_now_and_then",
+    "late_at_intervals",
     "job_slower",
     "slow_network",
     "link_flap",

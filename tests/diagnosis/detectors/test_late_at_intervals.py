@@ -1,0 +1,67 @@
+"""Ranks that come late in one step of so many, however little that costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.detectors.late_at_intervals import detect
+from diagnosis.findings import Verdict
+from tests.diagnosis.work_tables import Phases, phase_tables
+from trace_hooks.layout import ParallelLayout
+
+DP8 = ParallelLayout.from_sizes(dp=8)
+STEPS, FROM = 140, 40
+
+
+def judged(phases: Phases) -> Verdict | None:
+    return detect(phase_tables(DP8, STEPS, phases), attempt=0)
+
+
+def named(verdict: Verdict | None) -> list[tuple[str, int]]:
+    return [(f.kind, f.culprits[0].rank) for f in (verdict.findings if verdict else ())]
+
+
+def late_every(gap: int, ms: float = 30.0, begins: int = FROM, costs: bool = True) -> Phases:
+    """Rank 3 loads for longer; any rank does once in 50 steps, by as much."""
+    by_chance = np.random.default_rng(2).random((8, STEPS)) < 0.02
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        comes = step >= begins and (step - begins) % gap == 0
+        late = [other for other in range(8) if by_chance[other, step] or (comes and other == 3)]
+        longer = ms if late and costs else 0.0
+        own = ms if rank in late else 0.0
+        return {"step_ms": 200.0 + longer, "data_ms": 2.0 + own, "comm_ms": 40.0 + longer - own}
+
+    return phases
+
+
+@pytest.mark.parametrize("gap", [4, 10, 13])
+def test_a_rank_that_is_late_in_one_step_of_so_many_is_named(gap: int) -> None:
+    verdict = judged(late_every(gap))
+    assert named(verdict) == [("data_loader", 3)]
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert finding.title == f"Rank 3 comes late in one step of {gap}"
+    assert (finding.first_step, finding.ongoing) == (FROM, True)
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(30.0 / gap, rel=0.15)
+
+
+def test_what_comes_at_no_distance_or_in_every_second_step_names_nobody() -> None:
+    assert named(judged(late_every(2))) == []
+    verdict = judged(late_every(STEPS, begins=0))
+    assert verdict is not None
+    assert (verdict.findings, verdict.checked is not None) == ((), True)
+
+
+def test_what_came_round_from_the_first_steps_on_may_be_the_share_of_the_rank() -> None:
+    assert named(judged(late_every(10, begins=5))) == []
+
+
+def test_steps_that_are_no_longer_for_it_name_nobody() -> None:
+    assert named(judged(late_every(10, costs=False))) == []
+
+
+def test_too_few_to_know_the_distance_by() -> None:
+    assert named(judged(late_every(10, begins=STEPS - 40))) == []
