@@ -1,6 +1,6 @@
 """Cost of the hooks: a training step under each level, and one event of each source.
 
-    python benchmarks/hook_overhead.py [--json] [--rounds 10]
+    python benchmarks/hook_overhead.py [--json] [--rounds 10] [--only layers]
 
 CPU time, not wall time: on a shared machine ratios of wall time have no meaning. Every way is
 compared with steps without hooks right before and after it, including "off": its distance from 1.00
@@ -26,8 +26,11 @@ from trace_hooks.log_text.line_rows import PER_S
 
 
 def main() -> int:
-    options = parsed_options(__doc__)
-    steps = step_costs(options.rounds)
+    options = parsed_options(__doc__, has_ways=True)
+    steps = step_costs(options.rounds, options.only)
+    if options.only:
+        print_steps(options.rounds, steps)
+        return 0
     events = event_costs()
     if options.json:
         by_name = {
@@ -42,11 +45,14 @@ def main() -> int:
     return 0
 
 
-def parsed_options(doc: str | None) -> argparse.Namespace:
+def parsed_options(doc: str | None, has_ways: bool = False) -> argparse.Namespace:
     """Options of a benchmark of training steps, which then uses one thread."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--rounds", type=int, default=10, help="turns of each way")
+    if has_ways:
+        what = "steps of the ways with this in their names, and no events"
+        parser.add_argument("--only", metavar="TEXT", default="", help=what)
     options = parser.parse_args()
     torch.set_num_threads(1)
     return options
@@ -84,7 +90,7 @@ def evidence_costs(events: dict[str, float]) -> dict[str, float]:
     }
 
 
-def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) -> None:
+def print_steps(rounds: int, steps: dict[str, Cost]) -> None:
     for name, value in conditions(rounds).items():
         print(f"{name}: {value}")
     print(
@@ -98,6 +104,10 @@ def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) 
             f"{f'{low:.3f}-{high:.3f}':>16}{cost.process_ratio:9.3f}"
             f"{cost.own_account_ms:18.2f}"
         )
+
+
+def print_tables(rounds: int, steps: dict[str, Cost], events: dict[str, float]) -> None:
+    print_steps(rounds, steps)
     print("\none event")
     for name, value in events.items():
         print(f"{name:42}{value:12,.1f}")

@@ -105,12 +105,15 @@ class Cost:
     """what the hooks say they took, without what torch does to call them"""
 
 
-def step_costs(rounds: int) -> dict[str, Cost]:
-    """Cost by way of watching; each round runs every way once, in another order."""
+def step_costs(rounds: int, only: str = "") -> dict[str, Cost]:
+    """Cost by way of watching; each round runs every way once, in another order. `only`: the ways
+    with this in their names.
+    """
+    ways = [name for name in WAYS if only in name]
     os.environ.setdefault("TRACE_HOOKS_RUN", "benchmark")
     training = Training()
-    turns = in_turns(WAYS, rounds, lambda name: _turn(training, name))
-    return {name: _cost(turns[name]) for name in WAYS}
+    turns = in_turns(ways, rounds, lambda name: _turn(training, name))
+    return {name: _cost(turns[name]) for name in ways}
 
 
 class Measured(NamedTuple):
