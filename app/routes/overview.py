@@ -79,7 +79,7 @@ def routes(context: RouteContext) -> list[Route]:
 def _is_diagnosed(hub: Hub, name: str, given: str | None) -> bool:
     """Whether the findings of an attempt, as in the address, are known; waits for nothing."""
     try:
-        return hub.cache.peek(name, ("diagnosis", attempt_of(given))) is not None
+        return hub.cache.has_any(name, ("diagnosis", attempt_of(given)))
     except UserError:  # the answer says so
         return False
 

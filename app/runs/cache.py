@@ -98,6 +98,11 @@ class RunCache:
         opened.prefetch.served(key)
         return stored.value
 
+    def has_any(self, name: str, key: Hashable) -> bool:
+        """Whether an answer about an open run is stored, of whatever version; waits for nothing."""
+        opened = self._find_open_run(name)
+        return opened is not None and self._store.newest((opened.run, key)) is not None
+
     def prefetch(self, opened: OpenRun, upcoming: int) -> None:
         """Compute what many ask for, about a version that nobody has been notified of yet."""
         token = _upcoming.set(upcoming)

@@ -157,3 +157,13 @@ def test_answers_that_outlive_news_go_with_their_run(hub: Hub, tmp_path: Path) -
     remove_run(tmp_path / "job")
     wait_until(lambda: hub.num_open == 0)
     assert len(hub.cache) == 0
+
+
+def test_an_answer_that_is_served_although_it_is_older_is_there(hub: Hub, tmp_path: Path) -> None:
+    run = caught_up(hub, tmp_path)
+    assert not hub.cache.has_any("job", "newest")
+    assert revalidated(hub, "newest", newest_step) == 2
+    assert hub.cache.peek("job", "newest") == 2
+    more(run, hub, 3)
+    assert hub.cache.has_any("job", "newest")
+    assert not hub.cache.has_any("elsewhere", "newest")
