@@ -1,7 +1,7 @@
 /** On the overview: loss, gradient norm and learning rate by step, as the job logged them. */
 import { lineScale } from '../lib/canvas/line_scale.mjs';
 import { make } from '../lib/dom.mjs';
-import { followRun } from '../lib/follow_run.mjs';
+import { followRun } from '../lib/page/follow_run.mjs';
 import { asSentence } from '../lib/sentences.mjs';
 import { badPath, badText, extremes, linePath, newest, rangePath, rows, seriesOf, TITLES } from './text.mjs';
 

@@ -1,6 +1,6 @@
 /** On the overview: the changes of machines that show a fault by themselves, in a few sentences. */
 import { make } from '../lib/dom.mjs';
-import { followRun } from '../lib/follow_run.mjs';
+import { followRun } from '../lib/page/follow_run.mjs';
 
 const NEWS_MS = 10_000;
 

@@ -126,9 +126,7 @@ def _copy(source: Path, target: Path) -> None:
                 left -= copied
         if not left:
             return
-    except (
-        OSError
-    ):  # file systems refuse it in many ways; a disk that is full also refuses the next
+    except OSError:  # refused in one of many ways; a disk that is full refuses the next, too
         pass
     shutil.copyfile(source, target)
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { followRun } from '../../../assets/lib/follow_run.mjs';
+import { followRun } from '../../../../assets/lib/page/follow_run.mjs';
 
 /** An app, and a promise of the next thing that a part shows. */
 function following(load) {

@@ -1,5 +1,5 @@
 /** Keeps a secondary part of a page up to date with the run and the attempt that the page shows. */
-import { makeFetcher } from './fetcher.mjs';
+import { makeFetcher } from '../fetcher.mjs';
 
 const AFTER_MS = 300;  // the pictures of the page come first
 
