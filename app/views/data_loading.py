@@ -33,7 +33,7 @@ class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
     `standby`: by rank. `num_*`: how many there are, of which these are the first; waits are of
-    `num_ranks`. `why`: a sentence on the loader of the rank that waits longest; None unknown.
+    `num_ranks`, or all there are. `why`: a sentence on the loader of the rank that waits longest; None unknown.
     `redundant`: sentences on batches that several ranks read. `dealing`: None where the job states
     no lengths.
     """
@@ -91,9 +91,10 @@ def data_loading_of(
     standby = run.ask("loader_standby", **within, stop=stop).to_pylist()
     standby.sort(key=lambda row: (-(row["end_samples"] or 0), -(row["end_age_s"] or 0)))
     why = why_slow({QUESTION: work}, waits[0]["rank"]) if waits else None
+    waiting = tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"])
     return DataLoading(
-        waits=tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"]),
-        num_ranks=num_ranks,
+        waits=waiting,
+        num_ranks=num_ranks if len(waiting) == top else len(waiting),
         workers=tuple(workers[:MOST_ROWS]),
         num_workers=len(workers),
         sources=tuple(run.ask("source_mix", **within, stop=stop).to_pylist()),

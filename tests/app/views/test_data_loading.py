@@ -9,7 +9,7 @@ import pytest
 from app.views.data_loading import data_loading_of
 from ingest.run import open_run
 from tests.data_runs import data_run, redundant_run
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import RunBuilder, two_rank_run
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,16 @@ def test_of_a_large_job_those_that_wait_longest(
     with open_run(folder) as run:
         found = data_loading_of(run, None)
     assert ([row["rank"] for row in found.waits], found.num_ranks) == ([1], 2)
+
+
+def test_of_ranks_that_do_not_wait_nothing_is_said(tmp_path: Path) -> None:
+    run = two_rank_run(tmp_path / "job")
+    run.step(0, 3, 300, 400)
+    run.span(0, 3, "data_wait", 300, 310)
+    run.publish()
+    with open_run(run.folder) as opened:
+        found = data_loading_of(opened, None)
+    assert ([row["rank"] for row in found.waits], found.num_ranks) == ([0], 1)
 
 
 def test_who_waits_and_why(folder: Path) -> None:
