@@ -33,9 +33,9 @@ class DataLoading:
     """Plain values, in order of what costs most. `waits`: by rank; `workers`: by worker and source,
     `slower`: to the median of the same source; `sources`: the mixture; `memory`: by worker;
     `standby`: by rank. `num_*`: how many there are, of which these are the first; waits are of
-    `num_ranks`, or all there are. `why`: a sentence on the loader of the rank that waits longest; None unknown.
-    `redundant`: sentences on batches that several ranks read. `dealing`: None where the job states
-    no lengths.
+    `num_ranks`, or all there are. `why`: a sentence on the loader of the rank that waits longest;
+    None unknown. `redundant`: sentences on batches that several ranks read. `dealing`: None where
+    the job states no lengths.
     """
 
     waits: Rows
