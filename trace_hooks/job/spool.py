@@ -89,7 +89,9 @@ class Spool:
         try:
             yield _is_free(lock)
         finally:
-            os.close(lock)  # gives it back
+            with suppress(OSError):  # closing is not enough: a process forked meanwhile has it open
+                fcntl.flock(lock, fcntl.LOCK_UN)
+            os.close(lock)
 
     @property
     def num_published(self) -> int:

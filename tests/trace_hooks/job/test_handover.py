@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -270,3 +271,20 @@ def test_a_batch_that_another_rank_takes_first_holds_up_no_other(
     monkeypatch.setattr(Spool, "own", own)
     writer.finish()
     assert published(run) == [1, 2]
+
+
+def test_a_process_forked_while_a_rank_looks_does_not_keep_a_collector_out(tmp_path: Path) -> None:
+    """As a worker of a data loader, which has all descriptors that were open."""
+    spool = Spool(tmp_path, "rank")
+    with spool.no_collector() as is_so:
+        assert is_so
+        worker = os.fork()
+        if not worker:
+            signal.pause()
+    try:
+        collector = os.open(tmp_path / "collector.lock", os.O_RDWR)
+        fcntl.flock(collector, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(collector)
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
