@@ -9,7 +9,7 @@ import pytest
 from app.views.data_loading import data_loading_of
 from ingest.run import open_run
 from tests.data_runs import data_run, redundant_run
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import RunBuilder
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,11 @@ def test_of_a_large_job_those_that_wait_longest(
 
 
 def test_of_ranks_that_do_not_wait_nothing_is_said(tmp_path: Path) -> None:
-    run = two_rank_run(tmp_path / "job")
-    run.step(0, 3, 300, 400)
-    run.span(0, 3, "data_wait", 300, 310)
+    run = RunBuilder(tmp_path / "job", 2)
+    for rank in (0, 1):
+        run.step(rank, 0, 0, 100)
+    run.span(0, 0, "data_wait", 0, 10)
+    run.rank_files()
     run.publish()
     with open_run(run.folder) as opened:
         found = data_loading_of(opened, None)
