@@ -7,6 +7,7 @@ divided by rank, as the rollups want them.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -23,6 +24,8 @@ from ingest.query.index_sql import index_sql
 from ingest.query.manifest import Connection
 
 _DIVIDED = "FORMAT parquet, COMPRESSION zstd, PARTITION_BY (piece), APPEND"
+_BYTES_DIVIDED = 60
+"""On disk, of a row of collectives: some 30 divided by instance, and as many divided by rank."""
 _READ = "FROM read_parquet($files, hive_partitioning = false)"
 
 
@@ -57,6 +60,7 @@ class CollectivePass:
         self._shown = self._members = None
         if self._is_divided:
             self._remove_scratch()
+            self._require_room(part.num_collectives)
             self._put_pieces_together(part, files, num_pieces)
         elif files:
             self._put_together(part, files)
@@ -82,6 +86,12 @@ class CollectivePass:
     def _execute(self, text: str, values: dict[str, Any]) -> None:
         collective_members = self._members  # noqa: F841 - DuckDB finds it by its name
         self._connection.execute(text, values)
+
+    def _require_room(self, num_collectives: float) -> None:
+        """The job that is indexed may write to the same disk."""
+        folder = self._scratch.parent
+        if shutil.disk_usage(folder).free < _BYTES_DIVIDED * num_collectives:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
     def _put_pieces_together(self, part: Part, files: list[str], num_pieces: int) -> None:
         values = {"collectives": files, "num_pieces": num_pieces, **_steps(part)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from ingest.errors import UserError
 from ingest.index import pass_plan
 from ingest.index.indexer import Indexer
 from ingest.index.pass_plan import Part, parts_of, tiles_of
@@ -190,3 +192,17 @@ def test_steps_centuries_apart_are_a_problem_not_an_end(tmp_path: Path) -> None:
     with open_run(builder.folder) as run:
         assert run.ask("run_summary").num_rows == 1
         assert len(run.problems) == 1
+
+
+def test_nothing_is_divided_on_a_disk_that_it_would_fill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = two_rank_run(tmp_path / "run", num_steps=6)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=59))
+    monkeypatch.setattr(pass_plan, "COLLECTIVES_AT_ONCE", 1)
+    with pytest.raises(UserError, match="No space left on device"):
+        open_run(builder.folder).close()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    open_run(builder.folder).close()
+    assert sums_of(builder.folder)
