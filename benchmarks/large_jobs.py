@@ -86,8 +86,10 @@ def measured(folder: Path, level: Level, ranks: int, asks: int) -> Measured:
     _, indexing = in_own_process(index_run, folder)
     times, asking = in_own_process(asked, folder, level.questions, asks)
     index = max(path.stat().st_size for path in (folder / "index").glob("snapshot-*.duckdb"))
+    step_bytes = sum(map(bytes_of, files.values())) / level.steps
     figures = {
-        STEP_MB: sum(map(bytes_of, files.values())) / MB / level.steps,
+        "files, bytes per rank and step": step_bytes / ranks,
+        STEP_MB: step_bytes / MB,
         INDEX_MB: index / MB / level.steps,
         CPU_S: indexing.cpu_s / level.steps,
         "indexing, peak MB": indexing.peak_mb,
@@ -154,7 +156,7 @@ def costs_table(level: Level, found: Sequence[Measured], larger: dict[int, Measu
     return "\n".join(lines)
 
 
-def day_of(ranks: int, one: Measured, step_s: float) -> Figures:
+def day_of(ranks: int, one: Measured, step_s: float, real_bytes: int) -> Figures:
     """What a day takes of a job with steps of step_s seconds."""
     steps, bands, hosts = DAY_S / step_s, math.ceil(ranks / BAND), ranks / RANKS_PER_HOST
     merged = sum(
@@ -163,6 +165,7 @@ def day_of(ranks: int, one: Measured, step_s: float) -> Figures:
     )
     return {
         "files, GB": one.figures[STEP_MB] * steps / 1e3,
+        f"files, GB, at {real_bytes:,} bytes per rank and step": ranks * steps * real_bytes / 1e9,
         "index, GB": one.figures[INDEX_MB] * steps / 1e3,
         "bundles a second, nobody looks": hosts / IDLE_S,
         "bundles": hosts / IDLE_S * DAY_S,
@@ -191,7 +194,7 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.3f}"
 
 
-def report(folder: Path, asks: int, step_s: float) -> str:
+def report(folder: Path, asks: int, step_s: float, real_bytes: int) -> str:
     """Conditions and tables."""
     given = ", ".join(f"{k} {v}" for k, v in conditions().items() if k not in ("browser", "webgl"))
     parts, days = [given], {}
@@ -204,18 +207,22 @@ def report(folder: Path, asks: int, step_s: float) -> str:
         parts.append(costs_table(level, found, larger))
         everything = dict(zip(level.ranks, found, strict=True)) | larger
         for ranks in TARGETS:
-            days[f"{ranks:,} ranks, {level.title}"] = day_of(ranks, everything[ranks], step_s)
+            day = day_of(ranks, everything[ranks], step_s, real_bytes)
+            days[f"{ranks:,} ranks, {level.title}"] = day
     return "\n\n".join([*parts, f"Steps of {step_s:g} s:", days_table(days)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--step-s", type=float, default=10.0, help="of a day (%(default)s)")
+    parser.add_argument(
+        "--real-bytes", type=int, default=2_441, help="of a rank and step, by write_path.py"
+    )
     parser.add_argument("--asks", type=int, default=5, help="questions of each kind (%(default)s)")
     parser.add_argument("--write", type=Path, help="page whose tables are replaced")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        text = report(Path(name), options.asks, options.step_s)
+        text = report(Path(name), options.asks, options.step_s, options.real_bytes)
     print(text)
     if options.write is not None:
         write_part(options.write, BEGIN, END, text)
