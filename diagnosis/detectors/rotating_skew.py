@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
-from diagnosis.statistics.late_ranks import LEAST_EVEN, MAIN_SHARE, STEADY_SHARE, evenness
+from diagnosis.statistics.late_ranks import LEAST_EVEN, STEADY_SHARE, evenness
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, middle, phase_times
@@ -37,6 +37,10 @@ MOST_OF_ONE = 0.5
 """A rank that leads in more of the steps is one rank's fault."""
 
 FEWEST_LEADERS = 3
+
+LEAST_LONGER = 0.25
+"""Of the lead, by which steps are longer than those before: they may have had leaders, too."""
+
 _CLOSE = 0.5
 
 _NEXT_TO_NOTHING = 1e-4
@@ -68,7 +72,7 @@ def moving(times: PhaseTimes) -> list[Episode]:
         if _moves(rest_RS, lead_S, leader_S, episode)
         and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
         and episode.first >= MIN_VOTES  # of what has always been so, nobody knows the usual
-        and is_longer_by(times.window_S, episode, MAIN_SHARE * episode.excess)
+        and is_longer_by(times.window_S, episode, LEAST_LONGER * episode.excess)
     ]
 
 
