@@ -104,14 +104,14 @@ def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
 
 
 def is_longer_by(step_ms_S: Floats, episode: Episode, share: float) -> bool:
-    """Whether most steps of an episode, and all on average, take longer than those before it by
-    this share or more; the warm-up does not count.
+    """Whether the steps of an episode take longer than those before it by this share or more; the
+    warm-up does not count.
     """
     first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
     if first <= 0:
         return False
     known_S = step_ms_S[WARM_UP_STEPS:]
-    return min(by(known_S, first, last) for by in (longer_by, most_longer_by)) >= share
+    return longer_by(known_S, first, last) >= share
 
 
 def beyond_swings(step_ms_S: Floats, first: int, last: int) -> float:
