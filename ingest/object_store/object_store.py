@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -123,11 +123,6 @@ class ObjectStore:
         head = self.heads([key])[0]
         if head is None or head.num_bytes != num_bytes:
             raise StoreError(f"{self.name} has not stored all of {key}; try again")
-
-    def delete(self, key: str) -> None:
-        """Delete an object, if it is there; raises StoreError."""
-        with suppress(FileNotFoundError), self._told("deleted"):
-            self._filesystem.delete_file(self.path(key))
 
     @contextmanager
     def _opened(self, key: str) -> Iterator[NativeFile]:

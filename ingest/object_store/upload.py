@@ -1,25 +1,28 @@
 """Stores a run folder in a bucket.
 
 run.json comes last: before it is there nobody takes the objects for a run. What an interrupted
-upload of the same run has left is stored again, and deleted where the run has no such file. A run
-that is there already gets the files it lacks. Files with data are only ever added to a stored run:
-who has fetched and merged them could not tell which rows of a merged file it has.
+upload of the same run has left is stored again. A run that is there already gets the files it
+lacks. Files with data are only ever added to a stored run: who has fetched and merged them could
+not tell which rows of a merged file it has. Nothing is deleted in a bucket: what lies below the
+prefix of a run may be somebody else's.
 """
 
 from __future__ import annotations
 
+import tempfile
 import threading
-from collections.abc import Callable, Mapping, Set
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ingest.errors import UserError
+from ingest.errors import UserError, disk_error
 from ingest.index.index_lock import IndexLock
 from ingest.index.snapshots import index_folder
 from ingest.object_store.contents import is_merged, is_of_run, is_run_name, may_change
-from ingest.object_store.object_store import ObjectStore
+from ingest.object_store.object_store import Changed, ObjectStore, StoredObject
 from ingest.query.manifest import read_entry
-from ingest.run_folder.run_files import RUN_FILE
+from ingest.run_folder.run_files import MAX_FILE_BYTES, RUN_FILE, read_run_info
 from ingest.run_folder.run_paths import plain_file
 
 _PUTS = 8
@@ -57,6 +60,8 @@ class RunUpload:
         self._store = store
         self._folder = folder
         self._stored: dict[str, _Stamp] = {}
+        self._seen: dict[str, _Stamp] = {}
+        self._changed_s = time.monotonic()
         self._lock = IndexLock(index_folder(folder))
 
     def __enter__(self) -> RunUpload:
@@ -76,26 +81,57 @@ class RunUpload:
         self._lock.release()
 
     def _compare(self) -> None:
-        """See what the bucket has, and delete there what an interrupted upload has left."""
+        """See what the bucket has of the run; raises UserError where it is another one."""
         run, files = self._folder.name, _files(self._folder)
-        there = {stored.key: stored.num_bytes for stored in self._store.objects(run)}
+        there = {one.key: one for one in self._store.objects(run) if is_of_run(one.key)}
         self.is_known = RUN_FILE in there
+        where = f"{self._store.name}/{run}"
         if self.is_known:
-            _require_same_files(f"{self._store.name}/{run}", files.keys(), there.keys())
-            same = {key: stamp for key, stamp in files.items() if stamp[0] == there.get(key)}
-            self._stored = {key: stamp for key, stamp in same.items() if not may_change(key)}
-        for key in there.keys() - files.keys():
-            self._store.delete(f"{run}/{key}")
+            self._require_same_run(where, there[RUN_FILE])
+        data = {key: one.num_bytes for key, one in there.items() if not may_change(key)}
+        _require_same_data(where, files, data, self.is_known)
+        if self.is_known:
+            self._stored = {key: files[key] for key in data}
 
-    def look(self, on_stored: OnStored) -> None:
-        """Store what is new; raises UserError, and what `on_stored` raises."""
+    def _require_same_run(self, where: str, stored: StoredObject) -> None:
+        """Raise UserError where the run.json in the bucket is that of another run."""
+        if stored.num_bytes > MAX_FILE_BYTES:
+            raise UserError(f"{where}/{RUN_FILE} is too large to be that of a run; rename yours")
+        with tempfile.TemporaryDirectory(prefix="rankscope-") as folder:
+            try:
+                into = Path(folder) / RUN_FILE
+                self._store.fetch(f"{self._folder.name}/{RUN_FILE}", stored.num_bytes, into)
+            except Changed:
+                raise UserError(f"{where}/{RUN_FILE} was replaced meanwhile; try again") from None
+            except OSError as error:
+                raise disk_error(folder, error) from error
+            there, here = read_run_info(Path(folder)), read_run_info(self._folder)
+        if (there["run"], there["created_ns"]) != (here["run"], here["created_ns"]):
+            raise UserError(
+                f"{where} is another run of the same name; rename {self._folder} and store it then"
+            )
+
+    @property
+    def quiet_s(self) -> float:
+        """How long ago a look last found that the run folder had changed."""
+        return time.monotonic() - self._changed_s
+
+    def look(self, on_stored: OnStored) -> int:
+        """Store what is new, oldest first, so that no rank seems to have fallen silent; how many
+        files that were. Raises UserError, and what `on_stored` raises.
+        """
         files = _files(self._folder)
-        new = {key: stamp for key, stamp in files.items() if stamp != self._stored.get(key)}
+        if files != self._seen:
+            self._seen, self._changed_s = files, time.monotonic()
+        oldest_first = sorted(files.items(), key=lambda item: item[1][1])
+        new = {key: stamp for key, stamp in oldest_first if stamp != self._stored.get(key)}
+        num_new = len(new)
         is_run_file_new = new.pop(RUN_FILE, None) is not None
         self._put_all(new, on_stored)
         if is_run_file_new:
             self._put(RUN_FILE)
             self._stored[RUN_FILE] = files[RUN_FILE]
+        return num_new
 
     def _put(self, key: str) -> None:
         self._store.put(self._folder / key, f"{self._folder.name}/{key}")
@@ -125,15 +161,30 @@ def upload_run(store: ObjectStore, folder: Path, on_stored: OnStored) -> bool:
         return upload.is_known
 
 
-def _require_same_files(where: str, here: Set[str], there: Set[str]) -> None:
-    """Raise UserError where files of a stored run were merged or unpacked since: who has fetched
-    them could not tell which rows are in both.
+def _require_same_data(
+    where: str, here: Mapping[str, _Stamp], there: Mapping[str, int], is_known: bool
+) -> None:
+    """Raise UserError unless files with data only have to be added to those in the bucket.
+
+    `there`: bytes of those that it has; `is_known`: whether it has a run.json, too.
     """
-    gone = [key for key in there - here if not may_change(key)]
-    if gone or any(is_merged(key) for key in here - there):
+    if is_known and any(is_merged(key) for key in here.keys() - there.keys()):
         raise UserError(
             f"the files of this run were merged since they were stored as {where}; delete it "
             "there and store the run again"
+        )
+    for key, num_bytes in there.items():
+        if key in here and here[key][0] == num_bytes:
+            continue
+        what = f"has another {key} than" if key in here else f"has {key}, unlike"
+        why = (
+            "another host has stored its part of the run there, or files were deleted or unpacked "
+            "here"
+            if is_known
+            else f"it has no {RUN_FILE}, so another run is being stored there, or was not wholly"
+        )
+        raise UserError(
+            f"{where} {what} this run folder: {why}; rename the folder, and store it then"
         )
 
 
@@ -147,6 +198,8 @@ def _files(folder: Path) -> dict[str, _Stamp]:
         if is_of_run(key):
             try:
                 state = plain_file(path)
+            except FileNotFoundError:
+                continue  # it has gone since the folder was listed
             except OSError as error:
                 raise UserError(f"{path} cannot be stored: {error}") from None
             files[key] = state.st_size, state.st_mtime_ns

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.index.indexer import Indexer
-from ingest.object_store.upload import stored_as, upload_run
+from ingest.object_store import upload
+from ingest.object_store.object_store import ObjectStore
+from ingest.object_store.upload import RunUpload, stored_as, upload_run
 from tests.ingest.object_store.buckets import bucket_at, merged
 from tests.runs_builder import two_rank_run
 
@@ -42,20 +46,116 @@ def test_a_run_is_stored_with_run_json_last(tmp_path: Path, there: Path) -> None
     assert seen[-1][0] == seen[-1][1]
 
 
-def test_what_an_interrupted_upload_left_is_no_run_and_goes(tmp_path: Path, there: Path) -> None:
-    two_rank_run(tmp_path / "r-abc")
-    store = bucket_at(tmp_path / "bucket")
+def interrupted(store: ObjectStore, run: Path) -> None:
+    """An upload that has stored files with data, and no run.json."""
 
     def interrupt(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        upload_run(store, tmp_path / "r-abc", interrupt)
+        upload_run(store, run, interrupt)
+
+
+def test_what_an_interrupted_upload_left_is_no_run_and_is_completed(
+    tmp_path: Path, there: Path
+) -> None:
+    two_rank_run(tmp_path / "r-abc")
+    store = bucket_at(tmp_path / "bucket")
+    interrupted(store, tmp_path / "r-abc")
     assert keys(there)
     assert stored_as(store, "r-abc") is None
-    (there / "segments/steps-0000-00000-00000099.parquet").write_text("of the interrupted one")
     upload_run(store, tmp_path / "r-abc", lambda *_: None)
     assert keys(there) == keys(tmp_path / "r-abc") - INDEX
+
+
+def test_what_an_interrupted_upload_of_another_run_left_is_not_completed(
+    tmp_path: Path, there: Path
+) -> None:
+    store = bucket_at(tmp_path / "bucket")
+    interrupted(store, two_rank_run(tmp_path / "r-abc").folder)
+    more = there / "segments/steps-0000-00000-00000099.parquet"
+    more.write_text("of the interrupted one")
+    before = keys(there)
+    with pytest.raises(
+        UserError, match=r"has segments/.*99.parquet, unlike .* it has no run\.json"
+    ):
+        upload_run(store, tmp_path / "r-abc", lambda *_: None)
+    assert keys(there) == before
+
+
+def test_what_others_have_below_the_prefix_of_a_run_stays(tmp_path: Path, there: Path) -> None:
+    run, store = two_rank_run(tmp_path / "r-abc").folder, bucket_at(tmp_path / "bucket")
+    (there / "index").mkdir()
+    foreign = {"config.json", "job.log", "index/lock", "ranks/0000-00009.json", "step1000.pt"}
+    for key in foreign:
+        (there / key).write_text("precious")
+    for is_known in (False, True):
+        assert upload_run(store, run, lambda *_: None) == is_known
+        assert keys(there) == (keys(run) - INDEX) | foreign
+
+
+def test_two_runs_of_one_name_are_not_mixed(tmp_path: Path, there: Path) -> None:
+    store = bucket_at(tmp_path / "bucket")
+    upload_run(store, two_rank_run(tmp_path / "r-abc").folder, lambda *_: None)
+    before = {key: (there / key).read_bytes() for key in keys(there)}
+    other = two_rank_run(tmp_path / "other/r-abc", num_steps=5).folder
+    with pytest.raises(UserError, match="s3://runs/r-abc has another segments/"):
+        upload_run(store, other, lambda *_: None)
+    info = json.loads((other / "run.json").read_text())
+    (other / "run.json").write_text(json.dumps(info | {"created_ns": info["created_ns"] + 1}))
+    with pytest.raises(UserError, match="s3://runs/r-abc is another run of the same name"):
+        upload_run(store, other, lambda *_: None)
+    assert before == {key: (there / key).read_bytes() for key in keys(there)}
+
+
+def test_the_parts_of_two_hosts_do_not_delete_each_other(tmp_path: Path, there: Path) -> None:
+    store = bucket_at(tmp_path / "bucket")
+    mine, yours = two_rank_run(tmp_path / "r-abc").folder, two_rank_run(tmp_path / "b/r-abc").folder
+    for folder, rank in ((mine, 0), (yours, 1)):
+        for path in folder.glob(f"segments/*-0000{rank}-*"):
+            path.unlink()
+    upload_run(store, mine, lambda *_: None)
+    before = keys(there)
+    with pytest.raises(UserError, match="another host has stored its part of the run there"):
+        upload_run(store, yours, lambda *_: None)
+    assert keys(there) == before
+
+
+def test_files_are_stored_as_they_were_written(
+    tmp_path: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "_PUTS", 1)
+    run, store, stored = two_rank_run(tmp_path / "r-abc").folder, bucket_at(tmp_path / "bucket"), []
+    put = store.put
+
+    def noted(file: Path, key: str) -> None:
+        stored.append(file.relative_to(run))
+        put(file, key)
+
+    store.put = noted
+    paths = sorted(path for path in run.rglob("*") if path.is_file() and path.name != "run.json")
+    for seconds, path in enumerate(reversed(paths)):
+        os.utime(path, (seconds, seconds))
+    with RunUpload(store, run) as growing:
+        assert growing.look(lambda *_: None) == len(paths) + 1
+        assert growing.look(lambda *_: None) == 0
+    assert stored == [*(path.relative_to(run) for path in reversed(paths)), Path("run.json")]
+
+
+def test_a_file_that_goes_while_the_folder_is_listed_is_none_of_the_run(
+    tmp_path: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, look_at = two_rank_run(tmp_path / "r-abc").folder, upload.plain_file
+    gone = run / "ranks/0000-00001.json"
+
+    def removed_before(path: Path) -> os.stat_result:
+        if path == gone:
+            path.unlink()
+        return look_at(path)
+
+    monkeypatch.setattr(upload, "plain_file", removed_before)
+    upload_run(bucket_at(tmp_path / "bucket"), run, lambda *_: None)
+    assert keys(there) == keys(run) - INDEX
 
 
 def test_a_run_that_has_grown_is_stored_again_but_not_its_data(tmp_path: Path, there: Path) -> None:
