@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -258,6 +259,8 @@ class Indexer:
         if snapshot is None or known != len(seen):
             return False
         newest_ns = max((stamp[0] for stamp in seen.values()), default=0)
+        with suppress(OSError):  # a file may also come with an older time, as copies do
+            newest_ns = max(newest_ns, (self.folder / "ranks").stat().st_mtime_ns)
         return newest_ns < snapshot.stat().st_mtime_ns
 
     def _take_in(self, entries: list[FileEntry], replaced: list[str], ranks_changed: bool) -> None:

@@ -25,6 +25,9 @@ FETCHES = 8
 _BATCH, _BATCH_BYTES = 500, 256 << 20
 """Objects that get their names together; what a killed server fetched of one is fetched again."""
 
+_MERGED = (0, 0)
+"""Stamp in the journal of a file that is not fetched, as a merged one has its rows."""
+
 Room = Callable[[int], None]
 """Called with the bytes that will be fetched; makes room for them or raises UserError."""
 OnFetched = Callable[[int, int], None]
@@ -68,6 +71,8 @@ class MirroredRun:
                 self._journal = self._recovered()
             journal = self._journal
             listed = self._listed()
+            if _is_of_another_run(listed, journal):
+                raise Damaged
             new = [stored for stored in listed if _is_new(stored, journal)]
             room(sum(stored.num_bytes for stored in new))
             is_there = RUN_FILE in journal.known
@@ -154,7 +159,7 @@ class MirroredRun:
             if is_merged(stored.key)
             for path in read_entry(self._staged, stored.key, tier=1)[1]
         ]
-        return [StoredObject(path, 0, 0) for path in inputs if is_of_run(path)]
+        return [StoredObject(path, *_MERGED) for path in inputs if is_of_run(path)]
 
     def _fetch(self, stored: StoredObject, stop: threading.Event) -> bool:
         """Stage an object whole; False where it has changed since it was listed."""
@@ -165,8 +170,9 @@ class MirroredRun:
         try:
             key = f"{self._prefix}/{stored.key}" if self._prefix else stored.key
             self._store.fetch(key, stored.num_bytes, part)
-            # as old as the object: readers tell by it whether a run still grows
-            os.utime(part, ns=(stored.changed_ns, stored.changed_ns))
+            if not stored.key.startswith("ranks/"):  # the index asks which are new here
+                # as old as the object: readers tell by it whether a run still grows
+                os.utime(part, ns=(stored.changed_ns, stored.changed_ns))
             part.replace(target)
         except Changed:
             return False
@@ -185,8 +191,21 @@ def _is_new(stored: StoredObject, journal: Journal) -> bool:
     return known is None or (may_change(stored.key) and known != stored.stamp)
 
 
-def _order(stored: StoredObject) -> tuple[int, str]:
-    return _turn(stored), stored.key
+def _is_of_another_run(listed: Sequence[StoredObject], journal: Journal) -> bool:
+    """Whether data that was fetched is not what the bucket has under its name, or has gone from
+    there while run.json was written again: the run was deleted, and another one stored there.
+    """
+    fetched = {key: s for key, s in journal.known.items() if not may_change(key) and s != _MERGED}
+    stamps = {stored.key: stored.stamp for stored in listed}
+    if any(stamps.get(key, stamp) != stamp for key, stamp in fetched.items()):
+        return True
+    is_run_file_same = stamps[RUN_FILE] == journal.known.get(RUN_FILE)
+    return not is_run_file_same and not fetched.keys() <= stamps.keys()
+
+
+def _order(stored: StoredObject) -> tuple[int, int, str]:
+    """Oldest first: by name, ranks of great numbers would seem to have fallen silent meanwhile."""
+    return _turn(stored), stored.changed_ns, stored.key
 
 
 def _turn(stored: StoredObject) -> int:

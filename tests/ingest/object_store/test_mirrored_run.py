@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from ingest.errors import UserError
 from ingest.index.indexer import Indexer
+from ingest.object_store import mirrored_run
 from ingest.object_store.journal import Damaged
 from ingest.object_store.mirrored_run import MIRROR, MirroredRun, Stopped
 from ingest.object_store.object_store import StoreError
@@ -197,6 +199,57 @@ def test_where_files_are_merged_in_the_bucket_all_is_fetched_again(
     merged(stored)
     with pytest.raises(Damaged):
         look(mirrored)
+
+
+def test_where_another_run_is_stored_under_the_name_all_is_fetched_again(
+    tmp_path: Path, stored: Path, mirrored: MirroredRun
+) -> None:
+    look(mirrored)
+    segment = next((stored / "segments").glob("steps-*"))
+    content = segment.read_bytes()
+    segment.unlink()
+    assert look(mirrored).num_new == 0  # it may be listed late
+    (stored / "run.json").write_text((stored / "run.json").read_text() + " ")
+    with pytest.raises(Damaged):
+        look(mirrored)
+    segment.write_bytes(content + b"x")
+    with pytest.raises(Damaged):
+        look(MirroredRun(bucket_at(tmp_path / "bucket"), "r", tmp_path / "here/r"))
+
+
+def test_files_get_their_names_as_they_were_stored_so_that_no_rank_seems_silent(
+    stored: Path, mirrored: MirroredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrored_run, "_BATCH", 1)
+    first, *rest = sorted((stored / "segments").iterdir(), reverse=True)
+    for path in rest:
+        os.utime(path, (2e9, 2e9))
+    for path in (first, *(stored / "ranks").iterdir()):
+        os.utime(path, (1e9, 1e9))
+    seen: list[set[str]] = []
+
+    def on_fetched(_num_fetched: int, _num_new: int) -> None:
+        seen.append(files_of(tmp_path / "here/r/segments"))
+
+    mirrored.look(lambda _: None, on_fetched, threading.Event())
+    assert next(names for names in seen if names) == {first.name}
+
+
+def test_the_end_of_a_rank_is_taken_in_though_it_was_stored_before_the_last_look(
+    tmp_path: Path,
+) -> None:
+    bucket, here = tmp_path / "bucket", tmp_path / "here/r"
+    builder = two_rank_run(bucket / "runs/r")
+    mirrored = MirroredRun(bucket_at(bucket), "r", here)
+    look(mirrored)
+    with open_run(here) as run:
+        assert run.state != "finished"
+    builder.rank_files(end={"ts_ns": 1, "status": "finished", "error": ""})
+    for path in (builder.folder / "ranks").iterdir():
+        os.utime(path, (1e9, 1e9))
+    look(mirrored)
+    with open_run(here) as run:
+        assert run.state == "finished"
 
 
 def test_a_growing_run_is_indexed_as_it_comes(tmp_path: Path) -> None:
