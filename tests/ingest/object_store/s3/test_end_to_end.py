@@ -170,6 +170,7 @@ def test_a_run_is_stored_as_its_job_writes_it(
     tmp_path: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_folder, "FOLLOW_S", 0.1)
+    monkeypatch.setattr(stored_folder, "_SETTLE_S", 0.1)
     builder = RunBuilder(tmp_path / "followed", world_size=1)
     builder.rank_files()
     arguments = ["import", str(builder.folder), "--into", ADDRESS, "--follow"]
