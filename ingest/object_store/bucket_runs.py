@@ -11,7 +11,12 @@ from ingest.object_store.object_store import ObjectStore
 from ingest.run_folder.run_files import RUN_FILE
 
 _ASKED_AT_ONCE = 1000
-"""Folders asked for their run.json in one look; one without may be a run that is being stored."""
+"""Folders asked for their run.json in one look."""
+_REST = 4
+"""A folder without run.json may be a run that is being stored, or something else for ever: it is
+asked again after a quarter of the looks since it was first seen ..."""
+_SELDOM = 360
+"""... and every so many looks, an hour, however long it has been there."""
 
 
 class BucketRuns:
@@ -20,7 +25,8 @@ class BucketRuns:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._changed_ns: dict[str, int] = {}
-        self._num_asked: dict[str, int] = {}
+        self._num_looks = 0
+        self._first_and_next: dict[str, tuple[int, int]] = {}
         self._only = ""
 
     def look(self) -> None:
@@ -33,13 +39,30 @@ class BucketRuns:
         self._only = ""
         found = [name for name in self._store.folders() if is_run_name(name)]
         unknown = [name for name in found if name not in self._changed_ns]
-        unknown.sort(key=lambda name: self._num_asked.get(name, 0))
-        asked = unknown[:_ASKED_AT_ONCE]
+        self._num_looks += 1
+        asked = self._due(unknown)
         heads = self._store.heads([f"{name}/{RUN_FILE}" for name in asked])
         new = {n: head.changed_ns for n, head in zip(asked, heads, strict=True) if head is not None}
-        counted = self._num_asked
-        self._num_asked = {name: counted.get(name, 0) + (name in asked) for name in unknown}
+        self._note_asked(unknown, set(asked))
         self._changed_ns = {n: self._changed_ns[n] for n in found if n in self._changed_ns} | new
+
+    def _due(self, unknown: list[str]) -> list[str]:
+        """Which of the folders that had no run.json so far are asked at this look."""
+        turns = {name: self._turns(name)[1] for name in unknown}
+        due = [name for name in unknown if turns[name] <= self._num_looks]
+        return sorted(due, key=lambda name: turns[name])[:_ASKED_AT_ONCE]
+
+    def _note_asked(self, unknown: list[str], asked: set[str]) -> None:
+        turns = {name: self._turns(name) for name in unknown}
+        for name in asked:
+            first = turns[name][0]
+            rest = min(1 + (self._num_looks - first) // _REST, _SELDOM)
+            turns[name] = first, self._num_looks + rest
+        self._first_and_next = turns
+
+    def _turns(self, name: str) -> tuple[int, int]:
+        """At which look a folder without run.json was first asked, and at which it is next."""
+        return self._first_and_next.get(name, (self._num_looks, self._num_looks))
 
     def names(self) -> list[str]:
         """Names of the runs, newest run.json first."""
