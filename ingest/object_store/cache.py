@@ -38,7 +38,8 @@ class Cache:
         self._lock = threading.Lock()
         self._owner = OwnerLock(folder)
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the bucket is not for others
+            self.runs.mkdir(exist_ok=True)
             if not self._owner.acquire():
                 raise UserError(
                     f"another server mirrors the same bucket into {folder}; stop it, or set "
@@ -63,9 +64,14 @@ class Cache:
     def make_room(self, name: str, num_bytes: int) -> None:
         """Delete runs until there is room for more bytes of one run, and keep that room until it is
         asked for again. Raises UserError where runs in use have it, and OSError.
+
+        With an empty name it only makes up for what has grown.
         """
         with self._lock:
             self._will_have.pop(name, None)
+            if name and not num_bytes:
+                self._note_use(name)
+                return
             sizes = {other: _num_bytes(self.runs / other) for other in self.names()}
             held = {
                 n: max(sizes.get(n, 0), self._will_have.get(n, 0))
@@ -84,8 +90,11 @@ class Cache:
                 self.delete(going.pop(0))
             if num_bytes:
                 self._will_have[name] = sizes.get(name, 0) + num_bytes
-            with suppress(OSError):  # nothing of it is here yet
-                os.utime(self.runs / name / MIRROR)
+            self._note_use(name)
+
+    def _note_use(self, name: str) -> None:
+        with suppress(OSError):  # nothing of it is here yet
+            os.utime(self.runs / name / MIRROR)
 
     def delete(self, name: str) -> None:
         """Delete what is here of a run, under a hidden name first; raises OSError."""

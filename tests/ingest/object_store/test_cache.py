@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from ingest.errors import UserError
+from ingest.object_store import cache as module
 from ingest.object_store.cache import Cache
 from ingest.object_store.mirrored_run import MIRROR
 
@@ -53,9 +55,26 @@ def test_room_that_is_kept_for_a_run_is_not_given_to_others(tmp_path: Path) -> N
     cache.make_room("second", 4 * KB)
 
 
+def test_a_run_in_which_nothing_is_new_is_noted_as_used_and_nothing_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path, 10 * KB, is_in_use=lambda _: False)
+    for name, used_s in (("first", 1), ("second", 2)):
+        add(cache, name, 2 * KB, used_s)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_num_bytes", None)
+        cache.make_room("first", 0)
+    assert cache.names() == ["second", "first"]
+
+
+def test_what_was_fetched_is_for_nobody_else(tmp_path: Path) -> None:
+    Cache(tmp_path / "buckets/key", KB, is_in_use=lambda _: True).close()
+    assert stat.S_IMODE((tmp_path / "buckets/key").stat().st_mode) == 0o700
+
+
 def test_two_servers_do_not_share_a_cache(tmp_path: Path) -> None:
-    cache = Cache(tmp_path, KB, is_in_use=lambda _: True)
+    cache = Cache(tmp_path / "cache", KB, is_in_use=lambda _: True)
     with pytest.raises(UserError, match="another server mirrors the same bucket"):
-        Cache(tmp_path, KB, is_in_use=lambda _: True)
+        Cache(tmp_path / "cache", KB, is_in_use=lambda _: True)
     cache.close()
-    Cache(tmp_path, KB, is_in_use=lambda _: True).close()
+    Cache(tmp_path / "cache", KB, is_in_use=lambda _: True).close()
