@@ -12,6 +12,8 @@ from ingest.object_store.mirrored_run import MirroredRun, Stopped
 
 LOOK_EVERY_S, LOOK_SELDOM_S = 2.0, 30.0
 """Between two looks at a run in which something was new, and in which long nothing was."""
+BEGIN_AGAIN_S = 10.0
+"""Before a run is fetched anew that was never whole here: the next try may end the same way."""
 LISTED_PER_S = 1000
 """A listing has 1,000 objects per request: no run costs more than one such request a second."""
 
@@ -76,7 +78,7 @@ class Following:
         except OSError as error:
             self.problem = str(disk_error(str(self._cache.runs), error))
             return longer_s
-        pause_s = LOOK_SELDOM_S if self.has_looked else 0.0
+        pause_s = LOOK_SELDOM_S if self.has_looked else BEGIN_AGAIN_S
         self.has_looked = False
         return pause_s
 

@@ -107,7 +107,9 @@ class Mirror:
         return list(dict.fromkeys(text for text in (self._problem, *texts) if text))
 
     def close(self) -> None:
-        """Stop fetching and following; requests under way get a moment to end."""
+        """Stop fetching and following; requests under way get a moment to end. While one goes on,
+        the cache stays that of this process.
+        """
         self._stop.set()
         with self._lock:
             followed = list(self._followed.values())
@@ -117,7 +119,8 @@ class Mirror:
         for one in followed:
             one.join(max(0.0, until_s - time.monotonic()))
         self._thread.join(max(0.0, until_s - time.monotonic()))
-        self._cache.close()
+        if not self._thread.is_alive() and all(one.has_ended for one in followed):
+            self._cache.close()
 
     def __enter__(self) -> Mirror:
         return self

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
+from ingest.errors import UserError
 from ingest.object_store import mirror as module
+from ingest.object_store.cache import Cache
+from ingest.object_store.following import Following
 from ingest.object_store.mirror import Mirror
+from ingest.object_store.mirrored_run import MirroredRun
+from ingest.object_store.object_store import StoredObject
 from ingest.run_folder.run_files import is_run_folder
 from tests.ingest.object_store.buckets import bucket_at
 from tests.runs_builder import two_rank_run
-from tests.waiting import wait_until
+from tests.waiting import WAIT_S, wait_until
 
 
 @pytest.fixture
@@ -56,7 +62,47 @@ def test_a_run_that_is_deleted_in_the_bucket_is_deleted_here(
         assert not mirror.problems()
 
 
-def test_what_was_fetched_is_there_for_the_next_server(tmp_path: Path, bucket: Path) -> None:
+def test_a_cache_in_which_a_request_goes_on_is_left_to_no_other_server(
+    tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CLOSE_S", 0.0)
+    store, is_asked, may_answer = bucket_at(bucket), threading.Event(), threading.Event()
+    objects = store.objects
+
+    def slow(under: str) -> list[StoredObject]:
+        is_asked.set()
+        may_answer.wait()
+        return objects(under)
+
+    store.objects = slow
+    with Mirror(store, tmp_path / "cache", 1e9) as mirror:
+        mirror.use("first")
+        is_asked.wait()
+    with pytest.raises(UserError, match="another server mirrors the same bucket"):
+        Mirror(bucket_at(bucket), tmp_path / "cache", 1e9)
+    may_answer.set()
+
+
+def test_a_run_that_cannot_be_told_is_not_fetched_anew_at_once(
+    tmp_path: Path, bucket: Path
+) -> None:
+    cache = Cache(tmp_path / "cache", 1e9, is_in_use=lambda _: True)
+    run = MirroredRun(bucket_at(bucket), "first", cache.runs / "first")
+    followed = Following("first", run, cache, is_used=lambda _: False)
+    followed.join(WAIT_S)
+    (cache.runs / "first").mkdir()
+    (cache.runs / "first/run.json").write_text("of nobody knows which run")
+    assert followed._turn(0.0) >= 10
+    assert not (cache.runs / "first").exists()
+    followed._turn(0.0)
+    assert followed.has_looked
+    cache.close()
+
+
+def test_what_was_fetched_is_there_for_the_next_server(
+    tmp_path: Path, bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_CLOSE_S", WAIT_S)
     with Mirror(bucket_at(bucket), tmp_path / "cache", 1e9) as mirror:
         wait_until(lambda: followed(mirror, "first"))
     with Mirror(bucket_at(bucket), tmp_path / "cache", 1e9) as mirror:
