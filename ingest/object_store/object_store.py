@@ -115,11 +115,11 @@ class ObjectStore:
             source = file.open("rb")
         except OSError as error:
             raise UserError(f"{file} cannot be read: {error.strerror}") from None
-        num_bytes = 0
-        with source, self._told("written"), self._written(key) as target:
-            while piece := source.read(_PIECE):
-                target.write(piece)
-                num_bytes += len(piece)
+        with source:
+            num_bytes = _require_readable(source, file)
+            with self._told("written"), self._written(key) as target:
+                while piece := source.read(_PIECE):
+                    target.write(piece)
         head = self.heads([key])[0]
         if head is None or head.num_bytes != num_bytes:
             raise StoreError(f"{self.name} has not stored all of {key}; try again")
@@ -192,6 +192,20 @@ def _reason(error: Exception) -> str:
         kind = "SLOW_DOWN"
     answer = f"it answers {kind.lower().replace('_', ' ')}" + (f" ({status})" if status else "")
     return _HINTS.get(kind, f"{answer}; check the address, AWS_ENDPOINT_URL and AWS_REGION")
+
+
+def _require_readable(source: BinaryIO, file: Path) -> int:
+    """Bytes of a file, read once; raises UserError. An object that was begun cannot be abandoned in
+    pyarrow: where reading fails then, half of it would get the name.
+    """
+    num_bytes = 0
+    try:
+        while piece := source.read(_PIECE):
+            num_bytes += len(piece)
+        source.seek(0)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}") from None
+    return num_bytes
 
 
 def _stored(info: FileInfo, key: str) -> StoredObject:

@@ -192,6 +192,17 @@ def test_a_run_that_is_being_indexed_is_not_stored(tmp_path: Path, there: Path) 
         upload_run(bucket_at(tmp_path / "bucket"), run, lambda *_: None)
 
 
+def test_nothing_is_stored_of_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    store = bucket_at(tmp_path / "bucket")
+    for file, reason in (
+        (tmp_path / "gone", "No such file"),
+        (Path("/proc/self/mem"), "Input/output error"),
+    ):
+        with pytest.raises(UserError, match=f"{file} cannot be read: .*{reason}"):
+            store.put(file, "object")
+    assert store.objects("") == []
+
+
 def test_the_same_content_is_known_by_another_name(tmp_path: Path, there: Path) -> None:
     two_rank_run(tmp_path / "r-abc")
     store = bucket_at(tmp_path / "bucket")
