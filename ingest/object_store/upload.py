@@ -105,7 +105,11 @@ class RunUpload:
                 raise UserError(f"{where}/{RUN_FILE} was replaced meanwhile; try again") from None
             except OSError as error:
                 raise disk_error(folder, error) from error
-            there, here = read_run_info(Path(folder)), read_run_info(self._folder)
+            try:
+                there = read_run_info(Path(folder))
+            except UserError as error:
+                raise UserError(str(error).replace(folder, where)) from None
+        here = read_run_info(self._folder)
         if (there["run"], there["created_ns"]) != (here["run"], here["created_ns"]):
             raise UserError(
                 f"{where} is another run of the same name; rename {self._folder} and store it then"
@@ -176,16 +180,19 @@ def _require_same_data(
     for key, num_bytes in there.items():
         if key in here and here[key][0] == num_bytes:
             continue
-        what = f"has another {key} than" if key in here else f"has {key}, unlike"
-        why = (
-            "another host has stored its part of the run there, or files were deleted or unpacked "
-            "here"
-            if is_known
-            else f"it has no {RUN_FILE}, so another run is being stored there, or was not wholly"
-        )
-        raise UserError(
-            f"{where} {what} this run folder: {why}; rename the folder, and store it then"
-        )
+        if key in here:
+            what = f"another {key} than this run folder, so it is another run"
+        elif is_known:
+            what = (
+                f"{key}, which this run folder lacks: another host has stored its part of the run "
+                "there, or the file was deleted or unpacked here"
+            )
+        else:
+            what = (
+                f"{key}, which this run folder lacks, and no {RUN_FILE}: another run is being "
+                "stored there, or was not wholly"
+            )
+        raise UserError(f"{where} has {what}; rename this run folder, and store it then")
 
 
 def _files(folder: Path) -> dict[str, _Stamp]:

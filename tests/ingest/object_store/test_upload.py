@@ -76,9 +76,7 @@ def test_what_an_interrupted_upload_of_another_run_left_is_not_completed(
     more = there / "segments/steps-0000-00000-00000099.parquet"
     more.write_text("of the interrupted one")
     before = keys(there)
-    with pytest.raises(
-        UserError, match=r"has segments/.*99.parquet, unlike .* it has no run\.json"
-    ):
+    with pytest.raises(UserError, match=r"has segments/.*99.parquet, which .* no run\.json"):
         upload_run(store, tmp_path / "r-abc", lambda *_: None)
     assert keys(there) == before
 
@@ -106,6 +104,9 @@ def test_two_runs_of_one_name_are_not_mixed(tmp_path: Path, there: Path) -> None
     with pytest.raises(UserError, match="s3://runs/r-abc is another run of the same name"):
         upload_run(store, other, lambda *_: None)
     assert before == {key: (there / key).read_bytes() for key in keys(there)}
+    (there / "run.json").write_text("{")
+    with pytest.raises(UserError, match=r"s3://runs/r-abc/run\.json cannot be read as JSON"):
+        upload_run(store, other, lambda *_: None)
 
 
 def test_the_parts_of_two_hosts_do_not_delete_each_other(tmp_path: Path, there: Path) -> None:
