@@ -98,6 +98,7 @@ def test_data_gaps(tmp_path: Path) -> None:
                 if (rank, number) != (1, 15):
                     begin = 1000 * step + 800 + 10 * (number % 2)
                     run.collective(rank, step, 9, number, begin, begin + 5)
+    run.rank_files(end={"ts_ns": T0 + 10**10, "status": "finished", "error": None})
     run.publish()
     with open_run(run.folder) as opened:
         rows = opened.ask("data_gaps").to_pylist()
