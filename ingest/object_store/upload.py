@@ -60,6 +60,7 @@ class RunUpload:
         self._store = store
         self._folder = folder
         self._stored: dict[str, _Stamp] = {}
+        self._begun: set[str] = set()
         self._seen: dict[str, _Stamp] = {}
         self._changed_s = time.monotonic()
         self._lock = IndexLock(index_folder(folder))
@@ -138,14 +139,25 @@ class RunUpload:
         return num_new
 
     def _put(self, key: str) -> None:
+        self._begun.add(key)
         self._store.put(self._folder / key, f"{self._folder.name}/{key}")
+
+    def _has_been_put(self, key: str, num_bytes: int) -> bool:
+        """Whether a file with data is there although storing it failed, as only the answer was
+        lost. Who has fetched it would take it for another one if it was stored again.
+        """
+        if key not in self._begun or may_change(key):
+            return False
+        head = self._store.heads([f"{self._folder.name}/{key}"])[0]
+        return head is not None and head.num_bytes == num_bytes
 
     def _put_all(self, files: Mapping[str, _Stamp], on_stored: OnStored) -> None:
         total, done, stop = sum(num_bytes for num_bytes, _ in files.values()), 0, threading.Event()
 
         def put(key: str) -> int:
             if not stop.is_set():
-                self._put(key)
+                if not self._has_been_put(key, files[key][0]):
+                    self._put(key)
                 self._stored[key] = files[key]
             return files[key][0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from ingest.errors import UserError
 from ingest.index.indexer import Indexer
 from ingest.object_store import upload
-from ingest.object_store.object_store import ObjectStore
+from ingest.object_store.object_store import ObjectStore, StoreError
 from ingest.object_store.upload import RunUpload, stored_as, upload_run
 from tests.ingest.object_store.buckets import bucket_at, merged
 from tests.runs_builder import two_rank_run
@@ -191,6 +192,28 @@ def test_a_run_that_is_being_indexed_is_not_stored(tmp_path: Path, there: Path) 
     run = two_rank_run(tmp_path / "r-abc").folder
     with Indexer(run), pytest.raises(UserError, match="another process is indexing"):
         upload_run(bucket_at(tmp_path / "bucket"), run, lambda *_: None)
+
+
+def test_a_file_of_which_only_the_answer_was_lost_is_not_stored_again(
+    tmp_path: Path, there: Path
+) -> None:
+    run, store, stored = two_rank_run(tmp_path / "r-abc").folder, bucket_at(tmp_path / "bucket"), []
+    put = store.put
+
+    def answer_lost(file: Path, key: str) -> None:
+        put(file, key)
+        stored.append(file)
+        if file.parent.name == "segments":
+            raise StoreError("no answer")
+
+    store.put = answer_lost
+    with RunUpload(store, run) as growing:
+        for _ in range(20):
+            with suppress(StoreError):
+                growing.look(lambda *_: None)
+    assert keys(there) == keys(run) - INDEX
+    segments = [path for path in stored if path.parent.name == "segments"]
+    assert sorted(segments) == sorted((run / "segments").iterdir())
 
 
 def test_nothing_is_stored_of_a_file_that_cannot_be_read(tmp_path: Path) -> None:
