@@ -103,6 +103,7 @@ class Database:
         """Without anything to show yet. `config`: of DuckDB's settings those that differ."""
         config = _CONFIG | (config or {})
         self._connection = duckdb.connect(":memory:", config=config)
+        self._connection.execute("SET enable_progress_bar = false")  # drawn in notebooks and `-c`
         self._num_shown = 0
         self._lock = threading.Lock()
         self._shown = ""
