@@ -71,14 +71,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out(items: list[pytest.Item]) -> Iterator[str]:
-    """Of a test that is marked as sampled all cases but every third, or every `every`-th."""
+    """Of a test that is marked as sampled all cases but every fifth, or every `every`-th."""
     cases: Counter[str] = Counter()
     for item in items:
         marker = item.get_closest_marker("sampled")
         if marker is None:
             continue
         function = item.nodeid.partition("[")[0]
-        if cases[function] % marker.kwargs.get("every", 3):
+        if cases[function] % marker.kwargs.get("every", 5):
             yield item.nodeid
         cases[function] += 1
 

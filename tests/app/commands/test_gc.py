@@ -143,6 +143,7 @@ def test_of_too_many_bytes_the_oldest_of_all_runs_go(tmp_path: Path, gc: Gc) -> 
     assert not gc("--keep", "1GB")["runs"]["older"]["removed"]
 
 
+@pytest.mark.long
 def test_pinned_links_keep_their_steps_until_they_are_unpinned(tmp_path: Path, gc: Gc) -> None:
     folder = run_of_days(tmp_path / "old", 50.5).folder
     link = "http://127.0.0.1:8050/run/old/timeline?steps=1..2&rank=1"
@@ -174,6 +175,7 @@ def test_findings_keep_the_steps_around_them(
     assert gc("--keep", "30d", "--with-findings")["runs"]["slow"]["whole"]
 
 
+@pytest.mark.long
 def test_a_run_that_another_process_indexes_is_trimmed_by_that_one(tmp_path: Path, gc: Gc) -> None:
     partly, old = run_of_days(tmp_path / "partly", 32.5), run_of_days(tmp_path / "old", 50.5)
     with Indexer(partly.folder) as owner, Indexer(old.folder) as other:
@@ -268,6 +270,7 @@ def test_rows_that_another_process_has_not_published_keep_the_run(tmp_path: Path
     assert steps_of(run.folder) == [0, 1, 2, 3, 4, 5, 9]
 
 
+@pytest.mark.long
 def test_pins_made_after_the_plan_keep_their_steps(tmp_path: Path) -> None:
     old, partly = run_of_days(tmp_path / "old", 50.5), run_of_days(tmp_path / "partly", 32.5)
     whole = whole_plan(old.folder)

@@ -152,6 +152,7 @@ def test_who_is_in_stays_in_during_a_flood(server: Flooded, opened: ExitStack) -
         assert json.loads(live.recv(WAIT_S))["run"] == "job"
 
 
+@pytest.mark.long
 def test_one_token_leaves_room_for_the_others(tmp_path: Path) -> None:
     other = "another-secret-of-16"
     with (
@@ -216,6 +217,7 @@ def test_what_is_no_request_gets_a_sentence(
     assert "not a valid HTTP/1.1 request" in json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
 
 
+@pytest.mark.long
 def test_handshakes_of_tls_that_never_end_keep_nobody_out(tmp_path: Path) -> None:
     given = ["--certfile", str(TLS / "certificate.pem"), "--keyfile", str(TLS / "key.pem")]
     trust = ssl.create_default_context(cafile=TLS / "certificate.pem")
