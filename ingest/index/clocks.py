@@ -13,7 +13,7 @@ DELETE FROM clock_offsets WHERE (attempt, rank) IN (SELECT (attempt, rank) FROM 
 
 
 def store_clocks(connection: Connection, files: list[str]) -> set[int]:
-    """Take in new `clocks` files, and assume anew what is assumed of ranks without an estimate.
+    """Take in new `clocks` files, and renew the assumed offsets of ranks without an estimate.
 
     Runs in the caller's transaction. Returns the attempts in which a rank's clock has become known,
     or unknown. Raises duckdb.Error where a file cannot be read.

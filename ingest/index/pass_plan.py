@@ -46,7 +46,7 @@ class Part:
     step_max: int
     ranks_at_once: int
     num_collectives: float
-    """About so many rows of collectives it needs: of its steps and of those beside them."""
+    """Estimate of the rows of collectives it reads: of its steps and of one step on either side."""
 
 
 _VOLUME = """
@@ -72,7 +72,7 @@ def rank_extent(connection: Connection, attempt: int) -> tuple[int, int]:
 def parts_of(connection: Connection, attempt: int, low: int, high: int) -> Iterator[Part]:
     """Cut steps [low, high] by the mean number of rows of a rank's step.
 
-    Each part reads its files anew, and the collectives of two more steps. So it has as many steps
+    Each part reads its files again, and the collectives of two more steps. So it has as many steps
     as a file has, or, where that is more, as fit in memory of BAND ranks.
     """
     rows, collectives, first, last, steps_of_file = connection.execute(

@@ -1,7 +1,7 @@
 """Which objects below a run's prefix are files of a run.
 
-Their names may come from anywhere, and become names on this machine's disk: only those that a run
-folder has get there. An index that lies beside them is not read: it is made again from the files.
+Their names may come from anywhere, and become names on this machine's disk: only names that a run
+folder may have are taken. An index stored with them is not read: it is built from the files.
 """
 
 from __future__ import annotations

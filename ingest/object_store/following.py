@@ -13,7 +13,7 @@ from ingest.object_store.mirrored_run import MirroredRun, Stopped
 LOOK_EVERY_S, LOOK_SELDOM_S = 2.0, 30.0
 """Between two looks at a run in which something was new, and in which long nothing was."""
 BEGIN_AGAIN_S = 10.0
-"""Before a run is fetched anew that was never whole here: the next try may end the same way."""
+"""Pause before a run that was never complete here is fetched again: the next try may fail alike."""
 LISTED_PER_S = 1000
 """A listing has 1,000 objects per request: no run costs more than one such request a second."""
 
