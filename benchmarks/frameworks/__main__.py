@@ -1,6 +1,7 @@
 """Real jobs of training frameworks on CPUs: what the hooks record, and that they change nothing.
 
 python -m benchmarks.frameworks --python VENV/bin/python [--results FILE] [--only CASE ...]
+    [--gpus N]
     [--report FILE] [--write docs/frameworks.md]
 
 Each job (jobs/) runs without hooks, under `python -m trace_hooks`, and with the lines of
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.frameworks.cases import CASES, Case
+from benchmarks.frameworks.cases import CASES, Case, on_gpus
 from benchmarks.frameworks.judge import problems
 from benchmarks.frameworks.matrix import BEGIN, END, matrix
 from benchmarks.frameworks.recorded import recorded
@@ -68,6 +69,7 @@ def main() -> None:
     add("--python", type=Path, help="the environment that has the frameworks")
     add("--results", type=Path, help="JSON lines to append to, and to go on from")
     add("--only", nargs="+", choices=[case.name for case in CASES], metavar="CASE")
+    add("--gpus", type=int, metavar="N", help="jobs that can, with N ranks on as many CUDA devices")
     add("--steps", type=int, default=24, help="optimizer steps of each job")
     add("--report", type=Path, metavar="FILE", help="print the matrix of these results")
     add("--write", type=Path, metavar="PAGE", help="... into this page")
@@ -75,7 +77,8 @@ def main() -> None:
     if options.report is None and options.python is None:
         parser.error("give --python VENV/bin/python to run the jobs, or --report FILE to print")
     rows = read(options.report or options.results)
-    for case in CASES if options.report is None else ():
+    cases = on_gpus(options.gpus) if options.gpus else CASES
+    for case in cases if options.report is None else ():
         if case.name in rows or (options.only and case.name not in options.only):
             continue
         rows[case.name] = measured(case, options.python.absolute(), options.steps)
@@ -84,7 +87,7 @@ def main() -> None:
         if options.results is not None:
             with options.results.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
-    ordered = [rows[case.name] for case in CASES if case.name in rows]
+    ordered = [rows[case.name] for case in cases if case.name in rows]
     if options.report is not None:
         print(matrix(ordered))
     if options.write is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 JOBS = Path(__file__).with_name("jobs")
@@ -15,7 +15,8 @@ class Case:
     `layout`: None where the framework's ranks have none to speak of. `microbatches` and `tokens`:
     None where they are not compared, and `not_compared` says why. `first_step`: number of the first
     step with the lines of docs/frameworks.md; without them it is 0. `own_launcher`: the script
-    starts its ranks itself. `needs_lines`: what is compared only with those lines.
+    starts its ranks itself. `needs_lines`: what is compared only with those lines. `on_gpus`: each
+    rank computes on a GPU of its own.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Case:
     own_launcher: bool = False
     environ: tuple[tuple[str, str], ...] = ()
     needs_lines: tuple[str, ...] = ()
+    on_gpus: bool = False
 
 
 CASES = (
@@ -166,3 +168,27 @@ CASES = (
         )
     ),
 )
+
+ALSO_ON_GPUS = ("ddp", "fsdp2", "hf", "accelerate", "lightning")
+"""Cases whose jobs run on a CUDA device as they are."""
+
+
+def on_gpus(num_gpus: int) -> tuple[Case, ...]:
+    """These cases with a rank for each of `num_gpus`, data parallel over NCCL."""
+    return tuple(
+        replace(
+            case,
+            ranks=num_gpus,
+            layout=_layout(case, num_gpus),
+            on_gpus=True,
+        )
+        for case in CASES
+        if case.name in ALSO_ON_GPUS
+    )
+
+
+def _layout(case: Case, num_gpus: int) -> dict[str, int] | None:
+    """What is recorded of it: a rank alone has a layout only where the job has a device mesh."""
+    if num_gpus == 1 and case.layout == {"dp": 2}:
+        return None
+    return case.layout and dict.fromkeys(case.layout, num_gpus)

@@ -58,11 +58,13 @@ def command(case: Case, way: str, python: Path) -> list[str]:
 
 def environment(case: Case, way: str, folder: Path, steps: int) -> dict[str, str]:
     """Variables of a job; with hooks, and an own launcher, its ranks inherit the hooks."""
+    device = "cuda" if case.on_gpus else "cpu"
     kept = {n: v for n, v in os.environ.items() if not n.startswith(("TRACE_HOOKS", "SLURM"))}
     own = {
         "PYTHONPATH": os.pathsep.join([str(folder), str(REPO)]),
         "OMP_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",
+        "FRAMEWORKS_DEVICE": device,
+        "FRAMEWORKS_RANKS": str(case.ranks),
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
         "FRAMEWORKS_REPORT": str(folder),
@@ -70,6 +72,10 @@ def environment(case: Case, way: str, folder: Path, steps: int) -> dict[str, str
         "TRACE_HOOKS_FOLDER": str(folder / "runs"),
         "TRACE_HOOKS_RING_DIR": str(folder),
     }
+    if case.on_gpus:
+        own["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # the same sums in the same order each time
+    else:
+        own["CUDA_VISIBLE_DEVICES"] = ""
     if way == "lines":
         own["FRAMEWORKS_LINES"] = "1"
     if way == "hooks" and case.own_launcher:

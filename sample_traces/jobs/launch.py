@@ -33,11 +33,13 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def init_process_group(device: torch.device, listener: socket.socket | None) -> None:
-    """Join the job's process group: nccl on CUDA, gloo on CPU.
+    """Join the job's process group: nccl on CUDA, gloo on CPU and where ranks share a GPU, which
+    NCCL refuses.
 
     `listener`: socket of the store when the ranks were forked here; None under torchrun.
     """
-    backend = "nccl" if device.type == "cuda" else "gloo"
+    shares = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > torch.cuda.device_count()
+    backend = "nccl" if device.type == "cuda" and not shares else "gloo"
     if listener is None:
         dist.init_process_group(backend)
         return

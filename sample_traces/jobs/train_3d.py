@@ -145,12 +145,13 @@ def save(folder: Path, stages: Sequence[torch.nn.Module], optimizer: torch.optim
 
 
 def pick_device(wanted: str) -> torch.device:
-    """Device of this rank: its own GPU where every rank of the host has one, else the CPU."""
+    """Device of this rank: its own GPU where every rank of the host has one, else the CPU. Where
+    GPUs are asked for and there are fewer, ranks share them (data parallel by DDP alone)."""
     local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     enough = torch.cuda.is_available() and torch.cuda.device_count() >= local_ranks
     if wanted == "cpu" or (wanted == "auto" and not enough):
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
 

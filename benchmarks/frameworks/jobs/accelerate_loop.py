@@ -19,13 +19,17 @@ def main() -> None:
         import trace_hooks as th
 
         trackers = th.accelerate.Tracker()
-    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=MICROBATCHES, log_with=trackers)
+    accelerator = Accelerator(
+        cpu=report.DEVICE == "cpu",
+        gradient_accumulation_steps=MICROBATCHES,
+        log_with=trackers,
+    )
     accelerator.init_trackers("frameworks")
     network = model()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
     loader = DataLoader(Sequences(16 * (report.STEPS + 2)), 4)
     network, optimizer, loader = accelerator.prepare(network, optimizer, loader)
-    losses, total, step = {}, torch.zeros(()), 0
+    losses, total, step = {}, torch.zeros((), device=accelerator.device), 0
     for batch in loader:
         with accelerator.accumulate(network):
             loss = network(**batch).loss

@@ -51,7 +51,7 @@ def main() -> None:
             eval_steps=report.STEPS // 2,
             save_steps=report.STEPS // 2,
             report_to=[],
-            use_cpu=True,
+            use_cpu=report.DEVICE == "cpu",
             disable_tqdm=True,
         )
         trainer = Trainer(

@@ -48,12 +48,12 @@ def main() -> None:
 
         callbacks = [th.lightning.Callback()]
     module = Module()
-    items = 2 * BATCH * MICROBATCHES * (report.STEPS + 2)
-    train, held = (Sequences(SIZES, 1, count, BATCH, []) for count in (items, 2 * BATCH))
+    items = report.RANKS * BATCH * MICROBATCHES * (report.STEPS + 2)
+    train, held = (Sequences(SIZES, 1, count, BATCH, []) for count in (items, report.RANKS * BATCH))
     with tempfile.TemporaryDirectory() as folder:
         trainer = lightning.Trainer(
-            accelerator="cpu",
-            devices=2,
+            accelerator=report.DEVICE,
+            devices=report.RANKS,
             strategy="ddp",
             max_steps=report.STEPS,
             accumulate_grad_batches=MICROBATCHES,

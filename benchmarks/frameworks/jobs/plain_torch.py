@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -28,7 +29,7 @@ def made(kind: str) -> tuple[nn.Module, Train]:
     """The model of this rank, parallel as `kind` says, and forward with backward of a batch."""
     if kind == "pp":
         return pipeline()
-    stage = build_stage(SIZES, 0, 1, seed=1)
+    stage = build_stage(SIZES, 0, 1, seed=1).to(report.DEVICE)
     model: nn.Module = stage
     if kind == "ddp":
         model = DistributedDataParallel(stage)
@@ -38,7 +39,7 @@ def made(kind: str) -> tuple[nn.Module, Train]:
     else:
         shape = (2, dist.get_world_size() // 2) if kind == "hsdp" else (dist.get_world_size(),)
         names = ("dp_replicate", "dp_shard")[-len(shape) :]
-        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        mesh = init_device_mesh(report.DEVICE, shape, mesh_dim_names=names)
         for block in stage.blocks.values():
             fully_shard(block, mesh=mesh)
         fully_shard(stage, mesh=mesh)
@@ -76,7 +77,9 @@ def main(kind: str) -> None:
         import trace_hooks as th
 
         tracer = th.start()
-    dist.init_process_group("gloo")
+    if report.DEVICE == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if report.DEVICE == "cuda" else "gloo")
     model, train = made(kind)
     data = Sequences(SIZES, 1, BATCH * report.STEPS * dist.get_world_size(), BATCH, [])
     whole = kind in ("pp", "tp")  # each rank reads the same batches
@@ -87,7 +90,7 @@ def main(kind: str) -> None:
         if step == report.STEPS:
             break
         optimizer.zero_grad()
-        loss = train(batch)
+        loss = train(batch.to(report.DEVICE))
         optimizer.step()
         if loss is not None:
             losses[step] = float(loss)

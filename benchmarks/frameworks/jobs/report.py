@@ -9,9 +9,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
+DEVICE = os.environ.get("FRAMEWORKS_DEVICE", "cpu")
+"""Where the job computes: cpu or cuda."""
 STEPS = int(os.environ.get("FRAMEWORKS_STEPS", "24"))
+RANKS = int(os.environ.get("FRAMEWORKS_RANKS", "2"))
+"""How many ranks a job starts that starts them itself."""
 WITH_LINES = os.environ.get("FRAMEWORKS_LINES") == "1"
 """Whether the job has the lines of docs/frameworks.md in it."""
+
+if DEVICE == "cuda":
+    torch.use_deterministic_algorithms(True, warn_only=True)  # losses are compared bit for bit
 
 
 def write(rank: int, losses: Mapping[int, float], parameters: Iterable[Any]) -> None:
