@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,23 +38,30 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
     answers.
     """
     try:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise UserError(
             f"Spark cannot be used here ({error}); install it with: pip install 'rankscope[spark]'"
         ) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("rankscope index")
     on_loopback = master is not None and _LOOPBACK.fullmatch(master) is not None
     if on_loopback:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    chosen = {**_SETTINGS, **(_ON_LOOPBACK if on_loopback else {}), **settings}
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
-    if master is not None:
-        builder = builder.master(master)
+    with tempfile.TemporaryDirectory(prefix="rankscope-spark-") as folder:
+        warehouse = {"spark.sql.warehouse.dir": location(Path(folder))}  # else the work folder
+        chosen = {**_SETTINGS, **warehouse, **(_ON_LOOPBACK if on_loopback else {}), **settings}
+        builder = SparkSession.builder.appName("rankscope index").config(map=chosen)
+        spark = _started(builder if master is None else builder.master(master))
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     try:
         spark = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
@@ -62,10 +70,7 @@ def spark_session(master: str | None, settings: Mapping[str, str]) -> Iterator[S
             "or later (JAVA_HOME, or java in PATH) and a master that answers"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    return spark
 
 
 @contextmanager
