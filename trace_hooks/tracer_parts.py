@@ -131,7 +131,14 @@ class Recording:
             allowed = self._settings.allow_content
             ServerWatches(self._rank_state, inspection, allowed).join(live)
         SpanRequests(self._rank_state, self.context.sampling).join(live)
-        self._agent = Agent(self._settings.server, self._rank_state, live, self._settings.ships)
+        rank_side = self._rank_side
+        self._agent = Agent(
+            self._settings.server,
+            self._rank_state,
+            live,
+            ships=self._settings.ships,
+            meeting=rank_side.folder if rank_side is not None and rank_side.has_relay else None,
+        )
         self._session.on_identity.append(self._agent.place)
         live.on_frame = self._agent.offer
         self._agent.start()

@@ -14,6 +14,7 @@ from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 from app.web.caller import JOB
 from app.web.connections import CONNECTION, HEAD_S, Connection
 from trace_hooks.protocol.frames import MAX_FRAME_BYTES
+from trace_hooks.protocol.multiplexing import HEAD_BYTES, SUBPROTOCOL
 
 _TOO_LONG = json.dumps(
     {
@@ -58,6 +59,8 @@ class JobSockets(WebSocketsSansIOProtocol):
         """Pass on a message of the application."""
         if message["type"] == "websocket.accept" and self.scope.get(JOB):
             self.conn.max_message_size = MAX_FRAME_BYTES
+            if message.get("subprotocol") == SUBPROTOCOL:  # the relay of a host
+                self.conn.max_message_size += HEAD_BYTES
         if self.connection.session is not None:
             self.connection.deadline_s = None
         await super().send(message)

@@ -28,7 +28,7 @@ class Metrics:
         self.requests: dict[tuple[str, int], int] = defaultdict(int)
         self.durations: dict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS_S) + 1))
         self.seconds: dict[str, float] = defaultdict(float)
-        self.sockets = 0
+        self.sockets = self.rank_sockets = 0
         self._lock = threading.Lock()
 
     def note(self, route: str, status: int, duration_s: float) -> None:
@@ -49,6 +49,17 @@ class Metrics:
             with self._lock:
                 self.sockets -= 1
 
+    @contextmanager
+    def open_rank_socket(self) -> Iterator[None]:
+        """Count a socket of a rank, or of all ranks of a host, while the block runs."""
+        with self._lock:
+            self.rank_sockets += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.rank_sockets -= 1
+
     @property
     def uptime_s(self) -> float:
         """Since the server began."""
@@ -68,7 +79,11 @@ class Metrics:
         text += _described("request_seconds", "histogram", "Time from request to the whole answer")
         for route, counts in durations:
             text += _histogram(route, counts, seconds[route])
-        return [*text, *gauge("live_sockets", "Open live sockets", self.sockets)]
+        return [
+            *text,
+            *gauge("live_sockets", "Open live sockets", self.sockets),
+            *gauge("rank_sockets", "Open sockets of hosts and ranks", self.rank_sockets),
+        ]
 
 
 METRICS = Metrics()

@@ -18,7 +18,7 @@ longer, unless they come regularly or three steps take a quarter longer.
 Source: rare steps lift p99 and leave the median as it was; recompilation as a cause
 of fail-slows: Flare/XPUTimer. Assumes: the first three steps compile and tune in any job; they make
 no spike by themselves, nor do those that follow as long as each is shorter than the one before, and
-belong to those that come later where they are as long. Known false
+belong to those that come later where they are as long and one period before the first. Known false
 positives: rare work on purpose without a kind of its own (evaluation, logging) looks the same, and
 is named among the alternatives; a machine that stops all its processes at once. Blind
 spots: spikes on another rank each time, which any busy host makes (set aside); a single one. Cost:
@@ -169,11 +169,21 @@ def _standing_apart(
     others_S = np.delete(apart_S, np.union1d(long, np.arange(begins)))
     if occasions < enough or spike_N.min() < APART * np.nanmax(others_S, initial=0.0):
         return None
-    similar_N = (long >= begins) | (apart_S[long] <= SIMILAR * spike_N.max())
-    long = long[similar_N]
+    as_long_N = apart_S[long] <= SIMILAR * spike_N.max()
+    in_rhythm_N = as_long_N & _in_rhythm(times.step_S[long], times.step_S[late])
+    long = long[(long >= begins) | in_rhythm_N]
     waits_RS = times.comm_RS - running_medians(times.comm_RS)
     excess_RN, waits_RN = excess_RS[:, long], waits_RS[:, long]
     return _Spikes(long, excess_RN, waits_RN, longer_S, apart_S, by.of_all, begins)
+
+
+def _in_rhythm(steps: Ints, late: Ints) -> Bools:
+    """Which steps come one period before the first of the late ones; none without a period."""
+    period = period_of(late)
+    if period is None:
+        return np.zeros(steps.size, dtype=np.bool_)
+    fits_N: Bools = np.abs(late[0] - steps - period) <= _JITTER * period
+    return fits_N
 
 
 def _warm_up(window_S: Floats, long: Ints) -> int:
@@ -367,8 +377,7 @@ def _words(times: PhaseTimes, rows: tuple[int, ...], period: int | None) -> Word
     return Words(
         "jit_spikes",
         f"One step in {period} is long" if period and not rows else f"Rare long steps on {who}",
-        f"on average to {f'one step in {period}' if period else 'rare steps'}, far longer than "
-        "the others,",
+        f"on average to {f'one long step in {period}' if period else 'rare long steps'}",
         f"{when} far {how} than all others on {who}, as when something compiles or tunes itself, "
         "or when the job does work that has no span of its own.",
         (

@@ -1,6 +1,7 @@
 """A rank's connection to the dashboard: sends live frames and heartbeats, carries out commands.
 
-A thread of its own keeps one WebSocket open and reconnects when the server was away. Training never
+A thread of its own keeps one WebSocket open, as a rule to the relay of its host, which has the one
+to the server (opening.py), and reconnects when the server was away. Training never
 waits for it: frames go into a bounded buffer in which newer ones replace older ones, and the end of
 training waits for STOP_S at most. A command of the server is data
 (trace_hooks/recording/commands.py).
@@ -18,13 +19,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from trace_hooks.agent.frame_buffer import Frame, Outbox
-from trace_hooks.agent.log_messages import SILENT_LOGGER, FewWarnings
+from trace_hooks.agent.log_messages import FewWarnings
+from trace_hooks.agent.opening import Opening
 from trace_hooks.agent.server_messages import Inbox, Malformed, limits_of, refusal
 from trace_hooks.agent.upload_spool import Spool
 from trace_hooks.job.identity import Identity
@@ -41,7 +44,6 @@ log = logging.getLogger("trace_hooks")
 BEAT_S = 1.0
 LOOK_S = 0.1
 """Commands are read at this interval while no frame is waiting."""
-OPEN_S = 5.0
 SEND_S = 10.0
 """A server that reads nothing for this long is given up; another try follows."""
 SOON_S = 0.005
@@ -56,19 +58,24 @@ _MOST_AT_ONCE = 16
 """Commands carried out between two frames."""
 _GLANCE_S = 0.001
 """Not 0, with which websockets before 15 never returns a message."""
-_LONGEST_COMMAND = 1 << 20
 
 
 class Agent:
     """The thread and its connection; no method raises, and only `stop` waits, for STOP_S."""
 
     def __init__(
-        self, address: Address, rank_state: RankState, live: Live, ships: bool = False
+        self,
+        address: Address,
+        rank_state: RankState,
+        live: Live,
+        ships: bool = False,
+        meeting: Path | None = None,
     ) -> None:
-        """`ships`: send the rank's files as well (upload_spool)."""
+        """`ships`: send the rank's files as well (upload_spool). `meeting`: folder in which the
+        host's relay listens, if it has one.
+        """
         self.sent = 0
         self._live = live
-        self._address = address
         self._rank_state = rank_state
         self._outbox = Outbox()
         self._identity: Identity | None = None
@@ -77,6 +84,7 @@ class Agent:
         self._last_s = math.inf  # files not sent by then stay in the folder
         self._placed = threading.Event()
         self._stopping = threading.Event()
+        self._opening = Opening(address, meeting, self._stopping)
         self._is_written: Callable[[], bool] = lambda: True
         self._has_left = False  # it has sent its bye
         self._connection: ClientConnection | None = None
@@ -164,7 +172,7 @@ class Agent:
     def _connected(self) -> None:
         """Connect, and exchange messages until the connection ends for whatever reason."""
         try:
-            with self._open() as connection:
+            with self._opening.open() as connection:
                 connection.socket.settimeout(SEND_S)
                 self._connection = connection
                 self._talk(connection)
@@ -180,26 +188,6 @@ class Agent:
         finally:
             self._connection = None
             self._last_hello = ""
-
-    def _open(self) -> ClientConnection:
-        # our own socket: a proxy of the environment must not get the token
-        opened = socket.create_connection(self._address.host_and_port, OPEN_S)
-        try:
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            headers = {"Authorization": f"Bearer {self._address.token}"}
-            return connect(
-                self._address.url,
-                sock=opened,
-                additional_headers=headers,
-                compression=None,
-                open_timeout=OPEN_S,
-                close_timeout=1.0,
-                max_size=_LONGEST_COMMAND,
-                logger=SILENT_LOGGER,
-            )
-        except BaseException:
-            opened.close()
-            raise
 
     def _not_reached(self, why: object) -> None:
         """Log why the server is not reached, unless training is ending."""

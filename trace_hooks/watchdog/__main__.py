@@ -1,6 +1,6 @@
 """The host's watchdog as a process of its own.
 
-python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry] [collector]
+python -m trace_hooks.watchdog FOLDER SILENT_S LOST_S STALLED_S [telemetry] [collector] [relay]
 """
 
 import os
@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+from trace_hooks.protocol.server_address import read_address
 from trace_hooks.telemetry.telemetry import Telemetry
 from trace_hooks.watchdog.collector_thread import CollectorThread
 from trace_hooks.watchdog.watchdog import Watchdog, remove_leftovers
@@ -21,5 +22,10 @@ if __name__ == "__main__":
     collector = CollectorThread(folder) if "collector" in parts else None
     spool = collector.spool_of("telemetry") if collector is not None else None
     telemetry = Telemetry(spool=spool) if "telemetry" in parts else None
+    address = read_address(os.environ) if "relay" in parts else None
+    if address is not None:
+        from trace_hooks.watchdog.relay import Relay  # websockets: only for jobs that use it
+
+        Relay(folder, address).start()
     silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])
     Watchdog(folder, silent_s, lost_s, stalled_s, telemetry, collector).run()

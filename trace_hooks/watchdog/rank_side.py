@@ -67,6 +67,11 @@ class RankSide:
         rank_state.ring = self.ring
         self.beat()
 
+    @property
+    def has_relay(self) -> bool:
+        """Whether the ranks of this host share one connection to the server."""
+        return self._settings.collector and self._settings.server is not None
+
     def start_watchdog(self) -> None:
         """Start the host's watchdog, if this is the first rank of this launch on this host."""
         if claimed(self.folder):
@@ -81,6 +86,7 @@ class RankSide:
                     str(self._settings.stalled_s),
                     *(["telemetry"] if self._settings.telemetry else []),
                     *(["collector"] if self._settings.collector else []),
+                    *(["relay"] if self.has_relay else []),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -3,7 +3,8 @@
 `{base}/agent` requires the job token (app.access.auth) and a hello with the run's secret, which
 determines the rank and the attempt that the connection may write (app.live.claims). Text is JSON:
 hello, heartbeat, ack, bye from the rank; welcome, watch, command to it. Binary is one frame
-(trace_hooks.protocol.frames) or one file (trace_hooks.protocol.file_transfer). If a connection
+(trace_hooks.protocol.frames) or one file (trace_hooks.protocol.file_transfer). The relay of a host
+has one socket for all its ranks, with the same messages in channels (hosts.py). If a connection
 sends malformed messages, too many or none, the server closes it with a close code and one sentence;
 the rank reconnects on its own, and training does not notice.
 """
@@ -31,37 +32,41 @@ from app.live.jobs import LiveJobs
 from app.live.segment_check_processes import SegmentChecks
 from app.live.shipped_files import ShippedFiles
 from app.routes.context import RouteContext
+from app.routes.live.closing import (
+    CROWDED,
+    FAILED,
+    FLOOD,
+    MALFORMED,
+    NOT_YOURS,
+    OTHER_VERSION,
+    REPLACED,
+    SEND_S,
+    SILENT,
+    SILENT_S,
+    UNKNOWN_TOKEN,
+    RankLine,
+    Refused,
+    close,
+)
+from app.routes.live.hosts import HostSocket
 from app.web.caller import JOB
+from app.web.metrics import METRICS
 from app.web.plain_json import loads
 from ingest.errors import UserError
 from trace_hooks.protocol import file_transfer
 from trace_hooks.protocol.frames import MAX_FRAME_BYTES, decode
+from trace_hooks.protocol.multiplexing import SUBPROTOCOL
 from trace_hooks.protocol.token_bucket import Rate
 
-MALFORMED, UNKNOWN_TOKEN, NOT_YOURS, SILENT, REPLACED = 4400, 4401, 4403, 4408, 4409
-OTHER_VERSION, FLOOD, FAILED, CROWDED = 4426, 4429, 4500, 4503
-"""Close codes."""
 HELLO_S = 10.0
 """Time limit for a rank's hello."""
-SILENT_S = 15.0
-"""A rank that sends nothing for this long is gone; it sends a heartbeat each second."""
-SEND_S = 10.0
 MESSAGES_PER_S, BYTES_PER_S = 1_000.0, float(64 << 20)
 """The limits that the welcome sends to a rank; twice as much is a flood."""
 TEXTS_PER_S, MOST_TEXTS = 20.0, 400.0
 LONGEST_TEXT = 1 << 16
-_LONGEST_REASON = 120
 _DISK_THREADS = 4
 
 T = TypeVar("T")
-
-
-class _Refused(Exception):
-    """The server closes the connection: close code and one sentence."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 class _Disk:
@@ -83,20 +88,28 @@ def routes(context: RouteContext) -> list[WebSocketRoute]:
     jobs, runs = context.jobs, context.hub.store.folder
     disk = _Disk(runs, jobs.ranks.is_connected)
 
+    async def rank(line: RankLine) -> None:
+        try:
+            await _RankSocket(jobs, line, disk).serve()
+        except Refused as error:
+            await close(line, error)
+        except (TimeoutError, WebSocketDisconnect):
+            pass
+
     async def agent(websocket: WebSocket) -> None:
-        await websocket.accept()
+        is_host = SUBPROTOCOL in websocket.scope.get("subprotocols", ())
+        await websocket.accept(SUBPROTOCOL if is_host else None)
         try:
             if not websocket.scope.get(JOB):
-                raise _Refused(
+                raise Refused(
                     UNKNOWN_TOKEN,
                     "this job token is not valid here; set TRACE_HOOKS_TOKEN to the "
                     "one the server was started with",
                 )
-            await _RankSocket(jobs, websocket, disk).serve()
-        except _Refused as error:
-            await _close(websocket, error.code, str(error))
-        except (TimeoutError, WebSocketDisconnect):
-            pass
+            with METRICS.open_rank_socket():
+                await (HostSocket(websocket, rank).serve() if is_host else rank(websocket))
+        except Refused as error:
+            await close(websocket, error)
 
     return [WebSocketRoute(AGENT_PATH, agent)]
 
@@ -108,20 +121,13 @@ def _may_send(hello: Hello, parcel: file_transfer.Parcel) -> bool:
     return parcel.rank == hello.rank and parcel.attempt <= hello.attempt
 
 
-async def _close(websocket: WebSocket, code: int, reason: str) -> None:
-    short = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
-    # the rank has disconnected already
-    with suppress(TimeoutError, WebSocketDisconnect, RuntimeError):
-        await asyncio.wait_for(websocket.close(code, short), SEND_S)
-
-
 class _RankSocket:
-    """One rank's socket."""
+    """One rank's socket, or its channel on the socket of its host."""
 
-    def __init__(self, jobs: LiveJobs, websocket: WebSocket, disk: _Disk) -> None:
+    def __init__(self, jobs: LiveJobs, line: RankLine, disk: _Disk) -> None:
         self._jobs = jobs
         self._disk = disk
-        self._websocket = websocket
+        self._line = line
         self._messages = Rate(2 * MESSAGES_PER_S, 4 * MESSAGES_PER_S)
         self._bytes = Rate(2 * BYTES_PER_S, max(4 * BYTES_PER_S, 2.0 * MAX_FRAME_BYTES))
         self._texts = Rate(TEXTS_PER_S, MOST_TEXTS)
@@ -149,7 +155,7 @@ class _RankSocket:
     async def _hello(self) -> dict[str, Any]:
         hello = self._object(await self._message(HELLO_S))
         if hello.get("type") != "hello":
-            raise _Refused(MALFORMED, "the first message of a rank must be its hello")
+            raise Refused(MALFORMED, "the first message of a rank must be its hello")
         return hello
 
     async def _welcome(self) -> None:
@@ -159,40 +165,40 @@ class _RankSocket:
             "bytes_per_s": BYTES_PER_S,
             "message_bytes": MAX_FRAME_BYTES,
         }
-        await asyncio.wait_for(self._websocket.send_json(welcome), SEND_S)
+        await asyncio.wait_for(self._line.send_json(welcome), SEND_S)
 
     async def _entered(self, message: dict[str, Any]) -> ConnectedRank:
-        """The rank that a hello claims to be; raises _Refused if the claim is not valid."""
+        """The rank that a hello claims to be; raises Refused if the claim is not valid."""
         try:
             hello = Hello.from_json(message)
             await self._disk.run("claims", self._disk.claims.check, hello)
             return self._jobs.ranks.enter(replace(hello, secret=""))
         except OtherVersion as error:
-            raise _Refused(OTHER_VERSION, str(error)) from error
+            raise Refused(OTHER_VERSION, str(error)) from error
         except NotYours as error:
-            raise _Refused(NOT_YOURS, str(error)) from error
+            raise Refused(NOT_YOURS, str(error)) from error
         except (Crowded, TooMany) as error:
-            raise _Refused(CROWDED, str(error)) from error
+            raise Refused(CROWDED, str(error)) from error
         except ValueError as error:
-            raise _Refused(MALFORMED, str(error)) from error
+            raise Refused(MALFORMED, str(error)) from error
         except UserError as error:
-            raise _Refused(FAILED, str(error)) from error
+            raise Refused(FAILED, str(error)) from error
 
     async def _message(self, limit_s: float) -> str | bytes:
-        """The next message; raises _Refused for a flood or silence, WebSocketDisconnect."""
+        """The next message; raises Refused for a flood or silence, WebSocketDisconnect."""
         try:
-            message = await asyncio.wait_for(self._websocket.receive(), limit_s)
+            message = await asyncio.wait_for(self._line.receive(), limit_s)
         except TimeoutError:
-            raise _Refused(SILENT, f"no message for {limit_s:.0f} s") from None
+            raise Refused(SILENT, f"no message for {limit_s:.0f} s") from None
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1006))
         text, content = message.get("text"), message.get("bytes")
         size = len(text if text is not None else content or b"")
         allowed = self._messages.take() and self._bytes.take(size)
         if not allowed or (text is not None and not self._texts.take()):
-            raise _Refused(FLOOD, "messages arrive faster than the server accepts them")
+            raise Refused(FLOOD, "messages arrive faster than the server accepts them")
         if text is not None and size > LONGEST_TEXT:
-            raise _Refused(MALFORMED, f"a rank's text may have at most {LONGEST_TEXT} characters")
+            raise Refused(MALFORMED, f"a rank's text may have at most {LONGEST_TEXT} characters")
         received: str | bytes = text if text is not None else content or b""
         return received
 
@@ -202,7 +208,7 @@ class _RankSocket:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise _Refused(MALFORMED, "this text from a rank is not a JSON object")
+            raise Refused(MALFORMED, "this text from a rank is not a JSON object")
         return value
 
     async def _receive(self, rank: ConnectedRank) -> None:
@@ -218,7 +224,7 @@ class _RankSocket:
                     await self._end(rank, value.get("complete") is True)
                     return
             except ValueError as error:
-                raise _Refused(MALFORMED, str(error)) from error
+                raise Refused(MALFORMED, str(error)) from error
 
     def _receive_frame(self, rank: ConnectedRank, content: bytes) -> None:
         hello = rank.hello
@@ -230,7 +236,7 @@ class _RankSocket:
         """Store a file of a rank that shares no disk with this server, and confirm it."""
         hello = rank.hello
         if not _may_send(hello, parcel):
-            raise _Refused(NOT_YOURS, f"{parcel.name} is not a file of rank {hello.rank}")
+            raise Refused(NOT_YOURS, f"{parcel.name} is not a file of rank {hello.rank}")
         answer = {"type": "stored", "name": parcel.name}
         try:
             problem = await self._disk.run("files", self._files(hello).store, parcel)
@@ -238,7 +244,7 @@ class _RankSocket:
                 answer["text"] = problem
         except UserError as error:
             answer = {"type": "not_stored", "name": parcel.name, "text": str(error)}
-        await asyncio.wait_for(self._websocket.send_json(answer), SEND_S)
+        await asyncio.wait_for(self._line.send_json(answer), SEND_S)
 
     def _files(self, hello: Hello) -> ShippedFiles:
         """Files of a rank. Raises UserError if this server cannot store them."""
@@ -268,14 +274,14 @@ class _RankSocket:
         elif kind == "bye":
             return False
         else:
-            raise _Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
+            raise Refused(MALFORMED, "a rank sends hello, heartbeat, ack, bye and frames")
         return True
 
     async def _send_commands(self, rank: ConnectedRank) -> None:
         while True:
             command = await rank.commands.get()
-            await asyncio.wait_for(self._websocket.send_json(command), SEND_S)
+            await asyncio.wait_for(self._line.send_json(command), SEND_S)
 
     async def _until_replaced(self, rank: ConnectedRank) -> None:
         await rank.replaced.wait()
-        raise _Refused(REPLACED, f"rank {rank.hello.rank} has connected again")
+        raise Refused(REPLACED, f"rank {rank.hello.rank} has connected again")

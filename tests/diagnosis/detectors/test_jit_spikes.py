@@ -192,7 +192,17 @@ def test_a_warm_up_of_many_steps_is_no_spike() -> None:
         return {"step_ms": 200.0 + longer, "compute_ms": 150.0 + longer}
 
     (finding,) = judged(phases).findings
-    assert finding.evidence[0].sentence.startswith("3 of 40 steps (2, 20, 33)")
+    assert finding.evidence[0].sentence.startswith("2 of 40 steps (20, 33)")
+
+
+@pytest.mark.parametrize(
+    ("late", "first"), [((14, 20, 33), 14), ((10, 20, 30), 0), ((21, 31, 39), 21)]
+)
+def test_the_first_step_belongs_to_long_ones_that_come_in_its_rhythm(
+    late: tuple[int, ...], first: int
+) -> None:
+    (finding,) = judged(spiking(80.0, set(range(8)), (0, *late))).findings
+    assert finding.first_step == first
 
 
 @pytest.mark.parametrize(
