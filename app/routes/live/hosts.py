@@ -1,0 +1,141 @@
+"""The socket of a host: its relay carries the messages of all its ranks on it, in a channel each.
+
+A channel behaves as a socket of the rank: its first message is the hello, it has the limits of a
+rank, and the server closes it alone. So a rank can say no more here than on a socket of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from app.routes.live.closing import CROWDED, FLOOD, MALFORMED, SEND_S, SILENT, SILENT_S, Refused
+from trace_hooks.protocol.multiplexing import Kind, Packet, decode
+from trace_hooks.protocol.token_bucket import Rate
+
+MOST_CHANNELS = 256
+_MOST_WAITING = 8
+"""Messages of a rank that the server has received and not processed; then the host waits."""
+_STRAY_PER_S, _MOST_STRAY = 1_000.0, 10_000.0
+"""Messages for channels that the server has closed: what was under way, and no more."""
+
+Message = dict[str, Any]
+
+
+class _Channel:
+    """One rank on a host's socket, with the methods of a WebSocket."""
+
+    def __init__(self, number: int, send: Callable[[Packet], Awaitable[None]]) -> None:
+        self._number, self._send = number, send
+        self._arrived: asyncio.Queue[Message] = asyncio.Queue(_MOST_WAITING)
+        self.is_open = True
+
+    async def put(self, message: Message) -> None:
+        """Add a message from the host; waits while many wait to be processed."""
+        await self._arrived.put(message)
+
+    def drop_waiting(self) -> None:
+        """Nobody processes what waits: whoever waits for room must not do so for ever."""
+        while not self._arrived.empty():
+            self._arrived.get_nowait()
+
+    async def receive(self) -> Message:
+        """The next ASGI message."""
+        message = await self._arrived.get()
+        if message["type"] == "websocket.disconnect":
+            self.is_open = False
+        return message
+
+    async def send_json(self, data: Any) -> None:
+        """Send a JSON object; raises WebSocketDisconnect where the host is gone."""
+        await self._send(Packet.of(self._number, json.dumps(data, separators=(",", ":"))))
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None:
+        """Close the channel, unless it is closed."""
+        if self.is_open:
+            self.is_open = False
+            await self._send(Packet.closing(self._number, code, reason or ""))
+
+
+class HostSocket:
+    """A host's socket; `serve_rank` serves one channel until either side closes it."""
+
+    def __init__(
+        self, websocket: WebSocket, serve_rank: Callable[[_Channel], Awaitable[None]]
+    ) -> None:
+        self._websocket = websocket
+        self._serve_rank = serve_rank
+        self._channels: dict[int, _Channel] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stray = Rate(_STRAY_PER_S, _MOST_STRAY)
+
+    async def serve(self) -> None:
+        """Pass messages to the channels until the host disconnects; raises Refused."""
+        try:
+            while (message := await self._message())["type"] != "websocket.disconnect":
+                await self._take(message.get("bytes") or b"")
+        finally:
+            ends = [channel.put(_disconnect(1006)) for channel in self._channels.values()]
+            await asyncio.gather(*ends, *self._tasks)
+
+    async def _message(self) -> Message:
+        try:
+            return dict(await asyncio.wait_for(self._websocket.receive(), SILENT_S))
+        except TimeoutError:
+            raise Refused(SILENT, f"no message for {SILENT_S:.0f} s") from None
+
+    async def _take(self, content: bytes) -> None:
+        try:
+            packet = decode(content)
+        except ValueError as error:
+            raise Refused(MALFORMED, str(error)) from error
+        channel = self._channels.get(packet.channel)
+        if packet.kind is Kind.OPEN and channel is None:
+            await self._open(packet.channel)
+        elif channel is not None:
+            await channel.put(_asgi(packet))
+        elif not self._stray.take():
+            raise Refused(FLOOD, "messages arrive for channels that are closed")
+
+    async def _open(self, number: int) -> None:
+        if len(self._channels) >= MOST_CHANNELS:
+            reason = f"a host has at most {MOST_CHANNELS} ranks on one connection"
+            await self._send(Packet.closing(number, CROWDED, reason))
+            return
+        channel = self._channels[number] = _Channel(number, self._send)
+        task = asyncio.create_task(self._served(number, channel))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _served(self, number: int, channel: _Channel) -> None:
+        try:
+            await self._serve_rank(channel)
+            await channel.close()
+        except (TimeoutError, WebSocketDisconnect):  # the host has gone
+            pass
+        finally:
+            del self._channels[number]
+            channel.drop_waiting()
+
+    async def _send(self, packet: Packet) -> None:
+        try:
+            await asyncio.wait_for(self._websocket.send_bytes(packet.encode()), SEND_S)
+        except RuntimeError as error:  # starlette's, where the socket is closed already
+            raise WebSocketDisconnect(1006) from error
+
+
+def _asgi(packet: Packet) -> Message:
+    """A packet as a WebSocket of the rank would have given it."""
+    if packet.kind is Kind.TEXT:
+        return {"type": "websocket.receive", "text": packet.message}
+    if packet.kind is Kind.BINARY:
+        return {"type": "websocket.receive", "bytes": packet.content}
+    return _disconnect(packet.code_and_reason[0] if packet.kind is Kind.CLOSE else 1006)
+
+
+def _disconnect(code: int) -> Message:
+    return {"type": "websocket.disconnect", "code": code}

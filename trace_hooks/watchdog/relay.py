@@ -1,0 +1,182 @@
+"""The relay of a host: one WebSocket to the server, on which all ranks of the host talk to it.
+
+A thread of the watchdog. Ranks connect to it as they would to the server, by a Unix socket
+(relay_socket.py), and it passes messages on without reading them: each rank has a channel on the
+one WebSocket (trace_hooks/protocol/multiplexing.py). The server checks every channel as it checks
+a rank's own socket. The relay connects when a rank does, so it needs no pauses of its own, and what
+keeps it from connecting is its answer to the rank.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import ServerConnection, unix_serve
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES
+from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode, sendable
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.recording import guard
+from trace_hooks.watchdog.relay_socket import NOT_REACHED, NOT_SHARED, listening
+
+CONNECT_S = 4.0
+"""Less than a rank waits for the relay's answer (agent/opening.py)."""
+_MOST_WAITING = 256
+"""Messages for a rank that reads nothing; then the relay drops its connection."""
+_LONGEST_COMMAND = (1 << 20) + 1_000
+_LOST = "the connection to the server was lost"
+_SILENT = logging.getLogger("trace_hooks.relay")
+_SILENT.setLevel(logging.CRITICAL + 1)
+_SILENT.propagate = False
+
+
+class _NotShared(Exception):
+    """The server takes no socket of several ranks: it is of an earlier version."""
+
+
+class _Channel:
+    """A rank's connection to the relay, and the server's messages that wait for it."""
+
+    def __init__(self, rank: ServerConnection) -> None:
+        self.rank = rank
+        self._waiting: asyncio.Queue[Packet] = asyncio.Queue(_MOST_WAITING)
+
+    def put(self, packet: Packet) -> None:
+        """Send a message to the rank; never waits for it, as other ranks would wait, too."""
+        try:
+            self._waiting.put_nowait(packet)
+        except asyncio.QueueFull:
+            self.rank.transport.abort()
+
+    async def send_waiting(self) -> None:
+        """Send what arrives until the server closes the channel; then close the rank's socket."""
+        while (packet := await self._waiting.get()).kind is not Kind.CLOSE:
+            await self.rank.send(packet.message)
+        code, reason = packet.code_and_reason
+        await self.rank.close(sendable(code), reason)
+
+
+class Relay:
+    """The thread, its socket for ranks, and the connection to the server."""
+
+    def __init__(self, meeting: Path, address: Address) -> None:
+        self._meeting, self._address = meeting, address
+        self._numbers = count()
+        self._channels: dict[int, _Channel] = {}
+        self._server: ClientConnection | None = None
+        self._connecting: asyncio.Future[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; it ends with the process."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        guard.attempt("relay.run", lambda: asyncio.run(self._serve()), switch_off=False)
+
+    async def _serve(self) -> None:
+        server = unix_serve(
+            self._carry,
+            sock=listening(self._meeting, self._address),
+            process_request=self._admit,
+            compression=None,
+            max_size=MAX_FRAME_BYTES,
+            ping_interval=None,  # the kernel tells when a process of this host is gone
+            logger=_SILENT,
+        )
+        async with server:
+            await asyncio.Event().wait()
+
+    async def _admit(self, rank: ServerConnection, _request: Request) -> Response | None:
+        """Let a rank in once the server is there; else say why not."""
+        try:
+            await self._connected()
+        except InvalidStatus as error:
+            body = (error.response.body or b"").decode(errors="replace")
+            return rank.respond(error.response.status_code, body)
+        except _NotShared:
+            return rank.respond(NOT_SHARED, "the server takes no socket of several ranks")
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            WebSocketException,
+        ) as error:  # ValueError: redirected
+            return rank.respond(NOT_REACHED, str(error) or type(error).__name__)
+        return None
+
+    async def _connected(self) -> None:
+        """Connect unless there is a connection; ranks that ask meanwhile share the attempt."""
+        if self._server is not None:
+            return
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.ensure_future(self._connect())
+        await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> None:
+        # our own socket: a proxy of the environment must not get the token
+        where = self._address.host_and_port
+        opened = await asyncio.to_thread(socket.create_connection, where, CONNECT_S / 2)
+        opened.setblocking(False)
+        server = await connect(
+            self._address.url,
+            sock=opened,
+            additional_headers={"Authorization": f"Bearer {self._address.token}"},
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            compression=None,
+            open_timeout=CONNECT_S / 2,
+            close_timeout=1.0,
+            max_size=_LONGEST_COMMAND,
+            logger=_SILENT,
+        )
+        if server.subprotocol is None:
+            await server.close()
+            raise _NotShared
+        self._server = server
+        self._reading = asyncio.create_task(self._read(server))
+
+    async def _read(self, server: ClientConnection) -> None:
+        """Pass the server's messages on until its connection ends, then close those of ranks."""
+        with suppress(ConnectionClosed, ValueError):  # ValueError: it sent what is no packet
+            async for message in server:
+                packet = decode(message)
+                channel = self._channels.get(packet.channel)
+                if channel is not None:
+                    channel.put(packet)
+        self._server = None
+        await server.close()
+        for number, channel in list(self._channels.items()):
+            channel.put(Packet.closing(number, server.close_code, server.close_reason or _LOST))
+
+    async def _carry(self, rank: ServerConnection) -> None:
+        """Pass a rank's messages on, and the server's to it, until either closes."""
+        server, number = self._server, next(self._numbers)
+        if server is None:  # lost since the rank was let in
+            await rank.close(sendable(None), _LOST)
+            return
+        channel = self._channels[number] = _Channel(rank)
+        sending = asyncio.create_task(channel.send_waiting())
+        try:
+            with suppress(ConnectionClosed):
+                await server.send(Packet(number, Kind.OPEN).encode())
+                async for message in rank:
+                    await server.send(Packet.of(number, message).encode())
+            if rank.close_code is None:  # it is the server that has gone
+                with suppress(ConnectionClosed):
+                    await sending
+        finally:
+            del self._channels[number]
+            sending.cancel()
+            with suppress(ConnectionClosed):
+                await server.send(Packet.closing(number, rank.close_code).encode())
