@@ -7,6 +7,7 @@
 - Ranks whose experts are given too many tokens compute longer for that.
 - Links of ranks that are kept from their cores or stopped are slow for that.
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
+- A rank that starts late from the step on from which another host is slow may be waiting for it.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
 """
@@ -253,20 +254,29 @@ _SLOW_NETWORK_OF_HOSTS = ("slow_host", "many_hosts_slow")
 
 
 def _waiting_for_hosts(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
-    """Whole hosts that compute longer or start late while transfers of other hosts are slow, with a
-    sentence: ranks that launch asynchronously wait for these in the middle of their compute or in
-    no span.
+    """Who computes longer or starts late for waiting for other hosts, with a sentence: ranks that
+    launch asynchronously wait in the middle of their compute or in no span.
     """
-    slow = [finding for finding in findings if finding.kind in _SLOW_NETWORK_OF_HOSTS]
     return {
-        index: f"{finding.title}: it may wait for {_hosts_named(network)} meanwhile."
+        index: f"{finding.title}: it may wait for {_hosts_named(slow)} meanwhile."
         for index, finding in enumerate(findings)
-        for network in slow
-        if finding.kind in ("slow_worker", "launch_skew")
-        and finding.hosts
-        and not set(finding.hosts) & set(network.hosts)
-        and _overlap(finding, network)
+        for slow in findings
+        if _may_wait(finding, slow)
     }
+
+
+def _may_wait(finding: Finding, slow: Finding) -> bool:
+    """Whether whole hosts may wait for the transfers of others; ranks that start late from the step
+    on from which they are slow; or hosts that do so from when another is kept from its cores.
+    """
+    if _hosts(finding) & set(slow.hosts) or not _overlap(finding, slow):
+        return False
+    begin_together = abs(finding.first_step - slow.first_step) <= _NEAR_STEPS
+    starts_late = finding.kind == "launch_skew" and begin_together
+    if slow.kind in _SLOW_NETWORK_OF_HOSTS:
+        is_slow_host = finding.hosts and finding.kind in ("slow_worker", "launch_skew")
+        return bool(is_slow_host) or starts_late
+    return slow.kind == _OF_HOSTS and bool(slow.hosts and finding.hosts) and starts_late
 
 
 def _hosts_named(network: Finding) -> str:

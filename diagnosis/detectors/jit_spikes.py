@@ -58,6 +58,10 @@ BEYOND_NOISE = 6 * 1.4826
 APART = 2.0
 """The least spike is at least this many times the greatest excess of the other steps."""
 
+EXPLAINED = 0.5
+"""Of what a step is longer by: the least share that the ranks' own excess makes up. Where it is
+less, something else made the step long, as data that all wait for."""
+
 MOST_FREQUENT = 0.2
 """More than a fifth of the steps are not rare."""
 
@@ -94,6 +98,7 @@ class _Measure:
     """What the detector compares to find spikes."""
 
     along_S: Floats  # ms of each step that ranks explain
+    explained_S: Floats  # the same by the rank that does most
     apart_S: Floats  # ms by which steps are compared
     of_all: bool  # most ranks do it at once
 
@@ -139,10 +144,11 @@ def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
         other_S = _of_other_kinds(times)
         along_S = longer_S - np.maximum(other_S, _a_step_later(other_S))
         along_S[retried_RS.any(axis=0)] = 0.0
-        measures = [_Measure(along_S, longer_S, True)]
+        measures = [_Measure(along_S, along_S, longer_S, True)]
     else:
         most_S, any_S = _of_most(times, excess_RS), _along_pipeline(times, excess_RS)
-        measures = [_Measure(most_S, most_S, True), _Measure(any_S, longer_S, False)]
+        of_all, of_any = (most_S, any_S, most_S, True), (any_S, any_S, longer_S, False)
+        measures = [_Measure(*of_all), _Measure(*of_any)]
     found = (_standing_apart(times, excess_RS, longer_S, long, least, by) for by in measures)
     return next((spikes for spikes in found if spikes is not None), None)
 
@@ -159,7 +165,8 @@ def _standing_apart(
     along_S, apart_S, begins = by.along_S, by.apart_S, _warm_up(times.window_S, long)
     others = np.setdiff1d(np.arange(begins, times.step_S.size), long)
     long = long[(long < WARM_UP_STEPS) | (long >= begins)]
-    long = long[_apart(along_S, long, others, least)]
+    is_own_N = by.explained_S[long] >= EXPLAINED * longer_S[long]
+    long = long[is_own_N & _apart(along_S, long, others, least)]
     late = long[long >= begins]
     if not late.size:
         return None

@@ -135,6 +135,25 @@ def test_ranks_of_a_host_that_is_kept_from_its_cores_are_part_of_that(
     assert len(together(host, late)) == kept
 
 
+@pytest.mark.parametrize(("first", "kept"), [(6, 1), (9, 2)])
+@pytest.mark.parametrize("kind", ["host_contention", "slow_host"])
+def test_a_host_that_starts_late_when_another_becomes_slow_may_wait_for_it(
+    kind: str, first: int, kept: int
+) -> None:
+    """Of a slow network whole hosts are part whenever they overlap."""
+    slow = finding(4, 5, 30, kind=kind, hosts=("node1",))
+    late = finding(9, first, 30, kind="launch_skew", hosts=("node2",))
+    assert len(together(slow, late)) == (kept if kind == "host_contention" else 1)
+
+
+@pytest.mark.parametrize(("first", "kept"), [(6, 1), (9, 2)])
+def test_a_rank_that_starts_late_when_a_network_becomes_slow_may_wait_for_it(
+    first: int, kept: int
+) -> None:
+    network = finding(4, 5, 30, kind="slow_host", hosts=("node1",))
+    assert len(together(network, finding(9, first, 30, kind="launch_skew"))) == kept
+
+
 @pytest.mark.parametrize(("host", "first", "kept"), [("node1", 5, 1), ("node2", 5, 2)])
 def test_a_host_that_is_kept_from_its_cores_is_not_called_slow_as_well(
     host: str, first: int, kept: int

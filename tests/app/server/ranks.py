@@ -39,6 +39,7 @@ class Rank:
         token: str = JOB_TOKEN,
         world_size: int = 8,
         attempt: int = 0,
+        meeting: Path | None = None,
     ) -> None:
         self.rank_state, self.live = RankState(), Live()
         self.watches: list[Watch] = []
@@ -50,7 +51,8 @@ class Rank:
             {"id": watch.id, "cost_ms_per_step": 1.0 + rank, "bytes_per_s": 100}
             for watch in self.watches
         ]
-        self.agent = Agent(Address(f"ws://{address}", token), self.rank_state, live)
+        where = Address(f"ws://{address}", token)
+        self.agent = Agent(where, self.rank_state, live, meeting=meeting)
         identity = Identity(
             Shared(run, attempt, 0, "d", 0, 0, START, RUN_SECRET),
             Place(rank, world_size, 0, True),
@@ -75,13 +77,21 @@ def of_these_ranks(run: Path) -> None:
 
 @contextmanager
 def ranks(
-    server: Served, run: str, num: int = 2, world_size: int | None = None
+    server: Served,
+    run: str,
+    num: int = 2,
+    world_size: int | None = None,
+    meeting: Path | None = None,
 ) -> Iterator[list[Rank]]:
-    """Connected ranks of a run; all that it has, where no size is given. Once more: a restart."""
+    """Connected ranks of a run; all that it has, where no size is given. Once more: a restart.
+
+    `meeting`: the folder in which the relay of their host listens, if it has one.
+    """
     size = world_size or num
     attempt = sum(1 for _ in (server.hub.store.folder / run).glob("attempts/*"))
     rows = [
-        Rank(server.address, rank, run, world_size=size, attempt=attempt) for rank in range(num)
+        Rank(server.address, rank, run, world_size=size, attempt=attempt, meeting=meeting)
+        for rank in range(num)
     ]
     try:
         wait_until(lambda: state(server, run).get("connected") == num)
