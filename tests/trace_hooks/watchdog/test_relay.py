@@ -1,0 +1,221 @@
+"""The relay of a host against real sockets: what a rank gets when it, or the server, is away."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.sync.server import Server, ServerConnection, serve
+from websockets.typing import Subprotocol
+
+from tests.waiting import WAIT_S, wait_until
+from trace_hooks.agent import opening
+from trace_hooks.agent.opening import Opening
+from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.watchdog import relay_socket
+from trace_hooks.watchdog.relay import Relay
+
+
+class HostServer:
+    """A server that keeps the packets it receives; `shares`: it takes sockets of hosts."""
+
+    def __init__(self, port: int, shares: bool) -> None:
+        self.lines: queue.Queue[ServerConnection] = queue.Queue()
+        self.packets: queue.Queue[Packet] = queue.Queue()
+
+        def select(_line: object, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+            return Subprotocol(SUBPROTOCOL) if shares and SUBPROTOCOL in offered else None
+
+        self._server: Server = serve(self._answer, "127.0.0.1", port, select_subprotocol=select)
+        self.port = self._server.socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def _answer(self, line: ServerConnection) -> None:
+        self.lines.put(line)
+        with suppress(ConnectionClosed):
+            for message in line:
+                if line.subprotocol is not None:
+                    self.packets.put(decode(message))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        while not self.lines.empty():
+            self.lines.get().close()
+        self._thread.join()
+
+
+@contextmanager
+def serving(port: int = 0, shares: bool = True) -> Iterator[HostServer]:
+    server = HostServer(port, shares)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def address_of(port: int) -> Address:
+    return Address(f"ws://127.0.0.1:{port}", "secret-secret")
+
+
+@contextmanager
+def through(meeting: Path, address: Address) -> Iterator[ClientConnection]:
+    """A rank's connection to the relay; raises InvalidStatus where that lets it not in."""
+    opened = wait_until(lambda: reached(meeting, address))
+    with connect("ws://relay/agent", sock=opened, compression=None) as line:
+        yield line
+
+
+def reached(meeting: Path, address: Address) -> socket.socket | None:
+    with suppress(OSError):
+        return relay_socket.connected(meeting, address, WAIT_S)
+    return None
+
+
+def test_ranks_share_a_connection_and_messages_find_their_way(tmp_path: Path) -> None:
+    with serving() as server:
+        address = address_of(server.port)
+        Relay(tmp_path, address).start()
+        with through(tmp_path, address) as one, through(tmp_path, address) as other:
+            one.send("from one")
+            other.send(b"from other")
+            found = [server.packets.get(timeout=WAIT_S) for _ in range(4)]
+            number = {p.content: p.channel for p in found if p.kind is not Kind.OPEN}
+            assert sorted(number) == [b"from one", b"from other"]
+            line = server.lines.get(timeout=WAIT_S)
+            line.send(Packet.of(99, "to nobody").encode())
+            line.send(Packet.of(number[b"from other"], "to other").encode())
+            line.send(Packet.closing(number[b"from one"], 4409, "twice").encode())
+            assert other.recv(WAIT_S) == "to other"
+            with pytest.raises(ConnectionClosed):
+                one.recv(WAIT_S)
+            assert (one.close_code, one.close_reason) == (4409, "twice")
+        assert server.lines.empty()  # there was one connection
+
+
+def test_ranks_learn_why_the_server_closed_the_connection_and_that_it_is_away(
+    tmp_path: Path,
+) -> None:
+    with serving() as server:
+        address = address_of(server.port)
+        Relay(tmp_path, address).start()
+        with through(tmp_path, address) as one:
+            server.packets.get(timeout=WAIT_S)
+            server.lines.get(timeout=WAIT_S).close(4503, "going away")
+            server.close()
+            with pytest.raises(ConnectionClosed):
+                one.recv(WAIT_S)
+            assert (one.close_code, one.close_reason) == (4503, "going away")
+        with pytest.raises(InvalidStatus) as refused, through(tmp_path, address):
+            pass
+        assert refused.value.response.status_code == relay_socket.NOT_REACHED
+        assert b"refused" in (refused.value.response.body or b"")
+        with serving(server.port) as again, through(tmp_path, address) as one:
+            one.send("back")
+            assert again.packets.get(timeout=WAIT_S).kind is Kind.OPEN
+            assert again.packets.get(timeout=WAIT_S).message == "back"
+
+
+def opened(meeting: Path, port: int) -> ClientConnection:
+    return Opening(address_of(port), meeting, threading.Event()).open()
+
+
+def test_a_rank_connects_by_itself_to_a_server_that_takes_no_hosts(tmp_path: Path) -> None:
+    with serving(shares=False) as server:
+        Relay(tmp_path, address_of(server.port)).start()
+        wait_until(lambda: list(tmp_path.glob("relay-*.sock")))
+        with opened(tmp_path, server.port) as line:
+            assert line.socket.family == socket.AF_INET
+
+
+def test_a_rank_waits_for_a_relay_that_begins_to_listen(tmp_path: Path) -> None:
+    with serving() as server:
+        relay = Relay(tmp_path, address_of(server.port))
+        threading.Timer(0.2, relay.start).start()
+        with opened(tmp_path, server.port) as line:
+            assert line.socket.family == socket.AF_UNIX
+
+
+def test_a_rank_connects_by_itself_where_no_relay_comes_or_it_has_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "START_S", 0.1)
+    with serving() as server:
+        with opened(tmp_path, server.port) as line:
+            assert line.socket.family == socket.AF_INET
+        relay_socket.listening(tmp_path, address_of(server.port)).close()  # its file stays
+        with opened(tmp_path, server.port) as line:
+            assert line.socket.family == socket.AF_INET
+
+
+def test_a_rank_connects_by_itself_where_the_relay_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "OPEN_S", 0.5)
+    with serving() as server, relay_socket.listening(tmp_path, address_of(server.port)) as hung:
+        hung.listen()
+        with opened(tmp_path, server.port) as line:
+            assert line.socket.family == socket.AF_INET
+
+
+def test_a_rank_that_ends_waits_for_no_relay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "START_S", 3_600.0)
+    stopping = threading.Event()
+    stopping.set()
+    with serving() as server, Opening(address_of(server.port), tmp_path, stopping).open() as line:
+        assert line.socket.family == socket.AF_INET
+
+
+def test_a_rank_with_another_token_or_server_does_not_find_the_relay(tmp_path: Path) -> None:
+    with relay_socket.listening(tmp_path, address_of(8050)) as listener:
+        listener.listen()
+        for other in (Address("ws://127.0.0.1:8050", "another-token"), address_of(8051)):
+            assert reached(tmp_path, other) is None
+        found = reached(tmp_path, address_of(8050))
+        assert found is not None
+        found.close()
+
+
+def test_a_deep_folder_holds_the_socket(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    with relay_socket.listening(deep, address_of(8050)) as listener:
+        listener.listen()
+        found = reached(deep, address_of(8050))
+        assert found is not None
+        found.close()
+    (path,) = deep.iterdir()
+    assert stat.S_ISSOCK(path.stat().st_mode)
+
+
+def test_a_rank_that_reads_nothing_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    with serving() as server:
+        address = address_of(server.port)
+        Relay(tmp_path, address).start()
+        deaf = wait_until(lambda: reached(tmp_path, address))
+        deaf.sendall(
+            b"GET /agent HTTP/1.1\r\nHost: relay\r\nUpgrade: websocket\r\n"
+            b"Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        number = server.packets.get(timeout=WAIT_S).channel
+        with through(tmp_path, address) as other:
+            line = server.lines.get(timeout=WAIT_S)
+            for _ in range(400):
+                line.send(Packet.of(number, "x" * 10_000).encode())
+            line.send(Packet.of(server.packets.get(timeout=WAIT_S).channel, "heard").encode())
+            assert other.recv(WAIT_S) == "heard"
+            while server.packets.get(timeout=WAIT_S) != Packet.closing(number, None):
+                pass  # the relay has dropped the deaf one
+        deaf.close()
