@@ -84,8 +84,13 @@ class Server:
         return answer
 
     def watch(self) -> dict[str, Any]:
-        body = json.dumps({"watches": [W1]}).encode()
-        status, answer = ask(self.address, "/api/watch?run=job", "POST", body)
+        return self._post("/api/watch", {"watches": [W1]})
+
+    def command(self, message: dict[str, Any]) -> dict[str, Any]:
+        return self._post("/api/command", message)
+
+    def _post(self, path: str, message: dict[str, Any]) -> dict[str, Any]:
+        status, answer = ask(self.address, f"{path}?run=job", "POST", json.dumps(message).encode())
         assert status == 200, answer
         content: dict[str, Any] = json.loads(answer)
         return content

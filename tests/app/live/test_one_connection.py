@@ -1,0 +1,121 @@
+"""Real ranks of one host and a real server: one connection for all, until the relay is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.live.test_connected_ranks import Server, port, runs, serving
+from tests.app.server.ranks import JOB_TOKEN
+from tests.app.server.served import ask
+from tests.trace_hooks.processes import begin, rows
+from tests.trace_hooks.test_kill_collector import collector_of
+from tests.waiting import wait_until
+
+__all__ = ["port", "runs"]
+pytestmark = pytest.mark.long
+NUM = 4
+
+TRAIN = """
+import os, time
+from pathlib import Path
+import trace_hooks as th
+from trace_hooks.agent import connection
+from trace_hooks.job import rendezvous
+
+rendezvous.GROUP_WAIT_S = 0.0  # these ranks make no process group
+connection.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
+tracer = th.start(run="job")
+tracer.context.live.commands.register("pid", lambda _value: str(os.getpid()))
+while not Path("stop").exists():
+    with tracer.step():
+        time.sleep(0.02)
+"""
+
+
+@contextmanager
+def host(folder: Path, port: int, **environ: str) -> Iterator[list[subprocess.Popen[str]]]:
+    """Ranks of one job on this host; rank 0 is the first, as it decides which attempt this is."""
+    job: list[subprocess.Popen[str]] = []
+    try:
+        for rank in range(NUM):
+            job.append(
+                begin(
+                    folder,
+                    TRAIN,
+                    TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+                    TRACE_HOOKS_TOKEN=JOB_TOKEN,
+                    TRACE_HOOKS_TELEMETRY="0",
+                    WORLD_SIZE=str(NUM),
+                    RANK=str(rank),
+                    LOCAL_RANK=str(rank),
+                    **environ,
+                )
+            )
+            wait_until(lambda: (folder / "runs/job/attempts/0000").exists())
+        yield job
+    finally:
+        for process in job:
+            process.kill()
+            process.communicate()
+
+
+def num_sockets(server: Server) -> int:
+    """WebSockets of hosts and ranks that are open at the server."""
+    lines = ask(server.address, "/metrics")[1].decode().splitlines()
+    (value,) = (line.split()[1] for line in lines if line.startswith("rankscope_rank_sockets "))
+    return int(value)
+
+
+def are_connected(server: Server, sockets: int) -> bool:
+    return bool(server.state().get("connected") == NUM and num_sockets(server) == sockets)
+
+
+def pids(server: Server) -> list[int]:
+    """What each rank answers to a command."""
+    answer: dict[str, Any] = server.command({"name": "pid"})
+    assert [ack["rank"] for ack in answer["acks"]] == list(range(NUM))
+    return [int(ack["text"]) for ack in answer["acks"]]
+
+
+def test_ranks_of_a_host_have_one_connection_and_each_its_own_once_the_relay_is_killed(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    with host(tmp_path, port) as job:
+        own = [process.pid for process in job]
+        with serving(runs, port) as server:
+            wait_until(lambda: are_connected(server, sockets=1))
+            assert pids(server) == own
+            server.start_again()
+            wait_until(lambda: are_connected(server, sockets=1))
+            assert pids(server) == own
+            relay = collector_of(tmp_path)
+            assert relay is not None
+            os.kill(relay, signal.SIGKILL)
+            wait_until(lambda: are_connected(server, sockets=NUM))
+            assert pids(server) == own
+            (tmp_path / "stop").touch()
+            for process in job:
+                out, error = process.communicate(timeout=60)
+                assert process.returncode == 0, out + error
+            wait_until(lambda: server.state()["ended"] == NUM)
+    steps = [(row["rank"], row["step"]) for row in rows(tmp_path, "steps")]
+    assert len(steps) == len(set(steps))
+    for rank in range(NUM):
+        found = sorted(step for of, step in steps if of == rank)
+        assert found == list(range(len(found)))
+
+
+def test_without_a_collector_each_rank_has_its_own_connection(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    with host(tmp_path, port, TRACE_HOOKS_COLLECTOR="0") as job, serving(runs, port) as server:
+        wait_until(lambda: are_connected(server, sockets=NUM))
+        assert pids(server) == [process.pid for process in job]
