@@ -22,10 +22,15 @@ if __name__ == "__main__":
     collector = CollectorThread(folder) if "collector" in parts else None
     spool = collector.spool_of("telemetry") if collector is not None else None
     telemetry = Telemetry(spool=spool) if "telemetry" in parts else None
+    silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])
+    watchdog = Watchdog(folder, silent_s, lost_s, stalled_s, telemetry, collector)
     address = read_address(os.environ) if "relay" in parts else None
-    if address is not None:
+    if address is None:
+        watchdog.run()
+    else:
         from trace_hooks.watchdog.relay import Relay  # websockets: only for jobs that use it
 
-        Relay(folder, address).start()
-    silent_s, lost_s, stalled_s = map(float, sys.argv[2:5])
-    Watchdog(folder, silent_s, lost_s, stalled_s, telemetry, collector).run()
+        relay = Relay(folder, address)
+        relay.start()
+        watchdog.run()
+        relay.stop()

@@ -70,7 +70,8 @@ class RankSide:
     @property
     def has_relay(self) -> bool:
         """Whether the ranks of this host share one connection to the server."""
-        return self._settings.collector and self._settings.server is not None
+        settings = self._settings
+        return settings.server is not None and (settings.collector or settings.ships)
 
     def start_watchdog(self) -> None:
         """Start the host's watchdog, if this is the first rank of this launch on this host."""

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -31,6 +32,7 @@ from trace_hooks.watchdog.relay_socket import NOT_REACHED, NOT_SHARED, listening
 
 CONNECT_S = 4.0
 """Less than a rank waits for the relay's answer (agent/opening.py)."""
+STOP_S, LOOK_S = 15.0, 0.05
 _MOST_WAITING = 256
 """Messages for a rank that reads nothing; then the relay drops its connection."""
 _LONGEST_COMMAND = (1 << 20) + 1_000
@@ -79,8 +81,16 @@ class Relay:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; it ends with the process."""
+        """Start the thread."""
         self._thread.start()
+
+    def stop(self) -> None:
+        """Wait, for STOP_S at most, until the last rank has left: it sends its last files and says
+        goodbye when the watchdog sees it no more.
+        """
+        until_s = time.monotonic() + STOP_S
+        while self._channels and time.monotonic() < until_s:
+            time.sleep(LOOK_S)
 
     def _run(self) -> None:
         guard.attempt("relay.run", lambda: asyncio.run(self._serve()), switch_off=False)

@@ -14,12 +14,15 @@ from typing import Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.routes.live.closing import CROWDED, FLOOD, MALFORMED, SEND_S, SILENT, SILENT_S, Refused
+from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 from trace_hooks.protocol.multiplexing import Kind, Packet, decode
 from trace_hooks.protocol.token_bucket import Rate
 
 MOST_CHANNELS = 256
-_MOST_WAITING = 8
-"""Messages of a rank that the server has received and not processed; then the host waits."""
+MOST_WAITING_BYTES = MAX_FRAME_BYTES
+"""Messages of a rank that wait while a slow disk takes a file of it; beyond that its host waits."""
+_MESSAGE_BYTES = 1_000
+"""What a message takes beside its content."""
 _STRAY_PER_S, _MOST_STRAY = 1_000.0, 10_000.0
 """Messages for channels that the server has closed: what was under way, and no more."""
 
@@ -31,24 +34,37 @@ class _Channel:
 
     def __init__(self, number: int, send: Callable[[Packet], Awaitable[None]]) -> None:
         self._number, self._send = number, send
-        self._arrived: asyncio.Queue[Message] = asyncio.Queue(_MOST_WAITING)
+        self._arrived: asyncio.Queue[Message] = asyncio.Queue()
+        self._num_bytes = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self.is_open = True
 
     async def put(self, message: Message) -> None:
-        """Add a message from the host; waits while many wait to be processed."""
-        await self._arrived.put(message)
-
-    def drop_waiting(self) -> None:
-        """Nobody processes what waits: whoever waits for room must not do so for ever."""
-        while not self._arrived.empty():
-            self._arrived.get_nowait()
+        """Add a message from the host; waits while too much waits to be processed."""
+        await self._has_room.wait()
+        self._arrived.put_nowait(message)
+        self._count(_size(message))
 
     async def receive(self) -> Message:
         """The next ASGI message."""
         message = await self._arrived.get()
+        self._count(-_size(message))
         if message["type"] == "websocket.disconnect":
             self.is_open = False
         return message
+
+    def drop_waiting(self) -> None:
+        """Nobody processes what waits: whoever waits for room must not do so for ever."""
+        while not self._arrived.empty():
+            self._count(-_size(self._arrived.get_nowait()))
+
+    def _count(self, num_bytes: int) -> None:
+        self._num_bytes += num_bytes
+        if self._num_bytes > MOST_WAITING_BYTES:
+            self._has_room.clear()
+        else:
+            self._has_room.set()
 
     async def send_json(self, data: Any) -> None:
         """Send a JSON object; raises WebSocketDisconnect where the host is gone."""
@@ -135,6 +151,10 @@ def _asgi(packet: Packet) -> Message:
     if packet.kind is Kind.BINARY:
         return {"type": "websocket.receive", "bytes": packet.content}
     return _disconnect(packet.code_and_reason[0] if packet.kind is Kind.CLOSE else 1006)
+
+
+def _size(message: Message) -> int:
+    return _MESSAGE_BYTES + len(message.get("text") or message.get("bytes") or b"")
 
 
 def _disconnect(code: int) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from websockets.sync.client import ClientConnection
 from websockets.typing import Subprotocol
 
+from app.live.claims import Claims
+from app.live.connected_rank import Hello
 from app.routes.live import agents, hosts
 from app.settings import Settings
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, post, ranks, refusal, state
@@ -21,6 +24,8 @@ from trace_hooks.protocol.frames import decode as decode_frame
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode
 from trace_hooks.protocol.server_address import Address
 from trace_hooks.watchdog.relay import Relay
+
+BEAT = '{"type": "heartbeat", "step": 1, "sent": 0, "thinned": 0}'
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +158,30 @@ def test_ranks_whose_host_is_gone_are_gone(server: Served) -> None:
         one.opened.socket.shutdown(2)
     wait_until(lambda: state(server, "lost")["gone"] == 1)
     assert state(server, "lost")["ended"] == 1  # its last message was processed
+
+
+def test_a_rank_whose_disk_is_slow_holds_up_no_other_until_too_much_waits(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, may_go_on = Claims.check, threading.Event()
+
+    def check_slowly(claims: Claims, hello: Hello) -> None:
+        assert hello.rank != 0 or may_go_on.wait(WAIT_S)
+        check(claims, hello)
+
+    monkeypatch.setattr(Claims, "check", check_slowly)
+    monkeypatch.setattr(hosts, "MOST_WAITING_BYTES", 100_000)
+    with host(server) as one:
+        one.open(0, hello("slow"))
+        one.send(0, *[BEAT] * 50)
+        one.welcomed(1, hello("slow", rank=1))
+        one.send(0, *[BEAT] * 100)
+        one.open(2, hello("slow", rank=2))
+        with pytest.raises(TimeoutError):  # too much waits
+            one.opened.recv(0.2)
+        may_go_on.set()
+        assert {one.next().channel, one.next().channel} == {0, 2}
+        wait_until(lambda: state(server, "slow")["connected"] == 3)
 
 
 def test_a_host_without_the_job_token_is_refused(server: Served) -> None:
