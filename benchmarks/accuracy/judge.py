@@ -22,8 +22,10 @@ from benchmarks.accuracy.rivals import rules
 from benchmarks.accuracy.score import episodes
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.drawn import LabelledJob
+from sample_traces.generate.labelled.drawn_log import LabelledLog
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
+from sample_traces.generate.labelled.stall_truth import StallTruth
 from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
 
 Rival = Callable[[Path], Iterable[int]]
@@ -98,8 +100,8 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     code, output = answer(arguments)
     if code not in _JUDGED:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
-    noise = drawn.noise if isinstance(drawn, LabelledJob) else None
-    outcome.findings = [with_truth(finding, drawn.steps, noise) for finding in output["findings"]]
+    delays = drawn.delays if isinstance(drawn, LabelledJob | LabelledLog) else ()
+    outcome.findings = [with_truth(finding, drawn.steps, delays) for finding in output["findings"]]
     outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
     if case.world != TRACE:
         outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
@@ -115,10 +117,12 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
 
 
 def with_truth(
-    finding: dict[str, Any], steps: StepTruth, noise: NoiseTruth | None = None
+    finding: dict[str, Any],
+    steps: StepTruth,
+    delays: Iterable[NoiseTruth | StallTruth] = (),
 ) -> dict[str, Any]:
     """What the scorer needs of a finding, whether the steps that it names are longer, and whether
-    the recorded noise delays the ranks that it names.
+    noise or habits of the job delay the ranks that it names.
     """
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]
@@ -126,7 +130,8 @@ def with_truth(
         is_longer = steps.num_long(first, last) >= FOR_SHORT
     else:
         is_longer = all(steps.is_longer(*span) for span in episodes(finding))
-    of_noise = noise is not None and noise.delays(finding["kind"], finding["ranks"], first, last)
+    named = (finding["kind"], finding["ranks"], first, last)
+    of_noise = any(truth.delays(*named) for truth in delays)
     return {**kept, "steps_are_longer": is_longer, "is_of_noise": of_noise}
 
 

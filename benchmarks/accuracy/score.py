@@ -49,7 +49,7 @@ class Scored:
 
     `false`: findings that name somebody and match no label. `untrue`: the same of findings that
     name nobody. `innocents`: findings that match a label and name an innocent rank in addition.
-    `of_noise`: findings that match no label and name whom the recorded noise delays.
+    `of_noise`: findings that match no label and name whom noise or habits of the job delay.
     """
 
     matches: list[Match] = field(default_factory=list)

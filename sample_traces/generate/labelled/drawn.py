@@ -17,6 +17,7 @@ from sample_traces.generate.faults import (
     PERIODIC,
     SyntheticFault,
 )
+from sample_traces.generate.habits import Float, Habits
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labelled.doses import DOSES, dosed, step_ns
 from sample_traces.generate.labelled.drawn_habits import draw_habits
@@ -25,6 +26,7 @@ from sample_traces.generate.labelled.hidden import is_hidden, of_the_job
 from sample_traces.generate.labelled.labels import NEEDS_BASELINE, Label, label_of
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.shapes import SHAPES, Shape, fits, small_more_often
+from sample_traces.generate.labelled.stall_truth import StallTruth
 from sample_traces.generate.labelled.step_truth import StepTruth
 from sample_traces.generate.labelled.visible import lost_in_noise
 from sample_traces.generate.labelled.worlds import NATIVE_WORLDS, NativeWorld
@@ -91,9 +93,11 @@ class LabelledJob:
         return StepTruth(with_S, without_S[: with_S.size], self.job.resumed_at)
 
     @property
-    def noise(self) -> NoiseTruth:
-        """Whom the recorded noise delays."""
-        return NoiseTruth(self.job)
+    def delays(self) -> tuple[NoiseTruth, StallTruth]:
+        """Whom the recorded noise and habits of the healthy job delay."""
+        job, habits = self.job, self.job.habits or Habits()
+        stalls = StallTruth(habits, lambda has: _step_times(job, has), job.resumed_at)
+        return NoiseTruth(job), stalls
 
     @property
     def rank_s(self) -> float:
@@ -114,6 +118,10 @@ class LabelledJob:
             return folder / "run", None
         generate(self.baseline, folder / "baseline")
         return folder / "run", folder / "baseline"
+
+
+def _step_times(job: SyntheticJob, habits: Habits) -> Float:
+    return step_ns(replace(job, habits=habits)).astype(np.float64)
 
 
 def draw_healthy(

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sample_traces.generate.habits import Habits
 from sample_traces.generate.labelled.doses import DOSES, dose_reaching
 from sample_traces.generate.labelled.drawn_habits import draw_habits
 from sample_traces.generate.labelled.draws import Random, even, log_even, one_of
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.log_labels import LogOf, Plan, labels_of
+from sample_traces.generate.labelled.stall_truth import StallTruth
 from sample_traces.generate.labelled.step_truth import StepTruth
 from sample_traces.generate.labelled.worlds import LogWorld
 from sample_traces.generate.phase_log.job import OWN, LogFault, LogJob
@@ -54,6 +56,13 @@ class LabelledLog:
         log_of = log_by(self.recording)
         healthy = log_of(replace(self.job, faults=()))
         return StepTruth(log_of(self.job).step_S, healthy.step_S)
+
+    @property
+    def delays(self) -> tuple[StallTruth]:
+        """Whom habits of the healthy job delay; a recording has none."""
+        log_of = log_by(self.recording)
+        habits = self.job.habits if self.recording is None else Habits()
+        return (StallTruth(habits, lambda has: log_of(replace(self.job, habits=has)).step_S),)
 
     @property
     def rank_s(self) -> float:
