@@ -65,7 +65,9 @@ class Campaign:
             episodes = planned(crossing, step_ms or 0.0, history, f"{self.seed} {number}")
             num_steps = episodes[-1].last + OFF_STEPS
         loads = [os.getloadavg()[0]]
-        with tempfile.TemporaryDirectory() as scratch, noisy_neighbour(crossing.neighbour, name):
+        # whatever a job leaves behind may write its last file while the folder is removed
+        passing = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        with passing as scratch, noisy_neighbour(crossing.neighbour, name):
             kept = self.keep / name if self.keep else None
             job = run_job(Path(scratch) / "runs" / name, crossing.layout, episodes, num_steps, kept)
         loads.append(os.getloadavg()[0])
