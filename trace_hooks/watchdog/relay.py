@@ -24,7 +24,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from trace_hooks.protocol.frames import MAX_FRAME_BYTES
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode, sendable
 from trace_hooks.protocol.server_address import Address
 from trace_hooks.recording import guard
@@ -34,7 +33,10 @@ CONNECT_S = 4.0
 """Less than a rank waits for the relay's answer (agent/opening.py)."""
 STOP_S, LOOK_S = 15.0, 0.05
 _MOST_WAITING = 256
-"""Messages for a rank that reads nothing; then the relay drops its connection."""
+"""Messages for a rank that reads nothing, and then the relay drops its connection; and ranks that
+connect at once."""
+_LONGEST_MESSAGE = 64 << 20
+"""A rank keeps to the server's limit, which is less."""
 _LONGEST_COMMAND = (1 << 20) + 1_000
 _LOST = "the connection to the server was lost"
 _SILENT = logging.getLogger("trace_hooks.relay")
@@ -100,8 +102,9 @@ class Relay:
             self._carry,
             sock=listening(self._meeting, self._address),
             process_request=self._admit,
+            backlog=_MOST_WAITING,
             compression=None,
-            max_size=MAX_FRAME_BYTES,
+            max_size=_LONGEST_MESSAGE,
             ping_interval=None,  # the kernel tells when a process of this host is gone
             logger=_SILENT,
         )
@@ -164,9 +167,9 @@ class Relay:
                 channel = self._channels.get(packet.channel)
                 if channel is not None:
                     channel.put(packet)
-        self._server = None
+        self._server, lost = None, list(self._channels.items())  # later ones have another server
         await server.close()
-        for number, channel in list(self._channels.items()):
+        for number, channel in lost:
             channel.put(Packet.closing(number, server.close_code, server.close_reason or _LOST))
 
     async def _carry(self, rank: ServerConnection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import socket
+import ssl
 import stat
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import Server, ServerConnection, serve
 from websockets.typing import Subprotocol
 
+from tests.folders import REPO
 from tests.waiting import WAIT_S, wait_until
 from trace_hooks.agent import opening
 from trace_hooks.agent.opening import Opening
@@ -24,18 +26,22 @@ from trace_hooks.protocol.server_address import Address
 from trace_hooks.watchdog import relay_socket
 from trace_hooks.watchdog.relay import Relay
 
+TLS = REPO / "tests/app/commands/tls"
+
 
 class HostServer:
     """A server that keeps the packets it receives; `shares`: it takes sockets of hosts."""
 
-    def __init__(self, port: int, shares: bool) -> None:
+    def __init__(self, port: int, shares: bool, context: ssl.SSLContext | None) -> None:
         self.lines: queue.Queue[ServerConnection] = queue.Queue()
         self.packets: queue.Queue[Packet] = queue.Queue()
 
         def select(_line: object, offered: Sequence[Subprotocol]) -> Subprotocol | None:
             return Subprotocol(SUBPROTOCOL) if shares and SUBPROTOCOL in offered else None
 
-        self._server: Server = serve(self._answer, "127.0.0.1", port, select_subprotocol=select)
+        self._server: Server = serve(
+            self._answer, "127.0.0.1", port, ssl=context, select_subprotocol=select
+        )
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever)
         self._thread.start()
@@ -55,12 +61,27 @@ class HostServer:
 
 
 @contextmanager
-def serving(port: int = 0, shares: bool = True) -> Iterator[HostServer]:
-    server = HostServer(port, shares)
+def serving(
+    port: int = 0, shares: bool = True, context: ssl.SSLContext | None = None
+) -> Iterator[HostServer]:
+    server = HostServer(port, shares, context)
     try:
         yield server
     finally:
         server.close()
+
+
+def test_the_relay_connects_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "certificate.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "certificate.pem", TLS / "key.pem")
+    with serving(context=context) as server:
+        address = Address(f"wss://127.0.0.1:{server.port}", "secret-secret")
+        Relay(tmp_path, address).start()
+        with through(tmp_path, address) as one:
+            one.send("in secret")
+            assert server.packets.get(timeout=WAIT_S).kind is Kind.OPEN
+            assert server.packets.get(timeout=WAIT_S).message == "in secret"
 
 
 def address_of(port: int) -> Address:
