@@ -39,6 +39,28 @@ while not Path("stop").exists():
         time.sleep(0.02)
 """
 
+LEARN = """
+import os, sys, torch, torch.distributed as dist
+import trace_hooks as th
+from torch import nn
+torch.set_num_threads(1)
+rank = int(os.environ["RANK"])
+tracer = th.start(run="job") if sys.argv[2] == "traced" else None
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=2)
+torch.manual_seed(rank)
+model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+losses = []
+for step in range(100):
+    loss = model(torch.randn(8, 64)).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.item().hex())
+dist.destroy_process_group()
+print(losses)
+"""
+
 
 @contextmanager
 def host(folder: Path, port: int, **environ: str) -> Iterator[list[subprocess.Popen[str]]]:
@@ -119,3 +141,34 @@ def test_without_a_collector_each_rank_has_its_own_connection(
     with host(tmp_path, port, TRACE_HOOKS_COLLECTOR="0") as job, serving(runs, port) as server:
         wait_until(lambda: are_connected(server, sockets=NUM))
         assert pids(server) == [process.pid for process in job]
+
+
+def losses(folder: Path, port: int, way: str) -> list[str]:
+    """Losses of both ranks of a job that trains."""
+    folder.mkdir()
+    job = [
+        begin(
+            folder,
+            LEARN,
+            str(folder / "store"),
+            way,
+            TRACE_HOOKS_SERVER=f"ws://127.0.0.1:{port}",
+            TRACE_HOOKS_TOKEN=JOB_TOKEN,
+            TRACE_HOOKS_SOURCES="modules,optimizer,collectives,inspection",
+            WORLD_SIZE="2",
+            RANK=str(rank),
+            LOCAL_RANK=str(rank),
+        )
+        for rank in range(2)
+    ]
+    found = [process.communicate(timeout=120) for process in job]
+    assert [process.returncode for process in job] == [0, 0], found
+    return [out for out, _ in found]
+
+
+@pytest.mark.torch
+def test_losses_are_those_of_a_job_without_hooks(tmp_path: Path, runs: Path, port: int) -> None:
+    with serving(runs, port) as server:
+        traced = losses(tmp_path / "traced", port, "traced")
+        wait_until(lambda: server.state()["ended"] == 2)
+    assert traced == losses(tmp_path / "plain", port, "plain")
