@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from app.analysis.diagnosis import diagnose_run
-from app.routes.live import agents
+from app.routes.live import closing
 from app.settings import Settings
 from ingest.errors import UserError
 from ingest.imports.preview import FOUND, UNFINISHED, Showing
@@ -148,7 +148,7 @@ def test_a_hello_neither_hides_nor_changes_a_recorded_run(server: Served, runs: 
     assert 5 in culprits(server)
     assert files_below(runs / SLOW) == before
     assert state(server, SLOW)["watches"] == []
-    assert (code, "was recorded without this job" in reason) == (agents.NOT_YOURS, True)
+    assert (code, "was recorded without this job" in reason) == (closing.NOT_YOURS, True)
 
 
 def test_who_has_the_job_token_alone_writes_into_no_run_of_another_job(
@@ -161,7 +161,7 @@ def test_who_has_the_job_token_alone_writes_into_no_run_of_another_job(
             stranger = hello("night", attempt=1, rank=1, secret=ANOTHER_SECRET, **other)
             code, reason = tried(server, stranger, rank_file(1, 1), steps_file(1, 1))
             assert files_below(runs / "night") == before
-            assert (code, "another job's" in reason) == (agents.NOT_YOURS, True)
+            assert (code, "another job's" in reason) == (closing.NOT_YOURS, True)
 
 
 def test_a_stranger_does_not_kick_a_rank_out(server: Served) -> None:
@@ -169,7 +169,7 @@ def test_a_stranger_does_not_kick_a_rank_out(server: Served) -> None:
         own.send(hello("night"))
         own.recv(WAIT_S)
         stranger.send(hello("night", secret=ANOTHER_SECRET))
-        assert refusal(stranger)[0] == agents.NOT_YOURS
+        assert refusal(stranger)[0] == closing.NOT_YOURS
         own.send(json.dumps({"type": "heartbeat", "step": 7, "sent": 0, "thinned": 0}))
         wait_until(lambda: state(server, "night")["step"] == 7)
         assert state(server, "night")["connected"] == 1
@@ -182,11 +182,11 @@ def test_a_rank_that_comes_again_takes_its_own_place_and_no_other_start_does(
         old.send(hello("night"))
         old.recv(WAIT_S)
         code, reason = tried(server, hello("night", start="another-start"))
-        assert (code, "another start owns attempt 0" in reason) == (agents.NOT_YOURS, True)
+        assert (code, "another start owns attempt 0" in reason) == (closing.NOT_YOURS, True)
         code, _ = tried(server, hello("night", rank=5, start="another-start"))
-        assert code == agents.NOT_YOURS
+        assert code == closing.NOT_YOURS
         new.send(hello("night"))
-        assert refusal(old)[0] == agents.REPLACED
+        assert refusal(old)[0] == closing.REPLACED
         assert json.loads(new.recv(WAIT_S))["type"] == "welcome"
         assert tried(server, hello("night", attempt=1, start="another-start")) == (None, "")
 
@@ -206,7 +206,7 @@ def test_a_connection_writes_what_it_has_claimed_and_nothing_else(
     server: Served, runs: Path, parcel: Parcel
 ) -> None:
     code, reason = tried(server, hello("night", rank=1), parcel)
-    assert (code, parcel.name[:20] in reason) == (agents.NOT_YOURS, True)
+    assert (code, parcel.name[:20] in reason) == (closing.NOT_YOURS, True)
     assert not (runs / "night" / parcel.name).exists()
 
 
@@ -219,7 +219,7 @@ def test_a_rank_that_has_ended_does_not_come_back(server: Served, runs: Path) ->
     with served(runs, Settings(port=0, job_token=JOB_TOKEN)) as later:
         for one in (server, later):
             code, reason = tried(one, hello("night"), steps_file(number=1))
-            assert (code, "has ended attempt 0" in reason) == (agents.NOT_YOURS, True)
+            assert (code, "has ended attempt 0" in reason) == (closing.NOT_YOURS, True)
         # what a later start sends of it is set aside
         with joined(later, hello("night", attempt=1, start="next-start")) as opened:
             late, own = answers(opened, steps_file(number=1), steps_file(1))
@@ -233,7 +233,7 @@ def test_a_rank_whose_file_has_its_end_does_not_come_back(server: Served, runs: 
     """Where ranks write into the folder that is served."""
     of_these_ranks(runs / SLOW)
     code, reason = tried(server, hello(SLOW, rank=3))
-    assert (code, "rank 3 has ended attempt 0" in reason) == (agents.NOT_YOURS, True)
+    assert (code, "rank 3 has ended attempt 0" in reason) == (closing.NOT_YOURS, True)
     assert tried(server, hello(SLOW, rank=3, attempt=1)) == (None, "")
 
 
@@ -244,9 +244,9 @@ def test_a_run_keeps_its_secret_when_job_and_server_start_again(runs: Path) -> N
             own = hello("night", attempt=attempt, start=f"start-number-{attempt}")
             assert tried(server, own) == (None, "")
             stranger = hello("night", attempt=9, secret=ANOTHER_SECRET, start="start-number-9")
-            assert tried(server, stranger)[0] == agents.NOT_YOURS
+            assert tried(server, stranger)[0] == closing.NOT_YOURS
             again = hello("night", rank=1, attempt=0, start="start-number-7")
-            assert tried(server, again)[0] == agents.NOT_YOURS
+            assert tried(server, again)[0] == closing.NOT_YOURS
 
 
 def test_what_is_here_by_another_name_is_not_opened(server: Served, runs: Path) -> None:
@@ -254,7 +254,7 @@ def test_what_is_here_by_another_name_is_not_opened(server: Served, runs: Path) 
     (runs / "empty").mkdir()
     (runs / "file").touch()
     for name in ("linked", "empty", "file"):
-        assert tried(server, hello(name), rank_file(0))[0] == agents.NOT_YOURS
+        assert tried(server, hello(name), rank_file(0))[0] == closing.NOT_YOURS
     assert not list((runs / "empty").iterdir())
 
 
@@ -264,14 +264,14 @@ def test_the_run_of_an_import_that_goes_on_is_not_opened(server: Served, runs: P
     Showing(unfinished, "coming").begin("kineto", 0)
     with OwnerLock(unfinished / FOUND) as lock:
         assert lock.acquire()
-        assert tried(server, hello("coming"))[0] == agents.NOT_YOURS
+        assert tried(server, hello("coming"))[0] == closing.NOT_YOURS
     assert not (runs / "coming").exists()
 
 
 def test_a_server_of_one_run_takes_ranks_of_that_run_only(runs: Path) -> None:
     of_these_ranks(runs / SLOW)
     with served(runs / SLOW, Settings(port=0, job_token=JOB_TOKEN)) as server:
-        assert tried(server, hello("night"))[0] == agents.NOT_YOURS
+        assert tried(server, hello("night"))[0] == closing.NOT_YOURS
         assert tried(server, hello(SLOW, attempt=1)) == (None, "")
     assert not (runs / SLOW / "night").exists()
 
@@ -283,7 +283,7 @@ def test_jobs_open_runs_up_to_a_limit(
     for number in range(3):
         assert tried(server, hello(f"run-{number}")) == (None, "")
     code, reason = tried(server, hello("run-3"))
-    assert (code, "jobs have opened 3 runs here" in reason) == (agents.CROWDED, True)
+    assert (code, "jobs have opened 3 runs here" in reason) == (closing.CROWDED, True)
     assert not (runs / "run-3").exists()
     assert tried(server, hello("run-0")) == (None, "")
     os.utime(runs / "run-1" / DIGEST_FILE, (1, 1))  # it has no data, and nobody comes
@@ -318,7 +318,7 @@ def test_hooks_of_another_version_are_refused_with_a_remedy(
     greeting = json.loads(hello("night"))
     del greeting["version"]
     code, reason = tried(server, json.dumps({**greeting, **version}))
-    assert code == agents.OTHER_VERSION
+    assert code == closing.OTHER_VERSION
     assert "install the server's version of rankscope-hooks" in reason
 
 
@@ -338,7 +338,7 @@ def test_hooks_of_another_version_are_refused_with_a_remedy(
 def test_an_invalid_secret_or_start_is_refused(
     server: Served, runs: Path, wrong: dict[str, Any]
 ) -> None:
-    assert tried(server, hello("night", **wrong))[0] == agents.MALFORMED
+    assert tried(server, hello("night", **wrong))[0] == closing.MALFORMED
     assert not (runs / "night").exists()
 
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from app.access.wrong_tokens import MOST_AT_ONCE
 from app.live import claims
 from app.live.connected_rank import ConnectedRank, Hello
-from app.routes.live import agents
+from app.routes.live import closing
 from app.settings import Settings
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, line, post, refusal, state
 from tests.app.server.served import WAIT_S, Served, served
@@ -66,7 +66,7 @@ def test_invalid_json_reaches_no_page(server: Served, message: str, value: str) 
         if "heartbeat" in message:
             opened.send(hello())
         opened.send(message.replace('"VALUE"', value))
-        assert refusal(opened)[0] == agents.MALFORMED
+        assert refusal(opened)[0] == closing.MALFORMED
     with line(server) as opened:
         opened.send(hello())
         opened.recv(WAIT_S)
@@ -123,7 +123,7 @@ def test_guesses_of_the_job_token_are_limited_and_the_right_one_never_is(server:
             found[refused.response.status_code] += 1
         except ConnectionClosed as closed:
             found[closed.rcvd.code if closed.rcvd else 0] += 1
-    assert found[agents.UNKNOWN_TOKEN] <= MOST_AT_ONCE + 1
+    assert found[closing.UNKNOWN_TOKEN] <= MOST_AT_ONCE + 1
     assert found[429] >= 2 * MOST_AT_ONCE - 1
     with line(server, **BEARER) as opened:
         opened.send(hello())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -130,12 +131,11 @@ class HostSocket:
     async def _served(self, number: int, channel: _Channel) -> None:
         try:
             await self._serve_rank(channel)
-            await channel.close()
-        except (TimeoutError, WebSocketDisconnect):  # the host has gone
-            pass
         finally:
             del self._channels[number]
             channel.drop_waiting()
+            with suppress(TimeoutError, WebSocketDisconnect):  # the host has gone
+                await channel.close()
 
     async def _send(self, packet: Packet) -> None:
         try:

@@ -19,7 +19,7 @@ from app.live.claims import Claims
 from app.live.connected_rank import Hello
 from app.live.connected_ranks import ConnectedRanks, Crowded
 from app.live.frame_cache import FrameCache
-from app.routes.live import agents
+from app.routes.live import closing, rank_socket
 from app.settings import Settings, Token
 from tests.app.server.ranks import (
     BEARER,
@@ -62,7 +62,7 @@ def test_without_the_job_token_a_rank_gets_a_reason_and_is_disconnected(
 ) -> None:
     with line(server, **given) as opened:
         code, reason = refusal(opened)
-    assert code == agents.UNKNOWN_TOKEN
+    assert code == closing.UNKNOWN_TOKEN
     assert reason is not None
     assert "TRACE_HOOKS_TOKEN" in reason
 
@@ -71,14 +71,14 @@ def test_a_server_without_a_job_token_lets_no_rank_in(tmp_path: Path) -> None:
     with served(tmp_path, Settings(port=0)) as bare:
         for given in (BEARER, {"Authorization": "Bearer "}):
             with line(bare, **given) as opened:
-                assert refusal(opened)[0] == agents.UNKNOWN_TOKEN
+                assert refusal(opened)[0] == closing.UNKNOWN_TOKEN
 
 
 def test_tokens_of_people_and_of_jobs_are_apart(tmp_path: Path) -> None:
     settings = Settings(port=0, tokens=(Token(OPERATOR),), job_token=JOB_TOKEN)
     with served(tmp_path, settings) as guarded:
         with line(guarded, Authorization=f"Bearer {OPERATOR}") as opened:
-            assert refusal(opened)[0] == agents.UNKNOWN_TOKEN
+            assert refusal(opened)[0] == closing.UNKNOWN_TOKEN
         assert guarded.ask("/api/watch?run=x", authorization=f"Bearer {JOB_TOKEN}")[0] == 401
         with (
             pytest.raises(InvalidStatus),
@@ -123,7 +123,7 @@ def test_a_rank_that_does_not_identify_itself_is_disconnected(
     with line(server) as opened:
         opened.send(message)
         code, reason = refusal(opened)
-    assert code == agents.MALFORMED
+    assert code == closing.MALFORMED
     assert sentence in str(reason)
 
 
@@ -164,7 +164,7 @@ def test_a_sender_of_malformed_messages_is_disconnected(
         assert json.loads(opened.recv(WAIT_S))["type"] == "welcome"
         opened.send(content)
         code, reason = refusal(opened)
-    assert (code, bool(reason)) == (agents.MALFORMED, True)
+    assert (code, bool(reason)) == (closing.MALFORMED, True)
     assert state(server, "hostile")["connected"] == 0
 
 
@@ -172,14 +172,14 @@ def test_a_sender_of_malformed_messages_is_disconnected(
 def test_a_flood_is_cut_off(
     server: Served, message: str | bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agents, "MESSAGES_PER_S", 100.0)  # any machine sends more
+    monkeypatch.setattr(rank_socket, "MESSAGES_PER_S", 100.0)  # any machine sends more
     content = small_frame().encode() if message == b"x" else message
     with line(server) as opened:
         opened.send(hello("flood"))
         with suppress(ConnectionClosed):
             for _ in range(200_000):
                 opened.send(content)
-        assert opened.close_code in (agents.FLOOD, 1006)
+        assert opened.close_code in (closing.FLOOD, 1006)
     wait_until(lambda: state(server, "flood")["connected"] == 0)
 
 
@@ -214,17 +214,17 @@ def test_giant_messages_are_cut_off(server: Served) -> None:
     with line(server, Authorization="Bearer wrong-wrong") as opened:
         with suppress(ConnectionClosed):
             opened.send(b"\0" * (1 << 20))
-        assert refusal(opened)[0] in (agents.UNKNOWN_TOKEN, 1009, 1006)
+        assert refusal(opened)[0] in (closing.UNKNOWN_TOKEN, 1009, 1006)
 
 
 def test_whoever_is_silent_is_gone(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agents, "HELLO_S", 0.2)
-    monkeypatch.setattr(agents, "SILENT_S", 0.2)
+    monkeypatch.setattr(rank_socket, "HELLO_S", 0.2)
+    monkeypatch.setattr(rank_socket, "SILENT_S", 0.2)
     with line(server) as opened:
-        assert refusal(opened)[0] == agents.SILENT
+        assert refusal(opened)[0] == closing.SILENT
     with line(server) as opened:
         opened.send(hello("silent"))
-        assert refusal(opened)[0] == agents.SILENT
+        assert refusal(opened)[0] == closing.SILENT
     wait_until(lambda: state(server, "silent")["gone"] == 1)
 
 
@@ -233,7 +233,7 @@ def test_a_rank_that_comes_again_takes_its_own_place(server: Served) -> None:
         old.send(hello("twice"))
         old.recv(WAIT_S)
         new.send(hello("twice"))
-        assert refusal(old)[0] == agents.REPLACED
+        assert refusal(old)[0] == closing.REPLACED
         assert json.loads(new.recv(WAIT_S))["type"] == "welcome"
         assert state(server, "twice")["connected"] == 1
 

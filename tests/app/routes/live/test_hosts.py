@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 
 from app.live.claims import Claims
 from app.live.connected_rank import Hello
-from app.routes.live import agents, hosts
+from app.routes.live import closing, hosts
 from app.settings import Settings
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, post, ranks, refusal, state
 from tests.app.server.served import WAIT_S, Served, served
@@ -116,7 +116,7 @@ def test_the_server_closes_the_channel_of_one_rank_and_not_the_others(server: Se
         one.welcomed(5, hello("apart"))
         one.welcomed(6, hello("apart", rank=1))
         one.send(5, '{"type": "eval"}')
-        assert one.refused(5) == agents.MALFORMED
+        assert one.refused(5) == closing.MALFORMED
         wait_until(lambda: state(server, "apart")["gone"] == 1)
         _, answer = post(server, "apart", {"name": "add", "ranks": [0]}, "/api/command")
         assert "is connected" in answer["error"]
@@ -126,9 +126,9 @@ def test_the_server_closes_the_channel_of_one_rank_and_not_the_others(server: Se
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        (hello("own", rank=1), agents.MALFORMED),
-        (hello("other"), agents.MALFORMED),
-        (small_frame().encode()[:-1], agents.MALFORMED),
+        (hello("own", rank=1), closing.MALFORMED),
+        (hello("other"), closing.MALFORMED),
+        (small_frame().encode()[:-1], closing.MALFORMED),
     ],
 )
 def test_a_channel_speaks_for_one_rank_of_one_run(
@@ -144,9 +144,9 @@ def test_each_channel_needs_the_secret_of_its_run(server: Served) -> None:
     with host(server) as one:
         one.welcomed(0, hello("secret"))
         one.open(1, hello("secret", rank=1, secret="another-secret-than-the-ranks-of-it"))
-        assert one.refused(1) == agents.NOT_YOURS
+        assert one.refused(1) == closing.NOT_YOURS
         one.open(2, '{"type": "heartbeat"}')
-        assert one.refused(2) == agents.MALFORMED
+        assert one.refused(2) == closing.MALFORMED
         assert state(server, "secret")["connected"] == 1
 
 
@@ -186,7 +186,7 @@ def test_a_rank_whose_disk_is_slow_holds_up_no_other_until_too_much_waits(
 
 def test_a_host_without_the_job_token_is_refused(server: Served) -> None:
     with host(server, "wrong-wrong") as one:
-        assert refusal(one.opened)[0] == agents.UNKNOWN_TOKEN
+        assert refusal(one.opened)[0] == closing.UNKNOWN_TOKEN
 
 
 @pytest.mark.parametrize("content", ["text", b"", b"\0\0\0\0\x09"])
@@ -194,7 +194,7 @@ def test_a_host_that_sends_no_packets_is_disconnected(server: Served, content: s
     with host(server) as one:
         one.welcomed(0, hello("packets"))
         one.opened.send(content)
-        assert refusal(one.opened)[0] == agents.MALFORMED
+        assert refusal(one.opened)[0] == closing.MALFORMED
     wait_until(lambda: state(server, "packets")["connected"] == 0)
 
 
@@ -203,7 +203,7 @@ def test_channels_are_bounded(server: Served, monkeypatch: pytest.MonkeyPatch) -
     with host(server) as one:
         one.welcomed(0, hello("bounded"))
         one.open(1, hello("bounded", rank=1))
-        assert one.refused(1) == agents.CROWDED
+        assert one.refused(1) == closing.CROWDED
         one.opened.send(Packet.closing(0, 1001).encode())
         wait_until(lambda: state(server, "bounded")["gone"] == 1)
         one.welcomed(2, hello("bounded"))  # there is room again
@@ -216,4 +216,4 @@ def test_messages_for_closed_channels_are_bounded(
     monkeypatch.setattr(hosts, "_STRAY_PER_S", 0.001)
     with host(server) as one:
         one.send(9, *["x"] * 20)
-        assert refusal(one.opened)[0] == agents.FLOOD
+        assert refusal(one.opened)[0] == closing.FLOOD
