@@ -101,7 +101,8 @@ class HostSocket:
 
     async def _message(self) -> Message:
         try:
-            return dict(await asyncio.wait_for(self._websocket.receive(), SILENT_S))
+            async with asyncio.timeout(SILENT_S):
+                return dict(await self._websocket.receive())
         except TimeoutError:
             raise Refused(SILENT, f"no message for {SILENT_S:.0f} s") from None
 
@@ -139,7 +140,8 @@ class HostSocket:
 
     async def _send(self, packet: Packet) -> None:
         try:
-            await asyncio.wait_for(self._websocket.send_bytes(packet.encode()), SEND_S)
+            async with asyncio.timeout(SEND_S):
+                await self._websocket.send_bytes(packet.encode())
         except RuntimeError as error:  # starlette's, where the socket is closed already
             raise WebSocketDisconnect(1006) from error
 
