@@ -146,6 +146,23 @@ def test_ranks_learn_why_the_server_closed_the_connection_and_that_it_is_away(
             assert again.packets.get(timeout=WAIT_S).message == "back"
 
 
+def test_the_relay_stops_once_its_last_rank_has_left(tmp_path: Path) -> None:
+    with serving() as server:
+        address = address_of(server.port)
+        relay = Relay(tmp_path, address)
+        relay.start()
+        stopping = threading.Thread(target=relay.stop)
+        with through(tmp_path, address) as one:
+            server.packets.get(timeout=WAIT_S)
+            stopping.start()
+            stopping.join(0.3)
+            assert stopping.is_alive()
+            one.send("the last words")
+        stopping.join(WAIT_S)
+        assert not stopping.is_alive()
+        assert server.packets.get(timeout=WAIT_S).message == "the last words"
+
+
 def opened(meeting: Path, port: int) -> ClientConnection:
     return Opening(address_of(port), meeting, threading.Event()).open()
 
