@@ -4,7 +4,8 @@ same one: something compiles, or autotunes, for a shape it has not seen yet.
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around; what the stages of
 a pipeline do longer adds up, where each does it before it hands over. What most ranks of the job
-do longer is asked first: noise of single ranks hides nothing that all do. Waiting for data,
+do longer is asked first: noise of single ranks hides nothing that all do; last, where no waiting
+hides in it, what ranks compute (diagnosis/statistics/spike_measures.py). Waiting for data,
 garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
 count.
 
@@ -39,9 +40,10 @@ from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
 from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
+from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.spike_measures import MIN_SPIKE, Measure, spike_measures
 from diagnosis.statistics.step_levels import SHORT_RISE
 from diagnosis.statistics.units import in_ms, named_ranks
 
@@ -49,21 +51,8 @@ NAME = "jit_spikes"
 KINDS = ("jit_spikes",)
 QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
 
-MIN_SPIKE = MIN_EXCESS
-"""Of a usual step: below S = 1.03 attribution means nothing."""
-
-BEYOND_NOISE = 6 * 1.4826
-"""And so many MAD of all steps: six sigma of Gaussian noise, none in 1e8 healthy steps."""
-
 APART = 2.0
 """The least spike is at least this many times the greatest excess of the other steps."""
-
-EXPLAINED = 0.5
-"""Of what a step is longer by: the least share that the ranks' own excess makes up. Where it is
-less, something else made the step long, as data that all wait for."""
-
-MOST_FREQUENT = 0.2
-"""More than a fifth of the steps are not rare."""
 
 FEWEST, FEWEST_SIMILAR, SIMILAR = 3, 2, 1.25
 """Three spikes; two where the longer is at most 1.25 times the other, as causes repeat and chance
@@ -91,16 +80,7 @@ class _Spikes:
     apart_S: Floats  # ms by which they stand apart: of most ranks at once, else longer_S
     of_all: bool  # three in four ranks have them
     begins: int  # column of the first step after the warm-up
-
-
-@dataclass(frozen=True)
-class _Measure:
-    """What the detector compares to find spikes."""
-
-    along_S: Floats  # ms of each step that ranks explain
-    explained_S: Floats  # the same by the rank that does most
-    apart_S: Floats  # ms by which steps are compared
-    of_all: bool  # most ranks do it at once
+    others: str  # what is compared in the other steps
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -133,40 +113,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 
 def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
     longer_S = times.window_S - running_medians(times.window_S)
-    noise = BEYOND_NOISE * middle(np.abs(longer_S - middle(longer_S)))
-    least = max(MIN_SPIKE * middle(times.window_S), noise)
-    long = np.flatnonzero(longer_S >= least)
-    if not long.size or long.size > MOST_FREQUENT * times.step_S.size:
-        return None
-    excess_RS = _own_excess(times)
-    excess_RS[:, retried_RS.any(axis=0)] = 0.0  # the others may wait inside their compute
-    if times.waits_hidden:
-        other_S = _of_other_kinds(times)
-        along_S = longer_S - np.maximum(other_S, _a_step_later(other_S))
-        along_S[retried_RS.any(axis=0)] = 0.0
-        measures = [_Measure(along_S, along_S, longer_S, True)]
-    else:
-        most_S, any_S = _of_most(times, excess_RS), _along_pipeline(times, excess_RS)
-        of_all, of_any = (most_S, any_S, most_S, True), (any_S, any_S, longer_S, False)
-        measures = [_Measure(*of_all), _Measure(*of_any)]
-    found = (_standing_apart(times, excess_RS, longer_S, long, least, by) for by in measures)
+    measures = spike_measures(times, longer_S, retried_RS)
+    found = (_standing_apart(times, longer_S, by) for by in measures)
     return next((spikes for spikes in found if spikes is not None), None)
 
 
-def _standing_apart(
-    times: PhaseTimes,
-    excess_RS: Floats,
-    longer_S: Floats,
-    long: Ints,
-    least: float,
-    by: _Measure,
-) -> _Spikes | None:
+def _standing_apart(times: PhaseTimes, longer_S: Floats, by: Measure) -> _Spikes | None:
     """Those of the long steps that ranks explain and that stand apart from the others."""
-    along_S, apart_S, begins = by.along_S, by.apart_S, _warm_up(times.window_S, long)
-    others = np.setdiff1d(np.arange(begins, times.step_S.size), long)
-    long = long[(long < WARM_UP_STEPS) | (long >= begins)]
-    is_own_N = by.explained_S[long] >= EXPLAINED * longer_S[long]
-    long = long[is_own_N & _apart(along_S, long, others, least)]
+    apart_S, begins = by.apart_S, _warm_up(times.window_S, by.long)
+    others = np.setdiff1d(np.arange(begins, times.step_S.size), by.long)
+    long = by.long[(by.long < WARM_UP_STEPS) | (by.long >= begins)]
+    long = long[_apart(by.along_S, long, others, by.least)]
     late = long[long >= begins]
     if not late.size:
         return None
@@ -180,8 +137,8 @@ def _standing_apart(
     in_rhythm_N = as_long_N & _in_rhythm(times.step_S[long], times.step_S[late])
     long = long[(long >= begins) | in_rhythm_N]
     waits_RS = times.comm_RS - running_medians(times.comm_RS)
-    excess_RN, waits_RN = excess_RS[:, long], waits_RS[:, long]
-    return _Spikes(long, excess_RN, waits_RN, longer_S, apart_S, by.of_all, begins)
+    excess_RN, waits_RN = by.excess_RS[:, long], waits_RS[:, long]
+    return _Spikes(long, excess_RN, waits_RN, longer_S, apart_S, by.of_all, begins, by.others)
 
 
 def _in_rhythm(steps: Ints, late: Ints) -> Bools:
@@ -205,53 +162,6 @@ def _apart(along_S: Floats, long: Ints, others: Ints, least: float) -> Bools:
     """Which of the long steps ranks explain, by more than what they do in the other steps."""
     apart_N: Bools = along_S[long] >= max(least, APART * float(along_S[others].max(initial=0.0)))
     return apart_N
-
-
-def _own_excess(times: PhaseTimes) -> Floats:
-    """What each rank does longer than in the steps around, ms: (R, S). A rank that saved, collected
-    or waited for data after its last collective of a step keeps the others waiting in the next one,
-    perhaps inside their compute.
-    """
-    kinds = ("compute", "stretch", "rest")
-    work_RS = np.nan_to_num(np.sum([times.phases[name] for name in kinds], axis=0))
-    excess_RS: Floats = work_RS - running_medians(work_RS) - _a_step_later(_of_other_kinds(times))
-    return excess_RS
-
-
-def _a_step_later(of_S: Floats) -> Floats:
-    """What was in the step before, for each step."""
-    return np.concatenate(([0.0], of_S[:-1]))
-
-
-def _of_other_kinds(times: PhaseTimes) -> Floats:
-    """What steps may be longer by for data, collections and saves, ms: the rank with most."""
-    named_RS = np.sum(
-        [np.nan_to_num(times.phases[n]) for n in ("data", "gc", "checkpoint")], axis=0
-    )
-    most_S: Floats = np.maximum(named_RS - running_medians(named_RS), 0.0).max(axis=0)
-    return most_S
-
-
-_MOST = 0.75
-
-
-def _of_most(times: PhaseTimes, excess_RS: Floats) -> Floats:
-    """What steps may be longer for what three in four ranks do at least, ms, if all stages do it:
-    half of the ranks may wait for a late one.
-    """
-    num_stages = np.unique(times.ranks.coords_R["pp"]).size
-    # not interpolated: of few ranks it would be what one of them does
-    quartile_S = np.quantile(excess_RS, 1 - _MOST, axis=0, method="lower")
-    most_S: Floats = num_stages * np.maximum(quartile_S, 0.0)
-    return most_S
-
-
-def _along_pipeline(times: PhaseTimes, excess_RS: Floats) -> Floats:
-    """What steps may be longer for that, ms: the rank with most of each stage, all stages."""
-    pp_R = times.ranks.coords_R["pp"]
-    most_PS = [excess_RS[pp_R == stage].max(axis=0) for stage in np.unique(pp_R)]
-    along_S: Floats = np.maximum(most_PS, 0.0).sum(axis=0)
-    return along_S
 
 
 def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
@@ -329,13 +239,11 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     steps = times.step_S[spikes.columns]
     at, period = int(steps[0]), period_of(steps)
     every = f"; one in {period}" if period else ""
-    by_all = spikes.of_all and not times.waits_hidden
-    others = _ON_MOST if by_all else _OF_OTHERS
     view = tuple((k, (at, at) if k == "steps" else v) for k, v in finding.evidence[0].view)
     return Evidence(
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}{every}) take "
         f"{in_ms(longer_ms)} "
-        f"longer than those around them; {others} "
+        f"longer than those around them; {spikes.others} "
         f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
         round(longer_ms, 3),
         "ms",
@@ -365,8 +273,6 @@ def period_of(steps: Ints) -> int | None:
     return period
 
 
-_ON_MOST = "what most ranks do makes no other step longer by more than"
-_OF_OTHERS = "of the others none more than"
 MOST_REGULAR = 0.75
 _JITTER = 0.03
 _MOST_LISTED = 5

@@ -54,9 +54,10 @@ _CALM = 0.01
 SHORT_STEPS, FEWEST_MOVING = 20, 3
 """Three ranks that are late for fewer steps than that."""
 
-_LEAST_LONGER, _STEPS_BEFORE = 0.25, 50
+_LEAST_LONGER, _STEPS_BEFORE, _JUST_BEFORE = 0.25, 50, 10
 """Steps are longer than those before by at least a quarter of what the rank comes late by: others
-may have come late by some of it before."""
+may have come late by some of it before. Where something else made steps long before, they are
+longer than the last ten."""
 
 MINOR = 0.05
 """What is over and took less time than this share of the worst of its kind is no finding by itself:
@@ -189,7 +190,9 @@ def is_longer(window_S: Floats, episode: Episode, share: float) -> bool:
     before_S = window_S[max(episode.first - _STEPS_BEFORE, 0) : episode.first]
     if np.isfinite(before_S).sum() < MIN_VOTES:
         return True
-    longer = float(np.nanmean(window_S[_span(episode)]) / np.nanmean(before_S)) - 1
+    just_S = before_S[-_JUST_BEFORE:]
+    usual = min(float(np.nanmean(part)) for part in (before_S, just_S) if np.isfinite(part).any())
+    longer = float(np.nanmean(window_S[_span(episode)])) / usual - 1
     return longer >= _LEAST_LONGER * share
 
 

@@ -83,6 +83,25 @@ def test_spikes_of_all_ranks_name_nobody_where_single_ranks_are_noisy() -> None:
     assert finding.culprits == ()
 
 
+@pytest.mark.parametrize(("is_longer", "named"), [(True, [5]), (False, [])])
+def test_where_steps_vary_by_more_what_a_rank_computes_tells_its_spikes(
+    is_longer: bool, named: list[int]
+) -> None:
+    """Ranks wait for cores by up to a whole step more, and steps are longer for it."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        waits = np.random.default_rng([11, step]).uniform(0, 200)
+        own = 80.0 if rank == 5 and step in AT else 0.0
+        return {
+            "step_ms": 200.0 + waits + (80.0 if is_longer and step in AT else 0.0),
+            "compute_ms": 150.0 + own + np.random.default_rng([rank, step]).normal(0, 1),
+            "stretch_ms": waits,
+        }
+
+    findings = judged(phases).findings
+    assert [place.rank for one in findings for place in one.culprits] == named
+
+
 def test_spikes_of_one_rank_name_it() -> None:
     (finding,) = judged(spiking(80.0, {5})).findings
     assert [place.rank for place in finding.culprits] == [5]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from diagnosis.statistics.episodes import Episode
-from diagnosis.statistics.late_ranks import Late, culprits, evenness, last_shares, meet
+from diagnosis.statistics.late_ranks import (
+    Late,
+    culprits,
+    evenness,
+    is_longer,
+    last_shares,
+    meet,
+)
 from diagnosis.statistics.rank_tables import Floats
 
 RANKS, STEPS = 8, 40
@@ -77,3 +84,11 @@ def test_evenness() -> None:
 def test_meeting_episodes() -> None:
     assert meet(Episode(0, 4, 1.0), Episode(4, 8, 1.0))
     assert not meet(Episode(0, 3, 1.0), Episode(4, 8, 1.0))
+
+
+def test_steps_are_longer_than_the_last_ones_where_something_else_made_earlier_ones_long() -> None:
+    window_S = np.concatenate([np.full(20, 200.0), np.full(38, 350.0), np.full(20, 205.0)])
+    window_S = np.concatenate([window_S, np.full(30, 310.0)])
+    late = Episode(78, 107, 0.35)
+    assert is_longer(window_S, late, 0.35)
+    assert not is_longer(np.full(108, 205.0), late, 0.35)
