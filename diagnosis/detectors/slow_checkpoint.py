@@ -47,6 +47,9 @@ BEYOND = 3.0
 """Steps with a save that are longer by more than so many times the save hold something else, too:
 an evaluation, or a save that the hooks do not see."""
 
+NEAR_LONGEST = 0.5
+"""All wait for the longest save: a rank that takes less than half of it holds up nobody."""
+
 FEWEST_SAVES = 2
 FEWEST_PAST = 4
 """On end, of saves that were slow and are as before again: two of them may be chance."""
@@ -181,17 +184,19 @@ def _slow_spans(longest_C: Floats) -> list[slice]:
 
 
 def _at_fault(saves: _Saves, span: slice) -> tuple[int, ...]:
-    """Row of the rank that saves alone, or LONGER than the others nearly every time."""
+    """Rows of the rank that saves alone, or of those that take LONGER than the others nearly every
+    time, and for long enough to hold up the job.
+    """
     save_RC = saves.save_RC[:, span]
     savers = np.flatnonzero((save_RC > 0).any(axis=1))
     if savers.size == 1 and len(save_RC) > 1:
         return (int(savers[0]),)
     if savers.size <= MIN_PEERS or save_RC.shape[1] < FEWEST_TO_NAME:
         return ()
-    rows = []
+    rows, least_C = [], NEAR_LONGEST * save_RC.max(axis=0)
     for row in savers:
-        others_C = np.median(save_RC[savers[savers != row]], axis=0)
-        if (save_RC[row] > LONGER * others_C).mean() >= STEADY_SHARE:
+        others_C = np.maximum(LONGER * np.median(save_RC[savers[savers != row]], axis=0), least_C)
+        if (save_RC[row] > others_C).mean() >= STEADY_SHARE:
             rows.append(int(row))
     return tuple(rows) if 2 * len(rows) < savers.size else ()
 

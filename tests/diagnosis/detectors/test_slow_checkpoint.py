@@ -82,6 +82,14 @@ def test_a_rank_that_saves_longer_is_named(slow_ms: float) -> None:
     assert finding.victims == (0, 1, 2, 4, 5, 6, 7)
 
 
+@pytest.mark.parametrize(("other_ms", "named"), [(60.0, [3]), (300.0, [3, 5])])
+def test_a_rank_that_saves_far_shorter_than_the_longest_holds_up_nobody(
+    other_ms: float, named: list[int]
+) -> None:
+    (finding,) = judged(saving(20.0, {3: 400.0, 5: other_ms})).findings
+    assert [place.rank for place in finding.culprits] == named
+
+
 def test_a_rank_that_saves_alone_is_named() -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         if step % EVERY:
