@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
@@ -52,7 +53,7 @@ class Opening:
             return None
         self._awaited_until_s = 0.0
         try:
-            return _connected(_RELAY_URL, opened, {})
+            return _connected(opened, unix=True, uri=_RELAY_URL)
         except InvalidStatus as error:
             if error.response.status_code != relay_socket.NOT_SHARED:
                 raise
@@ -75,15 +76,14 @@ class Opening:
         opened = socket.create_connection(self._address.host_and_port, OPEN_S)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         headers = {"Authorization": f"Bearer {self._address.token}"}
-        return _connected(self._address.url, opened, headers)
+        return _connected(opened, uri=self._address.url, additional_headers=headers)
 
 
-def _connected(url: str, opened: socket.socket, headers: dict[str, str]) -> ClientConnection:
+def _connected(opened: socket.socket, **how: Any) -> ClientConnection:
     try:
         return connect(
-            url,
             sock=opened,
-            additional_headers=headers,
+            **how,
             compression=None,
             open_timeout=OPEN_S,
             close_timeout=1.0,

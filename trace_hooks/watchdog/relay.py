@@ -169,8 +169,9 @@ class Relay:
                     channel.put(packet)
         self._server, lost = None, list(self._channels.items())  # later ones have another server
         await server.close()
+        ended = server.protocol
         for number, channel in lost:
-            channel.put(Packet.closing(number, server.close_code, server.close_reason or _LOST))
+            channel.put(Packet.closing(number, ended.close_code, ended.close_reason or _LOST))
 
     async def _carry(self, rank: ServerConnection) -> None:
         """Pass a rank's messages on, and the server's to it, until either closes."""
@@ -185,11 +186,11 @@ class Relay:
                 await server.send(Packet(number, Kind.OPEN).encode())
                 async for message in rank:
                     await server.send(Packet.of(number, message).encode())
-            if rank.close_code is None:  # it is the server that has gone
+            if rank.protocol.close_code is None:  # it is the server that has gone
                 with suppress(ConnectionClosed):
                     await sending
         finally:
             del self._channels[number]
             sending.cancel()
             with suppress(ConnectionClosed):
-                await server.send(Packet.closing(number, rank.close_code).encode())
+                await server.send(Packet.closing(number, rank.protocol.close_code).encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection, unix_connect
 from websockets.sync.server import Server, ServerConnection, serve
 from websockets.typing import Subprotocol
 
@@ -92,7 +92,7 @@ def address_of(port: int) -> Address:
 def through(meeting: Path, address: Address) -> Iterator[ClientConnection]:
     """A rank's connection to the relay; raises InvalidStatus where that lets it not in."""
     opened = wait_until(lambda: reached(meeting, address))
-    with connect("ws://relay/agent", sock=opened, compression=None) as line:
+    with unix_connect(None, "ws://relay/agent", sock=opened, compression=None) as line:
         yield line
 
 
@@ -119,7 +119,7 @@ def test_ranks_share_a_connection_and_messages_find_their_way(tmp_path: Path) ->
             assert other.recv(WAIT_S) == "to other"
             with pytest.raises(ConnectionClosed):
                 one.recv(WAIT_S)
-            assert (one.close_code, one.close_reason) == (4409, "twice")
+            assert (one.protocol.close_code, one.protocol.close_reason) == (4409, "twice")
         assert server.lines.empty()  # there was one connection
 
 
@@ -135,7 +135,7 @@ def test_ranks_learn_why_the_server_closed_the_connection_and_that_it_is_away(
             server.close()
             with pytest.raises(ConnectionClosed):
                 one.recv(WAIT_S)
-            assert (one.close_code, one.close_reason) == (4503, "going away")
+            assert (one.protocol.close_code, one.protocol.close_reason) == (4503, "going away")
         with pytest.raises(InvalidStatus) as refused, through(tmp_path, address):
             pass
         assert refused.value.response.status_code == relay_socket.NOT_REACHED
