@@ -81,7 +81,7 @@ class Opening:
 
 def _connected(opened: socket.socket, **how: Any) -> ClientConnection:
     try:
-        return connect(
+        connection: ClientConnection = connect(
             sock=opened,
             **how,
             compression=None,
@@ -93,3 +93,4 @@ def _connected(opened: socket.socket, **how: Any) -> ClientConnection:
     except BaseException:
         opened.close()
         raise
+    return connection
