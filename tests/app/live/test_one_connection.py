@@ -22,6 +22,8 @@ from tests.waiting import wait_until
 __all__ = ["port", "runs"]
 pytestmark = pytest.mark.long
 NUM = 4
+LEARN_S = 600.0
+"""A job of a few seconds, on a machine that does much else."""
 
 TRAIN = """
 import os, time
@@ -161,7 +163,12 @@ def losses(folder: Path, port: int, way: str) -> list[str]:
         )
         for rank in range(2)
     ]
-    found = [process.communicate(timeout=120) for process in job]
+    try:
+        found = [process.communicate(timeout=LEARN_S) for process in job]
+    finally:
+        for process in job:
+            process.kill()
+            process.wait()
     assert [process.returncode for process in job] == [0, 0], found
     return [out for out, _ in found]
 
