@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 from starlette.types import Scope
 
+from trace_hooks.protocol.stall import Stall
+
 CONNECTION = "rankscope_connection"
 """Key in the state of the ASGI scope; missing if the request did not come through our socket."""
 HEAD_S = 10.0
@@ -75,8 +77,7 @@ class Connection:
         """Whether no request is running on it."""
         self.session: str | None = None  # None: unknown
         self.token = ""
-        self._unsent = 0
-        self._stalled_s: float | None = None
+        self._stall = Stall()
 
     @property
     def is_open(self) -> bool:
@@ -111,12 +112,7 @@ class Connection:
 
     def _stalls(self, now_s: float) -> bool:
         unsent = self.transport.get_write_buffer_size() if self.transport is not None else 0
-        if unsent == 0 or unsent < self._unsent:
-            self._stalled_s = None
-        elif self._stalled_s is None:
-            self._stalled_s = now_s
-        self._unsent = unsent
-        return self._stalled_s is not None and now_s - self._stalled_s > STALLED_S
+        return self._stall.look(unsent, now_s) > STALLED_S
 
 
 class Connections:

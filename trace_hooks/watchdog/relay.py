@@ -26,11 +26,16 @@ from websockets.typing import Subprotocol
 
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode, sendable
 from trace_hooks.protocol.server_address import Address
+from trace_hooks.protocol.stall import Stall
 from trace_hooks.recording import guard
 from trace_hooks.watchdog.relay_socket import NOT_REACHED, NOT_SHARED, listening
 
 CONNECT_S = 4.0
 """Less than a rank waits for the relay's answer (agent/opening.py)."""
+SEND_S = 10.0
+"""A server, or a rank, that reads nothing for this long is given up, as by a rank itself
+(agent/connection.py)."""
+WATCH_S = 1.0
 STOP_S, LOOK_S = 15.0, 0.05
 _MOST_WAITING = 256
 """Messages for a rank that reads nothing, and then the relay drops its connection; and ranks that
@@ -79,7 +84,8 @@ class Relay:
         self._channels: dict[int, _Channel] = {}
         self._server: ClientConnection | None = None
         self._connecting: asyncio.Future[None] | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []  # of the connection to the server
+        self._stall = Stall()  # of the connection to the server
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
@@ -105,6 +111,8 @@ class Relay:
             backlog=_MOST_WAITING,
             compression=None,
             max_size=_LONGEST_MESSAGE,
+            max_queue=1,  # what waits here is memory of the job, and frames grow old in it
+            close_timeout=1.0,
             ping_interval=None,  # the kernel tells when a process of this host is gone
             logger=_SILENT,
         )
@@ -127,6 +135,8 @@ class Relay:
             WebSocketException,
         ) as error:  # ValueError: redirected
             return rank.respond(NOT_REACHED, str(error) or type(error).__name__)
+        if self._stall.lasted_s > SEND_S / 2:
+            return rank.respond(NOT_REACHED, "the server reads nothing")
         return None
 
     async def _connected(self) -> None:
@@ -156,8 +166,17 @@ class Relay:
         if server.subprotocol is None:
             await server.close()
             raise _NotShared
-        self._server = server
-        self._reading = asyncio.create_task(self._read(server))
+        self._server, self._stall = server, Stall()
+        works = (self._read(server), self._watch(server, self._stall))
+        self._tasks = [asyncio.create_task(work) for work in works]
+
+    async def _watch(self, server: ClientConnection, stall: Stall) -> None:
+        """Drop the connection to a server that reads nothing, for which `send` waits for ever."""
+        while server.protocol.close_code is None:
+            await asyncio.sleep(WATCH_S)
+            unsent = server.transport.get_write_buffer_size()
+            if stall.look(unsent, time.monotonic()) > SEND_S:
+                server.transport.abort()
 
     async def _read(self, server: ClientConnection) -> None:
         """Pass the server's messages on until its connection ends, then close those of ranks."""
@@ -187,8 +206,11 @@ class Relay:
                 async for message in rank:
                     await server.send(Packet.of(number, message).encode())
             if rank.protocol.close_code is None:  # it is the server that has gone
-                with suppress(ConnectionClosed):
-                    await sending
+                try:
+                    with suppress(ConnectionClosed):
+                        await asyncio.wait_for(sending, SEND_S)
+                except TimeoutError:
+                    rank.transport.abort()
         finally:
             del self._channels[number]
             sending.cancel()

@@ -23,6 +23,7 @@ from trace_hooks.agent import opening
 from trace_hooks.agent.opening import Opening
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode
 from trace_hooks.protocol.server_address import Address
+from trace_hooks.watchdog import relay as relay_module
 from trace_hooks.watchdog import relay_socket
 from trace_hooks.watchdog.relay import Relay
 
@@ -30,17 +31,25 @@ TLS = REPO / "tests/app/commands/tls"
 
 
 class HostServer:
-    """A server that keeps the packets it receives; `shares`: it takes sockets of hosts."""
+    """A server that keeps the packets it receives; `shares`: it takes sockets of hosts.
 
-    def __init__(self, port: int, shares: bool, context: ssl.SSLContext | None) -> None:
+    It reads nothing until `reads` is set.
+    """
+
+    def __init__(
+        self, port: int, shares: bool, context: ssl.SSLContext | None, reads: bool
+    ) -> None:
         self.lines: queue.Queue[ServerConnection] = queue.Queue()
         self.packets: queue.Queue[Packet] = queue.Queue()
 
         def select(_line: object, offered: Sequence[Subprotocol]) -> Subprotocol | None:
             return Subprotocol(SUBPROTOCOL) if shares and SUBPROTOCOL in offered else None
 
+        self.reads = threading.Event()
+        if reads:
+            self.reads.set()
         self._server: Server = serve(
-            self._answer, "127.0.0.1", port, ssl=context, select_subprotocol=select
+            self._answer, "127.0.0.1", port, ssl=context, select_subprotocol=select, max_queue=1
         )
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -48,12 +57,14 @@ class HostServer:
 
     def _answer(self, line: ServerConnection) -> None:
         self.lines.put(line)
+        self.reads.wait()
         with suppress(ConnectionClosed):
             for message in line:
                 if line.subprotocol is not None:
                     self.packets.put(decode(message))
 
     def close(self) -> None:
+        self.reads.set()
         self._server.shutdown()
         while not self.lines.empty():
             self.lines.get().close()
@@ -62,9 +73,12 @@ class HostServer:
 
 @contextmanager
 def serving(
-    port: int = 0, shares: bool = True, context: ssl.SSLContext | None = None
+    port: int = 0,
+    shares: bool = True,
+    context: ssl.SSLContext | None = None,
+    reads: bool = True,
 ) -> Iterator[HostServer]:
-    server = HostServer(port, shares, context)
+    server = HostServer(port, shares, context, reads)
     try:
         yield server
     finally:
@@ -250,10 +264,31 @@ def test_a_rank_that_reads_nothing_does_not_hold_up_the_others(tmp_path: Path) -
         number = server.packets.get(timeout=WAIT_S).channel
         with through(tmp_path, address) as other:
             line = server.lines.get(timeout=WAIT_S)
-            for _ in range(400):
+            others = server.packets.get(timeout=WAIT_S).channel
+            while server.packets.empty():  # until the relay drops the deaf one
                 line.send(Packet.of(number, "x" * 10_000).encode())
-            line.send(Packet.of(server.packets.get(timeout=WAIT_S).channel, "heard").encode())
+            assert server.packets.get() == Packet.closing(number, None)
+            line.send(Packet.of(others, "heard").encode())
             assert other.recv(WAIT_S) == "heard"
-            while server.packets.get(timeout=WAIT_S) != Packet.closing(number, None):
-                pass  # the relay has dropped the deaf one
         deaf.close()
+
+
+def send_on_and_on(line: ClientConnection) -> None:
+    while True:
+        line.send(b"x" * (1 << 20))
+
+
+def test_a_server_that_reads_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "SEND_S", 0.2)
+    monkeypatch.setattr(relay_module, "WATCH_S", 0.05)
+    with serving(reads=False) as server:
+        address = address_of(server.port)
+        Relay(tmp_path, address).start()
+        with through(tmp_path, address) as one, pytest.raises(ConnectionClosed):
+            send_on_and_on(one)
+        server.reads.set()
+        with through(tmp_path, address) as one:
+            one.send("heard")
+            wait_until(lambda: server.packets.get(timeout=WAIT_S).message == "heard")
