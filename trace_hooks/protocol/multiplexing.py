@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 SUBPROTOCOL = "rankscope.ranks-of-a-host.1"
+MOST_CHANNELS = 256
+"""Open at once on one socket."""
 _HEAD, _CODE = struct.Struct("<IB"), struct.Struct("<H")
 HEAD_BYTES = _HEAD.size
 _LOST, _RESTARTING = 1006, 1012

@@ -14,14 +14,24 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.routes.live.closing import CROWDED, FLOOD, MALFORMED, SEND_S, SILENT, SILENT_S, Refused
-from trace_hooks.protocol.frames import MAX_FRAME_BYTES
-from trace_hooks.protocol.multiplexing import Kind, Packet, decode
+from app.routes.live.closing import (
+    CROWDED,
+    FAILED,
+    FLOOD,
+    MALFORMED,
+    SEND_S,
+    SILENT,
+    SILENT_S,
+    Refused,
+)
+from app.web.connections import connection_of
+from trace_hooks.protocol.file_transfer import MAGIC
+from trace_hooks.protocol.multiplexing import MOST_CHANNELS, Kind, Packet, decode
 from trace_hooks.protocol.token_bucket import Rate
 
-MOST_CHANNELS = 256
-MOST_WAITING_BYTES = MAX_FRAME_BYTES
-"""Messages of a rank that wait while a slow disk takes a file of it; beyond that its host waits."""
+MOST_WAITING_BYTES = 1 << 20
+"""Messages of a rank that wait, beside one longer one, while a slow disk takes a file of it: what a
+rank without frames sends in a quarter of an hour."""
 _MESSAGE_BYTES = 1_000
 """What a message takes beside its content."""
 _STRAY_PER_S, _MOST_STRAY = 1_000.0, 10_000.0
@@ -37,35 +47,28 @@ class _Channel:
         self._number, self._send = number, send
         self._arrived: asyncio.Queue[Message] = asyncio.Queue()
         self._num_bytes = 0
-        self._has_room = asyncio.Event()
-        self._has_room.set()
         self.is_open = True
 
-    async def put(self, message: Message) -> None:
-        """Add a message from the host; waits while too much waits to be processed."""
-        await self._has_room.wait()
+    def put(self, message: Message) -> bool:
+        """Add a message from the host; False if too much waits for it.
+
+        A frame is left out then, as newer ones follow.
+        """
+        is_end = message["type"] == "websocket.disconnect"
+        if self._num_bytes > MOST_WAITING_BYTES and not is_end:
+            content = message.get("bytes")
+            return content is not None and not content.startswith(MAGIC)
         self._arrived.put_nowait(message)
-        self._count(_size(message))
+        self._num_bytes += _size(message)
+        return True
 
     async def receive(self) -> Message:
         """The next ASGI message."""
         message = await self._arrived.get()
-        self._count(-_size(message))
+        self._num_bytes -= _size(message)
         if message["type"] == "websocket.disconnect":
             self.is_open = False
         return message
-
-    def drop_waiting(self) -> None:
-        """Nobody processes what waits: whoever waits for room must not do so for ever."""
-        while not self._arrived.empty():
-            self._count(-_size(self._arrived.get_nowait()))
-
-    def _count(self, num_bytes: int) -> None:
-        self._num_bytes += num_bytes
-        if self._num_bytes > MOST_WAITING_BYTES:
-            self._has_room.clear()
-        else:
-            self._has_room.set()
 
     async def send_json(self, data: Any) -> None:
         """Send a JSON object; raises WebSocketDisconnect where the host is gone."""
@@ -96,8 +99,9 @@ class HostSocket:
             while (message := await self._message())["type"] != "websocket.disconnect":
                 await self._take(message.get("bytes") or b"")
         finally:
-            ends = [channel.put(_disconnect(1006)) for channel in self._channels.values()]
-            await asyncio.gather(*ends, *self._tasks)
+            for channel in self._channels.values():
+                channel.put(_disconnect(1006))
+            await asyncio.gather(*self._tasks)
 
     async def _message(self) -> Message:
         try:
@@ -115,7 +119,8 @@ class HostSocket:
         if packet.kind is Kind.OPEN and channel is None:
             await self._open(packet.channel)
         elif channel is not None:
-            await channel.put(_asgi(packet))
+            if not channel.put(_asgi(packet)):
+                await self._end(packet.channel, channel)
         elif not self._stray.take():
             raise Refused(FLOOD, "messages arrive for channels that are closed")
 
@@ -129,12 +134,20 @@ class HostSocket:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _end(self, number: int, channel: _Channel) -> None:
+        """Close a channel for which too much waits; what waits is processed.
+
+        Its rank connects again, and sends again the files that are not acknowledged.
+        """
+        del self._channels[number]
+        channel.put(_disconnect(FAILED))
+        await channel.close(FAILED, "the server's disk is slow, and too much of this rank waits")
+
     async def _served(self, number: int, channel: _Channel) -> None:
         try:
             await self._serve_rank(channel)
         finally:
-            del self._channels[number]
-            channel.drop_waiting()
+            self._channels.pop(number, None)
             with suppress(TimeoutError, WebSocketDisconnect):  # the host has gone
                 await channel.close()
 
@@ -142,6 +155,11 @@ class HostSocket:
         try:
             async with asyncio.timeout(SEND_S):
                 await self._websocket.send_bytes(packet.encode())
+        except TimeoutError:
+            connection = connection_of(self._websocket.scope)
+            if packet.kind is Kind.CLOSE and connection is not None:
+                connection.drop()  # the host would take the channel for open
+            raise
         except RuntimeError as error:  # starlette's, where the socket is closed already
             raise WebSocketDisconnect(1006) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, post, ranks, refusa
 from tests.app.server.served import WAIT_S, Served, served
 from tests.frame_runs import small_frame
 from tests.waiting import wait_until
+from trace_hooks.agent.opening import Opening
 from trace_hooks.protocol.frames import decode as decode_frame
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode
 from trace_hooks.protocol.server_address import Address
@@ -160,7 +162,7 @@ def test_ranks_whose_host_is_gone_are_gone(server: Served) -> None:
     assert state(server, "lost")["ended"] == 1  # its last message was processed
 
 
-def test_a_rank_whose_disk_is_slow_holds_up_no_other_until_too_much_waits(
+def test_a_rank_whose_disk_is_slow_holds_up_no_other_and_is_closed_when_too_much_waits(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check, may_go_on = Claims.check, threading.Event()
@@ -170,18 +172,30 @@ def test_a_rank_whose_disk_is_slow_holds_up_no_other_until_too_much_waits(
         check(claims, hello)
 
     monkeypatch.setattr(Claims, "check", check_slowly)
-    monkeypatch.setattr(hosts, "MOST_WAITING_BYTES", 100_000)
+    monkeypatch.setattr(hosts, "MOST_WAITING_BYTES", 50_000)
     with host(server) as one:
         one.open(0, hello("slow"))
-        one.send(0, *[BEAT] * 50)
+        one.send(0, BEAT + " " * 50_000)  # as much as may wait
+        one.send(0, *[small_frame().encode()] * 3)  # left out
         one.welcomed(1, hello("slow", rank=1))
-        one.send(0, *[BEAT] * 100)
-        one.open(2, hello("slow", rank=2))
-        with pytest.raises(TimeoutError):  # too much waits
-            one.opened.recv(0.2)
+        one.send(0, BEAT)
+        assert one.refused(0) == closing.FAILED
+        one.welcomed(2, hello("slow", rank=2))
         may_go_on.set()
-        assert {one.next().channel, one.next().channel} == {0, 2}
-        wait_until(lambda: state(server, "slow")["connected"] == 3)
+        wait_until(lambda: state(server, "slow").get("gone") == 1)  # rank 0, once all was processed
+        assert state(server, "slow")["connected"] == 2
+
+
+def test_ranks_with_a_wrong_token_learn_so_through_their_relay(
+    server: Served, tmp_path: Path
+) -> None:
+    address = Address(f"ws://{server.address}", "wrong-wrong")
+    Relay(tmp_path, address).start()
+    for _ in range(5):
+        found = Opening(address, tmp_path, threading.Event())
+        with found.open() as line:
+            assert line.socket.family == socket.AF_UNIX
+            assert refusal(line)[0] == closing.UNKNOWN_TOKEN
 
 
 def test_a_host_without_the_job_token_is_refused(server: Served) -> None:
