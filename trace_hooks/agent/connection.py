@@ -49,6 +49,8 @@ SEND_S = 10.0
 SOON_S = 0.005
 """Messages of the server are read at this interval while frames or a file are being sent."""
 STOP_S = 2.0
+CLOSED_S = 1.0
+"""The server closes the connection after a bye, and so confirms it; it is awaited this long."""
 LAST_FILES_S = 10.0
 """The end of training waits this long for files, where the rank sends them."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
@@ -213,6 +215,17 @@ class Agent:
         complete = is_written and (self._spool is None or self._spool.is_empty())
         self._send(connection, {"type": "bye", "status": self._status, "complete": complete})
         self._has_left = True
+        self._await_close(connection)
+
+    def _await_close(self, connection: ClientConnection) -> None:
+        """Return once the server has closed the connection, after CLOSED_S at most.
+
+        Until then the bye may wait in the relay, which ends with its container.
+        """
+        until_s = time.monotonic() + CLOSED_S
+        with suppress(TimeoutError, ConnectionClosed):
+            while (left_s := until_s - time.monotonic()) > 0:
+                connection.recv(timeout=left_s)
 
     def _say_hello(self, connection: ClientConnection) -> None:
         """Send who this rank is and what it offers, unless the server has just that already."""

@@ -19,19 +19,27 @@ from itertools import count
 from pathlib import Path
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.asyncio.server import ServerConnection, unix_serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode, sendable
+from trace_hooks.protocol.multiplexing import (
+    MOST_CHANNELS,
+    SUBPROTOCOL,
+    Kind,
+    Packet,
+    decode,
+    sendable,
+)
 from trace_hooks.protocol.server_address import Address
 from trace_hooks.protocol.stall import Stall
 from trace_hooks.recording import guard
 from trace_hooks.watchdog.relay_socket import NOT_REACHED, NOT_SHARED, listening
 
-CONNECT_S = 4.0
-"""Less than a rank waits for the relay's answer (agent/opening.py)."""
+CONNECT_S, AGAIN_S = 4.0, 1.0
+"""Less than a rank waits for the relay's answer (agent/opening.py); and for how long a failure is
+the answer to other ranks, too."""
 SEND_S = 10.0
 """A server, or a rank, that reads nothing for this long is given up, as by a rank itself
 (agent/connection.py)."""
@@ -84,6 +92,8 @@ class Relay:
         self._channels: dict[int, _Channel] = {}
         self._server: ClientConnection | None = None
         self._connecting: asyncio.Future[None] | None = None
+        self._again_s = 0.0  # time before which a failed attempt is not repeated
+        self._ended: tuple[int | None, str] = (None, _LOST)  # how the last connection ended
         self._tasks: list[asyncio.Task[None]] = []  # of the connection to the server
         self._stall = Stall()  # of the connection to the server
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
@@ -93,18 +103,23 @@ class Relay:
         self._thread.start()
 
     def stop(self) -> None:
-        """Wait, for STOP_S at most, until the last rank has left: it sends its last files and says
-        goodbye when the watchdog sees it no more.
+        """Wait, for STOP_S at most, until the last rank has left and all is sent: it sends its last
+        files and says goodbye when the watchdog sees it no more.
         """
         until_s = time.monotonic() + STOP_S
-        while self._channels and time.monotonic() < until_s:
+        while (self._channels or self._unsent()) and time.monotonic() < until_s:
             time.sleep(LOOK_S)
+
+    def _unsent(self) -> int:
+        server = self._server
+        return server.transport.get_write_buffer_size() if server is not None else 0
 
     def _run(self) -> None:
         guard.attempt("relay.run", lambda: asyncio.run(self._serve()), switch_off=False)
 
     async def _serve(self) -> None:
-        server = unix_serve(
+        # not unix_serve: Python 3.13 would look for the socket at the path to which it was bound
+        server = serve(
             self._carry,
             sock=listening(self._meeting, self._address),
             process_request=self._admit,
@@ -121,6 +136,8 @@ class Relay:
 
     async def _admit(self, rank: ServerConnection, _request: Request) -> Response | None:
         """Let a rank in once the server is there; else say why not."""
+        if len(self._channels) >= MOST_CHANNELS:
+            return rank.respond(NOT_SHARED, "as many ranks as one connection takes share it")
         try:
             await self._connected()
         except InvalidStatus as error:
@@ -143,14 +160,24 @@ class Relay:
         """Connect unless there is a connection; ranks that ask meanwhile share the attempt."""
         if self._server is not None:
             return
-        if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.ensure_future(self._connect())
-        await asyncio.shield(self._connecting)
+        attempt = self._connecting
+        if attempt is None or (attempt.done() and time.monotonic() >= self._again_s):
+            attempt = self._connecting = asyncio.ensure_future(self._attempt())
+        await asyncio.shield(attempt)
+
+    async def _attempt(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await self._connect()
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {CONNECT_S:.0f} s") from None
+        finally:
+            self._again_s = 0.0 if self._server is not None else time.monotonic() + AGAIN_S
 
     async def _connect(self) -> None:
         # our own socket: a proxy of the environment must not get the token
         where = self._address.host_and_port
-        opened = await asyncio.to_thread(socket.create_connection, where, CONNECT_S / 2)
+        opened = await asyncio.to_thread(socket.create_connection, where, CONNECT_S)
         opened.setblocking(False)
         server = await connect(
             self._address.url,
@@ -158,7 +185,7 @@ class Relay:
             additional_headers={"Authorization": f"Bearer {self._address.token}"},
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             compression=None,
-            open_timeout=CONNECT_S / 2,
+            open_timeout=None,
             close_timeout=1.0,
             max_size=_LONGEST_COMMAND,
             logger=_SILENT,
@@ -186,17 +213,19 @@ class Relay:
                 channel = self._channels.get(packet.channel)
                 if channel is not None:
                     channel.put(packet)
-        self._server, lost = None, list(self._channels.items())  # later ones have another server
-        await server.close()
         ended = server.protocol
+        self._ended = (ended.close_code, ended.close_reason or _LOST)
+        self._server, lost = None, list(self._channels.items())  # later ones have another server
         for number, channel in lost:
-            channel.put(Packet.closing(number, ended.close_code, ended.close_reason or _LOST))
+            channel.put(Packet.closing(number, *self._ended))
+        await server.close()
 
     async def _carry(self, rank: ServerConnection) -> None:
         """Pass a rank's messages on, and the server's to it, until either closes."""
         server, number = self._server, next(self._numbers)
         if server is None:  # lost since the rank was let in
-            await rank.close(sendable(None), _LOST)
+            code, reason = self._ended
+            await rank.close(sendable(code), reason)
             return
         channel = self._channels[number] = _Channel(rank)
         sending = asyncio.create_task(channel.send_waiting())
@@ -212,7 +241,7 @@ class Relay:
                 except TimeoutError:
                     rank.transport.abort()
         finally:
-            del self._channels[number]
             sending.cancel()
             with suppress(ConnectionClosed):
                 await server.send(Packet.closing(number, rank.protocol.close_code).encode())
+            del self._channels[number]  # last, as `stop` waits for it

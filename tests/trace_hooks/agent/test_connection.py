@@ -55,7 +55,10 @@ class Listening:
         line.send(json.dumps(self._welcome))
         with suppress(ConnectionClosed):
             for message in line:
-                self.received.put(json.loads(message) if isinstance(message, str) else message)
+                found = json.loads(message) if isinstance(message, str) else message
+                self.received.put(found)
+                if isinstance(found, dict) and found["type"] == "bye":
+                    return  # as the real server, it closes the connection
 
     def next(self, kind: str) -> dict[str, Any]:
         until_s = time.monotonic() + WAIT_S
@@ -250,6 +253,17 @@ def test_what_a_rank_still_writes_is_not_called_complete(tmp_path: Path, is_writ
         wait_until(lambda: agent._rates is not None)
         agent.stop("finished", lambda: is_written)
         assert server.next("bye")["complete"] is is_written
+
+
+def test_it_waits_until_the_server_has_its_bye(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STOP_S", "CLOSED_S"):
+        monkeypatch.setattr(agent_module, name, WAIT_S)
+    with listening() as server:
+        with running(server.port):
+            server.next("heartbeat")
+        line = server.lines.get(timeout=WAIT_S)
+        wait_until(lambda: line.protocol.close_code == 1000)
+        assert not line.protocol.close_rcvd_then_sent  # the server closed it
 
 
 @pytest.mark.usefixtures("soon_again")

@@ -6,6 +6,8 @@ import queue
 import socket
 import ssl
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -49,7 +51,13 @@ class HostServer:
         if reads:
             self.reads.set()
         self._server: Server = serve(
-            self._answer, "127.0.0.1", port, ssl=context, select_subprotocol=select, max_queue=1
+            self._answer,
+            "127.0.0.1",
+            port,
+            ssl=context,
+            select_subprotocol=select,
+            max_queue=1,
+            max_size=None,
         )
         self.port = self._server.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.serve_forever)
@@ -138,8 +146,9 @@ def test_ranks_share_a_connection_and_messages_find_their_way(tmp_path: Path) ->
 
 
 def test_ranks_learn_why_the_server_closed_the_connection_and_that_it_is_away(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(relay_module, "AGAIN_S", 0.0)
     with serving() as server:
         address = address_of(server.port)
         Relay(tmp_path, address).start()
@@ -150,31 +159,81 @@ def test_ranks_learn_why_the_server_closed_the_connection_and_that_it_is_away(
             with pytest.raises(ConnectionClosed):
                 one.recv(WAIT_S)
             assert (one.protocol.close_code, one.protocol.close_reason) == (4503, "going away")
-        with pytest.raises(InvalidStatus) as refused, through(tmp_path, address):
-            pass
-        assert refused.value.response.status_code == relay_socket.NOT_REACHED
-        assert b"refused" in (refused.value.response.body or b"")
+        refuse(tmp_path, address)
         with serving(server.port) as again, through(tmp_path, address) as one:
             one.send("back")
             assert again.packets.get(timeout=WAIT_S).kind is Kind.OPEN
             assert again.packets.get(timeout=WAIT_S).message == "back"
 
 
-def test_the_relay_stops_once_its_last_rank_has_left(tmp_path: Path) -> None:
+RELAY = """
+import os, sys
+from pathlib import Path
+from trace_hooks.protocol.server_address import Address
+from trace_hooks.watchdog.relay import Relay
+relay = Relay(Path(sys.argv[1]), Address(sys.argv[2], "secret-secret"))
+relay.start()
+sys.stdin.read()
+print("stopping", flush=True)
+relay.stop()
+os._exit(0)
+"""
+
+
+def test_a_relay_that_stops_has_sent_the_last_words_of_its_ranks(tmp_path: Path) -> None:
+    with serving(reads=False) as server:
+        address = address_of(server.port)
+        process = subprocess.Popen(
+            [sys.executable, "-c", RELAY, str(tmp_path), address.server],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process, through(tmp_path, address) as one:
+            one.send(b"x" * (8 << 20))  # more than the kernel keeps for the server
+            one.close()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
+            assert process.stdout.readline() == "stopping\n"
+            server.reads.set()
+            packets = [server.packets.get(timeout=WAIT_S) for _ in range(3)]
+        assert process.returncode == 0
+        assert [len(packet.content) for packet in packets[:2]] == [0, 8 << 20]
+        assert packets[2].kind is Kind.CLOSE
+
+
+def test_ranks_that_ask_soon_after_a_failure_get_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "AGAIN_S", 3_600.0)
     with serving() as server:
         address = address_of(server.port)
-        relay = Relay(tmp_path, address)
-        relay.start()
-        stopping = threading.Thread(target=relay.stop)
-        with through(tmp_path, address) as one:
+    Relay(tmp_path, address).start()
+    refuse(tmp_path, address)
+    with serving(server.port) as again:
+        refuse(tmp_path, address)
+        assert again.lines.empty()
+
+
+def refuse(meeting: Path, address: Address) -> None:
+    with pytest.raises(InvalidStatus) as refused, through(meeting, address):
+        pass
+    assert refused.value.response.status_code == relay_socket.NOT_REACHED
+    assert b"refused" in (refused.value.response.body or b"")
+
+
+def test_ranks_beyond_what_a_connection_takes_connect_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "MOST_CHANNELS", 1)
+    with serving() as server:
+        address = address_of(server.port)
+        Relay(tmp_path, address).start()
+        with through(tmp_path, address):
             server.packets.get(timeout=WAIT_S)
-            stopping.start()
-            stopping.join(0.3)
-            assert stopping.is_alive()
-            one.send("the last words")
-        stopping.join(WAIT_S)
-        assert not stopping.is_alive()
-        assert server.packets.get(timeout=WAIT_S).message == "the last words"
+            with opened(tmp_path, server.port) as line:
+                assert line.socket.family == socket.AF_INET
 
 
 def opened(meeting: Path, port: int) -> ClientConnection:
