@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ingest.run import open_run
 from tests.app.live.test_connected_ranks import Server, port, runs, serving
 from tests.app.server.ranks import JOB_TOKEN
 from tests.app.server.served import ask
@@ -135,6 +136,35 @@ def test_ranks_of_a_host_have_one_connection_and_each_its_own_once_the_relay_is_
     for rank in range(NUM):
         found = sorted(step for of, step in steps if of == rank)
         assert found == list(range(len(found)))
+
+
+def test_files_of_ranks_pass_through_the_relay_and_its_death_loses_none(
+    tmp_path: Path, runs: Path, port: int
+) -> None:
+    node = tmp_path / "node"
+    node.mkdir()
+    with host(node, port, TRACE_HOOKS_SHIP="1") as job, serving(runs, port) as server:
+        wait_until(lambda: list((runs / "job").glob("segments/*.parquet")))
+        assert num_sockets(server) == 1
+        server.process.send_signal(signal.SIGSTOP)  # it acknowledges nothing
+        wait_until(lambda: list((node / "runs/job/segments").glob("*.parquet")))
+        relay = collector_of(node)
+        assert relay is not None
+        os.kill(relay, signal.SIGKILL)
+        server.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: are_connected(server, sockets=NUM))
+        (node / "stop").touch()
+        for process in job:
+            out, error = process.communicate(timeout=60)
+            assert process.returncode == 0, out + error
+            assert "not all files could be sent" not in error
+        wait_until(lambda: server.state()["ended"] == NUM)
+    with open_run(runs / "job") as run:
+        found = run.sql("SELECT rank, step FROM steps ORDER BY rank, step").to_pylist()
+    for rank in range(NUM):
+        steps = [row["step"] for row in found if row["rank"] == rank]
+        assert steps == list(range(len(steps)))
+        assert steps
 
 
 def test_without_a_collector_each_rank_has_its_own_connection(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.trace_hooks.processes import begin
+from tests.trace_hooks.processes import begin, environment
 from tests.trace_hooks.watchdog.on_host import watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.watchdog.rank_side import meeting_folder
@@ -37,3 +39,20 @@ def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=90)
     wait_until(lambda: not watchdogs_of(tmp_path))
+
+
+@pytest.mark.long
+def test_a_host_has_its_watchdog_where_the_relay_cannot_be_started(tmp_path: Path) -> None:
+    """It removes its folder once no rank is left."""
+    broken, folder = tmp_path / "broken", tmp_path / "meeting"
+    for made in (broken, folder):
+        made.mkdir()
+    (broken / "websockets.py").write_text("raise ImportError('of an unknown version')\n")
+    given = environment(tmp_path, TRACE_HOOKS_SERVER="ws://127.0.0.1:9", TRACE_HOOKS_TOKEN="t" * 20)
+    given["PYTHONPATH"] = f"{broken}:{given['PYTHONPATH']}"
+    options = [str(folder), "1", "1", "1", "relay"]
+    (folder / "left").touch()
+    subprocess.run(
+        [sys.executable, "-m", "trace_hooks.watchdog", *options], env=given, check=True, timeout=90
+    )
+    wait_until(lambda: not folder.exists())
