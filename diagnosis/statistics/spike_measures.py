@@ -84,7 +84,11 @@ def _by_compute(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[M
     if times.hidden.get("compute", 0.0) >= BORDER or times.waits_hidden:
         return []
     compute_RS = np.nan_to_num(times.phases["compute"])
-    excess_RS = compute_RS - running_medians(compute_RS)
+    usual_R1 = np.median(compute_RS, axis=1, keepdims=True)
+    # the others are never longer by half a spike: no spike is told by them, nor hidden
+    may_R = (compute_RS - usual_R1).max(axis=1) >= MIN_SPIKE / 2 * middle(times.window_S)
+    excess_RS = np.zeros_like(compute_RS)
+    excess_RS[may_R] = compute_RS[may_R] - running_medians(compute_RS[may_R])
     excess_RS[:, retried_S] = 0.0
     along_S = along_pipeline(times, excess_RS)
     least = _least(times, along_S)
