@@ -177,7 +177,7 @@ class Relay:
     async def _connect(self) -> None:
         # our own socket: a proxy of the environment must not get the token
         where = self._address.host_and_port
-        opened = await asyncio.to_thread(socket.create_connection, where, CONNECT_S)
+        opened = await asyncio.to_thread(socket.create_connection, where, CONNECT_S / 2)
         opened.setblocking(False)
         server = await connect(
             self._address.url,
@@ -185,7 +185,7 @@ class Relay:
             additional_headers={"Authorization": f"Bearer {self._address.token}"},
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             compression=None,
-            open_timeout=None,
+            open_timeout=CONNECT_S / 2,
             close_timeout=1.0,
             max_size=_LONGEST_COMMAND,
             logger=_SILENT,
