@@ -19,6 +19,7 @@ from sample_traces.jobs.host_faults import Burner
 from sample_traces.jobs.inject import Injector, _hold_gil
 from sample_traces.jobs.model import GPTSizes, build_stage, token_loss
 from tests.forks import ended, fork
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.torch
 
@@ -162,6 +163,13 @@ def test_a_burner_binds_its_rank_and_ends() -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in started)
 
 
+def marks_of(folder: Path) -> set[tuple[int, int, str]]:
+    """Rank, step and kind of each mark."""
+    with open_run(folder) as run:
+        rows = run.ask("marks").to_pylist()
+    return {(row["rank"], row["step"], row["kind"]) for row in rows}
+
+
 def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> None:
     sizes = {"nproc": 2, "pp": 1, "dp": 1, "tp": 2, "steps": 50, "layers": 1, "runs": tmp_path}
     command = ["-m", "sample_traces.jobs.train_3d", *TINY, "--device", "cpu"]
@@ -171,11 +179,9 @@ def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> N
     assert done.code == 1
     assert "rank 1 ended with code -9" in done.err
     [folder] = [path.parent for path in tmp_path.glob("*/run.json")]
-    run = open_run(folder)
-    assert (1, 2, "fault") in {
-        (row["rank"], row["step"], row["kind"]) for row in run.ask("marks").to_pylist()
-    }
-    ends = {info["rank"]: info["end"] for info in run.ranks}
+    wait_until(lambda: (1, 2, "fault") in marks_of(folder))  # its collector publishes the last rows
+    with open_run(folder) as run:
+        ends = {info["rank"]: info["end"] for info in run.ranks}
     assert ends[1] is None
     assert ends[0] is not None
     assert ends[0]["status"] in ("failed", "stopped")

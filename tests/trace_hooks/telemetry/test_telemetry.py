@@ -15,7 +15,8 @@ import pytest
 
 from ingest.run import open_run
 from tests.folders import REPO
-from tests.trace_hooks.processes import rows, run
+from tests.trace_hooks.processes import begin, rows, run
+from tests.trace_hooks.test_kill_collector import collector_of
 from tests.waiting import wait_until
 from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.clock import Anchor
@@ -24,10 +25,11 @@ from trace_hooks.telemetry.telemetry import RankView, Telemetry
 
 JOB = """
 import time
+from pathlib import Path
 import trace_hooks as th
 tracer = th.start(run="sampled")
-for step in range(60):
-    with tracer.step(step):
+while not Path("stop").exists():
+    with tracer.step():
         time.sleep(0.15)
 """
 AS_NOBODY = """
@@ -55,7 +57,16 @@ def seconds_of(folder: Path) -> list[dict[str, Any]]:
 def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a job ran whose watchdog has written all its samples."""
     folder = tmp_path_factory.mktemp("sampled")
-    assert run(folder, JOB)[0] == 0
+    job = begin(folder, JOB)
+    try:
+        wait_until(lambda: collector_of(folder))
+        time.sleep(6)  # it samples once a second
+        (folder / "stop").touch()
+        job.communicate(timeout=60)
+    finally:
+        job.kill()
+        job.wait()
+    assert job.returncode == 0
     wait_until(lambda: len(seconds_of(folder)) >= 3)
     wait_until(lambda: any(r["device"] == "process" for r in rows(folder, "host_metrics")))
     return folder
