@@ -4,8 +4,8 @@ same one: something compiles, or autotunes, for a shape it has not seen yet.
 A spike is a step that is longer than the running median of the steps around it, because some rank
 computes (or stands still in host code) longer than it does in the steps around; what the stages of
 a pipeline do longer adds up, where each does it before it hands over. What most ranks of the job
-do longer is asked first: noise of single ranks hides nothing that all do; last, where no waiting
-hides in it, what ranks compute (diagnosis/statistics/spike_measures.py). Waiting for data,
+do longer is asked first: noise of single ranks hides nothing that all do. What ranks compute is
+asked last, if it holds no waiting (diagnosis/statistics/spike_measures.py). Waiting for data,
 garbage collections, checkpoints and retries of the allocator have kinds of their own and do not
 count.
 

@@ -1,7 +1,7 @@
-"""By what rare long steps are told from the others: by the step, or by what ranks compute in it.
+"""What a detector compares to find rare long steps: step times, or the compute of each rank.
 
-On busy cores steps vary more than what ranks compute does, as all wait for the cores now and then.
-There a rank's compute tells which steps are rare ones, and the step only whether it was longer.
+On busy cores all ranks wait for the cores now and then, so step times vary more than compute does.
+There a rank's compute shows which steps are rare, and the step time whether the job lost by it.
 
 Shape suffixes: R ranks, S steps.
 """
@@ -85,7 +85,7 @@ def _by_compute(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[M
         return []
     compute_RS = np.nan_to_num(times.phases["compute"])
     usual_R1 = np.median(compute_RS, axis=1, keepdims=True)
-    # the others are never longer by half a spike: no spike is told by them, nor hidden
+    # other ranks never compute longer by half a spike, so they neither make nor hide one
     may_R = (compute_RS - usual_R1).max(axis=1) >= MIN_SPIKE / 2 * middle(times.window_S)
     excess_RS = np.zeros_like(compute_RS)
     excess_RS[may_R] = compute_RS[may_R] - running_medians(compute_RS[may_R])

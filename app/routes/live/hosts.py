@@ -30,10 +30,10 @@ from trace_hooks.protocol.multiplexing import MOST_CHANNELS, Kind, Packet, decod
 from trace_hooks.protocol.token_bucket import Rate
 
 MOST_WAITING_BYTES = 1 << 20
-"""Messages of a rank that wait, beside one longer one, while a slow disk takes a file of it: what a
-rank without frames sends in a quarter of an hour."""
+"""Bytes that may wait for one rank while a slow disk stores one of its files; one longer message may
+wait in addition. A rank without frames sends as much in a quarter of an hour."""
 _MESSAGE_BYTES = 1_000
-"""What a message takes beside its content."""
+"""Memory of a message without its content."""
 _STRAY_PER_S, _MOST_STRAY = 1_000.0, 10_000.0
 """Messages for channels that the server has closed: what was under way, and no more."""
 
