@@ -30,8 +30,8 @@ from trace_hooks.protocol.multiplexing import MOST_CHANNELS, Kind, Packet, decod
 from trace_hooks.protocol.token_bucket import Rate
 
 MOST_WAITING_BYTES = 1 << 20
-"""Bytes that may wait for one rank while a slow disk stores one of its files; one longer message may
-wait in addition. A rank without frames sends as much in a quarter of an hour."""
+"""May wait for one rank while a slow disk stores one of its files, and one longer message in
+addition. A rank without frames sends as much in a quarter of an hour."""
 _MESSAGE_BYTES = 1_000
 """Memory of a message without its content."""
 _STRAY_PER_S, _MOST_STRAY = 1_000.0, 10_000.0
