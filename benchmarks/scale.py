@@ -13,8 +13,10 @@ runs and goes on with those that are there.
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,21 +61,31 @@ SIZES = {
 
 
 def made(folder: Path, size: Size) -> dict[str, Any]:
-    """Generate and index the run; what both took."""
-    if (folder / "run.json").exists():
-        return {}
+    """Generate and index the run; what both took. What an earlier run did is not done again."""
     job = make_job(size.ranks, size.steps, size.level, SEED)
-    num_spans, generated = in_own_process(make_run, job, folder)
-    _, indexed = in_own_process(index_run, folder)
+    num_spans, generated = _once(folder, "generated", make_run, job, folder)
+    _, indexed = _once(folder, "indexed", index_run, folder)
     spans, collectives = (bytes_of(table_files(folder, name)) for name in ("spans", "collectives"))
     return {
         "spans": num_spans,
-        "generate": asdict(generated),
-        "index": asdict(indexed),
+        "generate": generated,
+        "index": indexed,
         "span_bytes": spans / num_spans,
         "collective_bytes": collectives / num_spans,
         "index_bytes": bytes_of(path for path in (folder / "index").rglob("*") if path.is_file()),
     }
+
+
+def _once(
+    run: Path, name: str, make: Callable[..., Any], *given: Any
+) -> tuple[Any, dict[str, Any]]:
+    """What it returned and cost, from a file beside the runs where it ended before."""
+    file = run.parents[1] / f"{name}.json"
+    if not file.exists():
+        returned, cost = in_own_process(make, *given)
+        file.write_text(json.dumps([returned, asdict(cost)]), encoding="utf-8")
+    returned, cost = json.loads(file.read_text(encoding="utf-8"))
+    return returned, cost
 
 
 def measured(folder: Path, size: Size, options: argparse.Namespace) -> dict[str, Any]:
