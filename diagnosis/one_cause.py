@@ -420,12 +420,22 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     for other in others:
         shared = len(own & set(_steps(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
-        if (begins or is_short) and _names(other) and shared >= _PART * len(own):
+        lasts = (begins or is_short) and shared >= _PART * len(own)
+        if lasts and (_names(other) or _may_be_all(other, finding)):
             return True
         taken += other.cost.ms_per_step * shared if other.cost else 0.0
     return taken >= EXPLAINED * _lost_ms(finding)
 
 
+def _may_be_all(other: Finding, finding: Finding) -> bool:
+    """Whether a cause that names nobody costs a fair part of it: what each operation or transfer
+    takes longer adds up along a pipeline, which the estimate of its cost does not know.
+    """
+    tells_cause = other.kind not in ("step_regression", "jit_spikes")
+    return tells_cause and _lost_ms(other) >= _FAIR_PART * _lost_ms(finding)
+
+
+_FAIR_PART = 0.25
 _NEAR_STEPS = 2
 
 

@@ -20,6 +20,7 @@ from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
 from benchmarks.accuracy.score import episodes
+from benchmarks.accuracy.why_missed import whys
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.drawn import LabelledJob
 from sample_traces.generate.labelled.drawn_log import LabelledLog
@@ -53,7 +54,8 @@ class Outcome:
     """The faults planted in one job, and the findings about it.
 
     Of traces also `causes`: what `rankscope whatif` prints, and `rules`: what the published what-if
-    rules find, both without steps. `error`: the last line of a crash.
+    rules find, both without steps. `whys`: for each label why it was missed, '' where it was not.
+    `error`: the last line of a crash.
     """
 
     case: Case
@@ -64,7 +66,7 @@ class Outcome:
     rank_steps: int = 0
     causes: list[dict[str, Any]] = field(default_factory=list)
     rules: list[dict[str, Any]] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
+    whys: list[str] = field(default_factory=list)
     named: dict[str, list[int]] = field(default_factory=dict)
     true_S: float | None = None
     slowdown: float | None = None
@@ -102,7 +104,8 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
         raise RuntimeError(f"rankscope diagnose ended with {code}")
     delays = drawn.delays if isinstance(drawn, LabelledJob | LabelledLog) else ()
     outcome.findings = [with_truth(finding, drawn.steps, delays) for finding in output["findings"]]
-    outcome.reasons = [*output["set_aside"], *(gap["missing"] for gap in output["not_enough"])]
+    with open_any(run) as opened:
+        outcome.whys = whys(opened, drawn.labels, outcome.findings)
     if case.world != TRACE:
         outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
     if case.world not in (NATIVE, TRACE):
@@ -127,7 +130,7 @@ def with_truth(
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]
     if finding["kind"] == "jit_spikes":
-        is_longer = steps.num_long(first, last) >= FOR_SHORT
+        is_longer = steps.num_apart(first, last) >= FOR_SHORT
     else:
         is_longer = all(steps.is_longer(*span) for span in episodes(finding))
     named = (finding["kind"], finding["ranks"], first, last)

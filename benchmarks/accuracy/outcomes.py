@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from benchmarks.accuracy.cases import Case
 from benchmarks.accuracy.judge import Outcome
 from sample_traces.generate.labelled.labels import Label
 
+_FIELDS = {one.name for one in fields(Outcome)} - {"case", "labels"}
+"""Files of earlier versions have others."""
 _PLACES = ("ranks", "stages", "hosts", "also", "culprits")
 
 
@@ -34,4 +36,5 @@ def outcomes_in(path: Path) -> Iterator[Outcome]:
             Label(**{**label, **{name: tuple(label.get(name, ())) for name in _PLACES}})
             for label in plain.pop("labels")
         )
-        yield Outcome(Case(**plain.pop("case")), labels=labels, **plain)
+        known = {key: value for key, value in plain.items() if key in _FIELDS}
+        yield Outcome(Case(**plain.pop("case")), labels=labels, **known)

@@ -183,16 +183,16 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
 
 
 def _why_missed(outcome: Outcome, label: Label) -> str:
-    """What was reported instead, or what diagnose says about the rank, or that it says nothing."""
+    """What was reported instead, and why it was not this."""
     others = [f for f in outcome.findings if set(f["ranks"]) & set(label.ranks)]
-    if others:
-        return f"reported as {in_words(others[0])}"
     of_job = [f for f in outcome.findings if names_nobody(f)]
-    if of_job:
-        return f"only {in_words(of_job[0])} was reported"
-    about = [f"ank {rank} " for rank in label.ranks]
-    said = [text for text in outcome.reasons if any(words in text for words in about)]
-    return said[0] if said else "nothing was reported"
+    instead = ""
+    if others:
+        instead = f"reported as {in_words(others[0])}. "
+    elif of_job:
+        instead = f"only {in_words(of_job[0])} was reported. "
+    of_labels = zip(outcome.labels, outcome.whys, strict=False)  # none of jobs that crashed
+    return instead + next((why for own, why in of_labels if own is label), "")
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:

@@ -43,8 +43,10 @@ from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_m
 from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.step_levels import (
+    CLEAR,
     FEWEST_STEPS,
     WARM_UP_STEPS,
+    beyond_swings,
     longer_by,
     most_longer_by,
     takes_longer,
@@ -178,8 +180,8 @@ _NEXT_TO_NOTHING = 1e-4
 
 
 def _makes_steps_longer(times: PhaseTimes, episode: Episode, risen: list[Episode]) -> bool:
-    """Whether steps are longer than those before without such waits; few steps by half of the wait
-    or more.
+    """Whether steps are longer than those before without such waits, or by half of the wait:
+    few steps, and many beyond what as many swing by.
     """
     first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
     if first <= 0 or not is_longer(times.window_S, episode, episode.excess):
@@ -189,10 +191,12 @@ def _makes_steps_longer(times: PhaseTimes, episode: Episode, risen: list[Episode
         if earlier.last < episode.first:
             window_S[earlier.first : earlier.last + 1] = np.nan
     window_S = window_S[WARM_UP_STEPS:]
-    if last - first + 1 >= FEWEST_STEPS:
-        return takes_longer(window_S, first, last)
     longer = min(by(window_S, first, last) for by in (longer_by, most_longer_by))
-    return longer >= MAIN_SHARE * episode.excess
+    is_by_it = longer >= MAIN_SHARE * episode.excess
+    if last - first + 1 < FEWEST_STEPS:
+        return is_by_it
+    is_clear = beyond_swings(window_S, first, last) >= CLEAR
+    return takes_longer(window_S, first, last) or (is_by_it and is_clear)
 
 
 def _in_turn(

@@ -36,7 +36,8 @@ QUESTIONS = ("rank_phases", "rank_places")
 MOST_OF_ONE = 0.5
 """A rank that leads in more of the steps is one rank's fault."""
 
-FEWEST_LEADERS = 3
+FEWEST_LEADERS, FEWEST_STEPS = 3, 8
+"""In fewer steps, single swings of a busy host look like ranks that take turns."""
 
 LEAST_LONGER = 0.25
 """Of the lead, by which steps are longer than those before: they may have had leaders, too."""
@@ -69,7 +70,8 @@ def moving(times: PhaseTimes) -> list[Episode]:
     return [
         episode
         for episode in _episodes(lead_S)
-        if _moves(rest_RS, lead_S, leader_S, episode)
+        if episode.last - episode.first + 1 >= FEWEST_STEPS
+        and _moves(rest_RS, lead_S, leader_S, episode)
         and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
         and episode.first >= MIN_VOTES  # of what has always been so, nobody knows the usual
         and is_longer_by(times.window_S, episode, LEAST_LONGER * episode.excess)

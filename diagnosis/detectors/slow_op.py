@@ -47,6 +47,10 @@ MAIN_SHARE, LEAST_SHARE = 0.8, 0.5
 each. Where it is four fifths on each, and the name takes MUCH_LONGER, confidence is high."""
 MUCH_LONGER = 0.25
 
+LEAST_RISE = 0.03
+"""Of all compute. Less than what the whole job is asked for (MIN_RISE of onsets.py): that one name
+makes up the rise on each rank is a sign of its own."""
+
 
 PASSES = ("forward", "backward", "wgrad")
 """Spans named like what they are hold all operations of a pass, and name none of them."""
@@ -69,9 +73,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    behind = [(onset, op_behind(times, tables["op_times"], onset)) for onset in onsets(times)]
+    behind = [
+        (onset, op_behind(times, tables["op_times"], onset)) for onset in onsets(times, LEAST_RISE)
+    ]
     findings = tuple(_finding(times, onset, op, attempt) for onset, op in behind if op is not None)
-    checked = None if behind else checked_text(times)
+    checked = None if behind else checked_text(times, LEAST_RISE)
     if behind and not findings:
         checked = "No one operation makes up what the job computes longer since some step."
     return Verdict(NAME, findings, checked)

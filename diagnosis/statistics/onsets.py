@@ -57,16 +57,16 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
     return ()
 
 
-def checked_text(times: PhaseTimes) -> str:
+def checked_text(times: PhaseTimes, least: float = MIN_RISE) -> str:
     """What was found in order."""
     return (
-        f"The compute of the job as a whole did not rise by {100 * 2 * MIN_RISE:.0f} % at any step "
+        f"The compute of the job as a whole did not rise by {100 * 2 * least:.0f} % at any step "
         f"from {times.step_S[0]} to {times.step_S[-1]}."
     )
 
 
-def onsets(times: PhaseTimes) -> list[Onset]:
-    """Episodes in which all ranks compute longer than in the steps before."""
+def onsets(times: PhaseTimes, least: float = MIN_RISE) -> list[Onset]:
+    """Episodes in which all ranks compute longer than in the steps before, by a share at least."""
     work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
     work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
     job_S = middles(work_RS)
@@ -76,11 +76,11 @@ def onsets(times: PhaseTimes) -> list[Onset]:
     excess_S = job_S / before_ms - 1
     noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
     lasting_onsets = []
-    for episode in episodes(excess_S, max(MIN_RISE, noise if np.isfinite(noise) else 0.0)):
+    for episode in episodes(excess_S, max(least, noise if np.isfinite(noise) else 0.0)):
         if episode.first < FEWEST_BEFORE:
             continue
         risen = _risen_least(work_RS, episode)
-        if risen >= MIN_RISE:
+        if risen >= least:
             first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
             lasting_onsets.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
     return lasting_onsets

@@ -58,7 +58,7 @@ def rises(step_ms_S: Floats) -> list[Rise]:
         if value_S.size >= width * _FEWEST_BLOCKS:
             lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
     lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
-    begun = min(FEWEST_STEPS, value_S.size // 5)  # before that a job may still warm up
+    begun = min(FEWEST_STEPS, value_S.size // 7)  # before that a job may still warm up
     lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
     return [
         Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)

@@ -211,6 +211,22 @@ def test_a_slower_job_that_others_explain_is_no_finding(other: Finding, kept: li
     assert sorted(f.kind for f in left.findings) == kept
 
 
+@pytest.mark.parametrize(
+    ("kind", "ms", "kept"),
+    [
+        ("comm_regression", 3.0, "comm_regression"),  # adds up along a pipeline
+        ("comm_regression", 2.0, "step_regression"),  # too little of it
+        ("jit_spikes", 3.0, "step_regression"),  # tells no cause
+    ],
+)
+def test_a_cause_that_names_nobody_takes_the_place_of_a_slower_job(
+    kind: str, ms: float, kept: str
+) -> None:
+    cause = finding(None, 21, 59, ms, kind=kind)
+    diagnosis = Diagnosis((Verdict("other", (cause,)), slower(20, 59, 10.0)))
+    assert [f.kind for f in unexplained(diagnosis, "job_slower").findings] == [kept]
+
+
 def test_a_small_part_that_names_nobody_is_set_aside() -> None:
     part = finding(None, 22, 50, 3.0, kind="data_loader")
     left = unexplained(

@@ -19,6 +19,10 @@ more than makes it true.
 CLEAR = 5.0
 """Standard deviations of healthy ranks by which a fault must show."""
 
+_AROUND = 51
+"""Steps whose median is the usual one: a few long ones do not move it."""
+_SIGMAS_PER_MAD = 1.4826
+
 
 @dataclass(frozen=True)
 class StepTruth:
@@ -41,10 +45,16 @@ class StepTruth:
             self.with_S[inside_S] / np.median(self.with_S[others_S])
         )
 
-    def num_long(self, first_step: int, last_step: int) -> int:
-        """Steps among these that took MUCH longer than the job's median step without faults."""
-        inside_S = self._inside(first_step, last_step)
-        return int((self.with_S[inside_S] >= MUCH * np.median(self.without_S)).sum())
+    def num_apart(self, first_step: int, last_step: int) -> int:
+        """Steps among these that took A_LITTLE longer than those around them, and by more than the
+        others vary: CLEAR standard deviations.
+        """
+        padded_S = np.pad(self.with_S, _AROUND // 2, mode="reflect")
+        around_S = np.median(np.lib.stride_tricks.sliding_window_view(padded_S, _AROUND), axis=1)
+        longer_S = self.with_S / around_S - 1
+        spread = _SIGMAS_PER_MAD * float(np.median(np.abs(longer_S - np.median(longer_S))))
+        is_apart_S = longer_S >= max(A_LITTLE - 1, CLEAR * spread)
+        return int((is_apart_S & self._inside(first_step, last_step)).sum())
 
     def _inside(self, first_step: int, last_step: int) -> Bool:
         step_S = np.arange(self.with_S.size) + self.first

@@ -52,6 +52,20 @@ def test_a_slow_loader_of_the_whole_job_names_no_rank(ms: float) -> None:
     assert (finding.culprits, finding.first_step, finding.ongoing) == ((), FROM, True)
 
 
+@pytest.mark.parametrize(("noise", "is_told"), [(0.002, True), (0.05, False)])
+def test_a_wait_of_four_percent_is_told_beyond_what_steps_swing_by(
+    noise: float, is_told: bool
+) -> None:
+    swing_S = np.exp(np.random.default_rng(7).normal(0.0, noise, STEPS))
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = 8.0 if step >= FROM else 0.0
+        step_ms = 200 * float(swing_S[step]) + ms
+        return {"step_ms": step_ms, "covered_ms": step_ms - 5, "data_ms": 2 + ms}
+
+    assert bool(judged(phases).findings) == is_told
+
+
 @pytest.mark.parametrize(("waits_in", "is_told"), [("comm_ms", True), ("compute_ms", False)])
 def test_waits_for_data_that_have_always_been_so(waits_in: str, is_told: bool) -> None:
     """A third of each step; ranks wait longer by turns, the others meanwhile in communication or in

@@ -35,6 +35,16 @@ def skewed(mean_ms: float, first: int, seed: int = 3, ranks: int = 16) -> Phases
     return phases
 
 
+@pytest.mark.parametrize(("num", "is_told"), [(12, True), (6, False)])
+def test_a_few_steps_are_swings(num: int, is_told: bool) -> None:
+    since = skewed(30.0, FROM)
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return since(rank, step) if step < FROM + num else {}
+
+    assert bool(judged(phases).findings) == is_told
+
+
 @pytest.mark.parametrize("mean_ms", [30.0, 8.0])
 def test_since_a_step(mean_ms: float) -> None:
     (finding,) = judged(skewed(mean_ms, FROM)).findings

@@ -74,6 +74,11 @@ def test_the_operation_is_named(tmp_path: Path, x: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(LAYERS * 4.0 * (x - 1), rel=0.05)
 
 
+def test_an_operation_by_which_all_compute_rises_by_four_percent_is_named(tmp_path: Path) -> None:
+    (finding,) = diagnosed(tmp_path / "run", {"attention": 1.13})
+    assert (finding.kind, finding.first_step) == ("slow_op", pytest.approx(FROM, abs=1))
+
+
 def test_all_operations_together_are_no_one_operation(tmp_path: Path) -> None:
     (finding,) = diagnosed(tmp_path / "run", {"attention": 1.4, "mlp": 1.4})
     assert finding.kind == "step_regression"

@@ -31,6 +31,15 @@ def test_longer_from_a_step_to_the_last(made: Floats, longer: float) -> None:
     assert rise.excess == pytest.approx(longer - 1, abs=0.03)
 
 
+@pytest.mark.parametrize(("first", "num_found"), [(9, 1), (5, 0)])
+def test_a_short_run_needs_five_steps_after_its_warm_up(first: int, num_found: int) -> None:
+    made = steps(num=40)
+    made[first:] *= 1.5
+    found = rises(made)
+    assert len(found) == num_found
+    assert all(abs(rise.first - first) <= 1 for rise in found)
+
+
 def test_longer_for_a_while() -> None:
     made = steps()
     made[100:140] *= 1.2

@@ -47,8 +47,18 @@ def test_steps_count_from_where_the_job_resumed() -> None:
     assert not truth.is_longer(200, 300)
 
 
-def test_rare_steps_are_counted() -> None:
-    with_S = USUAL.copy()
-    with_S[[10, 30, 50]] *= 2
-    assert StepTruth(with_S, USUAL).num_long(0, 99) == 3
-    assert StepTruth(with_S, USUAL).num_long(20, 99) == 2
+@pytest.mark.parametrize(
+    ("longer", "noise", "num"),
+    [(2.0, 0.0, 3), (1.1, 0.01, 3), (1.1, 0.05, 0), (1.04, 0.0, 0)],
+    ids=["far", "beyond noise", "within noise", "hardly"],
+)
+def test_rare_steps_that_stand_apart_are_counted(longer: float, noise: float, num: int) -> None:
+    with_S = USUAL * np.exp(np.random.default_rng(3).normal(0.0, noise, USUAL.size))
+    with_S[[10, 30, 50]] = longer * np.median(USUAL)
+    assert StepTruth(with_S, USUAL).num_apart(0, 99) == num
+    assert StepTruth(with_S, USUAL).num_apart(20, 99) == max(num - 1, 0)
+
+
+def test_a_level_that_rises_is_no_rare_step() -> None:
+    risen_S = np.where(np.arange(100) < 50, 10.0, 12.0)
+    assert StepTruth(risen_S, risen_S).num_apart(0, 99) == 0
