@@ -420,22 +420,25 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     for other in others:
         shared = len(own & set(_steps(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
-        lasts = (begins or is_short) and shared >= _PART * len(own)
-        if lasts and (_names(other) or _may_be_all(other, finding)):
+        lasts = shared >= _PART * len(own)
+        if lasts and (begins or is_short) and _names(other):
+            return True
+        if lasts and begins and _may_be_all(other, finding, shared):
             return True
         taken += other.cost.ms_per_step * shared if other.cost else 0.0
     return taken >= EXPLAINED * _lost_ms(finding)
 
 
-def _may_be_all(other: Finding, finding: Finding) -> bool:
-    """Whether a cause that names nobody costs a fair part of it: what each operation or transfer
-    takes longer adds up along a pipeline, which the estimate of its cost does not know.
+def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:
+    """Whether a slower operation or slower transfers of all ranks cost a fair part of it: what each
+    takes longer adds up along a pipeline, which the estimate of their cost does not know.
     """
-    tells_cause = other.kind not in ("step_regression", "jit_spikes")
-    return tells_cause and _lost_ms(other) >= _FAIR_PART * _lost_ms(finding)
+    if other.kind not in ("slow_op", "comm_regression") or other.cost is None:
+        return False
+    return other.cost.ms_per_step * shared >= _FAIR_PART * _lost_ms(finding)
 
 
-_FAIR_PART = 0.25
+_FAIR_PART = 1 / 3
 _NEAR_STEPS = 2
 
 

@@ -27,7 +27,7 @@ from sample_traces.generate.labelled.drawn_log import LabelledLog
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.stall_truth import StallTruth
-from sample_traces.generate.labelled.step_truth import FOR_SHORT, StepTruth
+from sample_traces.generate.labelled.step_truth import StepTruth
 
 Rival = Callable[[Path], Iterable[int]]
 """From the folder that a job leaves to the ranks that a tool blames."""
@@ -130,7 +130,7 @@ def with_truth(
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]
     if finding["kind"] == "jit_spikes":
-        is_longer = steps.num_apart(first, last) >= FOR_SHORT
+        is_longer = steps.are_rare(first, last)
     else:
         is_longer = all(steps.is_longer(*span) for span in episodes(finding))
     named = (finding["kind"], finding["ranks"], first, last)

@@ -36,7 +36,9 @@ QUESTIONS = ("rank_phases", "rank_places")
 MOST_OF_ONE = 0.5
 """A rank that leads in more of the steps is one rank's fault."""
 
-FEWEST_LEADERS, FEWEST_STEPS = 3, 8
+FEWEST_LEADERS = 3
+
+FEWEST_IN_TURN = 8
 """In fewer steps, single swings of a busy host look like ranks that take turns."""
 
 LEAST_LONGER = 0.25
@@ -57,7 +59,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     leader_S = _leads(_rest(times))[1]
     findings = tuple(_finding(times, episode, leader_S, attempt) for episode in moving(times))
-    checked = f"No {'other ' if findings else ''}rotating launch skew above 6 % of a step."
+    checked = (
+        f"No {'other ' if findings else ''}rotating launch skew above 6 % of a step for "
+        f"{FEWEST_IN_TURN} steps or more."
+    )
     return Verdict(NAME, findings, checked)
 
 
@@ -70,7 +75,7 @@ def moving(times: PhaseTimes) -> list[Episode]:
     return [
         episode
         for episode in _episodes(lead_S)
-        if episode.last - episode.first + 1 >= FEWEST_STEPS
+        if episode.last - episode.first + 1 >= FEWEST_IN_TURN
         and _moves(rest_RS, lead_S, leader_S, episode)
         and evenness(lead_S[episode.first : episode.last + 1]) >= LEAST_EVEN
         and episode.first >= MIN_VOTES  # of what has always been so, nobody knows the usual

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.onsets import (
+    MIN_RISE,
     Onset,
     checked_text,
     evidence_of,
@@ -36,6 +37,12 @@ from diagnosis.statistics.onsets import (
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import spread_cells
+from diagnosis.statistics.step_levels import (
+    CLEAR_FOR_LONG,
+    WARM_UP_STEPS,
+    beyond_swings,
+    longer_by,
+)
 from diagnosis.statistics.units import in_ms
 
 NAME = "slow_op"
@@ -49,7 +56,11 @@ MUCH_LONGER = 0.25
 
 LEAST_RISE = 0.03
 """Of all compute. Less than what the whole job is asked for (MIN_RISE of onsets.py): that one name
-makes up the rise on each rank is a sign of its own."""
+makes up the rise on each rank is a sign of its own. Then steps have to be longer, too."""
+
+BEYOND_OTHERS = 2.0
+"""The name takes longer by at least so many times what the rest of compute does, each as a share of
+its own time: where everything takes longer, the name with most time rises most."""
 
 
 PASSES = ("forward", "backward", "wgrad")
@@ -73,14 +84,24 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    behind = [
-        (onset, op_behind(times, tables["op_times"], onset)) for onset in onsets(times, LEAST_RISE)
-    ]
+    felt = [onset for onset in onsets(times, LEAST_RISE) if is_felt(times, onset)]
+    behind = [(onset, op_behind(times, tables["op_times"], onset)) for onset in felt]
     findings = tuple(_finding(times, onset, op, attempt) for onset, op in behind if op is not None)
     checked = None if behind else checked_text(times, LEAST_RISE)
     if behind and not findings:
         checked = "No one operation makes up what the job computes longer since some step."
     return Verdict(NAME, findings, checked)
+
+
+def is_felt(times: PhaseTimes, onset: Onset) -> bool:
+    """Whether steps are longer for a small rise, by half of it and by more than they swing."""
+    if onset.episode.excess >= MIN_RISE:
+        return True
+    first, last = onset.episode.first - WARM_UP_STEPS, onset.episode.last - WARM_UP_STEPS
+    known_S = times.window_S[WARM_UP_STEPS:]
+    longer = longer_by(known_S, first, last)
+    is_clear = beyond_swings(known_S, first, last) >= CLEAR_FOR_LONG
+    return longer >= wall_share(times, onset) / 2 and is_clear
 
 
 def op_behind(times: PhaseTimes, op_times: pa.Table, onset: Onset) -> Op | None:
@@ -120,6 +141,9 @@ def _op(times: PhaseTimes, op_times: pa.Table, name: str, steps: list[int]) -> O
     risen_R = np.array([middle(row_S[is_S]) - middle(row_S[was_S]) for row_S in busy_RS])
     share_R = np.divide(longer_R, risen_R, out=np.zeros(at.size), where=risen_R > 0)
     is_behind = bool(share_R.min() >= LEAST_SHARE and np.median(share_R) >= MAIN_SHARE)
+    rest_R = np.array([middle(row_S[was_S]) for row_S in busy_RS]) - before_R
+    beyond_R = longer_R * rest_R - BEYOND_OTHERS * (risen_R - longer_R) * before_R
+    is_behind &= bool(np.median(beyond_R) >= 0)
     is_sure = bool(share_R.min() >= MAIN_SHARE and (longer_R >= MUCH_LONGER * before_R).all())
     return Op(name, int(depth), middle(before_R), middle(longer_R), is_behind, is_sure)
 

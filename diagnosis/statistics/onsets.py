@@ -59,34 +59,53 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
 
 def checked_text(times: PhaseTimes, least: float = MIN_RISE) -> str:
     """What was found in order."""
+    excess_S = _excess(_work(times))
+    border = least if excess_S is None else border_of(excess_S, least)
     return (
-        f"The compute of the job as a whole did not rise by {100 * 2 * least:.0f} % at any step "
+        f"The compute of the job as a whole did not rise by {100 * 2 * border:.0f} % at any step "
         f"from {times.step_S[0]} to {times.step_S[-1]}."
     )
 
 
 def onsets(times: PhaseTimes, least: float = MIN_RISE) -> list[Onset]:
     """Episodes in which all ranks compute longer than in the steps before, by a share at least."""
-    work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
-    work_RS = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
-    job_S = middles(work_RS)
-    before_ms = level_before(job_S)
-    if not np.isfinite(before_ms):
+    work_RS = _work(times)
+    excess_S = _excess(work_RS)
+    if excess_S is None:
         return []
-    excess_S = job_S / before_ms - 1
-    noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
+    before_ms = level_before(middles(work_RS))
     lasting_onsets = []
-    for episode in episodes(excess_S, max(least, noise if np.isfinite(noise) else 0.0)):
+    for episode in episodes(excess_S, border_of(excess_S, least)):
         if episode.first < FEWEST_BEFORE:
             continue
-        risen = _risen_least(work_RS, episode)
+        risen = risen_least(work_RS, episode)
         if risen >= least:
             first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
             lasting_onsets.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
     return lasting_onsets
 
 
-def _risen_least(work_RS: Floats, episode: Episode) -> float:
+def _work(times: PhaseTimes) -> Floats:
+    """Compute of the ranks that have any, ms, without the warm-up."""
+    work_RS = np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan)
+    known_RS: Floats = work_RS[np.isfinite(work_RS).any(axis=1), WARM_UP_STEPS:]
+    return known_RS
+
+
+def _excess(work_RS: Floats) -> Floats | None:
+    """What the median rank computes beyond the level before; None where there is none."""
+    job_S = middles(work_RS)
+    before_ms = level_before(job_S)
+    return job_S / before_ms - 1 if np.isfinite(before_ms) else None
+
+
+def border_of(excess_S: Floats, least: float) -> float:
+    """From which rise on steps vote: this share, or the noise where that is more."""
+    noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
+    return max(least, float(noise)) if np.isfinite(noise) else least
+
+
+def risen_least(work_RS: Floats, episode: Episode) -> float:
     """By what share the ranks that rose least compute longer than before the episode."""
     ratios = [
         middle(row_S[episode.first : episode.last + 1]) / middle(row_S[: episode.first])

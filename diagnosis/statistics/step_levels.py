@@ -27,6 +27,9 @@ few steps, and of many steps some ten; their spread is known of few blocks."""
 WARM_UP_STEPS = 3
 """The first steps are longest in any job."""
 
+_FEWEST_BEFORE, _KNOWN_BEFORE = 5, 7
+"""Steps that show what was usual; of fewer than seven only what is far longer is sure."""
+
 _BLOCKS = (20, 5, 1)
 _FEWEST_BLOCKS = 8
 _AROUND = 51
@@ -58,12 +61,17 @@ def rises(step_ms_S: Floats) -> list[Rise]:
         if value_S.size >= width * _FEWEST_BLOCKS:
             lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
     lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
-    begun = min(FEWEST_STEPS, value_S.size // 7)  # before that a job may still warm up
+    begun = fewest_before(value_S.size)
     lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
     return [
         Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)
         for rise in sorted(lasting, key=lambda rise: rise.first)
     ]
+
+
+def fewest_before(num_steps: int) -> int:
+    """How many steps have to come before a rise: in fewer a job may still warm up."""
+    return max(_FEWEST_BEFORE, min(FEWEST_STEPS, num_steps // 7))
 
 
 def longer_by(step_ms_S: Floats, first: int, last: int) -> float:
@@ -97,7 +105,8 @@ def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
     if not longer >= LEAST_RISE:
         return False
     few = last - first + 1 < FEWEST_STEPS
-    if min(longer, most) >= (SHORT_RISE if few else 2 * LEAST_RISE):
+    is_short = few or first < _KNOWN_BEFORE
+    if min(longer, most) >= (SHORT_RISE if is_short else 2 * LEAST_RISE):
         return True
     beyond = beyond_swings(step_ms_S, first, last)
     return bool(most >= LEAST_RISE and beyond >= CLEAR) if few else beyond >= CLEAR_FOR_LONG

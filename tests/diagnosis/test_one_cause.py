@@ -214,9 +214,10 @@ def test_a_slower_job_that_others_explain_is_no_finding(other: Finding, kept: li
 @pytest.mark.parametrize(
     ("kind", "ms", "kept"),
     [
-        ("comm_regression", 3.0, "comm_regression"),  # adds up along a pipeline
-        ("comm_regression", 2.0, "step_regression"),  # too little of it
-        ("jit_spikes", 3.0, "step_regression"),  # tells no cause
+        ("comm_regression", 4.0, "comm_regression"),  # adds up along a pipeline
+        ("slow_op", 4.0, "slow_op"),
+        ("comm_regression", 3.0, "step_regression"),  # too little of it
+        ("data_loader", 4.0, "step_regression"),  # the others do the rest of it
     ],
 )
 def test_a_cause_that_names_nobody_takes_the_place_of_a_slower_job(
@@ -225,6 +226,14 @@ def test_a_cause_that_names_nobody_takes_the_place_of_a_slower_job(
     cause = finding(None, 21, 59, ms, kind=kind)
     diagnosis = Diagnosis((Verdict("other", (cause,)), slower(20, 59, 10.0)))
     assert [f.kind for f in unexplained(diagnosis, "job_slower").findings] == [kept]
+
+
+@pytest.mark.parametrize(("first", "last"), [(30, 33), (40, 59)], ids=["for a while", "later"])
+def test_a_cause_of_the_whole_run_hides_no_later_rise(first: int, last: int) -> None:
+    cause = finding(None, 0, 59, 4.0, kind="comm_regression")
+    diagnosis = Diagnosis((Verdict("other", (cause,)), slower(first, last, 10.0)))
+    kinds = {f.kind for f in unexplained(diagnosis, "job_slower").findings}
+    assert kinds == {"comm_regression", "step_regression"}
 
 
 def test_a_small_part_that_names_nobody_is_set_aside() -> None:

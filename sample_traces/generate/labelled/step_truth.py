@@ -21,7 +21,9 @@ CLEAR = 5.0
 
 _AROUND = 51
 """Steps whose median is the usual one: a few long ones do not move it."""
-_SIGMAS_PER_MAD = 1.4826
+_FEW, _SIGMAS_AT_FEW = 0.85, 1.44
+"""At most 15 % of the steps are rare; so many of Gaussian values are within 1.44 deviations."""
+_WARM_UP, _FEWEST, _MOST_IN_A_ROW = 3, 2, 3
 
 
 @dataclass(frozen=True)
@@ -45,16 +47,25 @@ class StepTruth:
             self.with_S[inside_S] / np.median(self.with_S[others_S])
         )
 
-    def num_apart(self, first_step: int, last_step: int) -> int:
-        """Steps among these that took A_LITTLE longer than those around them, and by more than the
-        others vary: CLEAR standard deviations.
+    def are_rare(self, first_step: int, last_step: int) -> bool:
+        """Whether the first of these steps and at least one more are rare long ones.
+
+        Such a step is A_LITTLE longer than those around it, and by CLEAR standard deviations. Long
+        steps in a row are one, more than _MOST_IN_A_ROW none.
         """
         padded_S = np.pad(self.with_S, _AROUND // 2, mode="reflect")
         around_S = np.median(np.lib.stride_tricks.sliding_window_view(padded_S, _AROUND), axis=1)
         longer_S = self.with_S / around_S - 1
-        spread = _SIGMAS_PER_MAD * float(np.median(np.abs(longer_S - np.median(longer_S))))
+        spread = float(np.quantile(np.abs(longer_S - np.median(longer_S)), _FEW)) / _SIGMAS_AT_FEW
         is_apart_S = longer_S >= max(A_LITTLE - 1, CLEAR * spread)
-        return int((is_apart_S & self._inside(first_step, last_step)).sum())
+        is_apart_S[:_WARM_UP] = False
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], is_apart_S, [0])).astype(np.int8)))
+        runs = [(low, end) for low, end in edges.reshape(-1, 2) if end - low <= _MOST_IN_A_ROW]
+        first, last = first_step - self.first, last_step - self.first
+        inside = [(low, end) for low, end in runs if first < end and low <= last]
+        begins = first < _WARM_UP or any(low <= first < end for low, end in inside)
+        num = sum(end - low for low, end in inside)
+        return begins and len(inside) >= _FEWEST and num <= (1 - _FEW) * (last - first + 1) + 1
 
     def _inside(self, first_step: int, last_step: int) -> Bool:
         step_S = np.arange(self.with_S.size) + self.first

@@ -35,7 +35,7 @@ def skewed(mean_ms: float, first: int, seed: int = 3, ranks: int = 16) -> Phases
     return phases
 
 
-@pytest.mark.parametrize(("num", "is_told"), [(12, True), (6, False)])
+@pytest.mark.parametrize(("num", "is_told"), [(8, True), (7, False)])
 def test_a_few_steps_are_swings(num: int, is_told: bool) -> None:
     since = skewed(30.0, FROM)
 

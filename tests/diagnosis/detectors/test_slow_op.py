@@ -22,10 +22,12 @@ def diagnosed(
     ranks: range = range(RANKS),
     waits_us: float = 0.0,
     passes: tuple[str, ...] = (),
+    mlp_us: float = 8_000.0,
+    fills_to_us: float = 0.0,
 ) -> list[Finding]:
     """Layers with an attention and an mlp inside, all forward; `slow`: factor by operation;
     `waits_us`: how long each last mlp holds waiting for others, too; `passes`: kinds and names of
-    both in place of their own, with nothing around them.
+    both in place of their own, with nothing around them. `fills_to_us`: least length of steps.
     """
     builder = RunBuilder(folder, RANKS, ParallelLayout.from_sizes(dp=RANKS))
     builder.group(7, list(range(RANKS)), "dp")
@@ -37,7 +39,7 @@ def diagnosed(
             at = begin
             for layer in range(LAYERS):
                 first = at
-                for op, usual_us in (("attention", 4_000.0), ("mlp", 8_000.0)):
+                for op, usual_us in (("attention", 4_000.0), ("mlp", mlp_us)):
                     x = slow.get(op, 1.0) if step >= FROM and rank in ranks else 1.0
                     took = usual_us * x * float(np.exp(random.normal(0, 0.005)))
                     is_last = op == "mlp" and layer == LAYERS - 1
@@ -51,7 +53,7 @@ def diagnosed(
                 if not passes:
                     builder.span(rank, step, "forward", first, at, name=f"layers.{layer}")
             ends.append(at)
-        now = max(ends) + 2_000.0
+        now = max(*ends, begin + fills_to_us) + 2_000.0
         for rank, end in enumerate(ends):
             builder.span(rank, step, "dp_comm", end, now, group_id=7, coll_seq=step)
             builder.collective(rank, step, 7, step, end, now)
@@ -77,6 +79,23 @@ def test_the_operation_is_named(tmp_path: Path, x: float) -> None:
 def test_an_operation_by_which_all_compute_rises_by_four_percent_is_named(tmp_path: Path) -> None:
     (finding,) = diagnosed(tmp_path / "run", {"attention": 1.13})
     assert (finding.kind, finding.first_step) == ("slow_op", pytest.approx(FROM, abs=1))
+
+
+@pytest.mark.parametrize(
+    "slow", [{"attention": 1.06}, {"attention": 1.045, "mlp": 1.045}], ids=["too little", "all"]
+)
+def test_less_and_what_all_operations_do_is_not(tmp_path: Path, slow: dict[str, float]) -> None:
+    assert diagnosed(tmp_path / "run", slow) == []
+
+
+def test_an_operation_with_nearly_all_compute_does_as_all_do(tmp_path: Path) -> None:
+    slow = dict.fromkeys(("attention", "mlp"), 1.2)
+    findings = diagnosed(tmp_path / "run", slow, mlp_us=20_000.0)
+    assert {finding.kind for finding in findings} == {"step_regression"}
+
+
+def test_an_operation_that_nobody_waits_for_is_not(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path / "run", {"attention": 1.13}, fills_to_us=60_000.0) == []
 
 
 def test_all_operations_together_are_no_one_operation(tmp_path: Path) -> None:

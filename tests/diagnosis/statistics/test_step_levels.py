@@ -31,13 +31,23 @@ def test_longer_from_a_step_to_the_last(made: Floats, longer: float) -> None:
     assert rise.excess == pytest.approx(longer - 1, abs=0.03)
 
 
-@pytest.mark.parametrize(("first", "num_found"), [(9, 1), (5, 0)])
-def test_a_short_run_needs_five_steps_after_its_warm_up(first: int, num_found: int) -> None:
-    made = steps(num=40)
+@pytest.mark.parametrize(
+    ("num", "first", "num_found"),
+    [(40, 8, 1), (40, 7, 0), (33, 8, 1), (33, 7, 0), (103, 17, 1), (103, 16, 0)],
+)
+def test_a_rise_needs_steps_before_it(num: int, first: int, num_found: int) -> None:
+    """Five after the warm-up, and a seventh of all."""
+    made = steps(num=num, noise=0.002)
     made[first:] *= 1.5
     found = rises(made)
-    assert len(found) == num_found
-    assert all(abs(rise.first - first) <= 1 for rise in found)
+    assert [rise.first for rise in found] == [first] * num_found
+
+
+@pytest.mark.parametrize(("longer", "num_found"), [(1.3, 1), (1.15, 0)])
+def test_of_few_steps_before_it_only_a_great_rise_is_sure(longer: float, num_found: int) -> None:
+    made = steps(num=40, noise=0.05, seed=4)
+    made[8:] *= longer
+    assert len(rises(made)) == num_found
 
 
 def test_longer_for_a_while() -> None:

@@ -48,17 +48,29 @@ def test_steps_count_from_where_the_job_resumed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("longer", "noise", "num"),
-    [(2.0, 0.0, 3), (1.1, 0.01, 3), (1.1, 0.05, 0), (1.04, 0.0, 0)],
+    ("longer", "noise", "are_rare"),
+    [(2.0, 0.0, True), (1.1, 0.01, True), (1.1, 0.05, False), (1.04, 0.0, False)],
     ids=["far", "beyond noise", "within noise", "hardly"],
 )
-def test_rare_steps_that_stand_apart_are_counted(longer: float, noise: float, num: int) -> None:
+def test_rare_steps_stand_apart(longer: float, noise: float, are_rare: bool) -> None:
     with_S = USUAL * np.exp(np.random.default_rng(3).normal(0.0, noise, USUAL.size))
     with_S[[10, 30, 50]] = longer * np.median(USUAL)
-    assert StepTruth(with_S, USUAL).num_apart(0, 99) == num
-    assert StepTruth(with_S, USUAL).num_apart(20, 99) == max(num - 1, 0)
+    truth = StepTruth(with_S, USUAL)
+    assert truth.are_rare(10, 99) == are_rare
+    assert not truth.are_rare(11, 99)  # begins with another step
+    assert not truth.are_rare(50, 99)  # one alone
 
 
-def test_a_level_that_rises_is_no_rare_step() -> None:
-    risen_S = np.where(np.arange(100) < 50, 10.0, 12.0)
-    assert StepTruth(risen_S, risen_S).num_apart(0, 99) == 0
+@pytest.mark.parametrize("num", [20, 40], ids=["a stretch", "a level"])
+def test_longer_steps_in_a_row_are_not_rare(num: int) -> None:
+    with_S = USUAL.copy()
+    with_S[40 : 40 + num] *= 1.3
+    assert not StepTruth(with_S, USUAL).are_rare(40, 99)
+
+
+def test_the_warm_up_and_every_second_step_are_not_rare() -> None:
+    with_S = USUAL.copy()
+    with_S[:3] *= 3
+    assert not StepTruth(with_S, USUAL).are_rare(0, 99)
+    with_S[1::2] *= 1.5
+    assert not StepTruth(with_S, USUAL).are_rare(11, 99)
