@@ -65,7 +65,8 @@ class StepTruth:
         inside = [(low, end) for low, end in runs if first < end and low <= last]
         begins = first < _WARM_UP or any(low <= first < end for low, end in inside)
         num = sum(end - low for low, end in inside)
-        return begins and len(inside) >= _FEWEST and num <= (1 - _FEW) * (last - first + 1) + 1
+        are_few = num <= (1 - _FEW) * (last - first + 1) + 1
+        return bool(begins and len(inside) >= _FEWEST and are_few)
 
     def _inside(self, first_step: int, last_step: int) -> Bool:
         step_S = np.arange(self.with_S.size) + self.first
