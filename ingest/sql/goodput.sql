@@ -87,11 +87,15 @@ later AS (
         FROM evaluations e JOIN sums USING (attempt) WHERE e.end_ns > last_ns GROUP BY attempt, rank
     ) GROUP BY attempt
 ),
-begun AS (
-    SELECT *, coalesce(least(process_ns, hooks_ns), hooks_ns, process_ns) AS started_ns
+known AS (
+    SELECT *, coalesce(least(process_ns, hooks_ns), hooks_ns, process_ns) AS known_ns
     FROM starts FULL JOIN sums USING (attempt) LEFT JOIN processes USING (attempt)
         LEFT JOIN beats USING (attempt) LEFT JOIN intervals USING (attempt)
         LEFT JOIN later USING (attempt)
+),
+-- clocks of hosts differ: the first step may seem to begin before the job
+begun AS (
+    SELECT *, CASE WHEN first_ns < known_ns THEN first_ns ELSE known_ns END AS started_ns FROM known
 ),
 walls AS (
     SELECT *, lead(started_ns) OVER (ORDER BY attempt) AS next_ns,

@@ -6,16 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.cases import ANY_DOSE, HEALTHY, NATIVE, TRACE, Case, case_named, cases
-from benchmarks.accuracy.judge import Outcome, judge
+from benchmarks.accuracy.judge import Outcome, judge, with_truth
+from benchmarks.accuracy.outcomes import append, outcomes_in
 from benchmarks.accuracy.rivals import rules
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.score import score
 from ingest.imports.importer import open_any
 from sample_traces.generate.labelled.labels import Label
+from sample_traces.generate.labelled.step_truth import StepTruth
 
 
 def planted(kind: str, ranks: tuple = (), stages: tuple = (), first: int = 8, **more: Any) -> Label:
@@ -182,3 +185,20 @@ def test_what_other_tools_are_given(tmp_path: Path) -> None:
     with open_any(tmp_path / "kineto") as profile:
         assert profile.info["source"] == "kineto"
         assert len(profile.ask("rank_list").to_pylist()) == drawn.job.num_ranks
+
+
+@pytest.mark.parametrize("kind", ["jit_spikes", "step_regression"])
+def test_outcomes_are_read_as_they_were_written(tmp_path: Path, kind: str) -> None:
+    """With what the simulation says of a finding; files of earlier versions have other fields."""
+    with_S = np.full(100, 10.0)
+    with_S[[20, 40, 60]] = 15.0
+    found = with_truth(finding_of(kind, (), 20, 80), StepTruth(with_S, with_S))
+    outcome = Outcome(
+        Case(NATIVE, kind, "loud", 0, 1), labels=(planted(kind),), findings=[found], whys=["so."]
+    )
+    file = tmp_path / "outcomes.jsonl"
+    append(outcome, file)
+    line = file.read_text(encoding="utf-8")
+    file.write_text(line.replace('"whys"', '"reasons": [], "whys"'), encoding="utf-8")
+    assert list(outcomes_in(file)) == [outcome]
+    assert found["steps_are_longer"] == (kind == "jit_spikes")

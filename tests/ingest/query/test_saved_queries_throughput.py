@@ -120,3 +120,15 @@ def test_goodput_excludes_rewound_steps(tmp_path):
         assert first["productive_s"] == pytest.approx(100e-6)
         assert first["rewound_s"] == pytest.approx(200e-6)
         assert (second["productive_s"], second["rewound_s"]) == (pytest.approx(300e-6), 0)
+
+
+def test_a_job_begins_at_the_latest_with_its_first_step(tmp_path):
+    """Clocks of hosts differ: a step may seem to begin before the hooks of another host did."""
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.rank_files()
+    builder.add("steps", 0, 0, start_ns=T0 - 20 * US, dur_ns=100 * US)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        row = one(run, "goodput")
+    assert (row["start_up_s"], row["started_ns"]) == (0, T0 - 20 * US)
+    assert row["wall_s"] == pytest.approx(row["productive_s"])
