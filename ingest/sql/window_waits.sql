@@ -22,12 +22,15 @@
 -- column: last_rank  who arrived last; NULL unknown, or two arrived last together
 -- column: is_crossing  the last one sits on another pipeline stage: it may only follow the schedule
 -- empty: none of the ranks communicated in this window
-WITH wanted AS (SELECT CAST(unnest(string_split($ranks, ',')) AS INTEGER) AS rank),
-steps AS (
+WITH steps AS NOT MATERIALIZED (  -- read once for each of the next two: few of a large job's rows
     SELECT rank, step, group_id, seq, op, peer, tag, start_ns, end_ns FROM rows_of($collectives)
     WHERE attempt = $attempt AND step BETWEEN $step_min - 1 AND $step_max + 1
 ),
-times AS MATERIALIZED (SELECT min(start_ns) AS first, max(start_ns) AS last FROM steps),
+mine AS MATERIALIZED (  -- a list that is a constant: parts of files without these ranks are skipped
+    FROM steps WHERE list_contains(CAST(string_split($ranks, ',') AS INTEGER[]), rank)
+),
+theirs AS MATERIALIZED (FROM steps SEMI JOIN mine USING (group_id, seq)),
+times AS MATERIALIZED (SELECT min(start_ns) AS first, max(start_ns) AS last FROM theirs),
 offsets AS (  -- the few of these times: joining them so takes less memory than ASOF, which sorts
     SELECT o.* FROM (
         SELECT *, lead(valid_from_ns, 1, 9223372036854775807)
@@ -43,19 +46,19 @@ here AS MATERIALIZED (
             AS shift_ns,
         c.start_ns + shift_ns AS begin_al,
         CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
-    FROM (FROM steps WHERE rank IN (FROM wanted)) c
+    FROM mine c
     LEFT JOIN offsets o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns AND c.start_ns < o.valid_to_ns
     WHERE begin_al < $end_ns AND coalesce(end_al, $end_ns) > $begin_ns
 ),
-members AS (  -- of a large job few rows: nothing else is done with the others
+members AS (
     SELECT c.*, CASE op WHEN 'send' THEN c.rank WHEN 'recv' THEN peer ELSE -1 END AS src,
         CASE op WHEN 'send' THEN peer WHEN 'recv' THEN c.rank ELSE -1 END AS dst,
         CASE WHEN op IN ('send', 'recv') THEN tag ELSE -1 END AS of_tag,
         o.offset_ns + CAST(o.drift_ppb * ((c.start_ns - o.ts_ns) / 1e9) AS BIGINT) AS shift_ns,
         c.start_ns + shift_ns AS begin_al,
         CASE WHEN c.end_ns >= 0 THEN c.end_ns + shift_ns END AS end_al
-    FROM (FROM steps SEMI JOIN here USING (group_id, seq)) c
+    FROM (FROM theirs SEMI JOIN here USING (group_id, seq)) c
     LEFT JOIN offsets o
         ON c.rank = o.rank AND c.start_ns >= o.valid_from_ns AND c.start_ns < o.valid_to_ns
 ),
