@@ -9,6 +9,8 @@ one step at a time.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -77,20 +79,49 @@ def tile(
     stop: Stop | None = None,
 ) -> Tile:
     """What is drawn for at most MOST_AT_ONCE lanes in a window of `width_px` pixels."""
-    if len(lanes) > MOST_AT_ONCE:
-        raise UserError(f"{len(lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
-    query = LaneQuery(run, attempt, lanes, window, extent, stop)
-    pixel_ns, num_steps = window.length_ns / width_px, query.num_steps
-    if num_steps * len(lanes) > MOST_WINDOWS:
-        return _sums(query, pixel_ns, max(math.ceil(num_steps * _POOL_PX / width_px), 1))
-    windows = query.step_windows()
-    num_spans = int(windows.num_spans_C[~windows.summed_C].sum())
-    if num_spans > (MANY_SPANS if num_steps * _STEP_PX > width_px else MOST_SPANS):
-        return _sums(query, pixel_ns, 1)
-    spans, instances = query.spans(), query.instances(windows)
-    summed = _summed(query, windows, pixel_ns) if windows.summed_C.any() else None
-    only_collectives = query.has_only_collectives
-    return drawn(spans, instances, windows, window, pixel_ns, len(lanes), only_collectives, summed)
+    return Tiles(LaneQuery(run, attempt, lanes, window, extent, stop)).tile(width_px)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles of the same lanes and window in several widths: what was recorded is read once."""
+
+    query: LaneQuery
+
+    def tile(self, width_px: int) -> Tile:
+        """What is drawn on `width_px` pixels; raises UserError."""
+        query = self.query
+        if len(query.lanes) > MOST_AT_ONCE:
+            raise UserError(f"{len(query.lanes)} lanes at once; ask for at most {MOST_AT_ONCE}")
+        pixel_ns, num_steps = query.window.length_ns / width_px, query.num_steps
+        if num_steps * len(query.lanes) > MOST_WINDOWS:
+            return _sums(query, pixel_ns, max(math.ceil(num_steps * _POOL_PX / width_px), 1))
+        windows = self._windows
+        num_spans = int(windows.num_spans_C[~windows.summed_C].sum())
+        if num_spans > (MANY_SPANS if num_steps * _STEP_PX > width_px else MOST_SPANS):
+            return _sums(query, pixel_ns, 1)
+        return drawn(
+            self._spans,
+            self._instances,
+            windows,
+            query.window,
+            pixel_ns,
+            len(query.lanes),
+            query.has_only_collectives,
+            _summed(query, windows, pixel_ns) if windows.summed_C.any() else None,
+        )
+
+    @cached_property
+    def _windows(self) -> StepWindows:
+        return self.query.step_windows()
+
+    @cached_property
+    def _spans(self) -> SpanTable:
+        return self.query.spans()
+
+    @cached_property
+    def _instances(self) -> Instances:
+        return self.query.instances(self._windows)
 
 
 def _summed(query: LaneQuery, windows: StepWindows, pixel_ns: float) -> Rectangles:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from app.views.timeline import tile as timeline
-from app.views.timeline.tile import tile
+from app.views.timeline.query import LaneQuery
+from app.views.timeline.tile import Tiles, tile
 from app.views.timeline.tile_arrays import COMM, COMPUTE, HOST, IDLE, WAIT
 from app.views.timeline.window import Window, default_window, extent, window_of_steps
 from ingest.errors import UserError
@@ -149,6 +150,23 @@ def test_many_steps_are_taken_together(run, monkeypatch):
     picture = made(run, Window(0, 330 * US), width_px=6)
     assert (picture.meta["detail"], picture.meta["pool"]) == ("steps", 2)
     assert picture.arrays["step"].tolist() == [0, 2, 0, 2]
+
+
+def test_tiles_of_several_widths_are_read_once(run, monkeypatch):
+    lanes = places(run)
+    have = extent(run, 0, [place.rank for place in lanes])
+    window = Window(0, 330 * US)
+    asked = []
+    ask = run.ask
+    monkeypatch.setattr(run, "ask", lambda name, **given: asked.append(name) or ask(name, **given))
+    tiles = Tiles(LaneQuery(run, 0, lanes, window, have))
+    wide, narrow = tiles.tile(1000), tiles.tile(30)
+    assert sorted(asked) == ["step_windows", "window_spans", "window_waits"]
+    assert wide.meta["pixel_ns"] < narrow.meta["pixel_ns"]
+    for width_px, drawn in ((1000, wide), (30, narrow)):
+        alone = made(run, window, width_px)
+        assert drawn.meta == alone.meta
+        assert all(np.array_equal(drawn.arrays[name], alone.arrays[name]) for name in alone.arrays)
 
 
 def test_overlapping_kernels_of_an_imported_stream_are_all_drawn_each_on_its_own(tmp_path):
