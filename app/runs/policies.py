@@ -193,6 +193,9 @@ USES: dict[str, Use] = {
     "shared heat": _fresh(
         "a coarser try of the same file reads nothing again", "share/collected_view.py"
     ),
+    "shared timeline": _fresh(
+        "a coarser try of the same file reads nothing again", "share/collected_view.py"
+    ),
     "shared rows": _fresh(
         "a coarser try of the same file reads nothing again", "share/collected_view.py"
     ),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from app.analysis.headline import Headline
 from app.analysis.kpis import kpis_of
 from app.analysis.stuck_page import can_be_stuck, stuck_page
+from app.analysis.timelines import Timelines
 from app.components.outstanding import open_fronts
 from app.runs.hub import Hub
 from app.share.collected_pages import page_answers
@@ -24,8 +25,8 @@ from app.views.ranks.scales import metric_of
 from app.views.run.kpi import Kpi
 from app.views.run.without_steps import Front, recorded
 from app.views.timeline.lanes import Place, choose, known
-from app.views.timeline.query import places_of
-from app.views.timeline.tile import tile
+from app.views.timeline.query import LaneQuery
+from app.views.timeline.tile import Tiles
 from app.views.timeline.tile_arrays import tile_meta
 from app.views.timeline.window import extent, window_for
 from app.web.arrays import pack_arrays
@@ -108,9 +109,11 @@ def collect(
     run, attempt = shown.run, shown.attempt
     reading = _Reading(list(shown.notes), stop)
     layout = run.layout(attempt)
-    places: dict[int, Place] = reading.tried(lambda: places_of(run, attempt), {})
+    places: dict[int, Place] = reading.tried(
+        lambda: Timelines(hub).places(shown.run_name, attempt), {}
+    )
     lanes: list[int] = reading.tried(lambda: _lanes(places, shown.timeline), [])
-    heat, heat_note = reading.tried(lambda: _heat_part(hub, shown, detail, stop), (None, None))
+    heat, heat_note = reading.tried(lambda: _heat(hub, shown, detail, stop), (None, None))
     if heat_note:
         reading.notes.append(heat_note)
     return CollectedView(
@@ -135,7 +138,7 @@ def collect(
         num_ranks=len(places),
         live_url=f"{public_url.rstrip('/')}{shown.view.url()}" if public_url else None,
         kpis=reading.tried(lambda: kpis_of(hub, shown.view, stop), ()),
-        tile=reading.tried(lambda: _tile(shown, places, lanes, detail, stop), None),
+        tile=reading.tried(lambda: _tile(hub, shown, lanes, detail, stop), None),
         fronts=reading.tried(lambda: _fronts(shown, stop), ()),
         answers=reading.tried(lambda: page_answers(hub, shown, detail.rows, stop), {}),
         stuck=reading.tried(lambda: _stuck(hub, shown, stop), None),
@@ -161,19 +164,17 @@ class _Reading:
             return otherwise
 
 
-def _heat_part(
+def _heat(
     hub: Hub, shown: ShownView, detail: Detail, stop: Stop | None
 ) -> tuple[bytes | None, str | None]:
-    """The heat map, packed, and a note; cached for the next file of the same finding."""
+    """The heat map, packed, and a note; those of all levels of detail are read at once."""
     onset = shown.finding.first_step if shown.finding else None
-    metric = metric_of(shown.metric).name
-    key = ("shared heat", metric, shown.view.attempt, detail.heat, onset)
-    return hub.cache.get(
-        shown.run_name,
-        key,
-        lambda run, stop: _heat(run, shown.view.to(metric=metric), detail, onset, stop),
-        stop=stop,
+    view = shown.view.to(metric=metric_of(shown.metric).name)
+    key = ("shared heat", view.metric, view.attempt, onset)
+    packed, note = hub.cache.get(
+        shown.run_name, key, lambda run, stop: _heats(run, view, onset, stop), stop=stop
     )
+    return packed.get(detail.heat), note
 
 
 def _rank_rows(hub: Hub, shown: ShownView, stop: Stop | None) -> list[RankRow]:
@@ -225,10 +226,10 @@ def _rows(
     return rank_rows(run, attempt, steps, slowdowns, stop)
 
 
-def _heat(
-    run: Run, view: View, detail: Detail, onset: int | None, stop: Stop | None
-) -> tuple[bytes | None, str | None]:
-    """All steps of a small run; of a large one those around the first step of the finding."""
+def _heats(
+    run: Run, view: View, onset: int | None, stop: Stop | None
+) -> tuple[dict[tuple[int, int], bytes], str | None]:
+    """By size: all steps of a small run; of a large one those around the finding's first step."""
     part = newest_part(run, view.attempt, _MOST_CELLS)
     if part is not None and onset is not None and onset < part[0]:
         count = part[1] - part[0] + 1
@@ -236,33 +237,49 @@ def _heat(
         part = first, first + count - 1
     matrix = cells(run, metric_of(view.metric), view.attempt, part, stop)
     if not len(matrix.steps_S):
-        return None, None
-    drawn = heat_maps.heat_map(matrix, "rank", None, None, *detail.heat)
-    meta = {**drawn.meta(), "legend": matrix.legend}
-    if not drawn.code_HW.any():
+        return {}, None
+    meta: dict[str, Any] = {"legend": matrix.legend}
+    if not matrix.code_RS.any():
         reason = empty_reason(run, matrix.metric, view.attempt, part, matrix.has_values)
         meta |= {"nothing": reason}
-    packed = pack_arrays(drawn.arrays(), meta)
-    note = f"The heat map shows {steps_text(*part)}." if part else None
-    return packed, note
+    packed = {}
+    for detail in DETAILS:
+        drawn = heat_maps.heat_map(matrix, "rank", None, None, *detail.heat)
+        packed[detail.heat] = pack_arrays(drawn.arrays(), {**drawn.meta(), **meta})
+    return packed, f"The heat map shows {steps_text(*part)}." if part else None
 
 
 def _tile(
-    shown: ShownView,
-    places: dict[int, Place],
-    ranks: list[int],
-    detail: Detail,
-    stop: Stop | None,
+    hub: Hub, shown: ShownView, ranks: list[int], detail: Detail, stop: Stop | None
 ) -> bytes | None:
-    """The same binary answer the timeline's route gives."""
-    run, attempt = shown.run, shown.attempt
-    have = extent(run, attempt, ranks, stop) if ranks else None
-    if have is None:
+    """The same binary answer the timeline's route gives; those of all levels are read at once."""
+    if not ranks:
         return None
-    window = window_for(run, attempt, ranks, shown.timeline, have, stop)
+    view = shown.timeline
+    key = ("shared timeline", shown.attempt, tuple(ranks), view.steps, view.t)
+    packed = hub.cache.get(
+        shown.run_name, key, lambda run, stop: _tiles(hub, run, shown, ranks, stop), stop=stop
+    )
+    return packed.get(detail.timeline_px)
+
+
+def _tiles(
+    hub: Hub, run: Run, shown: ShownView, ranks: list[int], stop: Stop | None
+) -> dict[int, bytes]:
+    """By width in pixels; empty where these ranks have recorded nothing."""
+    attempt = shown.attempt
+    have = extent(run, attempt, ranks, stop)
+    if have is None:
+        return {}
+    places = Timelines(hub).places(shown.run_name, attempt)
     lanes = [places[rank] for rank in ranks]
-    made = tile(run, attempt, lanes, window, detail.timeline_px, have, stop)
+    window = window_for(run, attempt, ranks, shown.timeline, have, stop)
+    tiles = Tiles(LaneQuery(run, attempt, lanes, window, have, stop))
     kept = replace(have, begin_ns=window.begin_ns, end_ns=window.end_ns)  # the file has no more
     meta = tile_meta(run, attempt, lanes, window, kept)
-    about_run = {"ranks": ranks, "unknown": [], "state": "finished", "num_ranks": len(places)}
-    return pack_arrays(made.arrays, made.meta | meta | about_run)
+    meta |= {"ranks": ranks, "unknown": [], "state": "finished", "num_ranks": len(places)}
+    packed = {}
+    for detail in DETAILS:
+        made = tiles.tile(detail.timeline_px)
+        packed[detail.timeline_px] = pack_arrays(made.arrays, made.meta | meta)
+    return packed

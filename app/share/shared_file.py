@@ -29,7 +29,7 @@ def shared_file(
     hub: Hub, view: View, public_url: str = "", stop: Stop | None = None, most: int = MOST_BYTES
 ) -> SharedFile:
     """The file, as detailed as `most` bytes allow; raises UserError for an unknown run."""
-    shown = shown_view(hub, view)
+    shown = shown_view(hub, view, stop)
     finding = shown.finding if view.finding is not None else None
     name = file_name(shown.run_name, finding.id if finding else None)
     for number, detail in enumerate(DETAILS):

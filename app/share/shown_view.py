@@ -14,6 +14,7 @@ from app.view_state import PAGES, View, explain
 from app.views.timeline.window import attempt_for
 from diagnosis.findings import Finding
 from ingest.run import Run
+from ingest.stopping import Stop
 
 ONLY_LIVE = {page.name: page.title for page in PAGES if page.name in ("query", "model")}
 """Pages of which a file has nothing, with their titles: each of their pictures is a query."""
@@ -40,7 +41,7 @@ class ShownView:
     """what cannot be shown, and why"""
 
 
-def shown_view(hub: Hub, view: View) -> ShownView:
+def shown_view(hub: Hub, view: View, stop: Stop | None = None) -> ShownView:
     """What a shared file shows of a view; raises UserError for an unknown run."""
     run_name = view.run
     assert run_name is not None
@@ -48,7 +49,7 @@ def shown_view(hub: Hub, view: View) -> ShownView:
     notes = explain(view, run)
     if notes:
         view = _possible(view, run)
-    diagnosis = diagnosis_of(hub, run_name, view.attempt)
+    diagnosis = diagnosis_of(hub, run_name, view.attempt, stop)
     finding = chosen_finding(diagnosis, view.finding)
     if (note := stale_link_note(diagnosis, view.finding)) is not None:
         notes.append(note)
@@ -62,7 +63,7 @@ def shown_view(hub: Hub, view: View) -> ShownView:
         headline=headline(diagnosis, run.state),
         finding=finding,
         timeline=_timeline(view, finding),
-        steps=page_scope(hub, view).steps,
+        steps=page_scope(hub, view, stop).steps,
         metric=view.metric or _metric(finding, view),
         notes=tuple(notes),
     )

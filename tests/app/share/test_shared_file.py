@@ -10,13 +10,19 @@ import pytest
 from app.analysis.diagnosis import diagnosis_of
 from app.cli import main
 from app.commands.export import view_of
+from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
+from app.share.collected_view import DETAILS, collect
 from app.share.shared_file import MOST_BYTES, shared_file
+from app.share.shown_view import shown_view
 from app.view_state import View
 from ingest.errors import UserError
+from ingest.run import Run
 from tests.app.in_process import ADDRESS, Client
-from tests.app.share.page_parser import Parsed, page_of
+from tests.app.share.page_parser import Parsed, meta_of, page_of
+from tests.runs_builder import two_rank_run
+from tests.waiting import wait_until
 
 
 def test_the_link_back_is_there_only_with_a_public_address(hub):
@@ -36,6 +42,46 @@ def test_a_big_view_is_coarser_and_says_so(hub):
     assert "coarser than on the live page" in smaller.decode()
     with pytest.raises(UserError, match="coarsest"):
         shared_file(hub, View("slow"), most=1000)
+
+
+def test_coarser_and_later_files_read_the_pictures_only_once(hub, monkeypatch):
+    asked = []
+    ask = Run.ask
+
+    def counted(run, name, **given):
+        asked.append(name)
+        return ask(run, name, **given)
+
+    monkeypatch.setattr(Run, "ask", counted)
+    view = View("slow", "timeline", ranks=(1, 2), steps=(6, 7), metric="compute")
+    with pytest.raises(UserError, match="coarsest"):  # has tried every level of detail
+        shared_file(hub, view, most=1000)
+    assert {asked.count(name) for name in ("window_spans", "window_waits")} == {1}
+    assert asked.count("rank_cells") == 2  # of the heat map, and of the table
+    asked.clear()
+    tile = json.loads(Parsed(shared_file(hub, view).content.decode()).scripts[0])["tile"]
+    assert tile
+    assert not {"window_spans", "window_waits", "rank_cells"} & set(asked)
+
+
+def test_the_next_file_of_a_running_job_has_what_was_recorded_since(tmp_path):
+    run = two_rank_run(tmp_path / "job", num_steps=3)
+    hub = Hub(tmp_path)
+    try:
+        before = collect(hub, shown_view(hub, View("job")), DETAILS[0])
+        version = hub.version("job")
+        for rank in (0, 1):
+            run.step(rank, 3, 300, 400)
+            run.span(rank, 3, "forward", 310, 390)
+        run.publish()
+        assert hub.catch_up("job", 20)
+        wait_until(lambda: hub.version("job") > version)
+        after = collect(hub, shown_view(hub, View("job")), DETAILS[0])
+    finally:
+        hub.close()
+    assert meta_of(after.tile)["to"] > meta_of(before.tile)["to"]
+    assert meta_of(after.tile)["extent"]["last_step"] == 3
+    assert meta_of(after.heat)["all_steps"] == [0, 3]
 
 
 def test_a_run_without_data_is_a_file_with_sentences(hub):
