@@ -114,7 +114,7 @@ $(S3_VENV)/.ready: tests/ingest/object_store/s3/requirements.txt
 	$(S3_VENV)/bin/pip install --quiet --no-compile -r $<
 	touch $@
 
-# test-kill, and also clocks that jump, full disks, thousands of uploads and of findings
+# test-kill, and also clocks that jump, full disks, thousands of uploads and of episodes
 test-faults: $(VENV)/.ready
 	KILL_ROUNDS=20 $(BIN)/python -m pytest -q -m "kill or faults"
 

@@ -1,4 +1,4 @@
-"""A run with as many findings as wanted: collections of garbage come and go on one rank."""
+"""A run with as many episodes of one cause as wanted: collections of garbage come and go."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ EPISODE = 8
 STEP_US = 100.0
 
 
-def run_with_findings(folder: Path, num: int) -> None:
-    """A finished run of one rank with a finding of each episode."""
+def run_with_episodes(folder: Path, num: int) -> None:
+    """A finished run of one rank with so many episodes."""
     run = RunBuilder(folder, 1)
     for step in range(2 * EPISODE * num):
         begin = step * STEP_US
