@@ -316,8 +316,14 @@ def _links_of_held_ranks(findings: Sequence[Finding]) -> dict[int, Finding | str
         index: f"{finding.title}: {cause.title[0].lower()}{cause.title[1:]}."
         for index, finding in enumerate(findings)
         for cause in held
-        if finding.kind in _LINKS and _ends_at(finding, cause) and _overlap(finding, cause)
+        if finding.kind in _LINKS and _ends_at(finding, cause) and _lies_in(finding, cause)
     }
+
+
+def _lies_in(finding: Finding, cause: Finding) -> bool:
+    """Whether most of its steps are those of the cause: what was slow before is not for it."""
+    steps = set(_steps(finding))
+    return 2 * len(steps & set(_steps(cause))) > len(steps)
 
 
 def _ends_at(link: Finding, held: Finding) -> bool:
@@ -411,12 +417,12 @@ def _names(finding: Finding) -> bool:
 
 def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     """Whether one that names somebody begins when it does and lasts as long or holds its few steps,
-    or what others cost in these steps is EXPLAINED of what it costs.
+    or what others cost in half of these steps or more is EXPLAINED of what it costs.
     """
     own = set(_steps(finding))
     near = max(_NEAR_STEPS, len(own) // 10)
     is_short = len(own) < FEWEST_STEPS
-    taken = 0.0
+    taken, covered = 0.0, set[int]()
     for other in others:
         shared = len(own & set(_steps(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
@@ -425,8 +431,10 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
             return True
         if lasts and begins and _may_be_all(other, finding, shared):
             return True
-        taken += other.cost.ms_per_step * shared if other.cost else 0.0
-    return taken >= EXPLAINED * _lost_ms(finding)
+        if other.cost and shared:
+            taken += other.cost.ms_per_step * shared
+            covered |= own & set(_steps(other))
+    return taken >= EXPLAINED * _lost_ms(finding) and 2 * len(covered) >= len(own)
 
 
 def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:

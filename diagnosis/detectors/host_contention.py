@@ -27,6 +27,7 @@ from diagnosis.statistics.peers import NOISE_MADS, medians_of_others
 from diagnosis.statistics.phase_findings import Lost, finding_of, steps_missing
 from diagnosis.statistics.phase_times import IDLE, MIN_EXCESS, PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
+from diagnosis.statistics.swings import no_swings
 
 NAME = "host_contention"
 KINDS = ("host_contention",)
@@ -46,11 +47,17 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     excess = _excess(times, hosts)
-    findings = [
-        _finding(times, host, hosts[host], episode, attempt)
+    found = [
+        (host, episode)
         for host in several
         for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
+    ]
+    spans = [(list(excess).index(host), episode.first, episode.last) for host, episode in found]
+    beyond = no_swings(np.array(list(excess.values())), np.zeros(len(excess), np.int64), spans)
+    findings = [
+        _finding(times, found[index][0], hosts[found[index][0]], found[index][1], attempt)
+        for index in sorted(beyond)
     ]
     if not alone and not findings:
         return None

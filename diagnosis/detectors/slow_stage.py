@@ -34,6 +34,7 @@ from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.stage_compute import standing_still_of, typical_compute
+from diagnosis.statistics.swings import no_swings
 from diagnosis.statistics.units import steps_text, when_text
 
 NAME = "slow_stage"
@@ -192,8 +193,8 @@ def _excess(stage_P: Ints, work_PS: Floats) -> Floats:
 
 
 def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
-    """Episodes of stages that set the pace meanwhile."""
-    longest = []
+    """Episodes of stages that set the pace meanwhile, beyond what stages swing by."""
+    longest: list[tuple[int, Episode]] = []
     for row, excess_S in enumerate(stages.excess_PS):
         jumps = np.abs(np.diff(excess_S)) / np.sqrt(2)
         noise = NOISE_MADS * middle(jumps)
@@ -204,7 +205,9 @@ def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
             later = stages.num_ranks_P[row] == 1 and episode.first >= MIN_VOTES
             if episode.excess >= max(LEAST_MEDIAN, _AS_LONG * most) and not later:
                 longest.append((row, episode))
-    return longest
+    spans = [(row, episode.first, episode.last) for row, episode in longest]
+    beyond = no_swings(stages.excess_PS, np.zeros(stages.stage_P.size, np.int64), spans)
+    return [longest[index] for index in sorted(beyond)]
 
 
 def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: int) -> Finding:

@@ -126,6 +126,14 @@ def test_links_of_ranks_that_do_not_run_are_no_cause(
     assert left.set_aside == (("Links inside it: rank 4 was stopped.",) if kept == 1 else ())
 
 
+@pytest.mark.parametrize(("last", "kept"), [(40, 1), (90, 2)])
+def test_a_link_that_was_slow_long_after_its_rank_ran_again_is_kept(last: int, kept: int) -> None:
+    stopped = finding(4, 5, 30, kind="stopped_process", title="Rank 4 was stopped")
+    link = finding(5, 5, last, kind="slow_node_link", title="Links inside it")
+    left = merged(Diagnosis((Verdict("slow_worker", (stopped, link)),)), HOSTS, unknown)
+    assert len(left.findings) == kept
+
+
 @pytest.mark.parametrize(("rank", "first", "kept"), [(5, 5, 1), (9, 5, 2), (5, 40, 2)])
 def test_ranks_of_a_host_that_is_kept_from_its_cores_are_part_of_that(
     rank: int, first: int, kept: int
@@ -200,7 +208,8 @@ def slower(first: int, last: int, ms: float) -> Verdict:
     ("other", "kept"),
     [
         (finding(3, 20, 59, 1.0), ["slow_worker"]),  # begins when steps become longer
-        (finding(3, 40, 59, 12.0), ["slow_worker"]),  # costs most of it
+        (finding(3, 38, 59, 12.0), ["slow_worker"]),  # costs most of it
+        (finding(3, 50, 59, 40.0), ["slow_worker", "step_regression"]),  # in some steps only
         (finding(3, 5, 9, 50.0), ["slow_worker", "step_regression"]),  # was over before
         (finding(3, 40, 59, 2.0), ["slow_worker", "step_regression"]),
     ],

@@ -19,10 +19,9 @@ more than makes it true.
 CLEAR = 5.0
 """Standard deviations of healthy ranks by which a fault must show."""
 
-_AROUND = 51
-"""Steps whose median is the usual one: a few long ones do not move it."""
-_FEW, _SIGMAS_AT_FEW = 0.85, 1.44
-"""At most 15 % of the steps are rare; so many of Gaussian values are within 1.44 deviations."""
+_AROUND = 11
+"""Steps whose median is the usual one: few long ones do not move it, and a new level soon does."""
+_APART, _MOST_RARE = 2.0, 0.2
 _WARM_UP, _FEWEST, _MOST_IN_A_ROW = 3, 2, 3
 
 
@@ -50,28 +49,38 @@ class StepTruth:
     def are_rare(self, first_step: int, last_step: int) -> bool:
         """Whether the first of these steps and at least one more are rare long ones.
 
-        Such a step is A_LITTLE longer than those around it, and by CLEAR standard deviations. Long
-        steps in a row are one, more than _MOST_IN_A_ROW none.
+        Few steps are, each A_LITTLE longer than those around it, and by twice as much as any other
+        step. Long steps in a row are one, more than _MOST_IN_A_ROW none.
         """
         padded_S = np.pad(self.with_S, _AROUND // 2, mode="reflect")
         around_S = np.median(np.lib.stride_tricks.sliding_window_view(padded_S, _AROUND), axis=1)
         longer_S = self.with_S / around_S - 1
-        spread = float(np.quantile(np.abs(longer_S - np.median(longer_S)), _FEW)) / _SIGMAS_AT_FEW
-        is_apart_S = longer_S >= max(A_LITTLE - 1, CLEAR * spread)
-        is_apart_S[:_WARM_UP] = False
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], is_apart_S, [0])).astype(np.int8)))
-        runs = [(low, end) for low, end in edges.reshape(-1, 2) if end - low <= _MOST_IN_A_ROW]
+        longer_S[:_WARM_UP] = 0.0
+        least = _least_apart(longer_S)
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], longer_S >= least, [0])).astype(int)))
         first, last = first_step - self.first, last_step - self.first
-        inside = [(low, end) for low, end in runs if first < end and low <= last]
+        inside = [
+            (low, end)
+            for low, end in edges.reshape(-1, 2).tolist()
+            if end - low <= _MOST_IN_A_ROW and first < end and low <= last
+        ]
         begins = first < _WARM_UP or any(low <= first < end for low, end in inside)
-        num = sum(end - low for low, end in inside)
-        are_few = num <= (1 - _FEW) * (last - first + 1) + 1
-        return bool(begins and len(inside) >= _FEWEST and are_few)
+        return begins and len(inside) >= _FEWEST
 
     def _inside(self, first_step: int, last_step: int) -> Bool:
         step_S = np.arange(self.with_S.size) + self.first
         inside_S: Bool = (step_S >= first_step) & (step_S <= last_step)
         return inside_S
+
+
+def _least_apart(longer_S: Float) -> float:
+    """How much longer the least of the rare steps is, share; infinite where none are."""
+    sorted_S = np.sort(longer_S)[::-1]
+    for num in range(int(_MOST_RARE * sorted_S.size), _FEWEST - 1, -1):
+        least, next_one = float(sorted_S[num - 1]), max(float(sorted_S[num]), 0.0)
+        if least >= max(A_LITTLE - 1, _APART * next_one):
+            return least
+    return float("inf")
 
 
 def lasts(ratio_S: Float) -> bool:

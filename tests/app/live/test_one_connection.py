@@ -30,9 +30,10 @@ TRAIN = """
 import os, time
 from pathlib import Path
 import trace_hooks as th
-from trace_hooks.agent import connection
+from trace_hooks.agent import connection, opening
 from trace_hooks.job import rendezvous
 
+opening.OPEN_S = opening.START_S = 120.0  # on a busy machine a relay answers late, too
 rendezvous.GROUP_WAIT_S = 0.0  # these ranks make no process group
 connection.LONGEST_PAUSE_S = 0.5  # between tries to reach a server that is away
 tracer = th.start(run="job")

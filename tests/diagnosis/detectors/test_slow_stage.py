@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -32,6 +33,16 @@ def test_the_stage_and_its_first_step(x: float, first: int) -> None:
     assert abs(finding.first_step - first) <= 2
     assert finding.slowdown == pytest.approx(x, abs=0.03)
     assert finding.id == f"slow_stage-0-stage3-{finding.first_step}"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stages_that_swing_for_some_steps_are_not_slow(seed: int) -> None:
+    swing_PB = np.exp(np.random.default_rng(seed).normal(0.0, 0.15, (4, STEPS // 5)))
+
+    def compute(rank: int, step: int) -> float:
+        return 100.0 * float(swing_PB[PP4_DP2_TP2.coords(rank)["pp"], step // 5])
+
+    assert judged(PP4_DP2_TP2, compute).findings == ()
 
 
 def test_of_two_stages_a_change_is_a_finding_and_a_difference_is_not() -> None:
