@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import tempfile
 import time
 import traceback
@@ -130,12 +131,22 @@ def with_truth(
     kept = {key: finding[key] for key in _SCORED if key in finding}
     first, last = finding["steps"]
     if finding["kind"] == "jit_spikes":
-        is_longer = steps.are_rare(first, last)
+        is_longer = steps.are_longer(_named_steps(finding))
     else:
         is_longer = all(steps.is_longer(*span) for span in episodes(finding))
     named = (finding["kind"], finding["ranks"], first, last)
     of_noise = any(truth.delays(*named) for truth in delays)
     return {**kept, "steps_are_longer": is_longer, "is_of_noise": of_noise}
+
+
+def _named_steps(finding: dict[str, Any]) -> list[int]:
+    """Steps that a finding of rare ones names: its evidence lists the first few."""
+    evidence = finding.get("evidence") or [{"sentence": ""}]
+    listed = _LISTED.search(evidence[0]["sentence"])
+    return [int(step) for step in listed[1].split(", ")] if listed else []
+
+
+_LISTED = re.compile(r" steps \((\d+(?:, \d+)*)")
 
 
 def printed_causes(run: Path) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ BEYOND_OTHERS = 2.0
 its own time: where everything takes longer, the name with most time rises most."""
 
 
-PASSES = ("forward", "backward", "wgrad")
+PASSES = ("forward", "backward", "wgrad", "compute")
 """Spans named like what they are hold all operations of a pass, and name none of them."""
 
 

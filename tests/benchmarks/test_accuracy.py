@@ -192,7 +192,9 @@ def test_outcomes_are_read_as_they_were_written(tmp_path: Path, kind: str) -> No
     """With what the simulation says of a finding; files of earlier versions have other fields."""
     with_S = np.full(100, 10.0)
     with_S[[20, 40, 60]] = 15.0
-    found = with_truth(finding_of(kind, (), 20, 80), StepTruth(with_S, with_S))
+    sentence = "3 of 100 steps (20, 40, 60; one in 20) take 5 ms longer than those around them."
+    said = finding_of(kind, (), 20, 80, evidence=[{"sentence": sentence}])
+    found = with_truth(said, StepTruth(with_S, with_S))
     outcome = Outcome(
         Case(NATIVE, kind, "loud", 0, 1), labels=(planted(kind),), findings=[found], whys=["so."]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,7 @@ CLEAR = 5.0
 
 _AROUND = 11
 """Steps whose median is the usual one: few long ones do not move it, and a new level soon does."""
-_APART, _MOST_RARE = 2.0, 0.2
-_WARM_UP, _FEWEST, _MOST_IN_A_ROW = 3, 2, 3
+_WARM_UP, _FEWEST, _MOST = 3, 2, 0.75
 
 
 @dataclass(frozen=True)
@@ -46,41 +46,21 @@ class StepTruth:
             self.with_S[inside_S] / np.median(self.with_S[others_S])
         )
 
-    def are_rare(self, first_step: int, last_step: int) -> bool:
-        """Whether the first of these steps and at least one more are rare long ones.
-
-        Few steps are, each A_LITTLE longer than those around it, and by twice as much as any other
-        step. Long steps in a row are one, more than _MOST_IN_A_ROW none.
+    def are_longer(self, steps: Iterable[int]) -> bool:
+        """Whether most of these single steps, and two at least, take A_LITTLE longer than those around
+        them; those in which a job warms up do not count.
         """
         padded_S = np.pad(self.with_S, _AROUND // 2, mode="reflect")
         around_S = np.median(np.lib.stride_tricks.sliding_window_view(padded_S, _AROUND), axis=1)
-        longer_S = self.with_S / around_S - 1
-        longer_S[:_WARM_UP] = 0.0
-        least = _least_apart(longer_S)
-        edges = np.flatnonzero(np.diff(np.concatenate(([0], longer_S >= least, [0])).astype(int)))
-        first, last = first_step - self.first, last_step - self.first
-        inside = [
-            (low, end)
-            for low, end in edges.reshape(-1, 2).tolist()
-            if end - low <= _MOST_IN_A_ROW and first < end and low <= last
-        ]
-        begins = first < _WARM_UP or any(low <= first < end for low, end in inside)
-        return begins and len(inside) >= _FEWEST
+        columns = [step - self.first for step in steps]
+        columns = [column for column in columns if _WARM_UP <= column < self.with_S.size]
+        longer = [self.with_S[column] >= A_LITTLE * around_S[column] for column in columns]
+        return bool(sum(longer) >= max(_FEWEST, _MOST * len(columns)))
 
     def _inside(self, first_step: int, last_step: int) -> Bool:
         step_S = np.arange(self.with_S.size) + self.first
         inside_S: Bool = (step_S >= first_step) & (step_S <= last_step)
         return inside_S
-
-
-def _least_apart(longer_S: Float) -> float:
-    """How much longer the least of the rare steps is, share; infinite where none are."""
-    sorted_S = np.sort(longer_S)[::-1]
-    for num in range(int(_MOST_RARE * sorted_S.size), _FEWEST - 1, -1):
-        least, next_one = float(sorted_S[num - 1]), max(float(sorted_S[num]), 0.0)
-        if least >= max(A_LITTLE - 1, _APART * next_one):
-            return least
-    return float("inf")
 
 
 def lasts(ratio_S: Float) -> bool:

@@ -113,8 +113,10 @@ def test_waiting_in_the_last_span_of_each_step_is_no_slow_operation(tmp_path: Pa
     assert "slow_op" not in {finding.kind for finding in findings}
 
 
-def test_a_pass_whose_operations_have_no_spans_is_no_operation(tmp_path: Path) -> None:
-    passes = ("backward", "forward")
+@pytest.mark.parametrize("passes", [("backward", "forward"), ("compute", "forward")])
+def test_a_pass_whose_operations_have_no_spans_is_no_operation(
+    tmp_path: Path, passes: tuple[str, str]
+) -> None:
     (finding,) = diagnosed(tmp_path / "run", {"attention": 1.8}, passes=passes)
     assert finding.kind == "step_regression"
 

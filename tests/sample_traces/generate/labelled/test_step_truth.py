@@ -48,29 +48,20 @@ def test_steps_count_from_where_the_job_resumed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("longer", "noise", "are_rare"),
-    [(2.0, 0.0, True), (1.1, 0.01, True), (1.1, 0.05, False), (1.04, 0.0, False)],
-    ids=["far", "beyond noise", "within noise", "hardly"],
+    ("steps", "are_longer"),
+    [([10, 30, 50], True), ([10, 31, 51], False), ([10], False), ([10, 30, 50, 70], True)],
+    ids=["each", "others", "one alone", "most"],
 )
-def test_rare_steps_stand_apart(longer: float, noise: float, are_rare: bool) -> None:
-    with_S = USUAL * np.exp(np.random.default_rng(3).normal(0.0, noise, USUAL.size))
-    with_S[[10, 30, 50]] = longer * np.median(USUAL)
-    truth = StepTruth(with_S, USUAL)
-    assert truth.are_rare(10, 99) == are_rare
-    assert not truth.are_rare(11, 99)  # begins with another step
-    assert not truth.are_rare(50, 99)  # one alone
-
-
-@pytest.mark.parametrize("num", [20, 40], ids=["a stretch", "a level"])
-def test_longer_steps_in_a_row_are_not_rare(num: int) -> None:
+def test_steps_that_are_named_have_to_be_longer(steps: list[int], are_longer: bool) -> None:
     with_S = USUAL.copy()
-    with_S[40 : 40 + num] *= 1.3
-    assert not StepTruth(with_S, USUAL).are_rare(40, 99)
+    with_S[[10, 30, 50]] *= 1.1
+    assert StepTruth(with_S, USUAL, first=0).are_longer(steps) == are_longer
+    assert StepTruth(with_S, USUAL, first=8).are_longer([s + 8 for s in steps]) == are_longer
 
 
-def test_the_warm_up_and_every_second_step_are_not_rare() -> None:
+def test_steps_of_a_level_and_of_the_warm_up_are_not_longer_than_those_around() -> None:
     with_S = USUAL.copy()
+    with_S[40:] *= 1.3
     with_S[:3] *= 3
-    assert not StepTruth(with_S, USUAL).are_rare(0, 99)
-    with_S[1::2] *= 1.5
-    assert not StepTruth(with_S, USUAL).are_rare(11, 99)
+    assert not StepTruth(with_S, USUAL).are_longer([0, 1, 2])
+    assert not StepTruth(with_S, USUAL).are_longer([50, 60, 70])
