@@ -41,6 +41,7 @@ def report(
         yield from _section("Error of S", tables.slowdown_errors(outcomes))
     title = "Not identifiable, according to the generator"
     yield from _section(title, tables.excluded(outcomes))
+    yield from _section("Why faults were missed", tables.reasons(outcomes))
     yield from _section("Every mistake", ["```", *tables.mistakes(outcomes), "```"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,12 +11,13 @@ import numpy as np
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.score import Scored, names_nobody, score
+from benchmarks.accuracy.why_missed import group_of
 from sample_traces.generate.labelled.labels import Label
 
 ONSET_STEPS = 2
 FEWEST_HOURS = 100
 """With fewer rank-hours, a rate of false alarms says nothing."""
-AUDIBLE = ("loud", "quiet", "any")
+AUDIBLE, MASKED = ("loud", "quiet", "any"), "masked"
 DATA = {NATIVE: "hooks", TRACE: "StragglerAnalysis"}
 
 
@@ -193,6 +194,19 @@ def _why_missed(outcome: Outcome, label: Label) -> str:
         instead = f"only {in_words(of_job[0])} was reported. "
     of_labels = zip(outcome.labels, outcome.whys, strict=False)  # none of jobs that crashed
     return instead + next((why for own, why in of_labels if own is label), "")
+
+
+def reasons(outcomes: Iterable[Outcome]) -> list[str]:
+    """Missed faults by what their reason is about."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    for outcome in outcomes:
+        for match in score(outcome.labels, outcome.findings).matches:
+            if match.finding is None and not outcome.error:
+                group = group_of(_why_missed(outcome, match.label))
+                counts[group][outcome.case.dose == MASKED] += 1
+    rows = sorted(counts.items(), key=lambda row: -row[1].total())
+    head = ["| missed because | loud and quiet | masked |", "|---|---|---|"]
+    return [*head, *(f"| {group} | {num[False]} | {num[True]} |" for group, num in rows)]
 
 
 def _where(ranks: Sequence[int], stages: Sequence[int]) -> str:

@@ -112,6 +112,24 @@ def test_shares() -> None:
     assert mistakes == ["PLACE", "MISSED", "MISSED", "UNTRUE"]
 
 
+def test_missed_faults_are_counted_by_their_reason() -> None:
+    late = (
+        "Rank 3 comes late by 2.0 % of a step; a step counts from 3.0 % on, fully from twice that."
+    )
+    outcomes = [
+        Outcome(
+            Case(NATIVE, "slow_worker", dose, at, 1),
+            labels=(planted("slow_worker", (3,)),),
+            whys=[why],
+        )
+        for at, (dose, why) in enumerate((("loud", late), ("masked", late), ("masked", "so.")))
+    ]
+    assert tables.reasons(outcomes)[2:] == [
+        "| longer by less than a step needs to count | 1 | 1 |",
+        "| another | 0 | 1 |",
+    ]
+
+
 def test_false_alarms_are_counted_by_time() -> None:
     outcomes = [
         Outcome(

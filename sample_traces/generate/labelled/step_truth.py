@@ -47,7 +47,7 @@ class StepTruth:
         )
 
     def are_longer(self, steps: Iterable[int]) -> bool:
-        """Whether most of these single steps, and two at least, take A_LITTLE longer than those around
+        """Whether most of these single steps, two at least, take A_LITTLE longer than those around
         them; those in which a job warms up do not count.
         """
         padded_S = np.pad(self.with_S, _AROUND // 2, mode="reflect")
