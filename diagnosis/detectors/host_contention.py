@@ -23,6 +23,7 @@ import pyarrow as pa
 from diagnosis.detectors.launch_skew import BOTH_WAYS, LEAST_SHARE, words_of
 from diagnosis.findings import Finding, Verdict
 from diagnosis.statistics.episodes import Episode, episodes
+from diagnosis.statistics.late_ranks import lasting_or_calm
 from diagnosis.statistics.peers import NOISE_MADS, medians_of_others
 from diagnosis.statistics.phase_findings import Lost, finding_of, steps_missing
 from diagnosis.statistics.phase_times import IDLE, MIN_EXCESS, PhaseTimes, middle, phase_times
@@ -53,11 +54,14 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         for episode in _episodes(excess, host)
         if _stands_still(times, hosts, host, episode)
     ]
-    spans = [(list(excess).index(host), episode.first, episode.last) for host, episode in found]
-    beyond = no_swings(np.array(list(excess.values())), np.zeros(len(excess), np.int64), spans)
+    names, excess_HS = list(excess), np.array(list(excess.values()))
+    spans = [(names.index(host), episode.first, episode.last) for host, episode in found]
+    beyond = no_swings(excess_HS, np.zeros(len(names), np.int64), spans)
+    kept = [(spans[index][0], found[index][1]) for index in sorted(beyond)]
+    threshold_H = np.array([_threshold(excess, host) for host in names])
     findings = [
-        _finding(times, found[index][0], hosts[found[index][0]], found[index][1], attempt)
-        for index in sorted(beyond)
+        _finding(times, names[row], hosts[names[row]], episode, attempt)
+        for row, episode in lasting_or_calm(excess_HS, threshold_H, kept)
     ]
     if not alone and not findings:
         return None
@@ -98,12 +102,15 @@ def _still(times: PhaseTimes, name: str, rows: Ints) -> Floats:
 
 
 def _episodes(excess: Mapping[str, Floats], host: str) -> list[Episode]:
+    found = episodes(excess[host], _threshold(excess, host))
+    return [episode for episode in found if episode.excess >= LEAST_SHARE]
+
+
+def _threshold(excess: Mapping[str, Floats], host: str) -> float:
+    """Noise of the other hosts, at least MIN_EXCESS."""
     others = np.concatenate([values for name, values in excess.items() if name != host])
     noise = NOISE_MADS * middle(np.abs(others - middle(others)))
-    threshold = max(MIN_EXCESS, noise) if np.isfinite(noise) else MIN_EXCESS
-    return [
-        episode for episode in episodes(excess[host], threshold) if episode.excess >= LEAST_SHARE
-    ]
+    return max(MIN_EXCESS, noise) if np.isfinite(noise) else MIN_EXCESS
 
 
 def _stands_still(

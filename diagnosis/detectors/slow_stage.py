@@ -29,6 +29,7 @@ import pyarrow as pa
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict, cost_of
 from diagnosis.statistics.episodes import MIN_VOTES, OVER_AFTER_STEPS, Episode, episodes
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
+from diagnosis.statistics.late_ranks import lasting_or_calm
 from diagnosis.statistics.peers import NOISE_MADS, Work, level_before, medians_of_others, work_of
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import middle, phase_times
@@ -195,11 +196,12 @@ def _excess(stage_P: Ints, work_PS: Floats) -> Floats:
 def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
     """Episodes of stages that set the pace meanwhile, beyond what stages swing by."""
     longest: list[tuple[int, Episode]] = []
+    threshold_P = np.full(stages.stage_P.size, MIN_STAGE_EXCESS)
     for row, excess_S in enumerate(stages.excess_PS):
         jumps = np.abs(np.diff(excess_S)) / np.sqrt(2)
         noise = NOISE_MADS * middle(jumps)
-        threshold = max(noise, MIN_STAGE_EXCESS) if np.isfinite(noise) else MIN_STAGE_EXCESS
-        for episode in episodes(excess_S, threshold):
+        threshold_P[row] = max(noise, MIN_STAGE_EXCESS) if np.isfinite(noise) else MIN_STAGE_EXCESS
+        for episode in episodes(excess_S, float(threshold_P[row])):
             span = slice(episode.first, episode.last + 1)
             most = max(middle(other_S[span]) for other_S in stages.excess_PS)
             later = stages.num_ranks_P[row] == 1 and episode.first >= MIN_VOTES
@@ -207,7 +209,8 @@ def _longest(stages: _Stages) -> list[tuple[int, Episode]]:
                 longest.append((row, episode))
     spans = [(row, episode.first, episode.last) for row, episode in longest]
     beyond = no_swings(stages.excess_PS, np.zeros(stages.stage_P.size, np.int64), spans)
-    return [longest[index] for index in sorted(beyond)]
+    longest = [longest[index] for index in sorted(beyond)]
+    return lasting_or_calm(stages.excess_PS, threshold_P, longest)
 
 
 def _finding(work: Work, stages: _Stages, row: int, episode: Episode, attempt: int) -> Finding:

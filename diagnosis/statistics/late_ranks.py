@@ -246,6 +246,17 @@ def is_calm(excess_RS: Floats, accused: Collection[int], threshold_R: Floats) ->
     return not stands_out.size or float(stands_out.mean()) <= _CALM
 
 
+def lasting_or_calm(
+    excess_NS: Floats, threshold_N: Floats, found: Sequence[tuple[int, Episode]]
+) -> list[tuple[int, Episode]]:
+    """Rows (of stages or hosts) and episodes without those of fewer than SHORT_STEPS, where the
+    other rows stand out, too.
+    """
+    if is_calm(excess_NS, {row for row, _ in found}, threshold_N):
+        return list(found)
+    return [one for one in found if one[1].last - one[1].first + 1 >= SHORT_STEPS]
+
+
 def not_moving(lates: Sequence[Late]) -> list[Late]:
     """Without short episodes where they move from rank to rank: so do the swings of a busy host."""
     short = [late for late in lates if late.episode.last - late.episode.first < SHORT_STEPS]

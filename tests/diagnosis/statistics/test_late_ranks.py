@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.late_ranks import (
@@ -11,6 +12,7 @@ from diagnosis.statistics.late_ranks import (
     evenness,
     is_longer,
     last_shares,
+    lasting_or_calm,
     meet,
 )
 from diagnosis.statistics.rank_tables import Floats
@@ -92,3 +94,15 @@ def test_steps_are_longer_than_the_last_ones_where_something_else_made_earlier_o
     late = Episode(78, 107, 0.35)
     assert is_longer(window_S, late, 0.35)
     assert not is_longer(np.full(108, 205.0), late, 0.35)
+
+
+@pytest.mark.parametrize(("num", "kept"), [(25, 1), (8, 0)])
+@pytest.mark.parametrize("calm", [True, False])
+def test_few_steps_are_kept_only_where_the_others_are_calm(num: int, kept: int, calm: bool) -> None:
+    excess_NS = np.zeros((4, 60))
+    excess_NS[0, 10 : 10 + num] = 0.5
+    if not calm:
+        excess_NS[1:, ::7] = 0.4
+    episode = Episode(10, 9 + num, 0.5)
+    found = lasting_or_calm(excess_NS, np.full(4, 0.03), [(0, episode)])
+    assert found == [(0, episode)] * (1 if calm else kept)
