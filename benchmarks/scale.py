@@ -79,7 +79,7 @@ def made(folder: Path, size: Size) -> dict[str, Any]:
 def _once(
     run: Path, name: str, make: Callable[..., Any], *given: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """What it returned and cost, from a file beside the runs where it ended before."""
+    """Call it, unless an earlier run of this did; what it returned and cost stays in a file."""
     file = run.parents[1] / f"{name}.json"
     if not file.exists():
         returned, cost = in_own_process(make, *given)

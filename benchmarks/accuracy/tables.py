@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.score import Scored, names_nobody, score
-from benchmarks.accuracy.why_missed import group_of
+from benchmarks.accuracy.why_missed.groups import group_of
 from sample_traces.generate.labelled.labels import Label
 
 ONSET_STEPS = 2

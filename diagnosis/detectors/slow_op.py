@@ -84,7 +84,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    felt = [onset for onset in onsets(times, LEAST_RISE) if is_felt(times, onset)]
+    felt = [onset for onset in onsets(times, LEAST_RISE) if _is_felt(times, onset)]
     behind = [(onset, op_behind(times, tables["op_times"], onset)) for onset in felt]
     findings = tuple(_finding(times, onset, op, attempt) for onset, op in behind if op is not None)
     checked = None if behind else checked_text(times, LEAST_RISE)
@@ -93,7 +93,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, findings, checked)
 
 
-def is_felt(times: PhaseTimes, onset: Onset) -> bool:
+def _is_felt(times: PhaseTimes, onset: Onset) -> bool:
     """Whether steps are longer for a small rise, by half of it and by more than they swing."""
     if onset.episode.excess >= MIN_RISE:
         return True

@@ -78,7 +78,7 @@ def onsets(times: PhaseTimes, least: float = MIN_RISE) -> list[Onset]:
     for episode in episodes(excess_S, border_of(excess_S, least)):
         if episode.first < FEWEST_BEFORE:
             continue
-        risen = risen_least(work_RS, episode)
+        risen = _risen_least(work_RS, episode)
         if risen >= least:
             first, last = episode.first + WARM_UP_STEPS, episode.last + WARM_UP_STEPS
             lasting_onsets.append(Onset(Episode(first, last, risen), before_ms, before_ms * risen))
@@ -105,7 +105,7 @@ def border_of(excess_S: Floats, least: float) -> float:
     return max(least, float(noise)) if np.isfinite(noise) else least
 
 
-def risen_least(work_RS: Floats, episode: Episode) -> float:
+def _risen_least(work_RS: Floats, episode: Episode) -> float:
     """By what share the ranks that rose least compute longer than before the episode."""
     ratios = [
         middle(row_S[episode.first : episode.last + 1]) / middle(row_S[: episode.first])

@@ -12,7 +12,8 @@ from app.analysis.diagnosis import all_steps, tables_of
 from benchmarks.accuracy.cases import NATIVE, Case
 from benchmarks.accuracy.judge import judge
 from benchmarks.accuracy.score import score
-from benchmarks.accuracy.why_missed import Miss, why_missed, whys
+from benchmarks.accuracy.why_missed import why_missed, whys
+from benchmarks.accuracy.why_missed.miss import Miss
 from ingest.run import Run, open_run
 from sample_traces.generate.faults import KINDS, OF_THE_MODEL, SyntheticFault
 from sample_traces.generate.job import SyntheticJob
