@@ -8,11 +8,11 @@ read can be looked at meanwhile (ingest.imports.preview).
 
 from __future__ import annotations
 
-import atexit
 import re
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -114,7 +114,7 @@ def open_any(
 ) -> Run:
     """A run from anything readable: a run folder as it lies, other files imported for now.
 
-    What is imported is removed when the process ends. Raises UserError.
+    What is imported is removed with the Run, at the latest when the process ends. Raises UserError.
     """
     from ingest.run import open_run
 
@@ -125,11 +125,17 @@ def open_any(
         raise UserError(f"{where} holds {len(runs)} runs; name one of them: {names}")
     if runs:
         return open_run(runs[0])
-    kept_until_exit = Path(tempfile.mkdtemp(prefix="rankscope-"))
-    atexit.register(shutil.rmtree, kept_until_exit, ignore_errors=True)
-    return open_run(
-        import_paths([where], kept_until_exit, progress, finish=finish, on_file=on_file)
-    )
+    runs_folder = tempfile.TemporaryDirectory(prefix="rankscope-", ignore_cleanup_errors=True)
+    try:
+        imported = import_paths(
+            [where], Path(runs_folder.name), progress, finish=finish, on_file=on_file
+        )
+        run = open_run(imported)
+    except BaseException:
+        runs_folder.cleanup()
+        raise
+    weakref.finalize(run, runs_folder.cleanup)
+    return run
 
 
 class _Import:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import io
@@ -220,6 +221,11 @@ def test_anything_else_is_imported_for_now(tmp_path: Path) -> None:
         assert run.sql("SELECT name, dur_ns FROM spans").to_pylist() == [
             {"name": "a", "dur_ns": 2000}
         ]
+        temporary = run.folder.parent
+    assert temporary.is_dir()
+    del run
+    gc.collect()
+    assert not temporary.exists()
 
 
 def test_a_place_that_cannot_be_written_is_the_users_to_change(tmp_path: Path) -> None:
