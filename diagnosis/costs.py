@@ -17,7 +17,7 @@ import numpy as np
 
 from diagnosis.cost_text import cost_text
 from diagnosis.findings import MEASURED, Cost, Diagnosis, Evidence, Finding
-from diagnosis.one_cause import steps_of
+from diagnosis.one_cause.episodes import steps_of
 from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.step_levels import WARM_UP_STEPS

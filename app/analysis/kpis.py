@@ -22,7 +22,7 @@ from app.views.run.kpis import measured, with_reporting
 from app.views.run.rank_kpi import kpi_of_rank
 from diagnosis.costs import others_with_cost
 from diagnosis.findings import Diagnosis, Finding
-from diagnosis.one_cause import steps_of
+from diagnosis.one_cause.episodes import steps_of
 from ingest.run import Run
 from ingest.stopping import Stop
 

@@ -22,7 +22,10 @@ from diagnosis.experts.echoes import Against, against_fellows, unknown
 from diagnosis.experts.holders import Holders
 from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from diagnosis.kind_titles import KIND_TITLES
-from diagnosis.one_cause import listed, merged, unexplained, without_echoes
+from diagnosis.one_cause import merged
+from diagnosis.one_cause.deaths import without_echoes
+from diagnosis.one_cause.listing import listed
+from diagnosis.one_cause.whole_job import unexplained
 from diagnosis.statistics.phase_times import phase_times, standing_still
 from diagnosis.statistics.replayed_costs import with_replayed_costs
 from diagnosis.statistics.straggler_cells import straggler_cells

@@ -2,7 +2,7 @@
 
 Whatever the reason, steps that take 5 % longer for 20 steps or 25 % for three in a row are worth
 a finding (diagnosis/statistics/step_levels.py). It names nobody: where another finding explains
-these steps, that one is kept instead (diagnosis/one_cause.py).
+these steps, that one is kept instead (diagnosis/one_cause/whole_job.py).
 
 Source: the rule is ours. Assumes: steps are meant to take equally long. Known false positives: more
 work on purpose. Blind spots: a job that is slow from its first steps on, which only a baseline

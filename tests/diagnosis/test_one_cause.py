@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 
 from diagnosis.findings import Cost, Diagnosis, Evidence, Finding, Place, Verdict
-from diagnosis.one_cause import (
-    MOST_FINDINGS,
-    joined,
-    listed,
-    merged,
-    steps_of,
-    unexplained,
-    without_echoes,
-)
+from diagnosis.one_cause import merged
+from diagnosis.one_cause.deaths import without_echoes
+from diagnosis.one_cause.episodes import joined, steps_of
+from diagnosis.one_cause.listing import MOST_FINDINGS, listed
+from diagnosis.one_cause.whole_job import unexplained
 
 HOSTS: dict[int, str | None] = {rank: f"node{rank // 4}" for rank in range(16)}
 EVIDENCE = Evidence("Slow.", 1.5, "x", "rank_work")
@@ -268,8 +264,21 @@ def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     found = [finding(rank, 10, 50) for rank in range(4)]
     diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)), unknown)
     assert diagnosis.findings == ()
-    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(32)), unknown)
-    assert len(diagnosis.findings) == 4
+
+
+def test_ranks_of_unknown_hosts_that_begin_together_are_one_finding() -> None:
+    hosts = dict.fromkeys(range(32))
+    found = [finding(rank, 9 + rank, 50, 10.0 + rank) for rank in range(3)]
+    later = finding(5, 30, 50)
+    diagnosis = merged(Diagnosis((Verdict("d", (*found, later)),)), hosts, unknown)
+    whole, single = diagnosis.findings
+    assert [place.rank for place in whole.culprits] == [0, 1, 2]
+    assert (whole.first_step, whole.last_step, whole.hosts) == (9, 50, ())
+    assert whole.title == "3 ranks together: rank 2 was slow"
+    assert "ranks 0, 1" in whole.text
+    assert single == later
+    diagnosis = merged(Diagnosis((Verdict("d", (*found[:2], later)),)), hosts, unknown)
+    assert set(diagnosis.findings) == {*found[:2], later}
 
 
 def test_a_death_in_a_collective_that_was_entered_differently_is_its_echo() -> None:

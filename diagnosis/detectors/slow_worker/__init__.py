@@ -235,7 +235,7 @@ def _single_ranks(
         if row not in left:
             continue
         together = np.array([o for o in left if _overlap(by_row[row], by_row[o])])
-        of_host = whole_host(work.ranks, row, together)  # made one finding in one_cause.py
+        of_host = whole_host(work.ranks, row, together)  # made one finding in one_cause/hosts.py
         place = None if of_host else shared_place(work.ranks, row, together)
         if place is not None:
             name, rows = place

@@ -1,0 +1,106 @@
+"""Episodes of one kind at one place are one finding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from diagnosis.findings import Cost, Finding
+from diagnosis.statistics.units import steps_text
+
+NEAR_STEPS = 2
+"""Findings of one cause begin this near to each other."""
+
+
+def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
+    """First and last step of each of its episodes."""
+    return finding.episodes or ((finding.first_step, finding.last_step),)
+
+
+def each_step(finding: Finding) -> Iterable[int]:
+    """The steps of all its episodes."""
+    return (step for first, last in steps_of(finding) for step in range(first, last + 1))
+
+
+def overlap(finding: Finding, other: Finding) -> bool:
+    """Whether they share more than half of the steps of the shorter one."""
+    shared = min(finding.last_step, other.last_step) - max(finding.first_step, other.first_step)
+    return 2 * (shared + 1) > min(
+        finding.last_step - finding.first_step, other.last_step - other.first_step
+    )
+
+
+def lost_ms(finding: Finding) -> float:
+    """What it costs in all its steps."""
+    return finding.cost.ms_per_step * finding.cost.num_steps if finding.cost else 0.0
+
+
+def of_one_place(findings: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Episodes of one kind at one place as one finding, in place of the first of them."""
+    groups = defaultdict[tuple[object, ...], list[int]](list)
+    for index, finding in enumerate(findings):
+        ranks = () if finding.hosts else tuple(sorted(p.rank for p in finding.culprits))
+        groups[finding.kind, ranks, finding.stages, finding.hosts].append(index)
+    changed: dict[int, Finding | str | None] = {}
+    for members in groups.values():
+        if len(members) > 1:
+            changed |= dict.fromkeys(members)
+            changed[members[0]] = joined([findings[index] for index in members])
+    return changed
+
+
+def joined(parts: Sequence[Finding]) -> Finding:
+    """One finding of several episodes: the most urgent and costly part, with all their steps."""
+    parts = sorted(parts, key=lambda part: part.first_step)
+    main = min(parts, key=lambda part: (_SEVERITIES.index(part.severity), -lost_ms(part)))
+    spans = _united(span for part in parts for span in steps_of(part))
+    listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
+    listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
+    cost = main.cost and _joined_cost(main.cost, parts, spans)
+    text = f"{main.text} It came {len(spans)} times: {listed}." if len(spans) > 1 else main.text
+    return replace(
+        main,
+        text=text,
+        first_step=spans[0][0],
+        last_step=max(last for _, last in spans),
+        cost=cost,
+        episodes=tuple(spans) if len(spans) > 1 else (),
+    )
+
+
+_SEVERITIES = ("urgent", "warning", "past")
+_MOST_LISTED = 5
+
+
+def _united(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, those that meet as one."""
+    united: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = (united[-1][0], max(united[-1][1], last))
+        else:
+            united.append((first, last))
+    return united
+
+
+def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int, int]]) -> Cost:
+    """The mean over the episodes of what the costliest part says of each."""
+    costs = []
+    for first, last in spans:
+        of_span = [
+            part
+            for part in parts
+            if part.cost and any(low <= last and first <= high for low, high in steps_of(part))
+        ]
+        main = max(of_span, key=lost_ms, default=None)
+        if main is not None and main.cost is not None:
+            costs.append((last - first + 1, main.cost))
+    total = sum(number for number, _ in costs)
+    longer = sum(number * each.ms_per_step for number, each in costs) / total
+    step = sum(number * each.step_ms for number, each in costs) / total
+    num_steps = sum(last - first + 1 for first, last in spans)
+    step_ms = round(step, 3)
+    return replace(
+        cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps
+    )

@@ -1,0 +1,129 @@
+"""Ranks that are slow together, for what their host does to all of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from diagnosis.findings import Finding, Place
+from diagnosis.kind_titles import KIND_TITLES
+from diagnosis.one_cause.episodes import NEAR_STEPS, lost_ms, overlap
+from diagnosis.statistics.shared_location import FEWEST_OF_HOST
+from diagnosis.statistics.units import named_ranks
+
+_NEARLY_ALL = 0.8
+_MANY = 0.25
+"""So many of a job whose hosts are unknown have a cause in common: perhaps they are one host's."""
+
+OF_HOSTS = "host_contention"
+"""Of this kind two ranks are enough: what keeps them from their cores is on their host."""
+
+Still = Callable[[int, int, int], float]
+"""Of a rank and the first and last step: the share of a step that it stands still in its compute
+beyond its peers; NaN without peers."""
+
+
+def of_one_host(
+    findings: Sequence[Finding], hosts: dict[int, str | None], still: Still
+) -> dict[int, Finding | str | None]:
+    """Single ranks of one kind that are nearly all of their host as one finding on the host, or as
+    none where they are nearly all of the job. Two that are kept from their cores bring those of
+    their host with them that stand still, too.
+    """
+    sizes = Counter(hosts.values())
+    groups = defaultdict[tuple[str, str | None], list[int]](list)
+    for index, finding in enumerate(findings):
+        if len(finding.culprits) == 1 and not finding.stages:
+            groups[finding.kind, hosts.get(finding.culprits[0].rank)].append(index)
+    changed: dict[int, Finding | str | None] = {}
+    for (kind, host), members in groups.items():
+        main = max(members, key=lambda index: lost_ms(findings[index]))
+        together = [index for index in members if overlap(findings[index], findings[main])]
+        num = len(together)
+        of_host = kind == OF_HOSTS and host is not None and num > 1
+        least = max(FEWEST_OF_HOST, sizes[host] * (_NEARLY_ALL if host is not None else _MANY))
+        if not of_host and num < least:
+            changed |= _beginning_together(findings, together, main) if host is None else {}
+            continue
+        ranks = sorted(findings[index].culprits[0].rank for index in together)
+        if num >= _NEARLY_ALL * len(hosts) or host is None:
+            title = KIND_TITLES[kind]
+            why = f"{num} of {len(hosts)} ranks ({named_ranks(ranks[:8])}) stand out by “{title}”: "
+            changed |= dict.fromkeys(together, f"{why}no rank is at fault by itself.")
+            continue
+        changed |= dict.fromkeys(together)
+        known = {place.rank: place for i in together for place in findings[i].culprits}
+        if of_host:
+            members = [rank for rank, its_host in hosts.items() if its_host == host]
+            fellows = _standing_still(still, findings[main], members, ranks)
+            known = {rank: known.get(rank, Place(rank, host)) for rank in fellows}
+        whole = (str(host),) if not of_host or len(known) == sizes[host] else ()
+        changed[main] = _on_host(findings[main], [findings[i] for i in together], known, whole)
+    return changed
+
+
+def _beginning_together(
+    findings: Sequence[Finding], together: Sequence[int], main: int
+) -> dict[int, Finding | None]:
+    """Ranks of unknown hosts that begin with the costliest one as one finding with it: of so many
+    the cause is rather one that they share than one for each.
+    """
+    worst = findings[main]
+    begin = [i for i in together if abs(findings[i].first_step - worst.first_step) <= NEAR_STEPS]
+    if len(begin) < FEWEST_OF_HOST:
+        return {}
+    known = {place.rank: place for i in begin for place in findings[i].culprits}
+    others = named_ranks(sorted(known.keys() - {place.rank for place in worst.culprits}))
+    return dict.fromkeys(begin) | {
+        main: replace(
+            worst,
+            title=f"{len(known)} ranks together: {worst.title[0].lower()}{worst.title[1:]}",
+            text=f"{worst.text} The same is true of {others}, from the same steps on.",
+            culprits=tuple(known[rank] for rank in sorted(known)),
+            victims=tuple(rank for rank in worst.victims if rank not in known),
+            first_step=min(findings[i].first_step for i in begin),
+            last_step=max(findings[i].last_step for i in begin),
+            next_step=f"Look for what these ranks share, such as a host. {worst.next_step}",
+        )
+    }
+
+
+def _standing_still(
+    still: Still, main: Finding, members: Iterable[int], found: Sequence[int]
+) -> list[int]:
+    """Those found, and the members of their host that stand still for half as long or longer."""
+    share = {rank: still(rank, main.first_step, main.last_step) for rank in members}
+    least = statistics.median(share[rank] for rank in found) / 2
+    return [rank for rank in share if rank in found or not share[rank] < least]
+
+
+def _on_host(
+    main: Finding, parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...]
+) -> Finding:
+    """`hosts`: the host, none where only some of its ranks are meant."""
+    host = str(parts[0].culprits[0].host)
+    on_host = replace(
+        main,
+        title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
+        culprits=tuple(places[rank] for rank in sorted(places)),
+        victims=tuple(rank for rank in main.victims if rank not in places),
+        hosts=hosts,
+        first_step=min(part.first_step for part in parts),
+        last_step=max(part.last_step for part in parts),
+    )
+    is_whole_and_slow = hosts and main.kind == "slow_worker"
+    return _slow_host(on_host, main, host, len(places)) if is_whole_and_slow else on_host
+
+
+def _slow_host(on_host: Finding, main: Finding, host: str, num: int) -> Finding:
+    """With words on the host instead of the rank that costs most."""
+    take, shared = ("take" if main.ongoing else "took"), "power, cooling, other jobs"
+    return replace(
+        on_host,
+        title=f"Host {host} {'is' if main.ongoing else 'was'} slow",
+        cause=f"All {num} ranks of host {host} {take} longer to compute the same work than ranks "
+        "of other hosts.",
+        next_step=f"Look at what the ranks of {host} share ({shared}). {main.next_step}",
+    )

@@ -1,0 +1,80 @@
+"""A whole job that is slower is no finding where others explain its steps, and those that are part
+of it are none beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diagnosis.findings import Diagnosis, Finding
+from diagnosis.one_cause.changes import with_changes
+from diagnosis.one_cause.episodes import NEAR_STEPS, each_step, lost_ms, steps_of
+from diagnosis.statistics.step_levels import FEWEST_STEPS
+
+EXPLAINED = 0.5
+"""A finding on the whole job is left out where others take this share of what it costs."""
+
+
+def unexplained(diagnosis: Diagnosis, name: str) -> Diagnosis:
+    """Without findings of the detector of slower jobs whose steps others explain."""
+    slower = [f for v in diagnosis.verdicts if v.detector == name for f in v.findings]
+    own = {id(finding) for finding in slower}
+
+    def change(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
+        others = [finding for finding in flat if id(finding) not in own]
+        kept = [finding for finding in slower if not _is_explained(finding, others)]
+        changed: dict[int, Finding | str | None] = {}
+        for index, finding in enumerate(flat):
+            if id(finding) in own:
+                changed |= {} if finding in kept else {index: None}
+            elif any(_is_part(finding, whole) for whole in kept):
+                changed[index] = f"{finding.text} That is part of what all steps are longer by."
+        return changed
+
+    return with_changes(diagnosis, [change])
+
+
+_PART = 0.8
+
+
+def _is_part(finding: Finding, whole: Finding) -> bool:
+    """Whether it names nobody, and its steps are among those of the whole job's finding."""
+    steps = set(each_step(finding))
+    return not _names(finding) and len(steps & set(each_step(whole))) >= _PART * len(steps)
+
+
+def _names(finding: Finding) -> bool:
+    return bool(finding.culprits or finding.stages or finding.hosts)
+
+
+def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
+    """Whether one that names somebody begins when it does and lasts as long or holds its few steps,
+    or what others cost in half of these steps or more is EXPLAINED of what it costs.
+    """
+    own = set(each_step(finding))
+    near = max(NEAR_STEPS, len(own) // 10)
+    is_short = len(own) < FEWEST_STEPS
+    taken, covered = 0.0, set[int]()
+    for other in others:
+        shared = len(own & set(each_step(other)))
+        begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
+        lasts = shared >= _PART * len(own)
+        if lasts and (begins or is_short) and _names(other):
+            return True
+        if lasts and begins and _may_be_all(other, finding, shared):
+            return True
+        if other.cost and shared:
+            taken += other.cost.ms_per_step * shared
+            covered |= own & set(each_step(other))
+    return taken >= EXPLAINED * lost_ms(finding) and 2 * len(covered) >= len(own)
+
+
+def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:
+    """Whether a slower operation or slower transfers of all ranks cost a fair part of it: what each
+    takes longer adds up along a pipeline, which the estimate of their cost does not know.
+    """
+    if other.kind not in ("slow_op", "comm_regression") or other.cost is None:
+        return False
+    return other.cost.ms_per_step * shared >= _FAIR_PART * lost_ms(finding)
+
+
+_FAIR_PART = 1 / 3
