@@ -51,6 +51,7 @@ from diagnosis.statistics.step_levels import (
     most_longer_by,
     takes_longer,
 )
+from diagnosis.statistics.step_noise import step_noise
 
 NAME = "data_loader"
 KINDS = ("data_loader",)
@@ -144,13 +145,12 @@ def _of_job(
     if not np.isfinite(before):
         before = 0.0
     risen_S = share_S - before
-    noise = NOISE_MADS * middle(np.abs(np.diff(share_S))) / np.sqrt(2)
     starved = [
         (e, e.excess)
         for e in episodes(share_S, STARVED)
         if e.excess >= 2 * STARVED and evenness(share_S[e.first : e.last + 1]) >= LEAST_EVEN
     ]
-    risen = episodes(risen_S, max(noise, MIN_EXCESS))
+    risen = episodes(risen_S, max(step_noise(share_S), MIN_EXCESS))
     for episode in risen:
         is_new = not any(meet(episode, other) for other, _ in starved)
         even = evenness(risen_S[episode.first : episode.last + 1]) >= LEAST_EVEN

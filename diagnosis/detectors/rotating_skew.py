@@ -23,11 +23,12 @@ import pyarrow as pa
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.late_ranks import LEAST_EVEN, STEADY_SHARE, evenness
-from diagnosis.statistics.peers import NOISE_MADS, level_before
+from diagnosis.statistics.peers import level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, middle, phase_times
+from diagnosis.statistics.phase_times import MIN_EXCESS, PhaseTimes, comparable, phase_times
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.step_levels import is_longer_by
+from diagnosis.statistics.step_noise import step_noise
 
 NAME = "rotating_skew"
 KINDS = ("launch_skew",)
@@ -103,8 +104,7 @@ def _episodes(lead_S: Floats) -> list[Episode]:
     """Where the lead has grown."""
     before = level_before(lead_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     grown_S = lead_S - (before if np.isfinite(before) else 0.0)
-    noise = NOISE_MADS * middle(np.abs(np.diff(lead_S))) / np.sqrt(2)
-    return episodes(grown_S, max(noise if np.isfinite(noise) else 0.0, MIN_EXCESS))
+    return episodes(grown_S, max(step_noise(lead_S), MIN_EXCESS))
 
 
 def _moves(rest_RS: Floats, lead_S: Floats, leader_S: Ints, episode: Episode) -> bool:

@@ -23,10 +23,11 @@ import pyarrow as pa
 from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.late_ranks import STEADY_SHARE
-from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before
+from diagnosis.statistics.peers import MIN_PEERS, level_before
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
+from diagnosis.statistics.step_noise import step_noise
 from diagnosis.statistics.units import in_ms, named_ranks, steps_text
 
 NAME = "slow_checkpoint"
@@ -171,8 +172,7 @@ def _slow_spans(longest_C: Floats) -> list[slice]:
     before_ms = level_before(longest_C)
     if not np.isfinite(before_ms):
         return []
-    noise_ms = NOISE_MADS * middle(np.abs(np.diff(longest_C))) / np.sqrt(2)
-    is_slow_C = longest_C > max(LONGER * before_ms, before_ms + noise_ms)
+    is_slow_C = longest_C > max(LONGER * before_ms, before_ms + step_noise(longest_C))
     edges = np.flatnonzero(np.diff(np.concatenate(([0], is_slow_C.astype(np.int8), [0]))))
     spans = [slice(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
     return [

@@ -16,10 +16,11 @@ import numpy as np
 
 from diagnosis.findings import Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
-from diagnosis.statistics.peers import NOISE_MADS, level_before
+from diagnosis.statistics.peers import level_before
 from diagnosis.statistics.phase_findings import steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, kept_from_cores, middle, middles
 from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_noise import step_noise
 from diagnosis.statistics.units import in_ms
 
 MIN_RISE = 0.05
@@ -101,8 +102,7 @@ def _excess(work_RS: Floats) -> Floats | None:
 
 def border_of(excess_S: Floats, least: float) -> float:
     """From which rise on steps vote: this share, or the noise where that is more."""
-    noise = NOISE_MADS * middle(np.abs(np.diff(excess_S))) / np.sqrt(2)
-    return max(least, float(noise)) if np.isfinite(noise) else least
+    return max(least, step_noise(excess_S))
 
 
 def _risen_least(work_RS: Floats, episode: Episode) -> float:

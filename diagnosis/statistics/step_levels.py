@@ -18,6 +18,7 @@ from diagnosis.statistics.episodes import Episode, episodes, greatest_sum
 from diagnosis.statistics.peers import NOISE_MADS, level_before
 from diagnosis.statistics.rank_tables import Floats, Ints
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.step_noise import step_noise
 
 LEAST_RISE, FEWEST_STEPS = 0.05, 20
 SHORT_RISE, FEWEST_SHORT = 0.25, 3
@@ -181,8 +182,8 @@ def _lasting(value_S: Floats, width: int) -> list[Rise]:
     if not np.isfinite(before_ms):
         return []
     excess_B = block_B / before_ms - 1
-    noise = NOISE_MADS * float(np.median(np.abs(np.diff(excess_B)))) / np.sqrt(2)
-    blocks = episodes(np.repeat(excess_B, _VOTES), max(LEAST_RISE / 2, noise))
+    border = max(LEAST_RISE / 2, step_noise(excess_B))
+    blocks = episodes(np.repeat(excess_B, _VOTES), border)
     risen = [_ends(value_S, e, width, before_ms) for e in blocks]
     return [
         rise

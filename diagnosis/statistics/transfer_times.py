@@ -29,6 +29,7 @@ from diagnosis.statistics.peers import MIN_PEERS, NOISE_MADS, level_before, medi
 from diagnosis.statistics.phase_findings import steps_missing
 from diagnosis.statistics.phase_times import middle, middles
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints, Ranks, placed, spread_cells
+from diagnosis.statistics.step_noise import step_noise
 
 QUESTIONS = ("transfers", "groups", "rank_places", "rank_phases")
 
@@ -274,17 +275,12 @@ def _suspects(transfers: Transfers) -> Bools:
             quick_S = np.quantile(known_NS, _QUICK, axis=0, method="lower")
             with np.errstate(invalid="ignore"):
                 excess_NS = time_NS / quick_S - 1
-            least = max(_step_noise(excess_NS), FEW_EXCESS)
+            least = max(step_noise(excess_NS), FEW_EXCESS)
             for n in np.flatnonzero(may_be_slow(excess_NS, np.full(rows.size, least))).tolist():
                 for episode in episodes(excess_NS[n], least):
                     begin = max(episode.first - _NEAR, 0)
                     suspect_KS[rows[n], begin : episode.last + _NEAR + 1] = True
     return suspect_KS
-
-
-def _step_noise(value_NS: Floats) -> float:
-    noise = NOISE_MADS * middle(np.abs(np.diff(value_NS, axis=-1))) / np.sqrt(2)
-    return noise if np.isfinite(noise) else 0.0
 
 
 def _peers(transfers: Transfers, suspect_KS: Bools) -> tuple[Floats, Ints]:
@@ -315,7 +311,7 @@ def _onsets(transfers: Transfers, suspect_KS: Bools) -> tuple[list[SetOnset], li
             continue
         known += 1
         excess_S = level_S / before - 1
-        least = max(_step_noise(excess_S), MIN_EXCESS)
+        least = max(step_noise(excess_S), MIN_EXCESS)
         onsets += [
             SetOnset(rows, episode, before)
             for episode in episodes(excess_S, least)
@@ -346,7 +342,7 @@ def _noises(transfers: Transfers, slow_KS: Floats, suspect_KS: Bools, num_KS: In
         noise_K[rows] = np.fmax(noise, MIN_EXCESS)
         for k in rows[num_K[rows] < MIN_PEERS].tolist():
             least = FEW_EXCESS if num_K[k] else MIN_EXCESS
-            noise_K[k] = max(_step_noise(slow_KS[k]), least)
+            noise_K[k] = max(step_noise(slow_KS[k]), least)
     return noise_K
 
 
