@@ -21,7 +21,7 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, middles, phase_times
-from diagnosis.statistics.step_levels import FEWEST_STEPS, LEAST_RISE, Rise, rises
+from diagnosis.statistics.step_levels import LEAST_RISE, Rise, is_sure, rises
 from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 NAME = "job_slower"
@@ -81,13 +81,8 @@ def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
     )
 
 
-_SURE = 0.15
-"""Longer by so much for FEWEST_STEPS or more: no pattern of long and short steps does that."""
-
-
 def _confidence(rise: Rise) -> str:
-    sure = rise.excess >= _SURE and rise.last - rise.first + 1 >= FEWEST_STEPS
-    return "high" if sure else "medium"
+    return "high" if is_sure(rise.excess, rise.last - rise.first + 1) else "medium"
 
 
 def _unknown(times: PhaseTimes) -> str:

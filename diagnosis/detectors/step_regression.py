@@ -37,7 +37,7 @@ from diagnosis.statistics.own_work import own_work
 from diagnosis.statistics.peers import Work, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
-from diagnosis.statistics.step_levels import WARM_UP_STEPS, takes_longer
+from diagnosis.statistics.step_levels import WARM_UP_STEPS, is_sure, takes_longer
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -126,7 +126,11 @@ def _is_waiting(work: Work, times: PhaseTimes, onset: Onset) -> bool:
 
 def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
     lost = Lost((), onset.episode, wall_share(times, onset), 0)
-    finding = finding_of(times, lost, attempt, _WORDS)
+    episode = onset.episode
+    sure = is_sure(lost.share, episode.last - episode.first + 1)
+    finding = finding_of(
+        times, lost, attempt, replace(_WORDS, confidence="high" if sure else "medium")
+    )
     return replace(
         finding,
         slowdown=round(1 + onset.episode.excess, 4),
@@ -147,5 +151,4 @@ _WORDS = Words(
     ),
     "Look at what changed at that step (data, schedule, evaluation), and at power and clocks of "
     "the devices; compare the phases before and after on the overview.",
-    confidence="medium",
 )

@@ -58,7 +58,8 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
         shared = len(own & set(each_step(other)))
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
         lasts = shared >= _PART * len(own)
-        if lasts and (begins or is_short) and _names(other):
+        holds = is_short and other.kind != _RARE
+        if lasts and (begins or holds) and _names(other):
             return True
         if lasts and begins and _may_be_all(other, finding, shared):
             return True
@@ -78,3 +79,5 @@ def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:
 
 
 _FAIR_PART = 1 / 3
+_RARE = "jit_spikes"
+"""Of all the steps from its first to its last one it means a few, which never follow each other."""

@@ -10,7 +10,7 @@ Shape suffixes: S steps, B blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from diagnosis.statistics.step_noise import step_noise
 
 LEAST_RISE, FEWEST_STEPS = 0.05, 20
 SHORT_RISE, FEWEST_SHORT = 0.25, 3
+SURE_RISE = 0.15
+"""Longer by so much for FEWEST_STEPS or more: no pattern of long and short steps does that."""
 CLEAR, CLEAR_FOR_LONG = 5.0, 3.5
 """Standard deviations of what as many steps swing by themselves. A job has hundreds of stretches of
 few steps, and of many steps some ten; their spread is known of few blocks."""
@@ -57,11 +59,7 @@ def rises(step_ms_S: Floats) -> list[Rise]:
     known = np.flatnonzero(np.isfinite(step_ms_S))
     known = known[known >= WARM_UP_STEPS]
     value_S = step_ms_S[known]
-    lasting: list[Rise] = []
-    for width in _BLOCKS:
-        if value_S.size >= width * _FEWEST_BLOCKS:
-            lasting += [r for r in _lasting(value_S, width) if not _meets_any(r, lasting)]
-    lasting += [rise for rise in _short(value_S) if not _meets_any(rise, lasting)]
+    lasting = [part for rise in _all(value_S) for part in _main_parts(value_S, rise)]
     begun = fewest_before(value_S.size)
     lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
     return [
@@ -95,6 +93,11 @@ def most_longer_by(step_ms_S: Floats, first: int, last: int) -> float:
     if not before_S.size or not inside_S.size:
         return float("nan")
     return float(np.median(inside_S) / np.median(before_S)) - 1
+
+
+def is_sure(excess: float, num_steps: int) -> bool:
+    """Whether so many steps that take this share longer are so by no pattern."""
+    return excess >= SURE_RISE and num_steps >= FEWEST_STEPS
 
 
 def takes_longer(step_ms_S: Floats, first: int, last: int) -> bool:
@@ -174,6 +177,32 @@ def _swings(value_S: Floats, width: int) -> Floats:
     return swing_B
 
 
+def _all(value_S: Floats) -> list[Rise]:
+    """Of the longest blocks first, what meets none of those."""
+    found: list[Rise] = []
+    for width in _BLOCKS:
+        if value_S.size >= width * _FEWEST_BLOCKS:
+            found += [rise for rise in _lasting(value_S, width) if not _meets_any(rise, found)]
+    return found + [rise for rise in _short(value_S) if not _meets_any(rise, found)]
+
+
+def _main_parts(value_S: Floats, whole: Rise) -> list[Rise]:
+    """What is longer within a rise by SHORT_RISE, where that costs more than all its other steps,
+    else the rise.
+    """
+    inside_S = value_S[whole.first : whole.last + 1]
+    parts = [part for part in _all(inside_S) if part.excess >= SHORT_RISE]
+    is_part_S = np.zeros(inside_S.size, dtype=np.bool_)
+    for part in parts:
+        is_part_S[part.first : part.last + 1] = True
+    longer_S = inside_S - whole.before_ms
+    costs = [_trimmed_sum(longer_S[of]) for of in (is_part_S, ~is_part_S)]
+    if costs[0] <= costs[1]:
+        return [whole]
+    shift = whole.first
+    return [replace(p, first=p.first + shift, last=p.last + shift) for p in parts]
+
+
 def _lasting(value_S: Floats, width: int) -> list[Rise]:
     """Of episodes of blocks those that are longer by LEAST_RISE for FEWEST_STEPS."""
     num = value_S.size // width
@@ -198,6 +227,10 @@ def _trimmed(value_BS: Floats) -> Floats:
     sorted_BS = np.sort(value_BS, axis=1)
     means: Floats = sorted_BS[:, cut : value_BS.shape[1] - cut].mean(axis=1)
     return means
+
+
+def _trimmed_sum(value_S: Floats) -> float:
+    return value_S.size * float(_trimmed(value_S[None])[0]) if value_S.size else 0.0
 
 
 def _joined(value_S: Floats, apart: list[Rise]) -> list[Rise]:

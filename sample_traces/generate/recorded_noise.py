@@ -23,6 +23,8 @@ BLOCKS = (15, 60)
 
 _WARM_UP = 5
 """First steps of a recording that are left out."""
+_CALM = 0.05
+"""Quantile of factors; the few below it are errors of clocks."""
 _MOVES = 0.25
 """Spread over ranks of a timer / that of the timer that spreads most; less hides no waiting."""
 
@@ -71,14 +73,24 @@ class Recording:
             chosen += range(first, first + size)
         return np.array(chosen[:num_steps])
 
+    @cached_property
+    def factors_SR(self) -> Float:
+        """Compute of each step / the rank's median."""
+        factors: Float = self.timers["compute"] / np.median(self.timers["compute"], axis=0)
+        return factors
+
+    @cached_property
+    def calm(self) -> float:
+        """The factor of steps in which nothing is in the way: what takes longer is no more work."""
+        return float(np.quantile(self.factors_SR, _CALM))
+
     def compute_factors(self, num_steps: int, num_ranks: int, random: np.random.Generator) -> Float:
-        """(S, R): compute of each step / the rank's median; ranks recorded together stay so."""
-        own_SR = self.timers["compute"] / np.median(self.timers["compute"], axis=0)
-        recorded, found = own_SR.shape[1], []
+        """(S, R): factors of drawn steps; ranks recorded together stay so."""
+        recorded, found = self.factors_SR.shape[1], []
         for first in range(0, num_ranks, recorded):
             step_S = self.blocks(num_steps, random)
             rank_R = random.permutation(recorded)[: num_ranks - first]
-            found.append(own_SR[np.ix_(step_S, rank_R)])
+            found.append(self.factors_SR[np.ix_(step_S, rank_R)])
         return np.hstack(found)
 
 

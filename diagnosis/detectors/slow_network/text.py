@@ -81,17 +81,19 @@ def _confidence(transfers: Transfers, slowness: Slowness) -> str:
     if not transfers.ranks.has_roles:
         return "medium"
     compared = all(channel.num_others >= MIN_PEERS for channel in slowness.channels)
+    if slowness.kind == "comm_regression":
+        return "high" if _is_clear(slowness) else "medium"
     if slowness.kind in ("slow_host", "slow_node_link"):
         return "high" if compared and _is_clear(slowness) else "medium"
     return "high" if slowness.worst.num_others >= MIN_PEERS else "medium"
 
 
 CLEAR_RATIO = 2.0
-"""Of transfers of hosts: noise and other traffic of a host do not double what all of them take."""
+"""Of transfers of hosts or of all: noise and other traffic do not double what all of them take."""
 
 
 def _is_clear(slowness: Slowness) -> bool:
-    """Whether several channels of a host are all slow by far."""
+    """Whether several channels are all slow by far."""
     ratios = [channel.own_ms / channel.others_ms for channel in slowness.channels]
     return len(ratios) > 1 and min(ratios) >= CLEAR_RATIO
 

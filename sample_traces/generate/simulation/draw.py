@@ -101,7 +101,8 @@ def _add_recorded_noise(durations: Durations, job: SyntheticJob) -> None:
     factors_SR = recorded_factors(job)
     if job.recorded_on:
         factors_SR[:, np.setdiff1d(np.arange(job.num_ranks), job.recorded_on)] = 1.0
-    _lose_in_compute(durations, factors_SR.reshape(durations.skew_SPDT.shape))
+    calm = load_recording(job.recorded).calm
+    _lose_in_compute(durations, factors_SR.reshape(durations.skew_SPDT.shape), calm)
 
 
 def recorded_factors(job: SyntheticJob) -> Float:
@@ -111,8 +112,8 @@ def recorded_factors(job: SyntheticJob) -> Float:
     return recording.compute_factors(job.steps_completed, job.num_ranks, random)
 
 
-def _lose_in_compute(durations: Durations, factor_SPDT: Float) -> None:
-    """All compute takes longer or shorter; what is longer is no CPU time."""
+def _lose_in_compute(durations: Durations, factor_SPDT: Float, calm: float = 1.0) -> None:
+    """All compute takes longer or shorter; what is longer than `calm` times is no CPU time."""
     for compute in (durations.forward_MSPDT, durations.backward_MSPDT):
         compute *= factor_SPDT
-    durations.wall_per_cpu_SPDT *= np.maximum(factor_SPDT, 1)
+    durations.wall_per_cpu_SPDT *= np.maximum(factor_SPDT / calm, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from sample_traces.generate.job import SyntheticJob
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
-from sample_traces.generate.simulation.draw import recorded_factors
+from sample_traces.generate.simulation.draw import draw, recorded_factors
 
 KIND = "host_contention"
 
@@ -48,6 +48,14 @@ def test_who_is_late_for_the_noise_and_when(job: SyntheticJob) -> None:
     assert not truth.delays(KIND, range(16), *steps)
     assert not truth.delays(KIND, [], *steps)
     assert not truth.delays("slow_stage", host, *steps)
+
+
+def test_the_noise_takes_no_cpu_time(job: SyntheticJob) -> None:
+    durations = draw(job)
+    wall_S = durations.forward_MSPDT[0].mean(axis=(1, 2, 3))
+    cpu_S = (durations.forward_MSPDT[0] / durations.wall_per_cpu_SPDT).mean(axis=(1, 2, 3))
+    assert wall_S.max() > 1.5 * wall_S.min()
+    assert cpu_S.max() < 1.1 * cpu_S.min()
 
 
 def test_steps_count_from_where_the_job_resumed(job: SyntheticJob) -> None:
