@@ -36,8 +36,13 @@ from diagnosis.statistics.onsets import (
 from diagnosis.statistics.own_work import own_work
 from diagnosis.statistics.peers import Work, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
-from diagnosis.statistics.phase_times import PhaseTimes, middle, middles, phase_times
-from diagnosis.statistics.step_levels import WARM_UP_STEPS, is_sure, takes_longer
+from diagnosis.statistics.phase_times import (
+    PhaseTimes,
+    middle,
+    middles,
+    phase_times,
+)
+from diagnosis.statistics.step_levels import WARM_UP_STEPS, is_sure, rises, takes_longer, without
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -69,7 +74,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
 def _takes_longer(times: PhaseTimes, episode: Episode) -> bool:
     """Whether steps are longer than before; the warm-up says nothing of that."""
     first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
-    return first > 0 and takes_longer(times.window_S[WARM_UP_STEPS:], first, last)
+    usual_S = without(times.window_S, rises(times.window_S), episode)
+    return first > 0 and takes_longer(usual_S[WARM_UP_STEPS:], first, last)
 
 
 def _why_not(

@@ -10,6 +10,7 @@ Shape suffixes: S steps, B blocks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,12 +61,21 @@ def rises(step_ms_S: Floats) -> list[Rise]:
     known = known[known >= WARM_UP_STEPS]
     value_S = step_ms_S[known]
     lasting = [part for rise in _all(value_S) for part in _main_parts(value_S, rise)]
-    begun = fewest_before(value_S.size)
-    lasting = [r for r in lasting if r.first >= begun and takes_longer(value_S, r.first, r.last)]
-    return [
-        Rise(int(known[rise.first]), int(known[rise.last]), rise.before_ms, rise.now_ms)
-        for rise in sorted(lasting, key=lambda rise: rise.first)
-    ]
+    begun, found = fewest_before(value_S.size), list[Rise]()
+    for rise in sorted(lasting, key=lambda rise: rise.first):
+        others_S = without(value_S, found, rise)
+        if rise.first >= begun and takes_longer(others_S, rise.first, rise.last):
+            found.append(rise)
+    return [replace(r, first=int(known[r.first]), last=int(known[r.last])) for r in found]
+
+
+def without(step_ms_S: Floats, rises: Sequence[Rise], span: Rise | Episode) -> Floats:
+    """The steps, NaN in lasting rises that do not meet this span: they are not what is usual."""
+    others_S = step_ms_S.copy()
+    for rise in rises:
+        if rise.last - rise.first + 1 >= FEWEST_STEPS and not _meet(rise, span):
+            others_S[rise.first : rise.last + 1] = np.nan
+    return others_S
 
 
 def fewest_before(num_steps: int) -> int:
@@ -281,4 +291,8 @@ def _short(value_S: Floats) -> list[Rise]:
 
 
 def _meets_any(rise: Rise, others: list[Rise]) -> bool:
-    return any(rise.first <= other.last and other.first <= rise.last for other in others)
+    return any(_meet(rise, other) for other in others)
+
+
+def _meet(rise: Rise, span: Rise | Episode) -> bool:
+    return rise.first <= span.last and span.first <= rise.last
