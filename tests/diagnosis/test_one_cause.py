@@ -241,6 +241,13 @@ def test_a_cause_of_the_whole_run_hides_no_later_rise(first: int, last: int) -> 
     assert kinds == {"comm_regression", "step_regression"}
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("jit_spikes", 2), ("slow_worker", 1)])
+def test_rare_steps_of_a_rank_hide_no_few_steps_on_end(kind: str, kept: int) -> None:
+    found = finding(3, 5, 59, 0.5, kind=kind)
+    diagnosis = Diagnosis((Verdict("other", (found,)), slower(40, 45, 50.0)))
+    assert len(unexplained(diagnosis, "job_slower").findings) == kept
+
+
 def test_a_small_part_that_names_nobody_is_set_aside() -> None:
     part = finding(None, 22, 50, 3.0, kind="data_loader")
     left = unexplained(

@@ -58,6 +58,27 @@ def test_longer_for_a_while() -> None:
     assert abs(rise.last - 139) <= 2
 
 
+def test_what_is_far_longer_within_a_rise_is_told_where_it_costs_more() -> None:
+    made = steps()
+    made[60:200] *= 1.1
+    made[120:140] *= 3
+    (rise,) = rises(made)
+    assert (rise.first, rise.last) == (120, 139)
+    made[120:140] /= 2.2
+    (rise,) = rises(made)
+    assert abs(rise.first - 60) <= 2
+
+
+def test_an_earlier_rise_is_not_what_is_usual() -> None:
+    made = steps(noise=0.1)
+    made[100:130] *= 4
+    made[170:195] *= 1.25
+    assert not takes_longer(made, 170, 194)
+    long, short = rises(made)
+    assert abs(long.first - 100) <= 1
+    assert abs(short.first - 170) <= 3
+
+
 def test_four_steps_that_are_far_longer() -> None:
     made = steps()
     made[100:104] *= 1.49

@@ -150,10 +150,13 @@ def test_links_between_two_hosts_are_one_finding() -> None:
     assert summary(finding)[:2] == ("slow_link", list(range(24, 40)))
 
 
-def test_all_channels_since_a_step_are_a_regression_and_from_the_first_on_nothing() -> None:
-    (finding,) = judged(PP4_DP4_TP2, since(FROM, 2, lambda axis, ranks, step: True)).findings
+@pytest.mark.parametrize(("x", "confidence"), [(2.2, "high"), (1.8, "medium")])
+def test_all_channels_since_a_step_are_a_regression_and_from_the_first_on_nothing(
+    x: float, confidence: str
+) -> None:
+    (finding,) = judged(PP4_DP4_TP2, since(FROM, x, lambda axis, ranks, step: True)).findings
     assert summary(finding) == ("comm_regression", [], [], [])
-    assert finding.first_step == FROM
+    assert (finding.first_step, finding.confidence) == (FROM, confidence)
     assert judged(PP4_DP4_TP2, since(0, 2, lambda axis, ranks, step: True)).findings == ()
 
 
