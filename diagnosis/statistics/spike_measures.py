@@ -59,7 +59,7 @@ def spike_measures(times: PhaseTimes, longer_S: Floats, retried_RS: Bools) -> li
 
 def _by_steps(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[Measure]:
     """What most ranks do first: noise of single ranks hides nothing that all do."""
-    least = _least(times, longer_S)
+    least = least_spike(times, longer_S)
     long = np.flatnonzero(longer_S >= least)
     if not _are_rare(long, times):
         return []
@@ -91,14 +91,15 @@ def _by_compute(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[M
     excess_RS[may_R] = compute_RS[may_R] - running_medians(compute_RS[may_R])
     excess_RS[:, retried_S] = 0.0
     along_S = along_pipeline(times, excess_RS)
-    least = _least(times, along_S)
+    least = least_spike(times, along_S)
     long = np.flatnonzero((along_S >= least) & (longer_S >= EXPLAINED * along_S))
     if not _are_rare(long, times):
         return []
     return [Measure(long, least, excess_RS, along_S, along_S, False, _OF_RANKS)]
 
 
-def _least(times: PhaseTimes, longer_S: Floats) -> float:
+def least_spike(times: PhaseTimes, longer_S: Floats) -> float:
+    """By how many ms a step is longer at least: a share of a usual one, and beyond noise."""
     noise = BEYOND_NOISE * middle(np.abs(longer_S - middle(longer_S)))
     return max(MIN_SPIKE * middle(times.window_S), noise)
 

@@ -16,6 +16,7 @@ from diagnosis.statistics.peers import work_of
 from diagnosis.statistics.phase_times import MIN_EXCESS, middle, middles
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.running_median import running_medians
+from diagnosis.statistics.spike_measures import MIN_SPIKE, least_spike
 from sample_traces.generate.faults import EVERY_STEPS
 
 _OTHER_KINDS = ("data", "gc", "checkpoint")
@@ -128,12 +129,13 @@ def long_steps(miss: Miss) -> str:
     others_S = np.delete(longer_S, np.union1d(hit, np.arange(step_levels.WARM_UP_STEPS)))
     named_RS = np.sum([np.nan_to_num(miss.times.phases[n]) for n in _OTHER_KINDS], axis=0)
     least, most = float(longer_S[hit].min()), float(np.nanmax(others_S, initial=0.0))
-    named = middle(named_RS.max(axis=0)[hit])
+    named, asked = middle(named_RS.max(axis=0)[hit]), least_spike(miss.times, longer_S)
     return (
         f"{hit.size} steps are longer than those around them, the least by "
         f"{percent(least / usual_ms)} of a step; saves, collections and data, which do not count, "
         f"take {percent(named / usual_ms)} in them. Another step is {percent(most / usual_ms)} "
-        f"longer. Asked are {FEWEST} steps, {percent(MIN_EXCESS)}, and {APART:g} times any other."
+        f"longer. Asked are {FEWEST} steps, {percent(asked / usual_ms)} (by what "
+        f"steps of this job vary, at least {percent(MIN_SPIKE)}), and {APART:g} times any other."
     )
 
 
