@@ -44,8 +44,6 @@ log = logging.getLogger("trace_hooks")
 BEAT_S = 1.0
 LOOK_S = 0.1
 """Commands are read at this interval while no frame is waiting."""
-SEND_S = 10.0
-"""A server that reads nothing for this long is given up; another try follows."""
 SOON_S = 0.005
 """Messages of the server are read at this interval while frames or a file are being sent."""
 STOP_S = 2.0
@@ -175,7 +173,6 @@ class Agent:
         """Connect, and exchange messages until the connection ends for whatever reason."""
         try:
             with self._opening.open() as connection:
-                connection.socket.settimeout(SEND_S)
                 self._connection = connection
                 self._talk(connection)
         except InvalidStatus as error:

@@ -8,6 +8,7 @@ the rank connects as if there had never been one.
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from pathlib import Path
@@ -24,6 +25,8 @@ OPEN_S = 5.0
 START_S = 20.0
 """A relay that starts together with its ranks is awaited this long, and longer by nobody."""
 LOOK_S = 0.05
+SEND_MS = 10_000
+"""A server, or a relay, that reads nothing for this long is given up; another try follows."""
 _RELAY_URL = f"ws://relay{PATH}"
 _LONGEST_COMMAND = 1 << 20
 
@@ -79,8 +82,23 @@ class Opening:
         return _connected(opened, uri=self._address.url, additional_headers=headers)
 
 
+def _limit_sending(opened: socket.socket) -> None:
+    """Give the other side up once it has read nothing for SEND_MS.
+
+    Not with `settimeout`: websockets before 17 would give up a server that says nothing for as
+    long, too.
+    """
+    opened.settimeout(None)
+    if opened.family == socket.AF_UNIX:
+        limit = struct.pack("@ll", *divmod(SEND_MS * 1_000, 1_000_000))  # seconds, microseconds
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    else:  # the other limit does not hold for TLS
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_MS)
+
+
 def _connected(opened: socket.socket, **how: Any) -> ClientConnection:
     try:
+        _limit_sending(opened)
         connection: ClientConnection = connect(
             sock=opened,
             **how,

@@ -42,7 +42,7 @@ CONNECT_S, AGAIN_S = 4.0, 1.0
 the answer to other ranks, too."""
 SEND_S = 10.0
 """A server, or a rank, that reads nothing for this long is given up, as by a rank itself
-(agent/connection.py)."""
+(agent/opening.py)."""
 WATCH_S = 1.0
 STOP_S, LOOK_S = 15.0, 0.05
 _MOST_WAITING = 256

@@ -332,6 +332,37 @@ def test_a_rank_that_reads_nothing_does_not_hold_up_the_others(tmp_path: Path) -
         deaf.close()
 
 
+@pytest.mark.parametrize("by", ["relay", "tcp", "tls"])
+def test_a_rank_gives_up_a_side_that_reads_nothing_and_not_one_that_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(opening, "SEND_MS", 500)
+    monkeypatch.setattr(opening, "START_S", 0.0)
+    monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "certificate.pem"))
+    context = None
+    if by == "tls":
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(TLS / "certificate.pem", TLS / "key.pem")
+    with serving(context=context, reads=False) as server:
+        address = Address(f"{'wss' if context else 'ws'}://127.0.0.1:{server.port}", "secret-one")
+        if by == "relay":
+            Relay(tmp_path, address).start()
+            wait_until(lambda: list(tmp_path.glob("relay-*.sock")))
+        with Opening(address, tmp_path, threading.Event()).open() as line:
+            greet(server.lines.get(timeout=WAIT_S), in_channel=by == "relay")
+            assert line.recv(WAIT_S) == "hello"
+            assert line.socket.gettimeout() is None  # websockets before 17 also reads with it
+            with pytest.raises(TimeoutError):
+                line.recv(1.0)
+            line.send("still there")
+            with pytest.raises(ConnectionClosed):
+                send_on_and_on(line)
+
+
+def greet(line: ServerConnection, in_channel: bool) -> None:
+    line.send(Packet.of(0, "hello").encode() if in_channel else "hello")
+
+
 def send_on_and_on(line: ClientConnection) -> None:
     while True:
         line.send(b"x" * (1 << 20))
