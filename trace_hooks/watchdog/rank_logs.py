@@ -44,6 +44,6 @@ class RankLogs:
                 with path.open("rb") as file:
                     file.seek(max(self._read[path], size - MOST_BYTES))
                     data = file.read(MOST_BYTES)
-                self._read[path] = size
+                    self._read[path] = file.tell()  # it may have grown since
                 rows.add(data.decode("utf-8", "replace"), now())
         return rows.take(now(), is_over)
