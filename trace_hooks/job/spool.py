@@ -30,7 +30,7 @@ BATCH, TAKEN, MINE = ".batch", ".taken", ".mine"
 OF_WATCHDOG = ("watchdog", "telemetry")
 
 _COUNT = struct.Struct("<q")
-_LOCK = "collector.lock"
+LOCK = "collector.lock"
 """Held by the collector while it lives: the kernel gives it back when that dies. Its content is how
 many bundles were published."""
 
@@ -62,7 +62,7 @@ class Spool:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self._stem = stem
         self._newest = 0
-        self._lock = meeting / _LOCK
+        self._lock = meeting / LOCK
         self._held: int | None = None  # descriptor of the lock, of a collector
         os.close(self._opened())
 

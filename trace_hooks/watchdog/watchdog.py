@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from trace_hooks.job.spool import LOCK
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import UNPLACED
 from trace_hooks.telemetry.publisher import Target
@@ -282,10 +283,17 @@ def _has_life(folder: Path) -> bool:
 
 
 def remove_files(folder: Path) -> None:
-    """Remove a meeting folder and the files in it, but for rows that are not published."""
-    for path in (*folder.glob("*"), folder / "spool" / "publish.now"):
+    """Remove a meeting folder and the files in it, but for rows that are not published.
+
+    Their lock stays with them: a collector that waits for a hung disk still has it.
+    """
+    spool = folder / "spool"
+    with suppress(OSError):
+        (spool / "publish.now").unlink(missing_ok=True)
+        spool.rmdir()
+    for path in folder.glob("*"):
         with suppress(OSError):
-            path.unlink(missing_ok=True)
-    for emptied in (folder / "spool", folder):
-        with suppress(OSError):
-            emptied.rmdir()
+            if path.name != LOCK or not spool.exists():
+                path.unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()

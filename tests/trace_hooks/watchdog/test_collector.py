@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from errno import ESTALE
 from pathlib import Path
+from typing import IO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,13 +18,24 @@ from app.runs.viewers import Viewers as Pages
 from tests.trace_hooks.watchdog.on_host import ring_in
 from tests.trace_hooks.watchdog.spooled import batch, published
 from tests.waiting import wait_until
-from trace_hooks.job.handover import PUBLISH_NOW
-from trace_hooks.job.spool import BATCH, TAKEN, Spool, number_of, taken_for, unpublished_bundle
+from trace_hooks.job import handover
+from trace_hooks.job.handover import PUBLISH_NOW, HandoverWriter
+from trace_hooks.job.spool import (
+    BATCH,
+    TAKEN,
+    Destination,
+    Spool,
+    number_of,
+    taken_for,
+    unpublished_bundle,
+)
+from trace_hooks.recording.segment_writer import SegmentWriter
+from trace_hooks.schema.bundles import BundleName, write_bundle
 from trace_hooks.watchdog import collector as module
 from trace_hooks.watchdog.collector import FIRST_PAUSE_S, IDLE_S, Collector
 from trace_hooks.watchdog.collector_thread import CollectorThread
 from trace_hooks.watchdog.viewers import LOOK_S, WATCHED_FOR_S, Viewers
-from trace_hooks.watchdog.watchdog import remove_leftovers
+from trace_hooks.watchdog.watchdog import remove_files, remove_leftovers
 
 
 @pytest.fixture
@@ -277,6 +291,27 @@ def test_leftovers_that_another_job_publishes_are_left_to_it(tmp_path: Path, run
     remove_leftovers(mine)
     assert published(run) == [0]
     assert not left.exists()
+
+
+def test_a_watchdog_that_ends_before_its_collector_leaves_the_lock_to_it(
+    tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk hangs, and after a SIGTERM ranks may live longer than their watchdog."""
+    monkeypatch.setattr(handover, "START_S", 0.0)
+    ranks = [Spool(tmp_path, name) for name in ("1-a", "2-b")]
+    for number, spool in enumerate(ranks):
+        spool.put(batch(run, number, number))
+    collector, where = Collector(tmp_path), Destination(run, 0, 0)
+    collector._spool.become_collector()
+
+    def write_late(file: IO[bytes], name: BundleName, tables: Mapping[str, pa.Table]) -> int:
+        remove_files(tmp_path)
+        HandoverWriter(SegmentWriter(run, 0, 0), ranks[0], where).check()
+        return write_bundle(file, name, tables)
+
+    monkeypatch.setattr(module, "write_bundle", write_late)
+    collector.turn()
+    assert published(run) == [0, 1]
 
 
 def test_no_more_than_a_portion_is_in_memory(
