@@ -119,13 +119,16 @@ class HostSocket:
         if packet.kind is Kind.OPEN and channel is None:
             await self._open(packet.channel)
         elif channel is not None:
-            if not channel.put(_asgi(packet)):
+            message = _asgi(packet)
+            if message["type"] == "websocket.disconnect":  # what comes after it is stray
+                del self._channels[packet.channel]
+            if not channel.put(message):
                 await self._end(packet.channel, channel)
         elif not self._stray.take():
             raise Refused(FLOOD, "messages arrive for channels that are closed")
 
     async def _open(self, number: int) -> None:
-        if len(self._channels) >= MOST_CHANNELS:
+        if len(self._tasks) >= MOST_CHANNELS:  # also those whose messages wait for a slow disk
             reason = f"a host has at most {MOST_CHANNELS} ranks on one connection"
             await self._send(Packet.closing(number, CROWDED, reason))
             return
@@ -147,7 +150,8 @@ class HostSocket:
         try:
             await self._serve_rank(channel)
         finally:
-            self._channels.pop(number, None)
+            if self._channels.get(number) is channel:
+                del self._channels[number]
             with suppress(TimeoutError, WebSocketDisconnect):  # the host has gone
                 await channel.close()
 

@@ -223,6 +223,49 @@ def test_channels_are_bounded(server: Served, monkeypatch: pytest.MonkeyPatch) -
         one.welcomed(2, hello("bounded"))  # there is room again
 
 
+@contextmanager
+def slow_claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The disk on which claims are checked does not answer while the block runs."""
+    check, may_go_on = Claims.check, threading.Event()
+
+    def check_slowly(claims: Claims, hello: Hello) -> None:
+        assert may_go_on.wait(WAIT_S)
+        check(claims, hello)
+
+    monkeypatch.setattr(Claims, "check", check_slowly)
+    try:
+        yield
+    finally:
+        may_go_on.set()
+
+
+def test_channels_whose_messages_still_wait_for_the_disk_count(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "MOST_CHANNELS", 2)
+    monkeypatch.setattr(hosts, "MOST_WAITING_BYTES", 50_000)
+    with host(server) as one, slow_claims(monkeypatch):
+        for number in range(2):
+            one.open(number, hello("waiting", rank=number))
+            one.send(number, BEAT + " " * 50_000, BEAT + " " * 50_000, BEAT)
+            assert one.refused(number) == closing.FAILED
+        one.open(2, hello("waiting", rank=2))
+        assert one.refused(2) == closing.CROWDED
+
+
+def test_a_channel_ends_once(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after its end would wait without bound where its disk is slow."""
+    monkeypatch.setattr(hosts, "_MOST_STRAY", 10.0)
+    monkeypatch.setattr(hosts, "_STRAY_PER_S", 0.001)
+    with host(server) as one:
+        with slow_claims(monkeypatch):
+            one.open(0, hello("ended"))
+            for _ in range(20):
+                one.opened.send(Packet.closing(0, 1001).encode())
+            assert one.opened.ping().wait(WAIT_S)
+        assert refusal(one.opened)[0] == closing.FLOOD
+
+
 def test_messages_for_closed_channels_are_bounded(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
