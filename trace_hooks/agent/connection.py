@@ -182,7 +182,12 @@ class Agent:
                 self._not_reached(error.rcvd.reason)
         except Malformed as error:
             self._not_reached(error)
-        except (OSError, EOFError, WebSocketException) as error:  # EOFError: websockets before 15
+        except (
+            OSError,
+            EOFError,  # websockets before 15
+            ValueError,  # redirected
+            WebSocketException,
+        ) as error:
             self._not_reached(str(error) or type(error).__name__)
         finally:
             self._connection = None

@@ -191,8 +191,9 @@ def test_it_comes_back_when_the_server_does() -> None:
         b"\x00" * 100,
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
         b'HTTP/1.1 403 F\r\nContent-Length: 25\r\n\r\n{"error": "not from here"}',
+        b"HTTP/1.1 302 F\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
     ],
-    ids=["nothing", "zeros", "a page", "a refusal"],
+    ids=["nothing", "zeros", "a page", "a refusal", "a redirection"],
 )
 def test_an_address_without_a_server_is_tried_again(
     answer: bytes, caplog: pytest.LogCaptureFixture
