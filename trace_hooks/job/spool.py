@@ -245,7 +245,19 @@ def is_published(taken: Path) -> bool:
     """
     folder = read_batch(taken).destination.folder
     (folder / "segments").stat()  # else the folder is away, and nothing can be said
-    return not unpublished_bundle(folder, bundle_of(taken)).exists()
+    return not is_there(unpublished_bundle(folder, bundle_of(taken)))
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file exists; raises OSError where that cannot be told, as for a stale handle.
+
+    Path.exists says False then, from Python 3.14 on.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def publish_claimed(path: Path) -> int:

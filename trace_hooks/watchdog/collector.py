@@ -26,6 +26,7 @@ from trace_hooks.job.spool import (
     Batch,
     Destination,
     Spool,
+    is_there,
     publish_claimed,
     read_batch,
     taken_for,
@@ -105,7 +106,7 @@ class Collector:
         for path in self._spool.batches(BATCH, TAKEN, MINE):
             with suppress(OSError, ValueError):
                 run = read_batch(path).destination.folder
-                if run.exists():
+                if is_there(run):
                     continue
                 if not run.parent.is_dir() or not any(run.parent.iterdir()):
                     return False
