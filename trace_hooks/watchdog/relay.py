@@ -141,8 +141,11 @@ class Relay:
         try:
             await self._connected()
         except InvalidStatus as error:
-            body = (error.response.body or b"").decode(errors="replace")
-            return rank.respond(error.response.status_code, body)
+            answer = rank.respond(
+                NOT_REACHED, (error.response.body or b"").decode(errors="replace")
+            )
+            answer.status_code = error.response.status_code  # respond knows only those of HTTP
+            return answer
         except _NotShared:
             return rank.respond(NOT_SHARED, "the server takes no socket of several ranks")
         except (

@@ -223,6 +223,25 @@ def refuse(meeting: Path, address: Address) -> None:
     assert b"refused" in (refused.value.response.body or b"")
 
 
+@pytest.mark.parametrize("status", [403, 521])
+def test_ranks_learn_what_stands_before_the_server_says(tmp_path: Path, status: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = address_of(other.getsockname()[1])
+        Relay(tmp_path, address).start()
+
+        def answer() -> None:
+            line, _ = other.accept()
+            line.recv(1 << 16)
+            line.sendall(b"HTTP/1.1 %d It\r\nContent-Length: 8\r\n\r\nnot here" % status)
+            line.close()
+
+        threading.Thread(target=answer).start()
+        with pytest.raises(InvalidStatus) as refused, through(tmp_path, address):
+            pass
+        found = refused.value.response
+        assert (found.status_code, bytes(found.body or b"")) == (status, b"not here")
+
+
 def test_ranks_beyond_what_a_connection_takes_connect_by_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
