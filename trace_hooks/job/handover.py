@@ -108,6 +108,8 @@ class HandoverWriter:
 
     def finish(self) -> None:
         """Have everything published, within about FINISH_S."""
+        if not self._spool.folder.exists():  # nothing waited when the watchdog ended, by a SIGTERM
+            return
         try:
             self._wait_for_collector()
             self._take_over()

@@ -22,6 +22,7 @@ from trace_hooks.job.spool import (
     unpublished_bundle,
 )
 from trace_hooks.recording.segment_writer import SegmentWriter
+from trace_hooks.watchdog.watchdog import remove_files
 
 
 class Seconds:
@@ -288,3 +289,17 @@ def test_a_process_forked_while_a_rank_looks_does_not_keep_a_collector_out(tmp_p
     finally:
         os.kill(worker, signal.SIGKILL)
         os.waitpid(worker, 0)
+
+
+def test_a_rank_that_outlives_its_watchdog_does_not_say_that_rows_wait(
+    tmp_path: Path, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    writer, _ = writer_of(meeting, run)
+    remove_files(meeting)
+    writer.write_all({"marks": [marks(1)]})
+    writer.check()
+    writer.finish()
+    assert published(run) == [1]
+    assert not caplog.records
