@@ -17,7 +17,7 @@ from trace_hooks.schema import SegmentName
 MAGIC = b"RSP1"
 RUN_FILE = "run.json"
 _SEGMENTS, _RANKS = "segments/", "ranks/"
-_RANK_FILE = re.compile(r"ranks/(\d{4})-(\d{5})\.json")
+_RANK_FILE = re.compile(r"ranks/(\d{4})-(\d{5})\.json", re.ASCII)
 _LONGEST_HEADER = 1_000
 
 

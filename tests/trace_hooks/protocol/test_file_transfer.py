@@ -43,6 +43,7 @@ def test_a_file_and_back(
         "segments/x.parquet",
         "segments/",
         "ranks/a.json",
+        "ranks/000\u0660-0000\u0665.json",  # digits, but not those of the file's name
         "ranks/0000-00000.json/..",
         "index/manifest",
         "segments/eval-0000-00003-1",
