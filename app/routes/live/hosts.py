@@ -159,7 +159,7 @@ class HostSocket:
         try:
             async with asyncio.timeout(SEND_S):
                 await self._websocket.send_bytes(packet.encode())
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):  # whose limit ends first: also the caller's
             connection = connection_of(self._websocket.scope)
             if packet.kind is Kind.CLOSE and connection is not None:
                 connection.drop()  # the host would take the channel for open

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection
@@ -17,6 +19,7 @@ from app.live.claims import Claims
 from app.live.connected_rank import Hello
 from app.routes.live import closing, hosts
 from app.settings import Settings
+from app.web.connections import CONNECTION
 from tests.app.server.ranks import BEARER, JOB_TOKEN, hello, post, ranks, refusal, state
 from tests.app.server.served import WAIT_S, Served, served
 from tests.frame_runs import small_frame
@@ -274,3 +277,42 @@ def test_messages_for_closed_channels_are_bounded(
     with host(server) as one:
         one.send(9, *["x"] * 20)
         assert refusal(one.opened)[0] == closing.FLOOD
+
+
+class DeafHost:
+    """The WebSocket, and the connection, of a host that opens one channel and reads nothing."""
+
+    def __init__(self) -> None:
+        self.scope = {"state": {CONNECTION: self}}
+        self.dropped = asyncio.Event()
+        self._messages = [Packet(0, Kind.OPEN).encode()]
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._messages:
+            await self.dropped.wait()
+            return {"type": "websocket.disconnect", "code": 1006}
+        return {"type": "websocket.receive", "bytes": self._messages.pop()}
+
+    async def send_bytes(self, _content: bytes) -> None:
+        await asyncio.Event().wait()
+
+    def drop(self) -> None:
+        self.dropped.set()
+
+
+def test_a_host_that_does_not_take_the_end_of_a_channel_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would take the channel for open, and its rank would never connect again."""
+    monkeypatch.setattr(closing, "SEND_S", 0.05)
+
+    async def refuse(channel: Any) -> None:
+        await closing.close(channel, closing.Refused(closing.FLOOD, "too much"))
+
+    async def serve() -> None:
+        host: Any = DeafHost()
+        async with asyncio.timeout(WAIT_S):
+            await hosts.HostSocket(host, refuse).serve()
+
+    monkeypatch.setattr(hosts, "SILENT_S", 1.0)
+    asyncio.run(serve())
