@@ -30,13 +30,14 @@ def of_one_host(
 ) -> dict[int, Finding | str | None]:
     """Single ranks of one kind that are nearly all of their host as one finding on the host, or as
     none where they are nearly all of the job. Two that are kept from their cores bring those of
-    their host with them that stand still, too.
+    their host with them that stand still, too. Ranks that left no steps stay as they are.
     """
     sizes = Counter(hosts.values())
     groups = defaultdict[tuple[str, str | None], list[int]](list)
     for index, finding in enumerate(findings):
-        if len(finding.culprits) == 1 and not finding.stages:
-            groups[finding.kind, hosts.get(finding.culprits[0].rank)].append(index)
+        is_of_rank = len(finding.culprits) == 1 and not finding.stages
+        if is_of_rank and (rank := finding.culprits[0].rank) in hosts:
+            groups[finding.kind, hosts[rank]].append(index)
     changed: dict[int, Finding | str | None] = {}
     for (kind, host), members in groups.items():
         main = max(members, key=lambda index: lost_ms(findings[index]))

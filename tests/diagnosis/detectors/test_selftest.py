@@ -88,6 +88,17 @@ def test_a_device(times: float) -> None:
     assert finding.severity == ("urgent" if times >= 2 else "warning")
 
 
+def test_four_devices_of_different_hosts_are_four_findings(tmp_path: Path) -> None:
+    """Without steps no rank is known to be one of those that have a host in common."""
+    bad = ((3,), (9,), (14,), (21,))
+    run = selftest_run(
+        tmp_path / "run", 16, PER_HOST, lambda t, r: 1.6 if t == "matmul" and r in bad else 1.0
+    )
+    with open_run(run.folder) as opened:
+        found = named(diagnose_run(opened).findings)
+    assert sorted(ranks for _, _, ranks in found) == list(bad)
+
+
 def test_two_culprits_of_different_kinds() -> None:
     def slow(test: str, ranks: tuple[int, ...]) -> float:
         if test == "matmul" and ranks == (0,):
