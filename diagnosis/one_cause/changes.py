@@ -36,6 +36,7 @@ def _changed(verdict: Verdict, kept: list[Finding], why: list[str]) -> Verdict:
         return replace(verdict, findings=tuple(kept))
     checked = verdict.checked
     if not kept and checked is None and not verdict.not_enough:
-        checked = "What stood out here is part of another finding."
+        what = "no finding by itself" if why else "part of another finding"
+        checked = f"What stood out here is {what}."
     set_aside = (*verdict.set_aside, *dict.fromkeys(why))
     return replace(verdict, findings=tuple(kept), checked=checked, set_aside=set_aside)
