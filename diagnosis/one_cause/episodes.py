@@ -41,13 +41,18 @@ def of_one_place(findings: Sequence[Finding]) -> dict[int, Finding | str | None]
     groups = defaultdict[tuple[object, ...], list[int]](list)
     for index, finding in enumerate(findings):
         ranks = () if finding.hosts else tuple(sorted(p.rank for p in finding.culprits))
-        groups[finding.kind, ranks, finding.stages, finding.hosts].append(index)
+        what = finding.title if finding.kind in _SAYS_WHAT else ""
+        groups[finding.kind, what, ranks, finding.stages, finding.hosts].append(index)
     changed: dict[int, Finding | str | None] = {}
     for members in groups.values():
         if len(members) > 1:
             changed |= dict.fromkeys(members)
             changed[members[0]] = joined([findings[index] for index in members])
     return changed
+
+
+_SAYS_WHAT = ("slow_op", "hot_expert")
+"""Kinds whose title says what is slow or busy: another one at the same place is another cause."""
 
 
 def joined(parts: Sequence[Finding]) -> Finding:

@@ -62,6 +62,20 @@ def test_what_goes_on_decides_the_severity() -> None:
     assert (both.severity, both.ongoing) == ("urgent", True)
 
 
+@pytest.mark.parametrize(
+    ("kind", "title", "kept"),
+    [
+        ("slow_op", "Operation mlp takes longer", 2),
+        ("slow_op", "Operation attention takes longer", 1),
+        ("step_regression", "Steps are longer than before", 1),
+    ],
+)
+def test_two_slow_operations_are_two_findings(kind: str, title: str, kept: int) -> None:
+    attention = finding(None, 20, 39, kind=kind, title="Operation attention takes longer")
+    other = finding(None, 60, 79, kind=kind, title=title)
+    assert len(together(attention, other)) == kept
+
+
 def test_other_kinds_and_other_ranks_stay_apart() -> None:
     apart = (finding(3, 5, 9), finding(4, 5, 9), finding(3, 5, 9, kind="data_loader"))
     assert len(together(*apart)) == 3
