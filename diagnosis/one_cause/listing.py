@@ -17,7 +17,9 @@ def listed(diagnosis: Diagnosis) -> Diagnosis:
     if not left_out:
         return diagnosis
     gone = {id(finding) for finding in left_out}
-    why = f"{len(left_out)} more findings of less urgency or cost are not listed: " + ", ".join(
+    more = f"{len(left_out)} more findings" if len(left_out) > 1 else "1 more finding"
+    are = "are" if len(left_out) > 1 else "is"
+    why = f"{more} of less urgency or cost {are} not listed: " + ", ".join(
         f"{KIND_TITLES[kind]} ({num})" for kind, num in Counter(f.kind for f in left_out).items()
     )
     verdicts = [

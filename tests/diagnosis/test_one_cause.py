@@ -282,6 +282,13 @@ def test_at_most_ten_are_listed_and_the_others_counted() -> None:
     )
 
 
+def test_one_that_is_not_listed_is_counted() -> None:
+    many = tuple(finding(rank, rank, 60 + rank, 1.0 + rank) for rank in range(11))
+    assert listed(Diagnosis((Verdict("slow_worker", many),))).set_aside == (
+        "1 more finding of less urgency or cost is not listed: slow rank (1).",
+    )
+
+
 def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     found = [finding(rank, 10, 50) for rank in range(4)]
     diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)), unknown)
