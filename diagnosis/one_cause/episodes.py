@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from diagnosis.findings import Cost, Finding
-from diagnosis.statistics.units import steps_text
+from diagnosis.findings import SEVERITIES, Cost, Finding
+from diagnosis.statistics.units import NOT_SINCE, steps_text, when_text
 
 NEAR_STEPS = 2
 """Findings of one cause begin this near to each other."""
@@ -58,23 +59,55 @@ _SAYS_WHAT = ("slow_op", "hot_expert")
 def joined(parts: Sequence[Finding]) -> Finding:
     """One finding of several episodes: the most urgent and costly part, with all their steps."""
     parts = sorted(parts, key=lambda part: part.first_step)
-    main = min(parts, key=lambda part: (_SEVERITIES.index(part.severity), -lost_ms(part)))
-    spans = _united(span for part in parts for span in steps_of(part))
-    listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
-    listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
-    cost = main.cost and _joined_cost(main.cost, parts, spans)
-    text = f"{main.text} It came {len(spans)} times: {listed}." if len(spans) > 1 else main.text
+    main = most_urgent(parts)
+    cost = main.cost and _joined_cost(main.cost, parts, _spans_of(parts))
+    return replace(spanning(main, parts), cost=cost)
+
+
+def most_urgent(parts: Sequence[Finding]) -> Finding:
+    """The most urgent of several findings, and of these the costliest."""
+    return min(parts, key=lambda part: (SEVERITIES.index(part.severity), -lost_ms(part)))
+
+
+def spanning(main: Finding, parts: Sequence[Finding]) -> Finding:
+    """The finding with the steps of all parts, of which it is one, as its text and cost say."""
+    spans = _spans_of(parts)
+    first, last = spans[0][0], max(last for _, last in spans)
+    was = when_text(main.first_step, main.last_step, main.ongoing)
+    text = main.text.removesuffix(_came(steps_of(main)))
+    now = when_text(first, last, main.ongoing)
+    if len(spans) > 1:
+        now = was.removesuffix(NOT_SINCE)  # it may have come again
+    text = re.sub(rf"{was}\b", now, text)
+    longer = _num_steps(spans) - _num_steps(steps_of(main))
+    cost = main.cost and replace(main.cost, num_steps=main.cost.num_steps + longer)
     return replace(
         main,
-        text=text,
-        first_step=spans[0][0],
-        last_step=max(last for _, last in spans),
+        text=f"{text}{_came(spans)}",
+        first_step=first,
+        last_step=last,
         cost=cost,
         episodes=tuple(spans) if len(spans) > 1 else (),
     )
 
 
-_SEVERITIES = ("urgent", "warning", "past")
+def _came(spans: Sequence[tuple[int, int]]) -> str:
+    """A sentence on when it came and went; nothing where it came once."""
+    if len(spans) == 1:
+        return ""
+    listed = ", ".join(steps_text(*span) for span in spans[:_MOST_LISTED])
+    listed += f" and {len(spans) - _MOST_LISTED} more" if len(spans) > _MOST_LISTED else ""
+    return f" It came {len(spans)} times: {listed}."
+
+
+def _spans_of(parts: Sequence[Finding]) -> list[tuple[int, int]]:
+    return _united(span for part in parts for span in steps_of(part))
+
+
+def _num_steps(spans: Iterable[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in spans)
+
+
 _MOST_LISTED = 5
 
 
@@ -104,7 +137,7 @@ def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int
     total = sum(number for number, _ in costs)
     longer = sum(number * each.ms_per_step for number, each in costs) / total
     step = sum(number * each.step_ms for number, each in costs) / total
-    num_steps = sum(last - first + 1 for first, last in spans)
+    num_steps = _num_steps(spans)
     step_ms = round(step, 3)
     return replace(
         cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from diagnosis.findings import Finding, Place
 from diagnosis.kind_titles import KIND_TITLES
-from diagnosis.one_cause.episodes import NEAR_STEPS, lost_ms, overlap
+from diagnosis.one_cause.episodes import NEAR_STEPS, lost_ms, most_urgent, overlap, spanning
 from diagnosis.statistics.shared_location import FEWEST_OF_HOST
 from diagnosis.statistics.units import named_ranks
 
@@ -61,7 +61,8 @@ def of_one_host(
             fellows = _standing_still(still, findings[main], members, ranks)
             known = {rank: known.get(rank, Place(rank, host)) for rank in fellows}
         whole = (str(host),) if not of_host or len(known) == sizes[host] else ()
-        changed[main] = _on_host(findings[main], [findings[i] for i in together], known, whole)
+        parts = [findings[i] for i in together]
+        changed[main] = _on_host(parts, known, whole)
     return changed
 
 
@@ -71,22 +72,23 @@ def _beginning_together(
     """Ranks of unknown hosts that begin with the costliest one as one finding with it: of so many
     the cause is rather one that they share than one for each.
     """
-    worst = findings[main]
-    begin = [i for i in together if abs(findings[i].first_step - worst.first_step) <= NEAR_STEPS]
+    begins = findings[main].first_step
+    begin = [i for i in together if abs(findings[i].first_step - begins) <= NEAR_STEPS]
     if len(begin) < FEWEST_OF_HOST:
         return {}
-    known = {place.rank: place for i in begin for place in findings[i].culprits}
+    parts = [findings[i] for i in begin]
+    worst = most_urgent(parts)
+    known = {place.rank: place for part in parts for place in part.culprits}
     others = named_ranks(sorted(known.keys() - {place.rank for place in worst.culprits}))
+    whole = spanning(worst, parts)
     return dict.fromkeys(begin) | {
         main: replace(
-            worst,
+            whole,
             title=f"{len(known)} ranks together: {worst.title[0].lower()}{worst.title[1:]}",
-            text=f"{worst.text} The same is true of {others}, from the same steps on.",
+            text=f"{whole.text} In the same way {others} stand out, from about the same step on.",
             culprits=tuple(known[rank] for rank in sorted(known)),
             victims=tuple(rank for rank in worst.victims if rank not in known),
-            first_step=min(findings[i].first_step for i in begin),
-            last_step=max(findings[i].last_step for i in begin),
-            next_step=f"Look for what these ranks share, such as a host. {worst.next_step}",
+            next_step=f"Look for what these ranks share, such as a host. {_next_step_of(worst)}",
         )
     }
 
@@ -101,18 +103,16 @@ def _standing_still(
 
 
 def _on_host(
-    main: Finding, parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...]
+    parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...]
 ) -> Finding:
     """`hosts`: the host, none where only some of its ranks are meant."""
-    host = str(parts[0].culprits[0].host)
+    main, host = most_urgent(parts), str(parts[0].culprits[0].host)
     on_host = replace(
-        main,
+        spanning(main, parts),
         title=f"{len(places)} ranks of host {host}: {main.title[0].lower()}{main.title[1:]}",
         culprits=tuple(places[rank] for rank in sorted(places)),
         victims=tuple(rank for rank in main.victims if rank not in places),
         hosts=hosts,
-        first_step=min(part.first_step for part in parts),
-        last_step=max(part.last_step for part in parts),
     )
     is_whole_and_slow = hosts and main.kind == "slow_worker"
     return _slow_host(on_host, main, host, len(places)) if is_whole_and_slow else on_host
@@ -126,5 +126,10 @@ def _slow_host(on_host: Finding, main: Finding, host: str, num: int) -> Finding:
         title=f"Host {host} {'is' if main.ongoing else 'was'} slow",
         cause=f"All {num} ranks of host {host} {take} longer to compute the same work than ranks "
         "of other hosts.",
-        next_step=f"Look at what the ranks of {host} share ({shared}). {main.next_step}",
+        next_step=f"Look at what the ranks of {host} share ({shared}). {_next_step_of(main)}",
     )
+
+
+def _next_step_of(finding: Finding) -> str:
+    """Of a finding on one rank, where it stands among words on others."""
+    return finding.next_step.replace("this rank", f"rank {finding.culprits[0].rank}")

@@ -32,8 +32,11 @@ def steps_text(first: int, last: int) -> str:
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
+NOT_SINCE = ", not since then"
+
+
 def when_text(first: int, last: int, ongoing: bool) -> str:
     """When it was wrong: "since step 6", "from step 6 to 9, not since then" or "in step 6"."""
     if first == last:
-        return f"in step {first}" if ongoing else f"in step {first}, not since then"
-    return f"since step {first}" if ongoing else f"from step {first} to {last}, not since then"
+        return f"in step {first}{'' if ongoing else NOT_SINCE}"
+    return f"since step {first}" if ongoing else f"from step {first} to {last}{NOT_SINCE}"

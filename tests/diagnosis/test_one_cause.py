@@ -56,6 +56,14 @@ def test_episodes_of_one_rank_are_one_finding() -> None:
     assert Finding.from_json(only.to_json()) == only
 
 
+def test_what_came_again_is_not_said_to_be_over() -> None:
+    first = finding(3, 5, 9, 40.0, text="It was slow from step 5 to 9, not since then.")
+    both = joined([first, finding(3, 20, 29)])
+    assert (
+        both.text == "It was slow from step 5 to 9. It came 2 times: steps 5 to 9, steps 20 to 29."
+    )
+
+
 def test_what_goes_on_decides_the_severity() -> None:
     now = finding(3, 50, 59, ongoing=True, severity="urgent")
     both = joined([finding(3, 5, 9, 90.0), now])
@@ -76,6 +84,16 @@ def test_two_slow_operations_are_two_findings(kind: str, title: str, kept: int) 
     assert len(together(attention, other)) == kept
 
 
+def test_parts_that_overlap_are_said_to_begin_with_the_first_of_them() -> None:
+    """One began a little earlier, the other costs more."""
+    early = finding(3, 48, 90, 1.0, text="It was late from step 48 to 90, not since then.")
+    (only,) = together(
+        early, finding(3, 50, 99, 20.0, text="It was slow from step 50 to 99, not since then.")
+    )
+    assert (only.first_step, only.last_step, only.episodes) == (48, 99, ())
+    assert only.text == "It was slow from step 48 to 99, not since then."
+
+
 def test_other_kinds_and_other_ranks_stay_apart() -> None:
     apart = (finding(3, 5, 9), finding(4, 5, 9), finding(3, 5, 9, kind="data_loader"))
     assert len(together(*apart)) == 3
@@ -91,6 +109,29 @@ def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
     assert only.next_step.startswith("Look at what the ranks of node1 share")
     (some,) = together(*(finding(rank, 5, 30, kind="data_loader") for rank in (4, 5, 6, 7)))
     assert some.title == "4 ranks of host node1: rank 4 was slow"
+
+
+@pytest.mark.parametrize("host", ["node0", None])
+def test_ranks_together_go_on_while_one_of_them_does(host: str | None) -> None:
+    """Steps, severity, text and cost say the same."""
+
+    def late(rank: int, first: int, last: int, ms: float, is_over: bool) -> Finding:
+        since = f"from step {first} to {last}, not since then" if is_over else f"since step {first}"
+        return finding(
+            rank, first, last, ms, kind="launch_skew", text=f"It was late {since}.",
+            severity="past" if is_over else "warning", ongoing=not is_over,
+            culprits=(Place(rank, host),),
+        )  # fmt: skip
+
+    hosts = {rank: host if rank < 3 else "other" if host else None for rank in range(32)}
+    found = (late(0, 10, 60, 90, True), late(1, 9, 99, 2, False), late(2, 11, 99, 3, False))
+    (only,) = merged(Diagnosis((Verdict("d", found),)), hosts, unknown).findings
+    assert [place.rank for place in only.culprits] == [0, 1, 2]
+    assert (only.first_step, only.last_step) == (9, 99)
+    assert (only.severity, only.ongoing) == ("warning", True)
+    assert only.text.startswith("It was late since step 9.")
+    assert only.cost is not None
+    assert only.cost.num_steps == 91
 
 
 @pytest.mark.parametrize("kind", ["slow_worker", "launch_skew"])
@@ -297,7 +338,9 @@ def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
 
 def test_ranks_of_unknown_hosts_that_begin_together_are_one_finding() -> None:
     hosts = dict.fromkeys(range(32))
-    found = [finding(rank, 9 + rank, 50, 10.0 + rank) for rank in range(3)]
+    found = [
+        finding(rank, 9 + rank, 50, 10.0 + rank, next_step="Record this rank.") for rank in range(3)
+    ]
     later = finding(5, 30, 50)
     diagnosis = merged(Diagnosis((Verdict("d", (*found, later)),)), hosts, unknown)
     whole, single = diagnosis.findings
@@ -305,6 +348,7 @@ def test_ranks_of_unknown_hosts_that_begin_together_are_one_finding() -> None:
     assert (whole.first_step, whole.last_step, whole.hosts) == (9, 50, ())
     assert whole.title == "3 ranks together: rank 2 was slow"
     assert "ranks 0, 1" in whole.text
+    assert whole.next_step.endswith("such as a host. Record rank 2.")
     assert single == later
     diagnosis = merged(Diagnosis((Verdict("d", (*found[:2], later)),)), hosts, unknown)
     assert set(diagnosis.findings) == {*found[:2], later}
