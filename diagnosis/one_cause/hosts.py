@@ -62,7 +62,7 @@ def of_one_host(
             known = {rank: known.get(rank, Place(rank, host)) for rank in fellows}
         whole = (str(host),) if not of_host or len(known) == sizes[host] else ()
         parts = [findings[i] for i in together]
-        changed[main] = _on_host(parts, known, whole)
+        changed[main] = _on_host(parts, known, whole, sizes[host])
     return changed
 
 
@@ -103,9 +103,9 @@ def _standing_still(
 
 
 def _on_host(
-    parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...]
+    parts: Sequence[Finding], places: Mapping[int, Place], hosts: tuple[str, ...], size: int
 ) -> Finding:
-    """`hosts`: the host, none where only some of its ranks are meant."""
+    """`hosts`: the host, none where only some of its ranks are meant; `size`: ranks that it has."""
     main, host = most_urgent(parts), str(parts[0].culprits[0].host)
     on_host = replace(
         spanning(main, parts),
@@ -114,18 +114,31 @@ def _on_host(
         victims=tuple(rank for rank in main.victims if rank not in places),
         hosts=hosts,
     )
-    is_whole_and_slow = hosts and main.kind == "slow_worker"
-    return _slow_host(on_host, main, host, len(places)) if is_whole_and_slow else on_host
+    if not hosts or main.kind != "slow_worker":
+        return on_host
+    return _slow_host(on_host, main, f"{_all_of(len(places), size)} ranks of host {host}")
 
 
-def _slow_host(on_host: Finding, main: Finding, host: str, num: int) -> Finding:
-    """With words on the host instead of the rank that costs most."""
+def _all_of(num: int, size: int) -> str:
+    return f"All {num}" if num == size else f"{num} of {size}"
+
+
+def _slow_host(on_host: Finding, main: Finding, who: str) -> Finding:
+    """With words on the host instead of the rank that costs most; `who`: its ranks that are slow.
+    Only where the compute of ranks was compared is it known that they compute longer.
+    """
+    host, rank = on_host.hosts[0], main.culprits[0].rank
     take, shared = ("take" if main.ongoing else "took"), "power, cooling, other jobs"
+    text, cause = on_host.text, f"{main.cause} So it is on {who[0].lower()}{who[1:]}.".strip()
+    if text.startswith("It"):
+        text = f"Rank {rank} costs most: {text[0].lower()}{text[1:]}"
+    if main.slowdown is not None:
+        cause = f"{who} {take} longer to compute the same work than ranks of other hosts."
     return replace(
         on_host,
         title=f"Host {host} {'is' if main.ongoing else 'was'} slow",
-        cause=f"All {num} ranks of host {host} {take} longer to compute the same work than ranks "
-        "of other hosts.",
+        text=text,
+        cause=cause,
         next_step=f"Look at what the ranks of {host} share ({shared}). {_next_step_of(main)}",
     )
 

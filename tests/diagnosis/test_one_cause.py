@@ -100,15 +100,37 @@ def test_other_kinds_and_other_ranks_stay_apart() -> None:
 
 
 def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
-    ranks = [finding(rank, 5, 30, 10.0 + rank) for rank in (4, 5, 6, 7)]
+    ranks = [finding(rank, 5, 30, 10.0 + rank, slowdown=1.5) for rank in (4, 5, 6, 7)]
     (only,) = together(*ranks)
     assert only.hosts == ("node1",)
     assert [place.rank for place in only.culprits] == [4, 5, 6, 7]
     assert only.title == "Host node1 was slow"
     assert only.cause.startswith("All 4 ranks of host node1 took longer to compute")
+    assert only.text == "Rank 7 costs most: it was slow."
     assert only.next_step.startswith("Look at what the ranks of node1 share")
     (some,) = together(*(finding(rank, 5, 30, kind="data_loader") for rank in (4, 5, 6, 7)))
     assert some.title == "4 ranks of host node1: rank 4 was slow"
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "cause"),
+    [
+        (1.5, "4 of 5 ranks of host node0 took longer to compute the same work than"),
+        (None, "It idles. So it is on 4 of 5 ranks of host node0."),
+    ],
+)
+def test_of_ranks_of_a_host_no_more_is_said_than_is_known(
+    slowdown: float | None, cause: str
+) -> None:
+    """Not all of them are slow, or it is not their compute that is longer."""
+    hosts: dict[int, str | None] = {rank: f"node{rank // 5}" for rank in range(10)}
+    ranks = [
+        finding(rank, 5, 30, slowdown=slowdown, cause="It idles.", culprits=(Place(rank, "node0"),))
+        for rank in range(4)
+    ]
+    diagnosis = Diagnosis((Verdict("slow_worker", tuple(ranks)),))
+    (only,) = merged(diagnosis, hosts, unknown).findings
+    assert only.cause.startswith(cause)
 
 
 @pytest.mark.parametrize("host", ["node0", None])
