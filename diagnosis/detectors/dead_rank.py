@@ -102,7 +102,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     ]
     findings = tuple(
         _finding(together, tables["rank_places"], further, attempt)
-        for together in _together(dead, rows, newest_ns)
+        for together in _together(dead, rows)
     )
     set_aside = tuple(_left_behind(row) for row in silent if row not in dead)
     checked = None if findings else "No rank fell silent while the others went on."
@@ -136,12 +136,12 @@ def _is_gone(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
     return bool(row["is_lost"] and row["status"] is None and not is_over)
 
 
-def _together(
-    dead: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], newest_ns: float
-) -> list[_Silent]:
+def _together(dead: Sequence[Row], rows: Sequence[Row]) -> list[_Silent]:
     """Whole hosts by themselves, and all other ranks."""
     if not dead:
         return []
+    others_ns = [row["last_ns"] for row in rows if row not in dead]
+    newest_ns = float(np.median(others_ns or [row["last_ns"] for row in rows]))
     quiet_ms = (newest_ns - max(row["last_ns"] for row in dead)) / 1e6
     all_of = Counter(row["host"] for row in rows)
     dead_of = Counter(row["host"] for row in dead)
@@ -170,14 +170,22 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
     last = max(first, further)
     others = tuple(sorted(set(places["rank"].to_pylist()) - set(rank_R.tolist())))
     lead = f"{silent.quiet_ms / 1e3:.1f} s before the others"
-    gone = ", and its process is gone" if silent.is_gone else ""
+    one = len(silent.rows) == 1
+    sign = "its last heartbeat" if one else "their last heartbeats"
+    processes = "its process is" if one else "their processes are"
+    gone = f", and {processes} gone" if silent.is_gone else ""
+    logs, host = (
+        ("that process and of its host", "that host")
+        if one
+        else ("these processes and of their hosts", "these hosts")
+    )
     return Finding(
         kind="dead_rank" if silent.host is None else "silent_host",
         attempt=attempt,
         severity="urgent",
         confidence="high" if silent.is_gone or silent.quiet_ms >= CERTAIN_MS else "medium",
         title=f"{silent.who} fell silent in step {first}",
-        text=f"{silent.who} sent its last heartbeat {lead}{gone}; no step has finished since.",
+        text=f"{silent.who} sent {sign} {lead}{gone}; no step has finished since.",
         culprits=tuple(place_of(ranks, row) for row in range(rank_R.size)),
         victims=others,
         first_step=first,
@@ -187,8 +195,8 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
             silent, ranks_shown=pipeline_ranks(ranks, 0), first=first, attempt=attempt
         ),
         alternatives=_ALTERNATIVES,
-        next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
-        "out-of-memory killer); restart from the last checkpoint without that host.",
+        next_step=f"Look at the logs of {logs} (dmesg, Xid and ECC errors, the "
+        f"out-of-memory killer); restart from the last checkpoint without {host}.",
         hosts=() if silent.host is None else (silent.host,),
         cause=_cause(silent.rows),
     )
@@ -196,12 +204,15 @@ def _finding(silent: _Silent, places: pa.Table, further: int, attempt: int) -> F
 
 def _cause(rows: Sequence[Mapping[str, Any]]) -> str:
     """The error that a rank recorded, else how its watchdog says that it died."""
+    one = len(rows) == 1
     if error := next((row["error"] for row in rows if row["error"]), None):
-        return f"It ended with: {error}"
+        return f"{'It' if one else 'One of them'} ended with: {error}"
     texts = [row["lost_text"] or "" for row in rows]
     if how := next((text.partition(HOW)[2] for text in texts if HOW in text), ""):
         return f"{how[0].upper()}{how[1:]}."
-    return "Its process no longer runs, or is cut off."
+    if one:
+        return "Its process no longer runs, or is cut off."
+    return "Their processes no longer run, or are cut off."
 
 
 def _evidence(
@@ -210,10 +221,10 @@ def _evidence(
     shown = int(silent.rows[0]["rank"])
     link = timeline_view(attempt, shown, ranks_shown, (max(first - 1, 0), first))
     quiet_s = round(silent.quiet_ms / 1e3, 1)
+    newest = "Its last heartbeat" if len(silent.rows) == 1 else "The newest of their heartbeats"
     return (
         Evidence(
-            f"Its last heartbeat is {quiet_s} s older than those of most ranks; they come each "
-            "second.",
+            f"{newest} is {quiet_s} s older than those of most ranks; they come each second.",
             quiet_s,
             "s",
             "last_signs",

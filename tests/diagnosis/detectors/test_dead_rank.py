@@ -113,6 +113,10 @@ def test_a_host_of_which_all_ranks_fall_silent() -> None:
     (finding,) = judged(0, 1, 2, 3).findings
     assert (finding.kind, finding.hosts) == ("silent_host", ("node0",))
     assert [place.rank for place in finding.culprits] == [0, 1, 2, 3]
+    assert finding.text.startswith("All ranks of node0 sent their last heartbeats 30.0 s before")
+    assert finding.evidence[0].sentence.startswith("The newest of their heartbeats is 30.0 s older")
+    assert finding.cause == "Their processes no longer run, or are cut off."
+    assert finding.next_step.startswith("Look at the logs of these processes and of their hosts")
 
 
 @pytest.mark.parametrize(("others", "is_found"), [("stopped", True), ("finished", False)])
