@@ -177,18 +177,18 @@ _TITLES = {
 
 _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "launch_skew": (
-        "standing still before its operations",
+        "standing still before operations",
         "its compute and CPU time are as long as its peers', but it arrives last at collectives.",
         (
             "Host code between the operations (logging, locks, synchronisation) or launches that "
             "the host is late with: only stacks distinguish them.",
             "Another process on its host (host contention) that acts in one phase only.",
         ),
-        "Look at what this rank's host does before its collectives: sample its stacks, and look "
-        "for locks, prints and synchronous copies that the other ranks do not have.",
+        "Look at what the host does before its collectives: sample its stacks, and look for "
+        "locks, prints and synchronous copies that the others do not have.",
     ),
     "host_contention": (
-        "without CPU time while it computes",
+        "standing still in compute without CPU time",
         "wall time of its compute is up and CPU time is not: something else runs on its cores.",
         (
             "Memory pressure of the host: page faults also stop a thread without CPU time.",
@@ -198,7 +198,7 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         "how the ranks are bound to cores.",
     ),
     "slow_worker": (
-        "in time that no phase of its log covers",
+        "outside of all phases of the log",
         "the others wait for it inside their compute timers, and its own compute is shorter than "
         "theirs.",
         (
@@ -206,7 +206,7 @@ _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
             "log does not distinguish them.",
             "Launches that the host is late with (launch skew): the log has no collectives.",
         ),
-        "Record this rank with hooks or a profiler for some steps: what runs between its timed "
-        "phases delays the whole job.",
+        "Record some steps of it with hooks or a profiler: what runs between its timed phases "
+        "delays the whole job.",
     ),
 }

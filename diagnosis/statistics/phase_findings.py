@@ -125,7 +125,8 @@ def _evidence(
     first, last = int(times.step_S[episode.first]), int(times.step_S[episode.last])
     params = question_params(first, last, attempt)
     link = pipeline_view(times.ranks, lost.shown_row, attempt, first_two(first, last))
-    against = ", more than the median of its peers," if lost.rows else ""
+    whose = "their" if lost.hosts or len(lost.rows) > 1 else "its"
+    against = f", more than the median of {whose} peers," if lost.rows else ""
     evidence = [
         Evidence(
             f"{_loss(times, lost, lost_ms)} {words.loses}{against} in {steps_text(first, last)}.",

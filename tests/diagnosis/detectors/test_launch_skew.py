@@ -50,6 +50,10 @@ def test_a_whole_host_is_one_finding() -> None:
     (finding,) = judged(stretched(80.0, set(range(8)), 0.66)).findings
     assert (finding.kind, finding.hosts) == ("host_contention", ("node0",))
     assert [place.rank for place in finding.culprits] == list(range(8))
+    loses = finding.evidence[0].sentence
+    assert (
+        "standing still in compute without CPU time, more than the median of their peers" in loses
+    )
 
 
 def test_a_rank_that_computes_longer_is_no_launch_skew() -> None:
