@@ -171,6 +171,8 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
     step_ms = middle(transfers.window_S[low : high + 1])
     share = min(per_step_ms / step_ms, 1.0)
     who = f"Link of rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
+    num = len(flap.steps)
+    when = f"in {num} steps from {first} to {last}" if num > 1 else f"in step {first}"
     num_ranks = transfers.ranks.rank_R.size
     urgent = "urgent" if share >= URGENT_SHARE else "warning"
     return Finding(
@@ -178,9 +180,9 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
         attempt=attempt,
         severity=urgent if ongoing else "past",
         confidence="high" if len(flap.steps) > 1 else "medium",
-        title=f"{who} halts at times",
-        text=f"Single transfers stopped in {len(flap.steps)} steps from {first} to {last}, for "
-        f"{in_ms(flap.lost_ms)} in all, and went on as before.",
+        title=f"{who} {'halts at times' if num > 1 else 'halted'}",
+        text=f"Single transfers stopped {when}, for {in_ms(flap.lost_ms)} in all, and went on as "
+        "before.",
         culprits=tuple(place_of(transfers.ranks, row) for row in rows),
         first_step=first,
         last_step=last,

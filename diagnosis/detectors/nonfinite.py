@@ -59,11 +59,16 @@ def _norm_set_aside(steps: pa.Table, step_S: Ints) -> tuple[str, ...]:
     _, bad_S = _bad(steps, "grad_norm")
     if not bad_S.any():
         return ()
-    first = int(step_S[bad_S][0])
     return (
-        f"The gradient norm is not finite in {int(bad_S.sum())} steps, first in step {first}, and "
-        "the loss stays finite: with a GradScaler such steps are left out.",
+        f"The gradient norm is not finite {_in_steps(step_S[bad_S])}, and the loss stays finite: "
+        "with a GradScaler such steps are left out.",
     )
+
+
+def _in_steps(step_N: Ints) -> str:
+    if step_N.size == 1:
+        return f"in step {step_N[0]}"
+    return f"in {step_N.size} steps, first in step {step_N[0]}"
 
 
 def _finding(
@@ -118,13 +123,15 @@ def _evidence(
     evidence = []
     if bad_S.any():
         number = int(bad_S.sum())
-        first = int(step_S[bad_S][0])
-        sentence = f"The loss is not finite in {number} steps, first in step {first}."
+        sentence = f"The loss is not finite {_in_steps(step_S[bad_S])}."
         evidence.append(Evidence(sentence, number, "steps", "steps", params, view))
     if begins:
         origin = _origin(begins)
         at = question_params(origin["step"], origin["step"], attempt)
         number = origin["nonfinite"]
-        sentence = f"In step {origin['step']} {number:,} values of {_place(origin)} are not finite."
+        values, are = ("value", "is") if number == 1 else ("values", "are")
+        sentence = (
+            f"In step {origin['step']} {number:,} {values} of {_place(origin)} {are} not finite."
+        )
         evidence.append(Evidence(sentence, number, "values", "nonfinite_tensors", at, view))
     return tuple(evidence)

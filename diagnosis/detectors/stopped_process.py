@@ -103,9 +103,10 @@ def _finding(episode: Sequence[Row], attempt: int, ongoing: bool) -> Finding:
     over_s = _end_s(episode[-1]) - episode[0]["second"]
     often = "again and again" if len(episode) > 1 else f"for {stopped_s:.0f} s"
     of_time = f"for about {stopped_s:.0f} of {over_s:.0f} s" if len(episode) > 1 else often
+    looks = f"{len(episode)} times" if len(episode) > 1 else "once"
     params = question_params(*steps, attempt)
     evidence = Evidence(
-        f"The process of rank {rank} was seen stopped {len(episode)} times, {of_time}.",
+        f"The process of rank {rank} was seen stopped {looks}, {of_time}.",
         float(len(episode)), "looks", "stopped_ranks", params,
         timeline_view(attempt, rank, (rank,), steps),
     )  # fmt: skip

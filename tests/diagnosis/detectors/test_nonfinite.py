@@ -59,6 +59,7 @@ def test_a_single_one_that_is_over_is_past() -> None:
     assert verdict is not None
     assert verdict.findings[0].severity == "past"
     assert verdict.findings[0].text == "The loss is NaN or infinite in step 9, not since then."
+    assert verdict.findings[0].evidence[0].sentence == "The loss is not finite in step 9."
 
 
 def test_where_it_begins_is_the_lowest_output_that_is_not_finite() -> None:
@@ -89,6 +90,16 @@ def test_gradient_norms_alone_are_set_aside() -> None:
     assert verdict is not None
     assert verdict.findings == ()
     assert "not finite in 3 steps, first in step 0" in verdict.set_aside[0]
+
+
+def test_one_value_and_one_step_are_written_as_one() -> None:
+    verdict = judged([2.0] * STEPS, [1.0] * 5 + [math.nan] + [1.0] * 24)
+    assert verdict is not None
+    assert verdict.set_aside[0].startswith("The gradient norm is not finite in step 5, and")
+    verdict = judged([2.0] * STEPS, None, bad(20, "mlp", 2) | {"nonfinite": 1})
+    assert verdict is not None
+    sentence = verdict.findings[0].evidence[0].sentence
+    assert sentence == "In step 20 1 value of layers.2 (mlp) of rank 0 is not finite."
 
 
 def test_finite_losses_are_checked_and_without_any_there_is_no_verdict() -> None:

@@ -42,6 +42,7 @@ def test_one_long_stop_that_goes_on() -> None:
     (finding,) = found(judged((5, 99, 10.0, 30.0)))
     assert finding.ongoing
     assert finding.title == "Rank 5 is stopped for 30 s"
+    assert finding.evidence[0].sentence == "The process of rank 5 was seen stopped once, for 30 s."
 
 
 @pytest.mark.parametrize("looks", [[(5, 30, 10.0, 2.0)], [(5, 30, 10.0, None)]])
