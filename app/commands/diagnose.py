@@ -91,14 +91,14 @@ def as_lines(diagnosis: Diagnosis) -> list[str]:
 
 
 def _finding_lines(finding: Finding) -> list[str]:
-    where = ", ".join(
+    places = [
         f"{place}" + (f" on {place.host}" if place.host else "") for place in finding.culprits
-    )
-    lines = [
-        f"{finding.severity.upper()}  {finding.title}. {finding.text}",
-        f"  who         {where}",
-        f"  confidence  {finding.confidence}",
     ]
+    wholes = [f"pipeline stage {stage}" for stage in finding.stages] + list(finding.hosts)
+    lines = [f"{finding.severity.upper()}  {finding.title}. {finding.text}"]
+    if who := places or wholes:  # nobody, where it is of the job
+        lines.append(f"  who         {', '.join(who)}")
+    lines.append(f"  confidence  {finding.confidence}")
     if finding.cost is not None:
         lines.append(f"  cost        {cost_line(finding)}")
     lines += [f"  evidence    {evidence.sentence}" for evidence in finding.evidence]

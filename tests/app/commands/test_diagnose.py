@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.cli import main
-from diagnosis.findings import Finding
+from app.commands.diagnose import as_lines
+from diagnosis.findings import Diagnosis, Finding, Verdict
 from sample_traces import RECORDED
+from tests.diagnosis.test_one_cause import finding
 from tests.runs_builder import RunBuilder, two_rank_run
 
 
@@ -34,8 +37,8 @@ def test_json_holds_findings_that_can_be_read_back(
     assert main(["diagnose", str(run), "--json"]) == 3
     output = json.loads(capsys.readouterr().out)
     assert output["judged"]
-    (finding,) = (Finding.from_json(one) for one in output["findings"])
-    assert finding.id == output["findings"][0]["id"]
+    (only,) = (Finding.from_json(one) for one in output["findings"])
+    assert only.id == output["findings"][0]["id"]
 
 
 def test_a_healthy_run_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,3 +73,16 @@ def test_what_was_not_judged_and_what_is_not_recorded_are_listed_apart(
     )  # of four detectors
     assert any(line.startswith("unrecorded  No checkpoint save was recorded") for line in lines)
     assert not any("checkpoint" in line for line in unjudged)
+
+
+@pytest.mark.parametrize(
+    ("named", "who"),
+    [
+        ({"stages": (2,)}, ["  who         pipeline stage 2"]),
+        ({"hosts": ("node1", "node2")}, ["  who         node1, node2"]),
+        ({}, []),
+    ],
+)
+def test_who_is_a_stage_a_host_or_nobody(named: dict[str, Any], who: list[str]) -> None:
+    found = Diagnosis((Verdict("a", (finding(None, 5, 9, **named),)),))
+    assert [line for line in as_lines(found) if line.startswith("  who")] == who
