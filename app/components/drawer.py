@@ -96,8 +96,12 @@ def _finding(finding: Finding, view: View, base: str, is_open: bool) -> Componen
     if finding.victims:
         shown = format_ranks(finding.victims[:_MOST_VICTIMS]).replace(",", ", ")
         more = len(finding.victims) - _MOST_VICTIMS
+        ranks = "rank" if len(finding.victims) == 1 else "ranks"
         rows.append(
-            ("Waiting for it", f"ranks {shown}" + (f" and {more} more" if more > 0 else ""))
+            (
+                f"Waiting for {'it' if len(finding.culprits) <= 1 else 'them'}",
+                f"{ranks} {shown}" + (f" and {more} more" if more > 0 else ""),
+            )
         )
     show = finding_view(finding, view).url(base)
     body = [

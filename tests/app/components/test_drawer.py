@@ -112,6 +112,22 @@ def test_the_drawer_names_one_step_as_one(
     assert f"Steps {steps} Confidence" in " ".join(words)
 
 
+@pytest.mark.parametrize(
+    ("culprits", "victims", "words"),
+    [
+        ((5,), (3,), "Waiting for it rank 3"),
+        ((5,), (1, 2, 3), "Waiting for it ranks 1-3"),
+        ((5, 6), (1,), "Waiting for them rank 1"),
+    ],
+)
+def test_one_rank_and_several(
+    diagnosis: Diagnosis, culprits: tuple[int, ...], victims: tuple[int, ...], words: str
+) -> None:
+    finding = replace(diagnosis.findings[0], culprits=tuple(map(Place, culprits)), victims=victims)
+    tree = drawer(Diagnosis((Verdict("a", (finding,)),)), VIEW, "")
+    assert words in " ".join(text_of(tree).split())
+
+
 def test_names_stay_text(diagnosis: Diagnosis) -> None:
     finding = replace(
         diagnosis.findings[0], culprits=(Place(5, HOSTILE),), text=HOSTILE, title=HOSTILE
