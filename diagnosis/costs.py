@@ -61,11 +61,16 @@ def _measured(
 ) -> tuple[Cost | None, _Without | None]:
     """Its cost, and the steps that it was measured against; None where it is estimated."""
     cost = finding.cost
-    if cost is None or cost.basis == MEASURED:
+    if cost is None:
+        return None, None
+    within_S = _within(steps_of(finding), step_S)
+    if within_S.any():  # numbers may be left out: a log of every tenth step
+        cost = replace(cost, num_steps=int(within_S.sum()))
+    if cost.basis == MEASURED:
         return cost, None
     others = others_with_cost(finding, findings)
     known_S = np.isfinite(step_ms_S)
-    own_S = _within(steps_of(finding), step_S) & known_S
+    own_S = within_S & known_S
     other_S = _within([steps for f in others for steps in steps_of(f)], step_S)
     without_S = _near(~own_S & ~other_S & known_S, own_S)
     if without_S.sum() < FEWEST_WITHOUT or not own_S.any():

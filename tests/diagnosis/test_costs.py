@@ -69,6 +69,16 @@ def test_what_the_detector_measured_stays() -> None:
     assert costs(step_ms((40, 69, 18.0)), finding(3, 40, 69, cost=given)) == [given]
 
 
+@pytest.mark.parametrize("basis", [MEASURED, ESTIMATED])
+def test_hours_are_those_of_the_steps_that_were_recorded(basis: str) -> None:
+    """Of a log of every tenth step, whichever of both a detector counts."""
+    given = finding(3, 400, 690, cost=Cost(7.0, 100.0, 291, 16, basis))
+    diagnosis = Diagnosis((Verdict("x", (given,)),))
+    (only,) = with_costs(diagnosis, 10 * STEP_S, step_ms((40, 69, 18.0))).findings
+    assert only.cost is not None
+    assert only.cost.num_steps == 30
+
+
 def test_the_sentence_and_the_evidence() -> None:
     made = step_ms((40, 69, 18.0))
     diagnosis = with_costs(Diagnosis((Verdict("x", (finding(3, 40, 69),)),)), STEP_S, made)
