@@ -201,13 +201,17 @@ class _Steps:
     first: int
     last: int
     num_ranks: int
+    num_steps: int
 
     def within(self, num_ranks: int) -> tuple[int, int]:
-        """The newest steps of this many ranks that fit MOST_CELLS.
+        """The newest steps of this many ranks that fit MOST_CELLS: all if these are few, however
+        far apart their numbers are.
 
         The first of them moves in strides, so that what has been wrong since before then keeps its
         first step, and with it its name, for a while.
         """
+        if self.num_steps * num_ranks <= MOST_CELLS // 2:
+            return self.first, self.last
         stride = max(MOST_CELLS // max(num_ranks, 1), FEWEST_STEPS) // 2
         low = (self.last - stride + 1) // stride * stride
         return max(self.first, low), self.last
@@ -215,13 +219,14 @@ class _Steps:
 
 def _steps(run: Run, attempt: int) -> _Steps:
     rows = run.index_rows(
-        "SELECT min(step) AS first, max(step) AS last, count(DISTINCT rank) AS ranks"
-        " FROM step_rollup WHERE attempt = $attempt AND finished AND step >= 0",
+        "SELECT min(step) AS first, max(step) AS last, count(DISTINCT rank) AS ranks,"
+        " count(DISTINCT step) AS steps FROM step_rollup"
+        " WHERE attempt = $attempt AND finished AND step >= 0",
         attempt=attempt,
     )
     if rows[0]["last"] is None:
-        return _Steps(0, 0, 0)
-    return _Steps(rows[0]["first"], rows[0]["last"], rows[0]["ranks"])
+        return _Steps(0, 0, 0, 0)
+    return _Steps(*(rows[0][name] for name in ("first", "last", "ranks", "steps")))
 
 
 def _from_its_onset(run: Run, finding: Finding, steps: _Steps, stop: Stop | None) -> Finding:

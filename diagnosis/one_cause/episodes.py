@@ -19,9 +19,19 @@ def steps_of(finding: Finding) -> tuple[tuple[int, int], ...]:
     return finding.episodes or ((finding.first_step, finding.last_step),)
 
 
-def each_step(finding: Finding) -> Iterable[int]:
-    """The steps of all its episodes."""
-    return (step for first, last in steps_of(finding) for step in range(first, last + 1))
+def num_steps(spans: Iterable[tuple[int, int]]) -> int:
+    """How many steps these are, those that lie in several counted once."""
+    return sum(last - first + 1 for first, last in _united(spans))
+
+
+def shared_steps(finding: Finding, other: Finding) -> list[tuple[int, int]]:
+    """First and last steps of what both have in common."""
+    both = (
+        (max(first, low), min(last, high))
+        for first, last in steps_of(finding)
+        for low, high in steps_of(other)
+    )
+    return [(first, last) for first, last in both if first <= last]
 
 
 def overlap(finding: Finding, other: Finding) -> bool:
@@ -79,7 +89,7 @@ def spanning(main: Finding, parts: Sequence[Finding]) -> Finding:
     if len(spans) > 1:
         now = was.removesuffix(NOT_SINCE)  # it may have come again
     text = re.sub(rf"{was}\b", now, text)
-    longer = _num_steps(spans) - _num_steps(steps_of(main))
+    longer = num_steps(spans) - num_steps(steps_of(main))
     cost = main.cost and replace(main.cost, num_steps=main.cost.num_steps + longer)
     return replace(
         main,
@@ -102,10 +112,6 @@ def _came(spans: Sequence[tuple[int, int]]) -> str:
 
 def _spans_of(parts: Sequence[Finding]) -> list[tuple[int, int]]:
     return _united(span for part in parts for span in steps_of(part))
-
-
-def _num_steps(spans: Iterable[tuple[int, int]]) -> int:
-    return sum(last - first + 1 for first, last in spans)
 
 
 _MOST_LISTED = 5
@@ -137,8 +143,6 @@ def _joined_cost(cost: Cost, parts: Sequence[Finding], spans: Sequence[tuple[int
     total = sum(number for number, _ in costs)
     longer = sum(number * each.ms_per_step for number, each in costs) / total
     step = sum(number * each.step_ms for number, each in costs) / total
-    num_steps = _num_steps(spans)
     step_ms = round(step, 3)
-    return replace(
-        cost, ms_per_step=min(round(longer, 3), step_ms), step_ms=step_ms, num_steps=num_steps
-    )
+    longer_ms = min(round(longer, 3), step_ms)
+    return replace(cost, ms_per_step=longer_ms, step_ms=step_ms, num_steps=num_steps(spans))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from diagnosis.findings import Finding
-from diagnosis.one_cause.episodes import NEAR_STEPS, each_step, overlap
+from diagnosis.one_cause.episodes import NEAR_STEPS, num_steps, overlap, shared_steps, steps_of
 from diagnosis.one_cause.hosts import OF_HOSTS
 
 _SLOW_NETWORK_OF_HOSTS = ("slow_host", "many_hosts_slow")
@@ -80,8 +80,7 @@ def links_of_held_ranks(findings: Sequence[Finding]) -> dict[int, Finding | str 
 
 def _lies_in(finding: Finding, cause: Finding) -> bool:
     """Whether most of its steps are those of the cause: what was slow before is not for it."""
-    steps = set(each_step(finding))
-    return 2 * len(steps & set(each_step(cause))) > len(steps)
+    return 2 * num_steps(shared_steps(finding, cause)) > num_steps(steps_of(finding))
 
 
 def _ends_at(link: Finding, held: Finding) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from diagnosis.findings import Diagnosis, Finding
 from diagnosis.one_cause.changes import with_changes
-from diagnosis.one_cause.episodes import NEAR_STEPS, each_step, lost_ms, steps_of
+from diagnosis.one_cause.episodes import NEAR_STEPS, lost_ms, num_steps, shared_steps, steps_of
 from diagnosis.statistics.step_levels import FEWEST_STEPS
 
 EXPLAINED = 0.5
@@ -38,8 +38,8 @@ _PART = 0.8
 
 def _is_part(finding: Finding, whole: Finding) -> bool:
     """Whether it names nobody, and its steps are among those of the whole job's finding."""
-    steps = set(each_step(finding))
-    return not _names(finding) and len(steps & set(each_step(whole))) >= _PART * len(steps)
+    shared = num_steps(shared_steps(finding, whole))
+    return not _names(finding) and shared >= _PART * num_steps(steps_of(finding))
 
 
 def _names(finding: Finding) -> bool:
@@ -50,14 +50,15 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     """Whether one that names somebody begins when it does and lasts as long or holds its few steps,
     or what others cost in half of these steps or more is EXPLAINED of what it costs.
     """
-    own = set(each_step(finding))
-    near = max(NEAR_STEPS, len(own) // 10)
-    is_short = len(own) < FEWEST_STEPS
-    taken, covered = 0.0, set[int]()
+    own = num_steps(steps_of(finding))
+    near = max(NEAR_STEPS, own // 10)
+    is_short = own < FEWEST_STEPS
+    taken, covered = 0.0, list[tuple[int, int]]()
     for other in others:
-        shared = len(own & set(each_step(other)))
+        both = shared_steps(finding, other)
+        shared = num_steps(both)
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
-        lasts = shared >= _PART * len(own)
+        lasts = shared >= _PART * own
         holds = is_short and other.kind != _RARE
         if lasts and (begins or holds) and _names(other):
             return True
@@ -65,8 +66,8 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
             return True
         if other.cost and shared:
             taken += other.cost.ms_per_step * shared
-            covered |= own & set(each_step(other))
-    return taken >= EXPLAINED * lost_ms(finding) and 2 * len(covered) >= len(own)
+            covered += both
+    return taken >= EXPLAINED * lost_ms(finding) and 2 * num_steps(covered) >= own
 
 
 def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:

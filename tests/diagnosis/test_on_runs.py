@@ -71,6 +71,25 @@ def test_an_onset_that_is_too_far_back_is_described_as_such(
         assert "since step 150 or earlier." in diagnosis.findings[0].text
 
 
+def test_steps_whose_numbers_are_far_apart_are_all_looked_at(tmp_path: Path) -> None:
+    """A log may count samples, or tokens: that is no more to look at."""
+    apart, late_from = 100_000, 40
+    for rank in range(8):
+        lines = []
+        for at in range(80):
+            longer = 80.0 if at >= late_from else 0.0
+            own = longer if rank == 2 else 0.0
+            cells = {"compute_ms": 200.0 + own, "data_ms": 5.0, "comm_ms": 45.0 + longer - own}
+            line = {"step": at * apart, "rank": rank, "step_ms": 250.0 + longer, **cells}
+            lines.append(json.dumps(line))
+        (tmp_path / f"rank_{rank}.jsonl").write_text("\n".join(lines) + "\n")
+    diagnosis = diagnosis_of(tmp_path)
+    assert named(diagnosis) == [(2, late_from * apart)]
+    (finding,) = diagnosis.findings
+    assert finding.cost is not None
+    assert finding.cost.num_steps == 80 - late_from
+
+
 def recorded(name: str, tmp_path: Path) -> tuple[Diagnosis, dict]:
     shutil.copytree(RECORDED / name, tmp_path / name)
     with open_run(tmp_path / name) as run:
