@@ -96,10 +96,12 @@ def _beginning_together(
 def _standing_still(
     still: Still, main: Finding, members: Iterable[int], found: Sequence[int]
 ) -> list[int]:
-    """Those found, and the members of their host that stand still for half as long or longer."""
+    """Those found, and the members of their host that stand still for half as long or longer; of
+    whom nothing is known in these steps, nobody knows that.
+    """
     share = {rank: still(rank, main.first_step, main.last_step) for rank in members}
     least = statistics.median(share[rank] for rank in found) / 2
-    return [rank for rank in share if rank in found or not share[rank] < least]
+    return [rank for rank in share if rank in found or share[rank] >= least]
 
 
 def _on_host(

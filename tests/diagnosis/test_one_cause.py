@@ -248,7 +248,9 @@ def test_two_of_four_ranks_of_a_host_are_two_findings() -> None:
     assert len(together(finding(4, 5, 30), finding(6, 5, 30))) == 2
 
 
-@pytest.mark.parametrize(("others_still", "ranks"), [(0.08, [4, 5, 6, 7]), (0.01, [4, 6])])
+@pytest.mark.parametrize(
+    ("others_still", "ranks"), [(0.08, [4, 5, 6, 7]), (0.01, [4, 6]), (float("nan"), [4, 6])]
+)
 def test_ranks_kept_from_their_cores_bring_those_that_stand_still_as_they_do(
     others_still: float, ranks: list[int]
 ) -> None:
