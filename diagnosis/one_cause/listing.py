@@ -29,6 +29,14 @@ def listed(diagnosis: Diagnosis) -> Diagnosis:
         for v in diagnosis.verdicts
         if any(id(f) not in gone for f in v.findings) or v.checked or v.not_enough
     ]
+    unlisted = tuple(
+        sentence
+        for v in diagnosis.verdicts
+        if not any(v.detector == other.detector for other in verdicts)
+        for sentence in v.set_aside
+    )
     cut = "The findings of the greatest urgency and cost are listed."
-    verdicts.append(Verdict("findings", checked=cut, set_aside=(f"{why}.",), of_data=True))
+    verdicts.append(
+        Verdict("findings", checked=cut, set_aside=(f"{why}.", *unlisted), of_data=True)
+    )
     return Diagnosis(tuple(verdicts))

@@ -354,6 +354,13 @@ def test_one_that_is_not_listed_is_counted() -> None:
     )
 
 
+def test_what_a_detector_set_aside_stays_where_its_findings_are_not_listed() -> None:
+    many = tuple(finding(rank, rank, 60 + rank, 100.0) for rank in range(MOST_FINDINGS))
+    small = Verdict("b", (finding(12, 5, 9, 0.1),), set_aside=("Rank 3 was late once.",))
+    diagnosis = listed(Diagnosis((Verdict("a", many), small)))
+    assert "Rank 3 was late once." in diagnosis.set_aside
+
+
 def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     found = [finding(rank, 10, 50) for rank in range(4)]
     diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), dict.fromkeys(range(16)), unknown)
