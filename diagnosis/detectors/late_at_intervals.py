@@ -116,12 +116,13 @@ def _is_worth_telling(times: PhaseTimes, row: int, due: Ints, excess: float) -> 
 
 def _finding(times: PhaseTimes, row: int, reason: str, due: Ints, attempt: int) -> Finding:
     first, last, period = int(due[0]), int(due[-1]), int(np.median(np.diff(due)))
+    apart = int(np.median(np.diff(times.step_S[due])))  # numbers may be left out
     if times.step_S.size - 1 - last < period:
         last = times.step_S.size - 1  # the next one is not due yet
     lost_ms = float((times.beyond_peers(reason)[row, due] * times.window_S[due]).sum())
     lost = lost_ms / float(np.nansum(times.window_S[first : last + 1]))
     what = Lost((row,), Episode(first, last, lost), lost, row)
-    return finding_of(times, what, attempt, _words(times, row, reason, period))
+    return finding_of(times, what, attempt, _words(times, row, reason, apart))
 
 
 def _words(times: PhaseTimes, row: int, reason: str, period: int) -> Words:

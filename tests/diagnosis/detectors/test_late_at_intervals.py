@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from diagnosis.detectors.late_at_intervals import detect
@@ -46,6 +48,18 @@ def test_a_rank_that_is_late_in_one_step_of_so_many_is_named(gap: int) -> None:
     assert (finding.first_step, finding.ongoing) == (FROM, True)
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(30.0 / gap, rel=0.15)
+
+
+def test_of_a_log_of_every_tenth_step_the_distance_is_that_of_the_job() -> None:
+    tables = phase_tables(DP8, STEPS, late_every(10))
+    cells = tables["rank_phases"]
+    at, tenth = cells.schema.get_field_index("step"), pa.scalar(10, pa.int64())
+    steps = pc.multiply(cells["step"], tenth)
+    verdict = detect(tables | {"rank_phases": cells.set_column(at, "step", steps)}, attempt=0)
+    assert verdict is not None
+    (finding,) = verdict.findings
+    assert finding.title == "Rank 3 comes late in one step of 100"
+    assert finding.next_step == "Look at what this rank does every 100 steps and its peers do not."
 
 
 def test_what_comes_at_no_distance_or_in_every_second_step_names_nobody() -> None:
