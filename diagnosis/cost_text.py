@@ -35,7 +35,7 @@ def hours_text(rank_hours: float) -> str:
     if rank_hours >= 10:
         return f"{rank_hours:,.0f} rank-hours"
     rounded = f"{float(f'{rank_hours:.2g}'):.5f}".rstrip("0").rstrip(".")
-    return f"{rounded} rank-hours"
+    return f"{rounded} rank-hour{'' if rounded == '1' else 's'}"
 
 
 def basis_text(cost: Cost) -> str:

@@ -40,6 +40,7 @@ def test_shares(share: float, text: str) -> None:
         (0.00001, "0.00001 rank-hours"),
         (0.00342, "0.0034 rank-hours"),
         (0.0, "0 rank-hours"),
+        (1.04, "1 rank-hour"),
         (2.345, "2.3 rank-hours"),
         (12345.6, "12,346 rank-hours"),
     ],
