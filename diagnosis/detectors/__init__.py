@@ -18,12 +18,14 @@ import pyarrow as pa
 from diagnosis.costs import with_costs
 from diagnosis.detectors import against_baseline
 from diagnosis.detectors.job_slower import NAME as JOB_SLOWER
+from diagnosis.detectors.late_at_intervals import NAME as LATE_AT_INTERVALS
 from diagnosis.experts.echoes import Against, against_fellows, unknown
 from diagnosis.experts.holders import Holders
 from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.one_cause import merged
 from diagnosis.one_cause.deaths import without_echoes
+from diagnosis.one_cause.intervals import said_once
 from diagnosis.one_cause.listing import listed
 from diagnosis.one_cause.whole_job import unexplained
 from diagnosis.statistics.phase_times import phase_times, standing_still
@@ -163,7 +165,8 @@ def diagnose(
     if "expert_places" in tables:
         against = against_fellows(times, Holders(tables["expert_places"]))
     still = partial(standing_still, times)
-    diagnosis = merged(unexplained(diagnosis, JOB_SLOWER), hosts, still, against)
+    diagnosis = said_once(unexplained(diagnosis, JOB_SLOWER), LATE_AT_INTERVALS)
+    diagnosis = merged(diagnosis, hosts, still, against)
     cells = straggler_cells(tables, times.ranks)
     if cells is not None:
         diagnosis = with_replayed_costs(diagnosis, cells.prepared)

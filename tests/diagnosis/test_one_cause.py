@@ -10,6 +10,7 @@ from diagnosis.findings import Cost, Diagnosis, Evidence, Finding, Place, Verdic
 from diagnosis.one_cause import merged
 from diagnosis.one_cause.deaths import without_echoes
 from diagnosis.one_cause.episodes import joined, steps_of
+from diagnosis.one_cause.intervals import said_once
 from diagnosis.one_cause.listing import MOST_FINDINGS, listed
 from diagnosis.one_cause.whole_job import unexplained
 
@@ -335,6 +336,32 @@ def test_a_small_part_that_names_nobody_is_set_aside() -> None:
     )
     assert [f.kind for f in left.findings] == ["step_regression"]
     assert "part of what all steps are longer by" in left.set_aside[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranks", "first", "kept"),
+    [
+        ("allocator_stalls", (3, 4), 20, ["allocator_stalls"]),
+        ("allocator_stalls", (), 20, ["allocator_stalls"]),
+        ("allocator_stalls", (4,), 20, ["allocator_stalls", "slow_worker"]),
+        ("allocator_stalls", (3,), 70, ["allocator_stalls", "slow_worker"]),
+        ("jit_spikes", (3,), 20, ["slow_worker"]),
+        ("jit_spikes", (3, 4), 20, ["jit_spikes", "slow_worker"]),
+        ("jit_spikes", (), 20, ["jit_spikes", "slow_worker"]),
+        ("data_loader", (3,), 20, ["data_loader", "slow_worker"]),
+    ],
+)
+def test_a_rank_late_at_intervals_is_told_once(
+    kind: str, ranks: tuple[int, ...], first: int, kept: list[str]
+) -> None:
+    late = Verdict("late_at_intervals", (finding(3, 20, 99),))
+    seen = Evidence("14 of 100 steps take longer.", 14.0, "steps", "rank_phases")
+    places = tuple(Place(rank, HOSTS[rank]) for rank in ranks)
+    other = finding(None, first, 99, kind=kind, culprits=places, evidence=(seen,))
+    left = said_once(Diagnosis((late, Verdict("other", (other,)))), "late_at_intervals").findings
+    assert sorted(f.kind for f in left) == kept
+    evidence = [sentence for f in left for sentence in f.evidence]
+    assert seen in evidence  # it is lost with no finding
 
 
 def test_at_most_ten_are_listed_and_the_others_counted() -> None:
