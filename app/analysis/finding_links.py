@@ -64,6 +64,15 @@ def _with_roles(ranks: tuple[int, ...], finding: Finding) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*ranks, *culprits[:MOST_CULPRITS], *more]))
 
 
+def rank_of_numbers(finding: Finding) -> int | None:
+    """The rank that its numbers are about: of several culprits the one that its first evidence
+    shows, else the first; None where it names none.
+    """
+    culprits = [place.rank for place in finding.culprits]
+    shown = dict(finding.evidence[0].view).get("rank")
+    return shown if shown in culprits else next(iter(culprits), None)
+
+
 def evidence_view(evidence: Evidence, view: View) -> View:
     """Where a piece of evidence is seen, in the run of `view`."""
     return View(run=view.run).to(**dict(evidence.view))

@@ -6,7 +6,7 @@ import math
 import time
 
 from app.analysis.diagnosis import diagnosis_of
-from app.analysis.finding_links import chosen_finding, linked_finding
+from app.analysis.finding_links import chosen_finding, linked_finding, rank_of_numbers
 from app.analysis.finding_metric import metric_of_finding
 from app.analysis.metric_maps import Maps
 from app.analysis.page_scope import page_scope
@@ -84,13 +84,13 @@ def kpis_of(
 def _tile_of_finding(
     hub: Hub, view: View, steps: Steps | None, stop: Stop | None
 ) -> tuple[Kpi, ...]:
-    """The metric of the finding that the view names, of its first culprit against the peers."""
+    """The metric of the finding that the view names, of a culprit against the peers."""
     assert view.run is not None
     finding = linked_finding(diagnosis_of(hub, view.run, view.attempt, stop), view.finding)
     metric = metric_of(view.metric or metric_of_finding(finding)) if finding else None
-    if finding is None or metric is None or steps is None or not finding.culprits:
+    rank = rank_of_numbers(finding) if finding else None
+    if metric is None or steps is None or rank is None:
         return ()
-    rank = finding.culprits[0].rank
     key = "tile of a finding", metric.name, view.attempt, steps, rank
 
     def compute(_run: Run, stop: Stop | None) -> tuple[Kpi, ...]:

@@ -10,6 +10,7 @@ from app.analysis.finding_links import (
     chosen_finding,
     evidence_view,
     finding_view,
+    rank_of_numbers,
     stale_link_note,
 )
 from app.view_state import View
@@ -55,6 +56,21 @@ def test_a_finding_is_seen_on_the_timeline_where_its_evidence_is() -> None:
     )
     assert finding_view(replace(URGENT, evidence=(ranks_page,)), VIEW).page == "ranks"
     assert evidence_view(ranks_page, VIEW) == View("a_run", "ranks", rank=5)
+
+
+@pytest.mark.parametrize(
+    ("culprits", "shown", "rank"),
+    [((3, 4, 5), 5, 5), ((3, 4), 5, 3), ((5,), None, 5), ((), 5, None)],
+)
+def test_the_numbers_of_several_culprits_are_those_of_the_one_that_evidence_shows(
+    culprits: tuple[int, ...], shown: int | None, rank: int | None
+) -> None:
+    view = () if shown is None else (("rank", shown),)
+    evidence = Evidence("Slow.", 2.0, "x", "rank_work", (), view)
+    finding = replace(
+        URGENT, culprits=tuple(map(Place, culprits)), victims=(), evidence=(evidence,)
+    )
+    assert rank_of_numbers(finding) == rank
 
 
 def test_show_me_opens_culprits_and_some_of_those_that_wait() -> None:
