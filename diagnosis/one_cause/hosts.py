@@ -126,14 +126,14 @@ def _all_of(num: int, size: int) -> str:
 
 
 def _slow_host(on_host: Finding, main: Finding, who: str) -> Finding:
-    """With words on the host instead of the rank that costs most; `who`: its ranks that are slow.
+    """With words on the host instead of one of its ranks; `who`: its ranks that are slow.
     Only where the compute of ranks was compared is it known that they compute longer.
     """
     host, rank = on_host.hosts[0], main.culprits[0].rank
     take, shared = ("take" if main.ongoing else "took"), "power, cooling, other jobs"
     text, cause = on_host.text, f"{main.cause} So it is on {who[0].lower()}{who[1:]}.".strip()
     if text.startswith("It"):
-        text = f"Rank {rank} costs most: {text[0].lower()}{text[1:]}"
+        text = f"Rank {rank}: {text[0].lower()}{text[1:]}"
     if main.slowdown is not None:
         cause = f"{who} {take} longer to compute the same work than ranks of other hosts."
     return replace(

@@ -107,7 +107,7 @@ def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:
     assert [place.rank for place in only.culprits] == [4, 5, 6, 7]
     assert only.title == "Host node1 was slow"
     assert only.cause.startswith("All 4 ranks of host node1 took longer to compute")
-    assert only.text == "Rank 7 costs most: it was slow."
+    assert only.text == "Rank 7: it was slow."
     assert only.next_step.startswith("Look at what the ranks of node1 share")
     (some,) = together(*(finding(rank, 5, 30, kind="data_loader") for rank in (4, 5, 6, 7)))
     assert some.title == "4 ranks of host node1: rank 4 was slow"
