@@ -92,8 +92,10 @@ def _limit_sending(opened: socket.socket) -> None:
     if opened.family == socket.AF_UNIX:
         limit = struct.pack("@ll", *divmod(SEND_MS * 1_000, 1_000_000))  # seconds, microseconds
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-    else:  # the other limit does not hold for TLS
+    elif hasattr(socket, "TCP_USER_TIMEOUT"):  # the other limit does not hold for TLS
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_MS)
+    else:  # not Linux
+        opened.settimeout(SEND_MS / 1_000)
 
 
 def _connected(opened: socket.socket, **how: Any) -> ClientConnection:
