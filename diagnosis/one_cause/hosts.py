@@ -44,7 +44,8 @@ def of_one_host(
         together = [index for index in members if overlap(findings[index], findings[main])]
         num = len(together)
         of_host = kind == OF_HOSTS and host is not None and num > 1
-        least = max(FEWEST_OF_HOST, sizes[host] * (_NEARLY_ALL if host is not None else _MANY))
+        many = sizes[host] * _NEARLY_ALL if host is not None else len(hosts) * _MANY
+        least = max(FEWEST_OF_HOST, many)
         if not of_host and num < least:
             changed |= _beginning_together(findings, together, main) if host is None else {}
             continue

@@ -394,6 +394,13 @@ def test_a_quarter_of_a_job_without_hosts_is_nobodys_fault() -> None:
     assert diagnosis.findings == ()
 
 
+def test_few_of_a_job_are_named_where_most_hosts_are_known() -> None:
+    hosts = {rank: f"node{rank // 8}" if rank > 3 else None for rank in range(64)}
+    found = [finding(rank, 10, 50) for rank in range(3)]
+    diagnosis = merged(Diagnosis((Verdict("d", tuple(found)),)), hosts, unknown)
+    assert [[p.rank for p in f.culprits] for f in diagnosis.findings] == [[0, 1, 2]]
+
+
 def test_ranks_of_unknown_hosts_that_begin_together_are_one_finding() -> None:
     hosts = dict.fromkeys(range(32))
     found = [
