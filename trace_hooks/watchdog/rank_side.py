@@ -52,6 +52,7 @@ class RankSide:
         self._stem = self.folder / f"{pid}-{now()}"
         # a bare descriptor, never closed: the handler may run until the process is gone
         flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
+        flags |= os.O_APPEND  # the watchdog cuts it off where it becomes long
         stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
         number = free_signal()
         if number:

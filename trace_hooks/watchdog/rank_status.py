@@ -25,6 +25,9 @@ ASLEEP_TRIES, ASLEEP_S = 10, 0.001
 STACKS_S = 3.0
 """A rank has this long to write its stacks."""
 
+MOST_BYTES = 1 << 20
+"""Of stacks of one rank in node-local memory; those that are wanted have been copied."""
+
 STALLED_STEPS = 5
 """A step is too long when it takes more than this many usual ones."""
 
@@ -178,6 +181,7 @@ def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
             continue
         if member.is_stopped():
             continue  # it would write once it is continued
+        _cut_off(member.stacks)
         before[member.ring] = (member, _size(member.stacks))
         _wait_until_asleep(header.pid)
         with suppress(ProcessLookupError, PermissionError):
@@ -186,6 +190,13 @@ def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
     return {
         ring: _with_others(ring, member.stacks, size) for ring, (member, size) in before.items()
     }
+
+
+def _cut_off(stacks: Path) -> None:
+    """Empty a file that holds enough: a rank that falls silent again and again fills no memory."""
+    if _size(stacks) > MOST_BYTES:
+        with suppress(OSError):
+            os.truncate(stacks, 0)
 
 
 def _wait_until_asleep(pid: int) -> None:

@@ -26,6 +26,10 @@ FIRST_NUMBER = 50_000_000
 at one a second, would reach this number after a year and a half."""
 
 
+MOST_STACKS = 100
+"""Files of one rank's stacks; the last one is written again, so that a rank that falls silent again
+and again fills no disk."""
+
 _newest_numbers: dict[tuple[Path, str, int, int], int] = {}
 """Numbers of the newest segments: the server merges old ones, whose numbers are not free then."""
 
@@ -53,6 +57,7 @@ def write_report(folder: Path, report: Report) -> None:
     files: dict[str, Any] = {}
     if report.stacks:
         number = len(list((folder / "stacks").glob(f"{attempt_and_rank}-*.txt")))
+        number = min(number, MOST_STACKS - 1)
         files["stacks"] = f"stacks/{attempt_and_rank}-{number}.txt"
         _publish(folder / files["stacks"], report.stacks.encode())
     if report.ring:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from trace_hooks.job.process_info import host_name
 from trace_hooks.recording.flight_ring import RingHeader
-from trace_hooks.watchdog.reports import FIRST_NUMBER, Report, write_report, write_rows
+from trace_hooks.watchdog.reports import (
+    FIRST_NUMBER,
+    MOST_STACKS,
+    Report,
+    write_report,
+    write_rows,
+)
 
 HEADER = RingHeader(4096, 0, 77, 5, 1, 3, 8, 1_000, "night", 50, 12, False, "step", "all_reduce", 7)
 
@@ -37,6 +44,14 @@ def test_later_reports_keep_earlier_stacks_and_marks(tmp_path: Path) -> None:
         write_report(tmp_path, report(state))
     assert len(list((tmp_path / "stacks").glob("*.txt"))) == 2
     assert len(list((tmp_path / "segments").glob("*"))) == 2
+
+
+def test_a_rank_that_falls_silent_again_and_again_fills_no_disk(tmp_path: Path) -> None:
+    for number in range(MOST_STACKS + 3):
+        write_report(tmp_path, replace(report("silent"), stacks=f"Thread {number}"))
+    assert len(list((tmp_path / "stacks").glob("*.txt"))) == MOST_STACKS
+    newest = tmp_path / f"stacks/0001-00003-{MOST_STACKS - 1}.txt"
+    assert newest.read_text() == f"Thread {MOST_STACKS + 2}"
 
 
 def test_a_rank_that_runs_again_gets_no_mark(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.waiting import wait_until
 from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
 from trace_hooks.watchdog import watchdog as module
+from trace_hooks.watchdog.rank_status import MOST_BYTES
 from trace_hooks.watchdog.watchdog import Watchdog, claimed, remove_leftovers
 
 HOLD_GIL = """
@@ -67,6 +68,13 @@ def test_stacks_are_fetched_on_request(tmp_path: Path) -> None:
     wait_until(stacks.exists)
     assert "script.py" in stacks.read_text()
     assert not rows(tmp_path, "marks")
+    (written,) = meeting.glob("*.stacks")
+    with written.open("ab") as file:  # as if they had been fetched many times
+        file.write(b"-" * MOST_BYTES)
+    (meeting / "stacks.request").touch()
+    wait_until(stacks.with_name("0000-00000-1.txt").exists)
+    assert "script.py" in stacks.with_name("0000-00000-1.txt").read_text()
+    assert written.stat().st_size < MOST_BYTES
     process.terminate()
     process.communicate(timeout=90)
 
