@@ -99,6 +99,7 @@ def _steps(episode: Sequence[Row]) -> tuple[int, int]:
 
 def _finding(episode: Sequence[Row], attempt: int, ongoing: bool) -> Finding:
     rank, host = episode[0]["rank"], episode[0]["host"]
+    where = f" on {host}" if host is not None else ""
     steps, stopped_s = _steps(episode), _stopped_s(episode)
     over_s = _end_s(episode[-1]) - episode[0]["second"]
     often = "again and again" if len(episode) > 1 else f"for {stopped_s:.0f} s"
@@ -116,10 +117,10 @@ def _finding(episode: Sequence[Row], attempt: int, ongoing: bool) -> Finding:
         severity="urgent" if ongoing else "past",
         confidence="high",
         title=f"Rank {rank} {'is' if ongoing else 'was'} stopped {often}",
-        text=f"The process of rank {rank} on {host} has been stopped {of_time} since step "
+        text=f"The process of rank {rank}{where} has been stopped {of_time} since step "
         f"{steps[0]}; the others wait for it."
         if ongoing
-        else f"The process of rank {rank} on {host} was stopped {of_time} from step {steps[0]} to "
+        else f"The process of rank {rank}{where} was stopped {of_time} from step {steps[0]} to "
         f"step {steps[1]}; the others waited for it.",
         culprits=(Place(rank, host),),
         first_step=steps[0],
@@ -128,6 +129,7 @@ def _finding(episode: Sequence[Row], attempt: int, ongoing: bool) -> Finding:
         evidence=(evidence,),
         alternatives=("A scheduler that suspends the job's processes one after the other.",),
         cause="The process is stopped by a signal (SIGSTOP) or by a tracer, such as a debugger.",
-        next_step=f"On {host}: `grep TracerPid /proc/PID/status` shows a debugger or profiler that "
-        "is attached; without one, look for what sends SIGSTOP (a scheduler, somebody's script).",
+        next_step=f"On {host or 'its host'}: `grep TracerPid /proc/PID/status` shows a debugger or "
+        "profiler that is attached; without one, look for what sends SIGSTOP (a scheduler, "
+        "somebody's script).",
     )

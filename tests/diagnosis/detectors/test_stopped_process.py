@@ -14,9 +14,17 @@ Look = tuple[int, int, float, float | None]
 """rank, step, second, held_s"""
 
 
-def judged(*looks: Look, num_ranks: int = 8, newest: int = 100) -> Verdict | None:
+def judged(
+    *looks: Look, num_ranks: int = 8, newest: int = 100, has_hosts: bool = True
+) -> Verdict | None:
     rows = [
-        {"rank": rank, "host": f"node{rank // 2}", "step": step, "second": at, "held_s": held}
+        {
+            "rank": rank,
+            "host": f"node{rank // 2}" if has_hosts else None,
+            "step": step,
+            "second": at,
+            "held_s": held,
+        }
         for rank, step, at, held in sorted(looks)
     ]
     steps = pa.table({"step": [0, newest], "num_ranks": [num_ranks, num_ranks]})
@@ -36,6 +44,12 @@ def test_a_rank_that_is_stopped_again_and_again() -> None:
     assert (finding.first_step, finding.last_step, finding.severity) == (30, 40, "past")
     assert "stopped for about 8 of 16 s from step 30 to step 40" in finding.text
     assert finding.evidence[0].number == 3.0
+
+
+def test_no_host_is_known() -> None:
+    (finding,) = found(judged((5, 99, 10.0, 30.0), has_hosts=False))
+    assert "The process of rank 5 has been stopped" in finding.text
+    assert finding.next_step.startswith("On its host: ")
 
 
 def test_one_long_stop_that_goes_on() -> None:
