@@ -42,7 +42,15 @@ from diagnosis.statistics.phase_times import (
     middles,
     phase_times,
 )
-from diagnosis.statistics.step_levels import WARM_UP_STEPS, is_sure, rises, takes_longer, without
+from diagnosis.statistics.rank_tables import Floats
+from diagnosis.statistics.step_levels import (
+    WARM_UP_STEPS,
+    Rise,
+    is_sure,
+    rises,
+    takes_longer,
+    without,
+)
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -54,10 +62,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
+    found = onsets(times)
+    longer = rises(times.window_S) if found else []
     by_itself = [
         onset
-        for onset in onsets(times)
-        if _takes_longer(times, onset.episode)
+        for onset in found
+        if _takes_longer(times.window_S, longer, onset.episode)
         and op_behind(times, tables["op_times"], onset) is None
     ]
     if not by_itself:
@@ -71,10 +81,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     return Verdict(NAME, findings, None if findings else _ELSE_IN_ORDER, set_aside=set_aside)
 
 
-def _takes_longer(times: PhaseTimes, episode: Episode) -> bool:
-    """Whether steps are longer than before; the warm-up says nothing of that."""
+def _takes_longer(window_S: Floats, longer: Sequence[Rise], episode: Episode) -> bool:
+    """Whether steps are longer than before; the warm-up says nothing of that, nor do other rises
+    of step times.
+    """
     first, last = episode.first - WARM_UP_STEPS, episode.last - WARM_UP_STEPS
-    usual_S = without(times.window_S, rises(times.window_S), episode)
+    usual_S = without(window_S, longer, episode)
     return first > 0 and takes_longer(usual_S[WARM_UP_STEPS:], first, last)
 
 

@@ -8,8 +8,8 @@
 - Links of ranks that are kept from their cores or stopped are slow for that.
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A rank that starts late from the step on from which another host is slow may be waiting for it.
-- A rank late in one step of so many is not told as one with rare long steps, nor with retries of
-  its allocator, once more.
+- A rank that comes late at intervals gets one finding, though its rare long steps or the retries of
+  its allocator show, too.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
 """

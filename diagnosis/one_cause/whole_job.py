@@ -1,5 +1,6 @@
-"""A whole job that is slower is no finding where others explain its steps, and those that are part
-of it are none beside it."""
+"""A slower job is a finding where no other explains its steps; it replaces those that name nobody
+and lie within its steps.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,16 +125,11 @@ def open_any(
         raise UserError(f"{where} holds {len(runs)} runs; name one of them: {names}")
     if runs:
         return open_run(runs[0])
-    runs_folder = tempfile.TemporaryDirectory(prefix="rankscope-", ignore_cleanup_errors=True)
-    try:
-        imported = import_paths(
-            [where], Path(runs_folder.name), progress, finish=finish, on_file=on_file
-        )
-        run = open_run(imported)
-    except BaseException:
-        runs_folder.cleanup()
-        raise
-    weakref.finalize(run, runs_folder.cleanup)
+    with ExitStack() as kept:
+        folder = tempfile.TemporaryDirectory(prefix="rankscope-", ignore_cleanup_errors=True)
+        into = Path(kept.enter_context(folder))
+        run = open_run(import_paths([where], into, progress, finish=finish, on_file=on_file))
+        weakref.finalize(run, kept.pop_all().close)
     return run
 
 

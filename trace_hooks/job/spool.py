@@ -249,7 +249,7 @@ def is_published(taken: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file exists; raises OSError where that cannot be told, as for a stale handle.
+    """Whether a file exists; raises OSError where the system does not say, as of a stale handle.
 
     Path.exists says False then, from Python 3.14 on.
     """
