@@ -103,14 +103,17 @@ def publish_snapshot(folder: Path, database: Path, state: str) -> Path:
 
     Each snapshot has a name of its own: DuckDB keeps one instance per path and process, so a
     process that has the old one open would still see it under the same name. The names sort by
-    age also where the clock was set back.
+    age also where the clock was set back. Raises OSError, and leaves nothing behind then.
     """
     stem = f"snapshot-{INDEX_VERSION}-"
     newest_ns = max((_number(path, stem) for path in folder.glob(f"{stem}*.duckdb")), default=0)
     name = f"{stem}{max(time.time_ns(), newest_ns + 1)}.duckdb"
     temporary = folder / f".{name}.tmp"
-    _copy(database, temporary)
-    temporary.replace(folder / name)
+    try:
+        _copy(database, temporary)
+        temporary.replace(folder / name)
+    finally:  # on a full disk each try would leave another part of one
+        temporary.unlink(missing_ok=True)
     publish_json({"snapshot": name, "state": state}, folder / _POINTER)
     for old in sorted(folder.glob(f"{stem}*.duckdb"))[:-_KEPT]:
         old.unlink(missing_ok=True)

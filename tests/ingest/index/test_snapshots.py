@@ -32,6 +32,21 @@ def test_a_snapshot_stays_where_the_clock_was_set_back_since_those_before(tmp_pa
     assert len(list(tmp_path.glob("snapshot-*.duckdb"))) == 2
 
 
+def test_a_copy_that_fails_leaves_no_part_of_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:1])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    database = tmp_path / "index.duckdb"
+    database.write_bytes(b"content")
+    monkeypatch.setattr("ingest.index.snapshots._copy", full)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        publish_snapshot(tmp_path, database, "running")
+    assert list(tmp_path.iterdir()) == [database]
+
+
 def test_what_a_killed_owner_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".snapshot-1.duckdb.tmp").write_text("")
     pieces = tmp_path / ".collectives-4711.tmp" / "ranks" / "piece=0"
