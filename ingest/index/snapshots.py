@@ -25,6 +25,7 @@ INDEX_VERSION = f"{_RULES}-{hashlib.sha256(f'{SETUP}{SCHEMA_VERSION}'.encode()).
 DATABASE = f"index-{INDEX_VERSION}.duckdb"
 _POINTER = f"snapshot-{INDEX_VERSION}.json"
 _LOOKED = f"looked-{INDEX_VERSION}.json"
+LOCK = "lock"
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """What flock answers where a file system does not lock, or its file server does not."""
 _KEPT = 2
@@ -38,14 +39,17 @@ def _cache_folder(run_folder: Path) -> Path:
 
 
 def index_folder(run_folder: Path) -> Path:
-    """Folder of a run's index, made if need be: index/ in the run, else in the user's cache.
+    """Folder of a run's index, made if need be: index/ in the run, else in the user's cache; also
+    where the index in the run is another user's, whose lock can only be read.
 
     Raises UserError where neither can be written.
     """
     own = run_folder / "index"
     try:
         own.mkdir(exist_ok=True)
-        can_be_written = os.access(own, os.W_OK) and os.access(run_folder, os.W_OK)
+        lock = own / LOCK
+        places = (own, run_folder, *([lock] if lock.exists() else []))
+        can_be_written = all(os.access(place, os.W_OK) for place in places)
         if can_be_written and not has_links(own):  # else it would lead elsewhere
             return own
     except OSError:  # read-only, or something else of that name: the cache serves as well
@@ -65,7 +69,7 @@ class OwnerLock:
     """The right to write a run's index: one process at a time, given back when it dies."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "lock"
+        self.path = folder / LOCK
         self._file: int | None = None
 
     def acquire(self) -> bool:

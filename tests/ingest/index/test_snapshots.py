@@ -12,6 +12,7 @@ import pytest
 from ingest.index.snapshots import (
     INDEX_VERSION,
     current_snapshot,
+    index_folder,
     publish_snapshot,
     remove_leftovers,
 )
@@ -30,6 +31,17 @@ def test_a_snapshot_stays_where_the_clock_was_set_back_since_those_before(tmp_pa
         assert newest.exists()
         assert current_snapshot(tmp_path) == newest
     assert len(list(tmp_path.glob("snapshot-*.duckdb"))) == 2
+
+
+def test_an_index_of_another_user_is_left_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lock = index_folder(tmp_path) / "lock"
+    lock.touch()
+    assert index_folder(tmp_path) == lock.parent
+    monkeypatch.setattr(os, "access", lambda place, _: place != lock)  # root may write anywhere
+    assert (tmp_path / "cache") in index_folder(tmp_path).parents
 
 
 def test_a_copy_that_fails_leaves_no_part_of_a_snapshot(
