@@ -46,18 +46,29 @@ class IndexDatabase:
         self.run_folder = run_folder
         self.require_owner = require_owner
         self.path = index_folder / DATABASE
-        self._open()
-        self.known_paths = self.manifest.known_paths()
+        self.known_paths: set[str] = set()
         """data files that are no news: in the manifest, set aside, or merged away"""
+        self._identity = ""
+        self._open()
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
         self.connection = _opened(self.path)
         self.manifest = Manifest(self.connection)
+        identity, _, _ = self.state.rpartition(":")
+        is_another = identity != self._identity
+        if is_another:
+            self.known_paths = self.manifest.known_paths()
+        self._identity = identity
+        return is_another
 
-    def reopen(self) -> None:
-        """Close it and open it again: DuckDB keeps some kB of every query until it is closed."""
+    def reopen(self) -> bool:
+        """Close it and open it again: DuckDB keeps some kB of every query until it is closed.
+
+        Whether it is another one: it was gone or damaged, and nothing is in it. Where this raises
+        UserError it can be called again.
+        """
         self.connection.close()
-        self._open()
+        return self._open()
 
     def close(self) -> None:
         """Close it."""

@@ -116,9 +116,15 @@ class Indexer:
             raise Busy(f"a process of another host is indexing {self.folder}")
 
     def _reopen_at_times(self) -> None:
-        self._num_passes += 1
-        if self._num_passes % RECONNECT_EVERY == 0:
-            self.database.reopen()
+        is_due = self._num_passes % RECONNECT_EVERY == RECONNECT_EVERY - 1
+        if is_due and self.database.reopen():
+            self._forget_what_is_stored()
+        self._num_passes += 1  # where it cannot be opened the next pass tries again
+
+    def _forget_what_is_stored(self) -> None:
+        self._rank_stamps = {}
+        self._quarantine = Quarantine(self.folder)
+        self._first_pass = True
 
     def close(self) -> None:
         """Close the database and let others have the run."""

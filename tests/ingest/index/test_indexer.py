@@ -70,6 +70,31 @@ def test_a_pass_without_news_publishes_nothing(tmp_path):
         assert not indexer.refresh().published
 
 
+def test_an_index_that_is_deleted_while_a_run_is_followed_is_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
+    builder = two_rank_run(tmp_path / "run")
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+        (indexer.index_folder / DATABASE).unlink()
+        assert indexer.refresh().new_files == 8
+        assert indexer.database.connection.sql("SELECT count(*) FROM ranks").fetchall() == [(2,)]
+
+
+def test_an_index_that_cannot_be_opened_once_is_opened_by_the_next_pass(tmp_path, monkeypatch):
+    monkeypatch.setattr(indexer_module, "RECONNECT_EVERY", 2)
+    with Indexer(two_rank_run(tmp_path / "run").folder) as indexer:
+        indexer.refresh()
+        with monkeypatch.context() as patched:
+            patched.setattr("ingest.index.index_database._opened", cannot_be_opened)
+            with pytest.raises(UserError, match="not now"):
+                indexer.refresh()
+        assert indexer.refresh().problems == 0
+
+
+def cannot_be_opened(path):
+    raise UserError("not now")
+
+
 def test_one_owner_at_a_time(tmp_path):
     builder = two_rank_run(tmp_path / "run")
     with Indexer(builder.folder), pytest.raises(Busy):
