@@ -94,14 +94,39 @@ def _time_extent(extents: _Extents, table: str) -> tuple[int | None, int | None]
     return first, last + (extents.of(duration)[1] if duration else 0)
 
 
+def _are_alike(found: pa.DataType, right: pa.DataType) -> bool:
+    """Whether a column of one type can be read together with those of the other: both are whole
+    numbers, or both are texts, of whatever width and encoding.
+    """
+    return found == right or _kind(found) == _kind(right)
+
+
+def _kind(type_: pa.DataType) -> object:
+    if pa.types.is_dictionary(type_):
+        return _kind(type_.value_type)
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return "list", _kind(type_.value_type)
+    of_kind = {
+        "whole number": pa.types.is_signed_integer,
+        "number": pa.types.is_floating,
+        "text": lambda one: pa.types.is_string(one) or pa.types.is_large_string(one),
+        "bytes": lambda one: pa.types.is_binary(one) or pa.types.is_large_binary(one),
+    }
+    return next((kind for kind, is_one in of_kind.items() if is_one(type_)), type_)
+
+
 def _check_columns(schema: pa.Schema, table: str, path: Path) -> bool:
-    """Whether nullable columns are missing; raises DamagedFile when others are."""
+    """Whether nullable columns are missing; raises DamagedFile when others are, or hold something
+    else than the table's.
+    """
     partial = False
     for column in TABLES[table].columns:
         index = schema.get_field_index(column.name)
         partial |= index < 0
         if index < 0 and not column.nullable:
             raise DamagedFile(f"lacks the column {column.name} of the table {table}")
+        if index >= 0 and not _are_alike(found := schema.field(index).type, column.type):
+            raise DamagedFile(f"has {column.name} as {str(found)[:60]}, not {column.type}")
     version = (schema.metadata or {}).get(b"rankscope.schema", b"").decode()
     try:
         check_version(version, path.name)

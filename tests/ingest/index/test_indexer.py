@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -134,6 +135,21 @@ def test_a_damaged_segment_is_set_aside(tmp_path, how, name):
         assert len(run.problems) == 1
         assert f"{name}-0000-00001" in run.problems[0]
         assert run.ask("step_times", rank=0).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("rank", pa.array(["a"])), ("dur_ns", pa.array([True])), ("kind", pa.array([0.5]))],
+)
+def test_a_segment_with_a_column_of_another_type_is_set_aside(tmp_path, column, values):
+    builder = two_rank_run(tmp_path / "run")
+    rows = table("spans", [{"attempt": 0, "rank": 0, "step": 0, "ts_ns": 1, "dur_ns": 1}])
+    wrong = rows.set_column(rows.schema.get_field_index(column), column, values)
+    pq.write_table(wrong, builder.folder / "segments" / "spans-0000-00000-00000009.parquet")
+    with open_run(builder.folder) as run:
+        [problem] = run.problems
+        assert f"has {column} as {values.type}, not " in problem
+        assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
 
 
 def test_a_newer_segment_is_set_aside_with_a_sentence(tmp_path):
