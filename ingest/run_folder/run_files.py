@@ -25,12 +25,12 @@ RUN_FILE = "run.json"
 LAYOUT_FILE = "layout.json"
 MAX_FILE_BYTES = 64 << 20
 """Greater ones are no file of a run: a rank's file has about 1 kB."""
-_MAX_RANKS = 1 << 24
+MAX_RANKS = 1 << 24
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_Rank = Annotated[int, msgspec.Meta(ge=0, lt=_MAX_RANKS)]
+_Rank = Annotated[int, msgspec.Meta(ge=0, lt=MAX_RANKS)]
 _Count = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
-_Size = Annotated[int, msgspec.Meta(ge=1, le=_MAX_RANKS)]
+_Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)]
 
 
 class _Run(TypedDict):
@@ -216,8 +216,8 @@ def read_rank_info(path: Path) -> RankInfo:
 
 
 def _check_size(layout: dict[str, Any], path: Path) -> None:
-    if math.prod(layout["axes"].values()) > _MAX_RANKS:
-        raise UserError(f"{path} has a layout of more than {_MAX_RANKS} ranks; it is damaged")
+    if math.prod(layout["axes"].values()) > MAX_RANKS:
+        raise UserError(f"{path} has a layout of more than {MAX_RANKS} ranks; it is damaged")
 
 
 DECODER_SIZES = ("parameters", "layers", "hidden", "seq")

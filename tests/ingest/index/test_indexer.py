@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -150,6 +151,34 @@ def test_a_segment_with_a_column_of_another_type_is_set_aside(tmp_path, column, 
         [problem] = run.problems
         assert f"has {column} as {values.type}, not " in problem
         assert run.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 30}]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [
+        ("spans", "ts_ns", 2**63 - 1),
+        ("steps", "dur_ns", 2**63 - 1),
+        ("collectives", "rank", 2**31 - 1),
+        ("collectives", "step", -(2**63)),
+        ("collectives", "num_bytes", 2**63 - 1),
+        ("clocks", "offset_ns", 2**63 - 1),
+    ],
+)
+def test_a_segment_with_a_number_that_no_job_has_is_set_aside(tmp_path, name, column, value):
+    builder = two_rank_run(tmp_path / "run")
+    rows = table(name, [{"attempt": 0, "rank": 0, "step": 1, "ts_ns": T0} | {column: value}])
+    rows = pa.Table.from_arrays(
+        [
+            pc.fill_null(rows[c], 0) if pa.types.is_integer(rows[c].type) else rows[c]
+            for c in rows.column_names
+        ],
+        schema=rows.schema,
+    )
+    publish_table(rows, builder.folder / "segments" / f"{name}-0000-00000-00000009.parquet")
+    with open_run(builder.folder) as run:
+        [problem] = run.problems
+        assert f"has {column} {value}; no job has one beyond" in problem
+        assert run.ask("step_times", rank=0).num_rows == 3
 
 
 def test_a_newer_segment_is_set_aside_with_a_sentence(tmp_path):
