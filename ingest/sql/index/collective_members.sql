@@ -1,7 +1,9 @@
 -- Every member's part in every collective instance of some steps, on the aligned clock.
 -- An instance: (group_id, seq); point-to-point: (group_id, src, dst, tag, seq). It is open while a
 -- member is missing or not complete, unaligned while a member's clock is unknown: then there is no
--- wait, no transfer and no culprit. Those of an evaluation are left out: a step does not wait in them.
+-- wait, no transfer and no culprit. Where its times are more than a day apart, which no collective
+-- takes, a clock is wrong: it counts as unaligned, and sums of such waits would exceed int64. Those of an
+-- evaluation are left out: a step does not wait in them.
 WITH chosen AS (
     SELECT rank, step, group_id, seq, op, num_bytes, peer, tag, start_ns, end_ns
     FROM read_parquet($collectives, hive_partitioning = false)
@@ -48,7 +50,9 @@ placed AS (
 instances AS (
     SELECT group_id, src, dst, tag, seq, count(*) AS seen,
         CASE WHEN bool_or(is_p2p) THEN 2 ELSE max(g.size) END AS expected,
-        bool_and(shift_ns IS NOT NULL) AS aligned, bool_and(end_ns >= 0) AS complete,
+        bool_and(shift_ns IS NOT NULL)
+            AND greatest(max(start_al), max(end_al)) - min(start_al) <= 86400000000000 AS aligned,
+        bool_and(end_ns >= 0) AS complete,
         max(start_al, 2) AS latest, arg_max(rank, start_al) AS last_rank, min(end_al) AS first_end,
         min(end_ns) AS first_own_end, bool_or(in_evaluation) AS in_evaluation
     FROM placed LEFT JOIN (SELECT group_id, len(ranks) AS size FROM group_members WHERE attempt = $attempt) g
@@ -68,6 +72,7 @@ SELECT p.rank, p.step, p.group_id, p.seq, p.num_bytes,
     CASE WHEN is_between_two THEN if(p.src = p.rank, p.dst, p.src) ELSE -1 END AS peer,
     CASE WHEN complete AND seen = expected AND p.op IN (
             'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')
+            AND if(aligned, p.end_al - first_end, p.end_ns - first_own_end) <= 86400000000000
          THEN if(aligned, p.end_al - first_end, p.end_ns - first_own_end) END AS end_late_ns
 FROM placed p JOIN instances i USING (group_id, src, dst, tag, seq)
 WHERE NOT i.in_evaluation

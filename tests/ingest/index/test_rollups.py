@@ -6,7 +6,7 @@ import pytest
 
 from ingest.run import open_run
 from tests.ingest.index.rollup_cells import cells, us
-from tests.runs_builder import RunBuilder, two_rank_run
+from tests.runs_builder import US, RunBuilder, two_rank_run
 
 
 @pytest.fixture
@@ -207,3 +207,26 @@ def test_a_row_with_an_absurd_time_stops_nothing(run):
     run.add("spans", 0, 0, kind="gc", ts_ns=5, dur_ns=1 << 60)
     run.publish()
     assert us(cells(run.folder)[0, 0], "window", "compute") == [100, 40]
+
+
+def test_a_clock_decades_behind_takes_no_waits_from_other_ranks(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 3)
+    builder.rank_files()
+    builder.group(7, [0, 1, 2], "dp")
+    builder.group(8, [0, 1], "tp")
+    for rank in range(3):
+        builder.step(rank, 0, 0, 1000)
+        for seq in range(12):  # int64 holds the waits of nine
+            start_us = 20 * seq - (1e15 if rank == 2 else 0)
+            builder.collective(rank, 0, 7, seq, start_us, start_us + 10)
+    for rank in range(2):
+        builder.collective(rank, 0, 8, 0, 500 + rank, 510)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.index_rows(
+            "SELECT group_id, num_unaligned, wait_ns, num_ends FROM collective_rollup"
+            " WHERE rank = 0 ORDER BY group_id"
+        )
+    of_all, of_two = ([row[name] for name in row] for row in rows)
+    assert of_all == [7, 12, None, 0]
+    assert of_two == [8, 0, US, 1]
