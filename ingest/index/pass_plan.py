@@ -59,6 +59,9 @@ FROM files WHERE attempt = ? AND table_name IN ('spans', 'steps', 'collectives')
 """
 
 
+_FIRST_TRAINED = "SELECT min(step) FROM step_rows WHERE attempt = ? AND step >= 0"
+
+
 def rank_extent(connection: Connection, attempt: int) -> tuple[int, int]:
     """First and last rank with rows; the last comes before the first: none has."""
     low, high = connection.execute(
@@ -70,7 +73,8 @@ def rank_extent(connection: Connection, attempt: int) -> tuple[int, int]:
 
 
 def parts_of(connection: Connection, attempt: int, low: int, high: int) -> Iterator[Part]:
-    """Cut steps [low, high] by the mean number of rows of a rank's step.
+    """Cut steps [low, high] by the mean number of rows of a rank's step. Steps that the job did not
+    have, as between its start and the step from which it resumed, count for nothing there.
 
     Each part reads its files again, and the collectives of two more steps. So it has as many steps
     as a file has, or, where that is more, as fit in memory of BAND ranks.
@@ -80,6 +84,8 @@ def parts_of(connection: Connection, attempt: int, low: int, high: int) -> Itera
     ).fetchall()[0]
     if first is None:
         first, last, steps_of_file = low, high, 1.0
+    elif first < 0:
+        first = connection.execute(_FIRST_TRAINED, [attempt]).fetchall()[0][0] or first
     first_rank, last_rank = rank_extent(connection, attempt)
     ranks, steps = max(last_rank - first_rank + 1, 1), max(last - first + 1, 1)
     collectives_of_step = collectives / steps
@@ -89,10 +95,21 @@ def parts_of(connection: Connection, attempt: int, low: int, high: int) -> Itera
     on_disk = COLLECTIVES_ON_DISK / max(collectives_of_step, 1e-9) - 2
     steps_at_once = max(int(min(steps_at_once, on_disk, high - low + 1)), 1)
     ranks_at_once = _even(min(most / steps_at_once, ranks + BAND))
-    for start in range(low, high + 1, steps_at_once):
-        end = min(start + steps_at_once - 1, high)
+    for start, end in _cut(low, high, first, last, steps_at_once):
         num_collectives = min(collectives_of_step * (end - start + 3), collectives)
         yield Part(attempt, start, end, ranks_at_once, num_collectives)
+
+
+def _cut(low: int, high: int, first: int, last: int, at_once: int) -> Iterator[tuple[int, int]]:
+    """Steps [low, high] in pieces; what is far outside of [first, last] is one piece."""
+    begin = first if first - low > at_once else low
+    end = last if high - last > at_once else high
+    if low < begin:
+        yield low, min(begin - 1, high)
+    for start in range(begin, min(end, high) + 1, at_once):
+        yield start, min(start + at_once - 1, end, high)
+    if end < high:
+        yield max(end + 1, low), high
 
 
 def _even(ranks: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import duckdb
@@ -88,6 +89,39 @@ def test_steps_are_taken_in_parts_that_fit_in_memory(
     assert cut(0, 5)[0] == (0, 1, 2)
     monkeypatch.setattr(pass_plan, "COLLECTIVES_ON_DISK", 1)
     assert [steps[:2] for steps in cut(1, 3)] == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("resumed_at", [0, 1_000_000])
+def test_a_job_that_resumed_is_taken_in_parts_as_small_as_one_that_began_anew(
+    tmp_path: Path,
+    connection: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    resumed_at: int,
+) -> None:
+    builder = RunBuilder(tmp_path / "run", 1)
+    builder.span(0, -1, "host", -50, -10)
+    for step in range(40):
+        builder.span(0, resumed_at + step, "forward", 100 * step, 100 * step + 50)
+    builder.publish()
+    Manifest(connection).add(entries(builder))
+    connection.execute(
+        "INSERT INTO step_rows BY NAME SELECT 0 AS attempt, 0 AS rank, unnest(range(?, ?)) AS step",
+        [resumed_at, resumed_at + 40],
+    )
+    monkeypatch.setattr(pass_plan, "ROWS_AT_ONCE", 10)
+    parts = planned(connection, -1, resumed_at + 40)
+    trained = [part for part in parts if part.step_min >= resumed_at]
+    assert max(part.step_max - part.step_min for part in trained) < 10
+    assert len(parts) <= 6
+    ends = [part.step_max + 1 for part in parts]
+    assert [-1, *ends] == [*(part.step_min for part in parts), resumed_at + 41]
+
+
+def test_steps_that_only_groups_have_are_one_part(
+    tmp_path: Path, connection: duckdb.DuckDBPyConnection
+) -> None:
+    Manifest(connection).add(entries(two_rank_run(tmp_path / "run")))
+    assert len(list(islice(parts_of(connection, 0, -1, 1 << 62), 9))) == 2
 
 
 def test_bands_are_taken_together_as_far_as_they_fit_in_memory(
