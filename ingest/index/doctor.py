@@ -97,7 +97,7 @@ def repair(run_folder: Path, found: Examined) -> Path | None:
             if trouble.what == DAMAGED and path.parent.name in DATA and path.is_file():
                 aside = True
                 if BundleName.parse(path.name) is None:  # the indexer unpacks what is sound first
-                    quarantine.set_aside(path, trouble.text)
+                    quarantine.keep(path, trouble.text)
         discard_published(folder)
         for name in (DATABASE, f"{DATABASE}.wal"):
             (folder / name).unlink(missing_ok=True)

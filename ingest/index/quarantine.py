@@ -37,22 +37,36 @@ class Quarantine:
         Raises OSError, UserError where this folder is a link.
         """
         with _writing:
-            require_no_links(self._run_folder, FOLDER)
-            self._folder.mkdir(exist_ok=True)
-            sentences, num_more = self._noted()
-            if self._has_room(path.lstat().st_size):
-                path.replace(self._folder / path.name)
-                sentence = f"{problem}; it was set aside in {FOLDER}/"
-            else:
-                path.unlink()
-                sentence = f"{problem}; it was dropped, as {FOLDER}/ is full"
-            if sentence in sentences:  # it came again, the last time was interrupted
-                return
-            if len(sentences) < MOST_FILES:
-                sentences.append(sentence)
-            else:
-                num_more += 1
-            publish_json({"sentences": sentences, "more": num_more}, self._folder / _SENTENCES)
+            self._make()
+            self._take(path, problem, self._has_room(path.lstat().st_size))
+
+    def keep(self, path: Path, problem: str) -> None:
+        """Move a file here whatever its size: one of the run itself, which held data. Raises as
+        set_aside does.
+        """
+        with _writing:
+            self._make()
+            self._take(path, problem, True)
+
+    def _make(self) -> None:
+        require_no_links(self._run_folder, FOLDER)
+        self._folder.mkdir(exist_ok=True)
+
+    def _take(self, path: Path, problem: str, has_room: bool) -> None:
+        sentences, num_more = self._noted()
+        if has_room:
+            path.replace(self._folder / path.name)
+            sentence = f"{problem}; it was set aside in {FOLDER}/"
+        else:
+            path.unlink()
+            sentence = f"{problem}; it was dropped, as {FOLDER}/ is full"
+        if sentence in sentences:  # it came again, the last time was interrupted
+            return
+        if len(sentences) < MOST_FILES:
+            sentences.append(sentence)
+        else:
+            num_more += 1
+        publish_json({"sentences": sentences, "more": num_more}, self._folder / _SENTENCES)
 
     def sentences(self) -> list[str]:
         """One sentence for each file that was set aside, and one for those beyond MOST_FILES."""

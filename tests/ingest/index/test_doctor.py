@@ -110,6 +110,16 @@ def test_a_repair_keeps_what_is_sound_and_sets_the_rest_aside(run: Path) -> None
         assert any("set aside in quarantine" in problem for problem in opened.problems)
 
 
+def test_a_damaged_file_is_kept_where_it_is_greater_than_what_ranks_may_leave_there(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.index.quarantine.MOST_BYTES", 10)
+    path = of_table(run, "spans")
+    path.write_bytes(path.read_bytes()[:50])
+    repair(run, checked(run))
+    assert (run / "quarantine" / path.name).stat().st_size == 50
+
+
 def test_a_rank_file_that_cannot_be_read_is_named(run: Path) -> None:
     path = min((run / "ranks").glob("*.json"))
     path.write_text("[1, 2")
