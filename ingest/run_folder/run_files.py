@@ -28,6 +28,8 @@ MAX_FILE_BYTES = 64 << 20
 MAX_RANKS = 1 << 24
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Moment = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+"""Unix ns until the year 2116: durations are added to it in int64."""
 _Rank = Annotated[int, msgspec.Meta(ge=0, lt=MAX_RANKS)]
 _Count = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]
 _Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)]
@@ -38,7 +40,7 @@ class _Run(TypedDict):
 
     schema: str
     run: str
-    created_ns: _Int64
+    created_ns: _Moment
     clock: str
     source: str
     framework: NotRequired[str]
@@ -59,7 +61,7 @@ class _Layout(TypedDict):
 
 
 class _End(TypedDict):
-    ts_ns: NotRequired[_Int64 | None]
+    ts_ns: NotRequired[_Moment | None]
     status: NotRequired[str | None]
     error: NotRequired[str | None]
 
@@ -76,7 +78,7 @@ class _RankFile(TypedDict):
     local_rank: NotRequired[_Int64 | None]
     device: NotRequired[str | None]
     device_uuid: NotRequired[str | None]
-    started_ns: NotRequired[_Int64 | None]
+    started_ns: NotRequired[_Moment | None]
     layout: NotRequired[_Layout | None]
     coords: NotRequired[dict[str, _Count] | None]
     end: NotRequired[_End | None]
@@ -88,7 +90,7 @@ class _LayoutFile(TypedDict):
 
     schema: str
     layout: _Layout
-    corrected_ns: _Int64
+    corrected_ns: _Moment
 
 
 class _Versioned(TypedDict):

@@ -57,6 +57,14 @@ def test_a_rank_file_whose_world_cannot_be_is_refused(run: Path) -> None:
         read_rank_info(path)
 
 
+def test_a_rank_that_began_when_no_job_can_is_refused(run: Path) -> None:
+    path = run / "ranks" / "0000-00001.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps(data | {"started_ns": 2**63 - 1}))
+    with pytest.raises(UserError, match=r"0000-00001\.json .*started_ns"):
+        read_rank_info(path)
+
+
 def test_sizes_of_a_decoder_are_all_known_or_none(run: Path) -> None:
     info = read_run_info(run)
     assert set(dense_decoder(info).values()) == {None}
