@@ -5,6 +5,7 @@ const NAMES = { pp: 'PP stage', dp: 'DP replica', tp: 'TP', cp: 'CP' };
 const NUMBERED_FROM = 22;  // pixels of a cube
 const MOST_NUMBERED = 250;
 const SHORTEST = 18;  // pixels of an axis with numbers
+const PLATE_HEIGHT = 16;
 
 /**
  * @param {CanvasRenderingContext2D} ctx @param {import('./layout.mjs').Placed} placed
@@ -138,26 +139,30 @@ export function groupMembers(places, selected, axis) {
 
 /** Rings that make the culprits (solid) and the selected rank (in the accent colour) visible among thousands of cubes. */
 function drawBeacons(ctx, placed, { camera, theme, ranks, selected, culprits = [] }) {
-  const pixel = [0, 0];
   const culpritSet = new Set(culprits);
+  const radius = Math.max(5, camera.scale);
+  const rings = [];
   for (let i = 0; i < ranks.length; i++) {
     if (!culpritSet.has(ranks[i]) && i !== selected) continue;
-    project(camera, ...placed.positions.subarray(3 * i, 3 * i + 3), pixel);
-    const radius = Math.max(5, camera.scale);
+    const at = project(camera, ...placed.positions.subarray(3 * i, 3 * i + 3), [0, 0]);
+    const ring = { rank: ranks[i], at, radius };
+    if (i === selected) rings.unshift(ring);
+    else rings.push(ring);
     if (culpritSet.has(ranks[i])) {
       ctx.fillStyle = theme.fault;
       ctx.beginPath();
-      ctx.arc(...pixel, Math.max(3.5, camera.scale * 0.55), 0, 7);
+      ctx.arc(...at, Math.max(3.5, camera.scale * 0.55), 0, 7);
       ctx.fill();
     }
-    plate(ctx, `rank ${ranks[i]}`, pixel, radius, camera, theme);
     if (camera.scale > 12) continue;  // the cube's own frame is visible
     ctx.strokeStyle = i === selected ? theme.link : theme.fault;
     ctx.lineWidth = 1.5;
     ctx.beginPath();
-    ctx.arc(...pixel, radius + 3, 0, 7);
+    ctx.arc(...at, radius + 3, 0, 7);
     ctx.stroke();
   }
+  ctx.font = `600 11px ${theme.font}`;
+  for (const plate of platesOf(rings, (text) => ctx.measureText(text).width, camera)) drawPlate(ctx, plate, theme);
 }
 
 /** Edges of the cube under the pointer, on this canvas: hovering does not redraw the cubes. */
@@ -192,14 +197,39 @@ export function plateAt([x, y], radius, half, camera) {
   return [Math.min(camera.width - half - 2, Math.max(half + 2, x)), y > 0 ? Math.max(10, above) : above];
 }
 
+/**
+ * The plates of rings, none over another: rings too close for plates of their own share one, which names the first.
+ * @param {{rank: number, at: number[], radius: number}[]} rings the most important first
+ * @param {(text: string) => number} widthOf pixels of a text
+ */
+export function platesOf(rings, widthOf, camera) {
+  let plates = [];
+  for (let i = 0; i < rings.length; i++) {
+    let plate = plateOf(rings, i, 1, widthOf, camera);
+    for (let other = plates.find(overlaps(plate)); other; other = plates.find(overlaps(plate))) {
+      plates = plates.filter((kept) => kept !== other);
+      plate = plateOf(rings, Math.min(other.first, plate.first), other.count + plate.count, widthOf, camera);
+    }
+    plates.push(plate);
+  }
+  return plates;
+}
+
+function plateOf(rings, first, count, widthOf, camera) {
+  const { rank, at, radius } = rings[first];
+  const text = `rank ${rank}${count > 1 ? ` and ${count - 1} more` : ''}`;
+  const half = widthOf(text) / 2 + 4;
+  return { first, count, text, half, at: plateAt(at, radius, half, camera) };
+}
+
+const overlaps = (plate) => ({ at, half }) =>
+  Math.abs(at[0] - plate.at[0]) < half + plate.half && Math.abs(at[1] - plate.at[1]) < PLATE_HEIGHT;
+
 /** Text with a background next to a ring, readable on any cube. */
-function plate(ctx, text, ring, radius, camera, theme) {
-  ctx.font = `600 11px ${theme.font}`;
-  const half = ctx.measureText(text).width / 2 + 4;
-  const [middle, y] = plateAt(ring, radius, half, camera);
+function drawPlate(ctx, { text, half, at: [middle, y] }, theme) {
   ctx.fillStyle = theme.panel;
   ctx.globalAlpha = 0.85;
-  ctx.fillRect(middle - half, y - 8, 2 * half, 16);
+  ctx.fillRect(middle - half, y - PLATE_HEIGHT / 2, 2 * half, PLATE_HEIGHT);
   ctx.globalAlpha = 1;
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { placeTip } from '../../../assets/lib/canvas/tooltip.mjs';
 import { aim, makeCamera, pick, project } from '../../../assets/grid/camera.mjs';
-import { groupMembers, outward, plateAt, tickSpacing } from '../../../assets/grid/labels.mjs';
+import { groupMembers, outward, plateAt, platesOf, tickSpacing } from '../../../assets/grid/labels.mjs';
 import { coordinateIndex, FLAGS, markRanks, neighbour, outlinedVictims, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
 import { rankSentences } from '../../../assets/grid/messages.mjs';
 
@@ -202,4 +202,15 @@ test('the plate of a rank stays inside the canvas', () => {
   assert.deepEqual(plateAt([180, -30], 5, 24, canvas), [180, -47], 'out of sight with its rank');
   assert.deepEqual(plateAt([3, 100], 5, 24, canvas), [26, 83]);
   assert.deepEqual(plateAt([349, 100], 5, 24, canvas), [324, 83]);
+});
+
+test('plates of neighbouring ranks do not cover each other', () => {
+  const canvas = { width: 600, height: 320 };
+  const widthOf = (text) => 6 * text.length;
+  const ringAt = (rank, x) => ({ rank, at: [x, 100], radius: 5 });
+  const row = [...Array(9).keys()].map((rank) => ringAt(rank, 40 + 14 * rank));
+  const plates = platesOf([row[4], ...row.filter(({ rank }) => rank !== 4), ringAt(60, 500)], widthOf, canvas);
+  assert.deepEqual(plates.map(({ text }) => text), ['rank 4 and 8 more', 'rank 60'], 'the first one is named');
+  const apart = platesOf([ringAt(1, 100), ringAt(2, 160)], widthOf, canvas);
+  assert.deepEqual(apart.map(({ text }) => text), ['rank 1', 'rank 2']);
 });
