@@ -8,6 +8,12 @@ from diagnosis.mfu.change_point import Decline
 from diagnosis.mfu.comparison import LONG_STEPS, Change, Comparison
 from diagnosis.mfu.explain import Cause, named_parts
 from diagnosis.mfu.parts import LONGEST, title_of
+from diagnosis.statistics.step_levels import (
+    FEWEST_SHORT,
+    FEWEST_STEPS,
+    LEAST_RISE,
+    SHORT_RISE,
+)
 from diagnosis.statistics.units import in_ms, steps_text
 
 
@@ -129,7 +135,11 @@ def steady_text(first: int, last: int, smallest: float) -> str:
     """That there is no decline, and what would have been found."""
     where = steps_text(first, last)
     if math.isnan(smallest):
-        return f"No decline is seen in {where}; small ones would need more steps to show."
+        return (
+            f"No decline is seen in {where}. Among so few steps one is found if they become "
+            f"{100 * SHORT_RISE:.0f} % longer for {FEWEST_SHORT} steps, or {100 * LEAST_RISE:.0f} % "
+            f"for {FEWEST_STEPS}; others may be there."
+        )
     return (
         f"No decline is seen in {where}. Steps that took {100 * smallest:.1f} % longer from the "
         "middle of them on would be found in half of such runs."
