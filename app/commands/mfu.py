@@ -129,7 +129,8 @@ def waterfall_lines(found: Efficiency) -> list[str]:
     lines.append(f"  {top:26} {100:6.1f} %")
     for bar in fall.bars:
         ranks = named_ranks(rank.rank for rank in found.ranks[bar.name])
-        most = f"  most in step {bar.worst_step}, {ranks}" if ranks else ""
+        waited_for = "for " if bar.name == "waiting" else ""
+        most = f"  most in step {bar.worst_step}, {waited_for}{ranks}" if ranks else ""
         named = ", ".join(name for name, _ in found.operations.get(bar.name, ()))
         most += f" ({named})" if named else ""
         lines.append(f"- {bar.title:26} {100 * bar.share:6.1f} % {in_ms(bar.ms):>10}{most}")

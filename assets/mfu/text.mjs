@@ -11,6 +11,9 @@ export function aboutText(fall, why) {
   return `${stepsText([fall.first_step, fall.last_step])}${reason}: ${milliseconds(fall.step_ms)} per step, ${ranks}`;
 }
 
+/** The button of a rank at a part. The others wait for a rank named at 'waiting': it waits least itself. */
+export const rankLabel = (name, { rank }) => `${name === 'waiting' ? 'for ' : ''}rank ${rank}`;
+
 /** What a button at a rank of a part says of it. */
 export const rankText = (name, { rank, ms }) => (name === 'waiting'
   ? `rank ${rank} makes others wait ${milliseconds(ms)} per step, added up over them`

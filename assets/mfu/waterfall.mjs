@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { milliseconds, percent } from '../lib/value_text.mjs';
 import { waterfallRows } from './geometry.mjs';
-import { aboutText, operationsText, operationsTitle, rankText } from './text.mjs';
+import { aboutText, operationsText, operationsTitle, rankLabel, rankText } from './text.mjs';
 
 const number = (text) => make('td', { class: 'number' }, text);
 
@@ -13,7 +13,7 @@ function bar({ name, from, to }) {
   return make('td', { class: 'mfu-bar', 'aria-hidden': 'true' }, make('span', {}, fill));
 }
 
-/** The step in which the part takes longest, and the ranks that have most of it. */
+/** The step in which the part takes longest, and the ranks that have most of it; of waiting, those that are waited for. */
 function leads({ name, worst_step: step, ranks }, app) {
   const open = (patch) => () => app.open({ page: 'timeline', ...patch });
   const key = (what) => ({ type: 'button', value: `${name} ${what}` });
@@ -22,7 +22,7 @@ function leads({ name, worst_step: step, ranks }, app) {
       `step ${step.toLocaleString('en')}`),
     ...ranks.map((one) => make('button', {
       ...key(one.rank), title: `${rankText(name, one)}: show it on the timeline`, on: { click: open({ rank: one.rank, ranks: [] }) },
-    }, `rank ${one.rank}`)),
+    }, rankLabel(name, one))),
   ]);
 }
 

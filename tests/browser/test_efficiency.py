@@ -46,7 +46,7 @@ def test_parts_from_the_peak_down_to_the_mfu_and_since_when_more_is_lost(
     assert titles[0] == "Peak of the devices"
     assert titles[-1] == "MFU"
     waiting = tab.page.locator(ROWS).nth(titles.index("Waiting for other ranks"))
-    assert waiting.locator("button").all_inner_texts() == ["step 130", "rank 1"]
+    assert waiting.locator("button").all_inner_texts() == ["step 130", "for rank 1"]
     said = tab.page.locator(SENTENCE).inner_text()
     assert "since step 120" in said
     assert "launch skew by garbage collections" in said

@@ -21,7 +21,7 @@ def test_the_waterfall_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "steps 3 to 7: 100 ms per step, 2 ranks, peak 1 TFLOP/s per device\n" in out
     assert "- Kernels below peak           37.0 %      37 ms  most in step 3, ranks 0, 1" in out
     assert "ranks 0, 1 (backward, forward)\n" in out
-    assert "- Waiting for other ranks       2.0 %     2.0 ms  most in step 3, rank 1\n" in out
+    assert "- Waiting for other ranks       2.0 %     2.0 ms  most in step 3, for rank 1\n" in out
     assert "= MFU                          40.0 %\n" in out
     assert (
         "No decline is seen in steps 0 to 7. Among so few steps one is found if they become 25 % "

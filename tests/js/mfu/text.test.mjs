@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { milliseconds, percent } from '../../../assets/lib/value_text.mjs';
-import { aboutText, operationsText, operationsTitle, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
+import { aboutText, operationsText, operationsTitle, rankLabel, rankText, signed, unitText } from '../../../assets/mfu/text.mjs';
 
 test('numbers as text', () => {
   assert.deepEqual([0.341, 0.0004, 3e-9, 0, 1].map(percent), ['34.1 %', '0.04 %', '< 0.01 %', '0.0 %', '100.0 %']);
@@ -16,6 +16,7 @@ test('what the waterfall is about', () => {
 });
 
 test('a rank of the waiting is one that others wait for', () => {
+  assert.deepEqual(['waiting', 'data'].map((name) => rankLabel(name, { rank: 5, ms: 12 })), ['for rank 5', 'rank 5']);
   assert.equal(rankText('waiting', { rank: 5, ms: 12 }), 'rank 5 makes others wait 12.0 ms per step, added up over them');
   assert.equal(rankText('data', { rank: 5, ms: 12 }), 'rank 5: 12.0 ms per step');
 });
