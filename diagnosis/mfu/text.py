@@ -137,8 +137,8 @@ def steady_text(first: int, last: int, smallest: float) -> str:
     if math.isnan(smallest):
         return (
             f"No decline is seen in {where}. Among so few steps one is found if they become "
-            f"{100 * SHORT_RISE:.0f} % longer for {FEWEST_SHORT} steps, or {100 * LEAST_RISE:.0f} % "
-            f"for {FEWEST_STEPS}; others may be there."
+            f"{100 * SHORT_RISE:.0f} % longer for {FEWEST_SHORT} steps, or "
+            f"{100 * LEAST_RISE:.0f} % for {FEWEST_STEPS}; others may be there."
         )
     return (
         f"No decline is seen in {where}. Steps that took {100 * smallest:.1f} % longer from the "

@@ -70,7 +70,8 @@ class Waits:
     median_ms: float
     is_worst: bool
     place: int  # 1: nobody is waited for more
-    num_others: int  # ranks whose waits count: the others of its stage
+    num_waiting: int  # ranks that share a group with it in which they wait; else all of its stage
+    each_ms: float  # mean wait of these per step
 
 
 def evidence_of(

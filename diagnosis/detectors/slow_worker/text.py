@@ -27,7 +27,8 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     ranks, steps = work.ranks, work.step_S[suspect.whole]
     rank = int(ranks.rank_R[suspect.row])
     first, last = int(steps[0]), int(steps[-1])
-    waits = _waits(work, suspect)
+    waiting_ranks, waiting_share = _waiting_ranks(rank, groups)
+    waits = _waits(work, suspect, len(waiting_ranks), waiting_share)
     confidence = _confidence(work, suspect, waits)
     is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
     severity = "urgent" if is_urgent else "warning"
@@ -39,7 +40,9 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         title=f"Rank {rank} {'is' if suspect.ongoing else 'was'} slow",
         text=_text(suspect, waits, first, last),
         culprits=(place_of(ranks, suspect.row),),
-        victims=_victims(work, suspect, groups),
+        victims=tuple(
+            sorted(waiting_ranks - set(work.ranks.rank_R[suspect.culprit_rows].tolist()))
+        ),
         first_step=first,
         last_step=last,
         ongoing=suspect.ongoing,
@@ -54,7 +57,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
 
 def _cost(work: Work, suspect: Suspect, waits: Waits | None) -> Cost | None:
     """All wait for what it computes longer; wall time grows as CPU time does, but steps by no more
-    than each of the others waits for it.
+    than each of those that wait for it does.
     """
     span = suspect.whole
     own_ms = np.nanmean(work.wall_RS[suspect.row, span])
@@ -62,8 +65,8 @@ def _cost(work: Work, suspect: Suspect, waits: Waits | None) -> Cost | None:
     longer_ms = own_ms * suspect.episode.excess / suspect.slowdown
     step_ms, num_steps = float(np.nanmean(work.step_ms_RS[:, span])), span.stop - span.start
     longer_ms *= slow_steps / num_steps
-    if waits is not None and waits.num_others:
-        longer_ms = np.minimum(longer_ms, waits.per_step_ms / waits.num_others)
+    if waits is not None and waits.num_waiting:
+        longer_ms = np.minimum(longer_ms, waits.each_ms)
     return cost_of(float(longer_ms), step_ms, num_steps, work.ranks.world_size)
 
 
@@ -85,7 +88,8 @@ def begun_text(work: Work, new: dict[int, Episode]) -> str:
     )
 
 
-def _waits(work: Work, suspect: Suspect) -> Waits | None:
+def _waits(work: Work, suspect: Suspect, num_waiting: int, share: float) -> Waits | None:
+    """`num_waiting`, `share`: of _waiting_ranks; without any all of its stage count."""
     span = suspect.whole
     caused_RS = work.wait_caused_RS[:, span]
     own_S = caused_RS[suspect.row]
@@ -99,6 +103,8 @@ def _waits(work: Work, suspect: Suspect) -> Waits | None:
     others_R = np.delete(sums_R, suspect.culprit_rows)
     in_stage_R = sums_R[stage_R]
     num = int(known_S.sum())
+    if not num_waiting:
+        num_waiting, share = int(stage_R.sum()) - 1, 1.0
     return Waits(
         per_step_ms=own / num,
         share=min(own / total_ms, 1.0) if total_ms > 0 else 0.0,
@@ -106,7 +112,8 @@ def _waits(work: Work, suspect: Suspect) -> Waits | None:
         median_ms=float(np.median(others_R)) / num if others_R.size else 0.0,
         is_worst=own >= float(in_stage_R.max(initial=0.0)),
         place=1 + int((sums_R > own).sum()),
-        num_others=int(stage_R.sum()) - 1,
+        num_waiting=num_waiting,
+        each_ms=share * own / num / max(num_waiting, 1),
     )
 
 
@@ -130,23 +137,21 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
         num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
-    if waits is None or not waits.num_others:
+    if waits is None or not waits.num_waiting:
         return f"{text}."
-    waiting = waits_of_each(waits.num_others, waits.per_step_ms, is_past=not suspect.ongoing)
-    return f"{text}; {waiting}."
+    total_ms = waits.num_waiting * waits.each_ms
+    return f"{text}; {waits_of_each(waits.num_waiting, total_ms, not suspect.ongoing)}."
 
 
-def _victims(work: Work, suspect: Suspect, groups: pa.Table) -> tuple[int, ...]:
-    rank = int(work.ranks.rank_R[suspect.row])
+def _waiting_ranks(rank: int, groups: pa.Table) -> tuple[set[int], float]:
+    """Who waits in a group with it, without groups that hardly do; and their share of all waiting
+    for it. Others of its stage wait for one of these, not for it.
+    """
     rows = [row for row in groups.to_pylist() if row["rank"] == rank and row["ranks"]]
     total = sum(row["wait_caused_ms"] for row in rows)
-    waiting: set[int] = set()
-    for row in rows:
-        if row["wait_caused_ms"] >= _VICTIM_SHARE * total:
-            waiting |= set(row["ranks"])
-    return tuple(
-        sorted(waiting - {int(r) for r in work.ranks.rank_R[suspect.culprit_rows]} - {rank})
-    )
+    waiting = [row for row in rows if row["wait_caused_ms"] >= _VICTIM_SHARE * total]
+    ranks = {member for row in waiting for member in row["ranks"]} - {rank}
+    return ranks, sum(row["wait_caused_ms"] for row in waiting) / total if total else 0.0
 
 
 def _alternatives(work: Work, suspect: Suspect, waits: Waits | None) -> tuple[str, ...]:

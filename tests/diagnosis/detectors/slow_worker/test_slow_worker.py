@@ -184,7 +184,7 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     assert finding.cost.share == pytest.approx(finding.cost.ms_per_step / 200, abs=1e-4)
     assert finding.confidence == "high"
     assert finding.victims == (1, 3, 4, 7)  # not rank 9: next to nothing is waited for there
-    assert "7 ranks wait 46 ms each per step on average" in finding.text
+    assert "4 ranks wait 80 ms each per step on average" in finding.text  # those outlined
     by_question = {e.question: e for e in finding.evidence}
     assert dict(by_question["late_ranks"].params) == {
         "step_min": SLOW_FROM,
@@ -195,6 +195,22 @@ def test_waits_give_cost_evidence_and_confidence() -> None:
     timeline = next(link for link in links if link["page"] == "timeline")
     assert timeline["ranks"] == (5, 3, 4, 7, 13)  # its pipeline group, in order of the stages
     assert timeline["steps"] == (8, 9)
+
+
+def test_the_cost_is_bounded_by_the_waits_of_those_that_wait() -> None:
+    """Ranks of its stage that share no group with it wait for others, and lower no mean."""
+
+    def caused(rank: int, step: int) -> float:
+        return 50.0 if rank == 5 and step >= SLOW_FROM else 0.5
+
+    groups = [
+        {"rank": 5, "group_id": 1, "axis": "tp", "ranks": [4, 5], "wait_caused_ms": 25.0},
+        {"rank": 5, "group_id": 2, "axis": "dp", "ranks": [5, 7], "wait_caused_ms": 25.0},
+    ]
+    finding = judged(caused_ms=caused, groups=groups).findings[0]
+    assert "2 ranks wait 25 ms each per step on average" in finding.text
+    assert finding.cost is not None
+    assert finding.cost.ms_per_step == pytest.approx(25.0)
 
 
 def test_contention_is_distinguished_where_cpu_time_was_recorded() -> None:
