@@ -47,11 +47,19 @@ function drawAxis(ctx, placed, axis, camera, theme) {
   const pixel = [0, 0];
   for (let i = 0; i < ticks.length && length >= SHORTEST; i += every) {
     project(camera, ...outward(placed, ticks[i].at, name, camera), pixel);
-    ctx.fillText(String(ticks[i].index), pixel[0] + away[0] * 8, pixel[1] + away[1] * 10);
+    const text = String(ticks[i].index);
+    ctx.fillText(text, tickAt(pixel[0] + away[0] * 8, ctx.textAlign, ctx.measureText(text).width, camera.width), pixel[1] + away[1] * 10);
   }
   const middle = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
   const folded = name === 'dp' && placed.wrap < size ? `, rows of ${placed.wrap}` : '';
   title(ctx, `${NAMES[name]} (${size}${folded})`, middle, away, camera, theme, Math.max(a[1], b[1]));
+}
+
+/** Where a tick's text of `width` pixels is drawn: kept whole if it would be cut at a side of the canvas. */
+export function tickAt(x, align, width, canvasWidth) {
+  const [left, right] = { left: [0, width], right: [width, 0], center: [width / 2, width / 2] }[align];
+  const isOut = x + right < 0 || x - left > canvasWidth;
+  return isOut ? x : Math.max(left + 2, Math.min(canvasWidth - right - 2, x));
 }
 
 /** The title of an axis, kept inside the canvas; `lowest` is the axis' lower end. Upright axes have it rotated. */

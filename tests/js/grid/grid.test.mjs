@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { placeTip } from '../../../assets/lib/canvas/tooltip.mjs';
 import { aim, makeCamera, pick, project } from '../../../assets/grid/camera.mjs';
-import { groupMembers, outward, plateAt, platesOf, tickSpacing } from '../../../assets/grid/labels.mjs';
+import { groupMembers, outward, plateAt, platesOf, tickAt, tickSpacing } from '../../../assets/grid/labels.mjs';
 import { coordinateIndex, FLAGS, markRanks, neighbour, outlinedVictims, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
 import { rankSentences } from '../../../assets/grid/messages.mjs';
 
@@ -213,4 +213,12 @@ test('plates of neighbouring ranks do not cover each other', () => {
   assert.deepEqual(plates.map(({ text }) => text), ['rank 4 and 8 more', 'rank 60'], 'the first one is named');
   const apart = platesOf([ringAt(1, 100), ringAt(2, 160)], widthOf, canvas);
   assert.deepEqual(apart.map(({ text }) => text), ['rank 1', 'rank 2']);
+});
+
+test('the number of a tick at the edge is not cut', () => {
+  assert.equal(tickAt(345, 'left', 14, 350), 334);
+  assert.equal(tickAt(5, 'right', 14, 350), 16);
+  assert.equal(tickAt(348, 'center', 14, 350), 341);
+  assert.equal(tickAt(100, 'left', 14, 350), 100);
+  assert.equal(tickAt(380, 'left', 14, 350), 380, 'out of sight with its cube');
 });
