@@ -255,4 +255,5 @@ def _words(title: str) -> Words:
         ),
         "Look at the loader: number of workers, prefetching, CPU of the host, read rate of the "
         "storage; time one worker by itself.",
+        past=title.replace(" waits ", " waited "),
     )

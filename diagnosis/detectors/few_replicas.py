@@ -111,4 +111,5 @@ def _words(rank: int) -> Words:
         f"Look at the device of rank {rank}: its clocks and throttle reasons (nvidia-smi -q -d "
         "PERFORMANCE); run the same matrix product on it and on the same stage of another replica.",
         confidence="medium",
+        past=f"Rank {rank} was slow",
     )

@@ -165,14 +165,14 @@ def words_of(times: PhaseTimes, kind: str, lost: Lost) -> Words:
     """The texts of a kind of late start."""
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
     loses, why, others, then = _TEXTS[kind]
-    title = f"{who} {_TITLES[kind]}"
-    return Words(kind, title, loses, f"{title}: {why}", others, then)
+    title, past = (f"{who} {does}" for does in _TITLES[kind])
+    return Words(kind, title, loses, f"{title}: {why}", others, then, past=past)
 
 
 _TITLES = {
-    "launch_skew": "starts late",
-    "host_contention": "is kept from its cores",
-    "slow_worker": "is slow",
+    "launch_skew": ("starts late", "started late"),
+    "host_contention": ("is kept from its cores", "was kept from its cores"),
+    "slow_worker": ("is slow", "was slow"),
 }
 
 _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {

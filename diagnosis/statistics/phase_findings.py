@@ -20,7 +20,8 @@ URGENT_SHARE = 0.1
 @dataclass(frozen=True)
 class Words:
     """The texts of one kind of finding. `loses`: completes "Rank 5 loses 12 ms per step ..." and
-    "Each step loses 12 ms ..."."""
+    "Each step loses 12 ms ...". `past`: the title once it is over, where `title` says it now.
+    """
 
     kind: str
     title: str
@@ -30,6 +31,7 @@ class Words:
     next_step: str
     question: str = "rank_phases"
     confidence: str = "high"
+    past: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ def finding_of(times: PhaseTimes, lost: Lost, attempt: int, words: Words) -> Fin
         attempt=attempt,
         severity=("urgent" if urgent else "warning") if ongoing else "past",
         confidence=confidence,
-        title=words.title,
-        text=f"{_who_loses(times, lost)} time {words.loses.removeprefix(_MEAN)} {since}.",
+        title=words.title if ongoing else words.past or words.title,
+        text=f"{_who_loses(times, lost, ongoing)} time {words.loses.removeprefix(_MEAN)} {since}.",
         culprits=tuple(place_of(ranks, row) for row in lost.rows),
         victims=_victims(times, lost),
         first_step=first,
@@ -100,14 +102,15 @@ def _loss(times: PhaseTimes, lost: Lost, lost_ms: float) -> str:
     return f"{_who_loses(times, lost)} {in_ms(lost_ms)}{per_step}"
 
 
-def _who_loses(times: PhaseTimes, lost: Lost) -> str:
-    """The ranks at fault, or each step where no rank is."""
+def _who_loses(times: PhaseTimes, lost: Lost, ongoing: bool = True) -> str:
+    """The ranks at fault, or each step where no rank is; of what is over: who lost."""
     named = [str(times.ranks.rank_R[row]) for row in lost.rows]
+    lose, loses = ("lose", "loses") if ongoing else ("lost", "lost")
     if lost.hosts:
-        return f"All ranks of {', '.join(lost.hosts)} lose"
+        return f"All ranks of {', '.join(lost.hosts)} {lose}"
     if not named:
-        return "Each step loses"
-    return f"Rank {named[0]} loses" if len(named) == 1 else f"Ranks {', '.join(named)} lose"
+        return f"Each step {loses}"
+    return f"Rank {named[0]} {loses}" if len(named) == 1 else f"Ranks {', '.join(named)} {lose}"
 
 
 def _victims(times: PhaseTimes, lost: Lost) -> tuple[int, ...]:

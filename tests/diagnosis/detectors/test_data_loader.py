@@ -37,11 +37,12 @@ def test_the_rank_whose_loader_is_slow(ms: float) -> None:
     (finding,) = judged(slow_loader(ms, 5, LAST)).findings
     assert (finding.kind, [p.rank for p in finding.culprits]) == ("data_loader", [5])
     assert (finding.first_step, finding.last_step, finding.severity) == (FROM, LAST, "past")
+    assert finding.title == "Rank 5 waited for its data"
     assert finding.cost is not None
     assert finding.cost.ms_per_step == pytest.approx(ms, abs=5)
     assert 5 not in finding.victims
     assert finding.text.startswith(
-        f"Rank 5 loses time waiting for the next batch from step {FROM} to {LAST}"
+        f"Rank 5 lost time waiting for the next batch from step {FROM} to {LAST}"
     )
     assert "next batch, more than the median of its peers, in steps" in finding.evidence[0].sentence
 
