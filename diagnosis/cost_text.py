@@ -8,6 +8,7 @@ from __future__ import annotations
 from diagnosis.findings import ESTIMATED, MEASURED, Cost, Finding
 from diagnosis.statistics.units import in_ms, steps_text
 
+_LEAST_HOURS = 0.00001
 _BASIS = {
     MEASURED: "measured against steps without it",
     ESTIMATED: "estimated",
@@ -31,9 +32,11 @@ def share_text(share: float) -> str:
 
 
 def hours_text(rank_hours: float) -> str:
-    """Rank-hours with two significant digits; whole ones from 10 on."""
+    """Rank-hours with two significant digits; whole ones from 10 on, and no zero for little."""
     if rank_hours >= 10:
         return f"{rank_hours:,.0f} rank-hours"
+    if 0 < rank_hours < _LEAST_HOURS:
+        return f"less than {_LEAST_HOURS:.5f} rank-hours"
     rounded = f"{float(f'{rank_hours:.2g}'):.5f}".rstrip("0").rstrip(".")
     return f"{rounded} rank-hour{'' if rounded == '1' else 's'}"
 

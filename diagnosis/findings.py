@@ -98,8 +98,9 @@ class Cost:
 
     @property
     def rank_hours(self) -> float:
-        """Hours that all ranks together lost in these steps."""
-        return round(self.ms_per_step * self.num_steps * self.num_ranks / 3.6e6, 5)
+        """Hours that all ranks together lost in these steps; little is not rounded to nothing."""
+        hours = self.ms_per_step * self.num_steps * self.num_ranks / 3.6e6
+        return round(hours, 5) or float(f"{hours:.2g}")
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, with share and rank-hours."""

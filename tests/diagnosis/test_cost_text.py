@@ -38,6 +38,7 @@ def test_shares(share: float, text: str) -> None:
     ("hours", "text"),
     [
         (0.00001, "0.00001 rank-hours"),
+        (0.0000029, "less than 0.00001 rank-hours"),
         (0.00342, "0.0034 rank-hours"),
         (0.0, "0 rank-hours"),
         (1.04, "1 rank-hour"),
@@ -47,6 +48,12 @@ def test_shares(share: float, text: str) -> None:
 )
 def test_rank_hours(hours: float, text: str) -> None:
     assert hours_text(hours) == text
+
+
+def test_little_is_not_rounded_to_nothing() -> None:
+    cost = Cost(1.3, 16.0, num_steps=1, num_ranks=8)
+    assert cost.rank_hours == 2.9e-6
+    assert "; less than 0.00001 rank-hours in " in cost_line(replace(FINDING, cost=cost))
 
 
 def test_the_sentence_and_the_line_have_the_same_numbers() -> None:
