@@ -326,18 +326,25 @@ def _too_few(num_steps: int) -> str:
     return f"Only {seen} finished; ranks are compared from {MIN_VOTES:.0f} steps on."
 
 
+def _how_many(num: int, of: int) -> str:
+    """ "1 of 8 ranks has", "2 of 8 ranks have"; of all: "The only rank has", "All 8 ranks have"."""
+    if num == of:
+        return "The only rank has" if of == 1 else f"All {of} ranks have"
+    return f"{num} of {of} ranks {'has' if num == 1 else 'have'}"
+
+
 def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
     ranks, sentences = judged.work.ranks, []
     silent = ranks.world_size - len(ranks.rank_R)
     if silent > 0:
         sentences.append(
-            f"{silent} of {ranks.world_size} ranks have no finished step, so nothing is known of "
-            "them."
+            f"{_how_many(silent, ranks.world_size)} no finished step, so nothing is known of "
+            f"{'it' if silent == 1 else 'them'}."
         )
     unjudged = int((~comparable_R).sum())
     if unjudged:
         sentences.append(
-            f"{unjudged} of {len(ranks.rank_R)} ranks have fewer than 3 peers, and there are too "
+            f"{_how_many(unjudged, len(ranks.rank_R))} fewer than 3 peers, and there are too "
             "few ranks or steps to tell a slow rank from a change of the work."
         )
     alone_R = judged.peers.whom_R == "own past"
@@ -345,8 +352,8 @@ def _missing(judged: _Judged, comparable_R: Bools) -> tuple[NotEnoughData, ...]:
     alone = int((comparable_R & alone_R & ~by_replica_R).sum())  # few_replicas.py has the others
     if alone:
         sentences.append(
-            f"{alone} ranks have fewer than 3 peers: a slowness that was there from the first "
-            "step on is not seen."
+            f"{_how_many(alone, len(ranks.rank_R))} fewer than 3 peers: a slowness that "
+            "was there from the first step on is not seen."
         )
     if comparable_R.any() and not np.isfinite(judged.work.wait_caused_RS).any():
         sentences.append(

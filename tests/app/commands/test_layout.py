@@ -121,7 +121,7 @@ def test_an_inferred_layout_can_be_corrected_too(tmp_path: Path) -> None:
 
 
 def test_peers_are_those_of_the_corrected_layout(tmp_path: Path) -> None:
-    too_few = "4 ranks have fewer than 3 peers"
+    too_few = "All 4 ranks have fewer than 3 peers"
     with open_run(imported(tmp_path / "run")) as run:
         assert too_few not in str(diagnose_run(run).not_enough)
         layout_correction.correct(run, layout_of({"pp": 4}))  # one rank a stage

@@ -77,6 +77,13 @@ def test_without_replicas_or_tensor_peers(sizes: dict[str, int]) -> None:
     assert any("fewer than 3 peers" in one.missing for one in verdict.not_enough) == unseen
 
 
+def test_sentences_on_one_rank_are_in_the_singular() -> None:
+    (one, *_) = judged(ParallelLayout.from_sizes(dp=1)).not_enough
+    assert one.missing.startswith("The only rank has fewer than 3 peers, and ")
+    (all_of_them, *_) = judged(ParallelLayout.from_sizes(pp=8)).not_enough
+    assert all_of_them.missing.startswith("All 8 ranks have fewer than 3 peers: ")
+
+
 def test_a_change_of_the_whole_job_is_nobodys_fault() -> None:
     def compute(rank: int, step: int) -> float:
         return 100.0 * (1.5 if step >= SLOW_FROM else 1.0)
