@@ -68,8 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{arguments.out} cannot be written ({error.strerror}); give a new or an empty folder"
         ) from error
+    ranks = f"{job.num_ranks} rank{'' if job.num_ranks == 1 else 's'}"
+    steps = f"{job.steps_completed} step{'' if job.steps_completed == 1 else 's'}"
     print(
-        f"{arguments.out}: {job.num_ranks} ranks ({job.layout}), {job.steps_completed} steps, "
+        f"{arguments.out}: {ranks} ({job.layout}), {steps}, "
         f"{num_spans} spans; inspect it with: rankscope info {arguments.out}"
     )
     return 0

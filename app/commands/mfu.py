@@ -124,7 +124,8 @@ def waterfall_lines(found: Efficiency) -> list[str]:
     fall = found.waterfall
     peak = "" if fall.peak_tflops is None else f", peak {fall.peak_tflops:g} TFLOP/s per device"
     where = steps_text(fall.first_step, fall.last_step)
-    lines = [f"{where}: {in_ms(fall.step_ms)} per step, {fall.num_ranks:,} ranks{peak}"]
+    num_ranks = f"{fall.num_ranks:,} rank{'' if fall.num_ranks == 1 else 's'}"
+    lines = [f"{where}: {in_ms(fall.step_ms)} per step, {num_ranks}{peak}"]
     top = "peak of the devices" if fall.mfu is not None else "time of the devices"
     lines.append(f"  {top:26} {100:6.1f} %")
     for bar in fall.bars:

@@ -226,11 +226,8 @@ def _tile(kpi: Kpi) -> Markup:
 
 def _pictures(collected: CollectedView) -> Markup:
     lanes = len(collected.shown_ranks)
-    of = (
-        f"{lanes} of {collected.num_ranks} ranks"
-        if lanes < collected.num_ranks
-        else f"{lanes} ranks"
-    )
+    of = f"{lanes} of " if lanes < collected.num_ranks else ""
+    of += f"{collected.num_ranks} rank{'' if collected.num_ranks == 1 else 's'}"
     hint = "drag or A, D to move; Ctrl + wheel or W, S to zoom; F to show all"
     timeline = tag(
         "section",

@@ -58,6 +58,13 @@ def test_one_step_is_no_range(hub):
     assert "attempt 0, step 7, as of" in text
 
 
+def test_one_rank_is_in_the_singular(hub):
+    shared = collect(hub, shown_view(hub, View("slow", page="timeline")), DETAILS[0])
+    one = Parsed(document(replace(shared, num_ranks=1, shown_ranks=(0,)))).text
+    assert " 1 rank " in f" {' '.join(one.split())} "
+    assert "1 ranks" not in one
+
+
 def test_only_chosen_steps_are_those_of_the_file(hub):
     """The lanes show the first steps of the finding; the table is of other ones."""
     text = Parsed(page_of(hub, run="slow", page="what-if")).text
