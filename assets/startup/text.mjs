@@ -58,3 +58,6 @@ export const callCells = (call) => [
   call.name, String(call.num_ranks), duration(call.longest_s), bytes(call.num_bytes),
   call.mb_per_s === null ? '' : `${call.mb_per_s.toPrecision(3)} MB/s`, call.num_failed ? `failed on ${call.num_failed}` : '',
 ];
+
+/** Files have a schema, which counts by itself: the hooks have other versions. */
+export const NOT_RECORDED = 'Hooks with the source startup record what each rank does before its first step, in files of schema 1.7 or newer.';

@@ -3,7 +3,7 @@ import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { duration } from '../lib/value_text.mjs';
-import { barsOf, callCells, headline, LABEL, nowText, ranksText, slowSentences } from './text.mjs';
+import { barsOf, callCells, headline, LABEL, NOT_RECORDED, nowText, ranksText, slowSentences } from './text.mjs';
 
 const NEWS_MS = 2000;
 
@@ -52,7 +52,7 @@ export function mount(element, app) {
 }
 
 const notRecorded = () => sentence('status',
-  make('strong', {}, 'Start-up: not recorded. '), 'Hooks since 1.7 with the source startup record what each rank does before its first step.');
+  make('strong', {}, 'Start-up: not recorded. '), NOT_RECORDED);
 
 function panel(found, rankButton) {
   const slow = slowSentences(found);

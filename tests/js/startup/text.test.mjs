@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { duration } from '../../../assets/lib/value_text.mjs';
-import { barsOf, bytes, callCells, headline, nowText, ranksText, slowSentences } from '../../../assets/startup/text.mjs';
+import { barsOf, bytes, callCells, headline, NOT_RECORDED, nowText, ranksText, slowSentences } from '../../../assets/startup/text.mjs';
 
 test('times and sizes as text', () => {
   assert.deepEqual([null, 0, 0.0042, 0.23, 4.21, 110, 720, 9000].map(duration),
@@ -52,4 +52,9 @@ test('a read of a checkpoint as cells', () => {
   const call = { step: -1, action: 'read', name: 'torch.load', num_ranks: 4, longest_s: 2, num_bytes: 4e9, mb_per_s: 500, num_failed: 0 };
   assert.deepEqual(callCells(call), ['before the first step', 'read', 'torch.load', '4', '2.0 s', '4.0 GB', '500 MB/s', '']);
   assert.deepEqual(callCells({ ...call, step: 7, action: 'background', num_bytes: null, mb_per_s: null, num_failed: 1 }).slice(0, 2), ['step 7', 'save, in the background']);
+});
+
+test('1.7 is the schema of the files, no version of the hooks', () => {
+  assert.match(NOT_RECORDED, /schema 1\.7/);
+  assert.doesNotMatch(NOT_RECORDED, /Hooks since/);
 });
