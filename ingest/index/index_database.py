@@ -108,16 +108,17 @@ class IndexDatabase:
 
 
 def _opened(path: Path) -> Connection:
-    try:
-        return _opened_own(path)
-    except duckdb.Error:  # damaged: everything in it can be made again from the files
-        path.unlink(missing_ok=True)
-        path.with_name(path.name + ".wal").unlink(missing_ok=True)
+    if path.exists():
         try:
-            connection = _connected(path)
-            connection.execute(SETUP)
-        except duckdb.Error as error:
-            raise UserError(f"the index {path} cannot be written: {error}") from error
+            return _opened_own(path)
+        except duckdb.Error:  # damaged: everything in it can be made again from the files
+            path.unlink(missing_ok=True)
+    path.with_name(path.name + ".wal").unlink(missing_ok=True)  # DuckDB would take it for its own
+    try:
+        connection = _connected(path)
+        connection.execute(SETUP)
+    except duckdb.Error as error:
+        raise UserError(f"the index {path} cannot be written: {error}") from error
     return connection
 
 

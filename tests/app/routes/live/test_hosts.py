@@ -28,6 +28,7 @@ from trace_hooks.agent.opening import Opening
 from trace_hooks.protocol.frames import decode as decode_frame
 from trace_hooks.protocol.multiplexing import SUBPROTOCOL, Kind, Packet, decode
 from trace_hooks.protocol.server_address import Address
+from trace_hooks.protocol.token_bucket import Rate
 from trace_hooks.watchdog.relay import Relay
 
 BEAT = '{"type": "heartbeat", "step": 1, "sent": 0, "thinned": 0}'
@@ -258,6 +259,16 @@ def test_channels_whose_messages_still_wait_for_the_disk_count(
 
 def test_a_channel_ends_once(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after its end would wait without bound where its disk is slow."""
+    too_many = threading.Event()
+
+    class Observed(Rate):
+        def take(self, units: float = 1.0) -> bool:
+            taken = super().take(units)
+            if not taken:
+                too_many.set()
+            return taken
+
+    monkeypatch.setattr(hosts, "Rate", Observed)
     monkeypatch.setattr(hosts, "_MOST_STRAY", 10.0)
     monkeypatch.setattr(hosts, "_STRAY_PER_S", 0.001)
     with host(server) as one:
@@ -265,7 +276,7 @@ def test_a_channel_ends_once(server: Served, monkeypatch: pytest.MonkeyPatch) ->
             one.open(0, hello("ended"))
             for _ in range(20):
                 one.opened.send(Packet.closing(0, 1001).encode())
-            assert one.opened.ping().wait(WAIT_S)
+            assert too_many.wait(WAIT_S)
         assert refusal(one.opened)[0] == closing.FLOOD
 
 
