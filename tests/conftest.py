@@ -20,9 +20,10 @@ TESTS = Path(__file__).parent
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """All that is loaded and collected stays: it is not looked through for garbage meanwhile."""
+    """All that is loaded and collected stays: nobody looks through it for garbage."""
     gc.disable()
     found = yield
+    gc.freeze()
     gc.enable()
     return found
 

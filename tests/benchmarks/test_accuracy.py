@@ -156,6 +156,7 @@ def test_cases_have_names_that_give_them_again() -> None:
         case_named("slow_worker", 7)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("schema", [NATIVE, TRACE])
 def test_one_job_from_draw_to_verdict(schema: str) -> None:
     outcome = judge(Case(schema, "slow_worker", "loud", 0, 11))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.first_cause import Case, Outcome, f1, judge, report
 from diagnosis.findings import Evidence, Finding, Place
 from ingest.imports.worker_command import HERE_VARIABLE
@@ -53,6 +55,7 @@ def test_f1_and_report():
     assert "- cuda_oom-0 (slurm): reported nothing; right were 'out of memory'" in text
 
 
+@pytest.mark.long
 def test_a_job_is_judged(tmp_path, monkeypatch):
     monkeypatch.setenv(HERE_VARIABLE, "1")
     judged = judge(Case("exception_all", 1, 5), tmp_path)

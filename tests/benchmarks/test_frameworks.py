@@ -100,6 +100,7 @@ def test_every_case_has_its_job_and_the_page_a_place_for_the_matrix() -> None:
     assert page.index(BEGIN) < page.index(END)
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_a_job_of_ddp_is_recorded_as_it_is_and_computes_the_same(tmp_path: Path) -> None:
     (case,) = (case for case in CASES if case.name == "ddp")

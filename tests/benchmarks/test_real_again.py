@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from benchmarks.real.again import FAR_STRIDE, diagnosed_again, moments, runs_below
 from benchmarks.real.plan import Episode
 from benchmarks.real.records import TRUTH, append
@@ -20,6 +22,7 @@ def test_each_step_of_an_episode_and_some_others_are_moments() -> None:
     assert all(step % FAR_STRIDE == 0 for step in found if step < 52)
 
 
+@pytest.mark.long
 def test_a_kept_run_is_diagnosed_by_the_end_of_each_step(tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "slow"
     shutil.copytree(RECORDED / "slow_rank", folder, ignore=shutil.ignore_patterns("index"))

@@ -63,6 +63,7 @@ def unfinished(server: Server) -> list[Path]:
     return list((server.runs / ".uploads").iterdir())
 
 
+@pytest.mark.long
 def test_a_broken_connection_is_gone_on_with(
     shaky: Tab, server: Server, line: CutLine, big: Path
 ) -> None:

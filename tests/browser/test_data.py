@@ -22,6 +22,7 @@ def loaders(runs: Path) -> str:
     return runs_made.indexed(data_run(runs / "loaders"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_slow_worker_a_mixture_and_memory(
     tabs: OpenTab, server: Server, loaders: str, size: tuple[int, int]
@@ -49,6 +50,7 @@ def test_a_slow_worker_a_mixture_and_memory(
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_ranks_that_read_the_same_batches(tabs: OpenTab, server: Server, runs: Path) -> None:
     tab = tabs(server.url, "dark", PHONE)
     tab.open(View(runs_made.indexed(redundant_run(runs / "redundant")), "data").url())

@@ -36,6 +36,7 @@ def opened(tabs: OpenTab, server: Server, view: View, size: tuple[int, int] = DE
     return tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_parts_from_the_peak_down_to_the_mfu_and_since_when_more_is_lost(
     tabs: OpenTab, server: Server, declined: str, size: tuple[int, int]

@@ -37,6 +37,7 @@ def opened(tabs: OpenTab, server: Server, view: View, size: tuple[int, int] = DE
     return tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_hot_expert_and_what_it_costs(
     tabs: OpenTab, server: Server, moe: str, size: tuple[int, int]
@@ -75,6 +76,7 @@ def test_an_expert_is_chosen_with_keys_and_closed_again(
     section.wait_for(state="hidden")
 
 
+@pytest.mark.long
 def test_routers_of_one_layer_have_rows_and_lines_of_their_own(
     tabs: OpenTab, server: Server, runs: Path
 ) -> None:

@@ -63,6 +63,7 @@ def opened(tab: Tab, address: str = "/fleet") -> Tab:
     return tab
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_all_runs(fleet: Server, tabs: OpenTab, theme: str, size: tuple[int, int]) -> None:

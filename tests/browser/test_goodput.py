@@ -44,6 +44,7 @@ def opened(tabs: OpenTab, server: Server, view: View, size: tuple[int, int] = DE
     return tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_who_was_slow_and_each_ranks_phases(
     tabs: OpenTab, server: Server, slow: str, size: tuple[int, int]
@@ -66,6 +67,7 @@ def test_a_rank_is_selected_by_its_button(tabs: OpenTab, server: Server, slow: s
     tab.assert_sound()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_ledger_and_the_interval_between_saves(
     tabs: OpenTab, server: Server, interrupted: str, size: tuple[int, int]

@@ -211,6 +211,7 @@ def test_the_theme_is_switched_and_remembered(tab: Tab) -> None:
     tab.settle()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page", ["overview", "timeline"])
 def test_a_shared_finding_on_a_phone(tabs: OpenTab, server: Server, page: str) -> None:
     tab = tabs(server.url, "dark", PHONE)

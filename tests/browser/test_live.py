@@ -19,7 +19,7 @@ def live_run(runs: Path) -> Iterator[str]:
         yield name
 
 
-@pytest.mark.sampled(every=9)
+@pytest.mark.sampled(every=20)
 @pytest.mark.parametrize("page", PAGE_NAMES)
 def test_pages_follow_a_run_that_is_written(tab: Tab, live_run: str, page: str) -> None:
     tab.open(View(live_run, page).url())

@@ -120,6 +120,7 @@ def elsewhere() -> Iterator[OtherSite]:
         yield site
 
 
+@pytest.mark.long
 def test_a_link_in_a_chat_opens_with_the_token_given_once(
     tabs: OpenTab, tmp_path: Path, elsewhere: OtherSite
 ) -> None:

@@ -29,6 +29,7 @@ def logging(runs: Path) -> str:
     return runs_made.indexed(builder.folder)
 
 
+@pytest.mark.long
 def test_a_loss_that_is_no_number_leads_to_its_step(
     tabs: OpenTab, server: Server, logging: str
 ) -> None:

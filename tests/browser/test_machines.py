@@ -67,6 +67,7 @@ def test_the_furthest_host_is_shown_and_another_can_be_chosen_with_keys(
     tab.wait_for("new URLSearchParams(location.search).get('rank') === '2'")
 
 
+@pytest.mark.long
 def test_few_hosts_are_a_table_with_values(tabs: OpenTab, machines: Server) -> None:
     tab = opened(tabs, machines, "few")
     assert tab.page.locator(".machines-map canvas").count() == 0

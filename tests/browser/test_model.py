@@ -24,7 +24,7 @@ def model_run(runs: Path) -> str:
     return runs_made.indexed(runs / "model health")
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("theme", "size"), [("dark", DESKTOP), ("light", PHONE)], ids=["desktop", "phone"]
 )

@@ -101,6 +101,7 @@ def test_a_link_opens_the_selected_span_with_its_panel_the_marks_and_the_pins(
     assert second.page.locator(CANVAS).screenshot() == canvas.screenshot()
 
 
+@pytest.mark.long
 def test_a_link_opens_the_selected_area_with_its_sums(
     tabs: OpenTab, server: Server, tensor_job: str
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_job_that_has_written_nothing_yet(tab: Tab) -> None:
         assert wanted[page] in tab.page.locator("#page").inner_text().lower()
 
 
+@pytest.mark.long
 def test_names_of_a_run_are_text_never_markup(tab: Tab) -> None:
     for page in assert_every_page_sound(tab, runs_made.HOSTILE):
         assert runs_made.HOSTILE in tab.page.locator(".topbar").inner_text(), page

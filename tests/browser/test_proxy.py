@@ -33,7 +33,7 @@ NOT_RECORDED = ("model", "selftest")
 """Pages without a tab in a run of steps alone."""
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["strips", "keeps"])
 def test_every_page_and_the_live_socket(
     proxies: dict[str, Proxy], tabs: OpenTab, kind: str

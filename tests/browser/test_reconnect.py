@@ -68,6 +68,7 @@ def test_the_page_goes_on_by_itself_after_the_server_came_back(
         assert "reconnecting" not in top_bar(tab)
 
 
+@pytest.mark.long
 def test_a_page_requested_without_a_server_opens_later(server: Server, tabs: OpenTab) -> None:
     with CutLine(server.port) as line:
         tab = tabs(line.url)

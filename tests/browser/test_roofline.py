@@ -37,6 +37,7 @@ def _opened(tabs: OpenTab, server: Server, view: View, size: tuple[int, int], th
     return tab
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("size", "theme"), [(DESKTOP, "dark"), (PHONE, "light")])
 def test_operations_are_shown_against_the_roofline_and_between_ranks(
     tabs: OpenTab, server: Server, profiled: str, size: tuple[int, int], theme: str

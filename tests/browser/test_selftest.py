@@ -26,7 +26,7 @@ def measured(runs: Path) -> str:
     return runs_made.indexed(selftest_run(runs / "measured", 6, 2, slow).folder)
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_matrix_shows_the_slow_link(
     tabs: OpenTab, server: Server, measured: str, size: tuple[int, int]

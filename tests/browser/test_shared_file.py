@@ -38,6 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("size", "theme"), [("desk", "dark"), ("phone", "light")])
 def test_its_pictures_are_drawn_without_a_request(
     browser: Browser, file: Path, size: str, theme: str

@@ -36,6 +36,7 @@ def panel(page: Page, title: str) -> str:
     return " ".join(region.first.inner_text().split())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("size", "theme"), [("desk", "dark"), ("phone", "light")])
 def test_who_is_waited_for(server: Server, tabs: OpenTab, size: str, theme: str) -> None:
     tab = tabs(server.url, theme, SIZES[size])

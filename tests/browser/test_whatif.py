@@ -152,6 +152,7 @@ def test_what_findings_cost_leads_to_the_finding(tab: Tab) -> None:
     tab.assert_sound()
 
 
+@pytest.mark.long
 def test_a_shared_file_has_the_page_and_says_what_it_cannot_compute(
     tab: Tab, tabs: OpenTab, straggler_run: str, tmp_path: Path
 ) -> None:

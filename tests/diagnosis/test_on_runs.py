@@ -153,6 +153,7 @@ def test_the_evidence_can_be_queried_again(tmp_path: Path) -> None:
                 assert row["wait_caused_ms"] / steps == pytest.approx(evidence.number, rel=0.01)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("x", [1.5, 1.15, 1.05])
 def test_three_doses(tmp_path: Path, x: float) -> None:
     diagnosis = generated(tmp_path, f"slow_worker=5,x={x},from=8", level="spans", num_steps=20)

@@ -138,6 +138,7 @@ def test_ends_that_look_for_their_begin(tmp_path: Path, runs: Path, ends: str) -
     assert any("ends without a begin left out" in problem for problem in run.problems)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("kind", JSON_FORMATS)
 def test_half_a_surrogate_pair_costs_one_letter(tmp_path: Path, runs: Path, kind: str) -> None:
     """JSON can spell it, no file can hold it: in names, hosts, groups, the file's own name."""

@@ -127,6 +127,7 @@ print(read_rows(run, "spans")["kind"].to_pylist().count("host"))
     assert run(training_python, "-c", script, cwd=tmp_path).split() == ["3"]
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_training_next_to_a_users_own_app_and_ingest_folders(
     training_python: Path, tmp_path: Path
@@ -167,6 +168,7 @@ print(app.OWNER, ingest.OWNER, sep="; ")
     assert read_rows(recorded, "steps").num_rows == 3
 
 
+@pytest.mark.long
 def test_rankscope_wheel_runs_its_commands_in_an_empty_folder(
     dashboard_python: Path, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_the_rank_with_the_flipped_bit_is_named(trained: dict[int, Path]) -> Non
     assert "blocks.1.mlp" in finding.text
 
 
+@pytest.mark.long
 def test_replicas_that_stay_equal_are_silent(trained: dict[int, Path]) -> None:
     diagnosis = diagnosed(trained[NOBODY])
     assert [f for f in diagnosis.findings if f.kind == "silent_corruption"] == []

@@ -96,7 +96,7 @@ def frames(folder: Path) -> list[Frame]:
     return [Frame(**row | {"shape": tuple(row["shape"])}) for row in rows]
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("more", [(), ("--sequence-parallel", "--vocabulary-parallel")])
 def test_every_layer_and_head_of_all_stages_and_shards_is_the_eager_one(
     train_3d: Callable[..., Any],
@@ -216,6 +216,7 @@ def _weights_are(captured: list[Frame], eager: Eager) -> None:
     assert {one.layer for one in captured if one.what == "gradients"} == {3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "schedule",
     [("1f1b", "--vocabulary-parallel"), pytest.param(("zbv",), marks=pytest.mark.long)],

@@ -137,6 +137,7 @@ def _noise_is_that_of_the_tensor(trained: Trained) -> None:
             assert float(noise.std()) == pytest.approx(0.05, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sequence_parallel", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_activations_of_a_window(tmp_path: Path, plain: Trained, sequence_parallel: bool) -> None:
     options = ("--sequence-parallel",) if sequence_parallel else ()

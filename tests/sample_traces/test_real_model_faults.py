@@ -45,7 +45,7 @@ def found(runs: Path, name: str) -> dict[str, Finding]:
     return {one.kind: one for one in diagnosis.findings if one.kind in OF_THE_MODEL}
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", OF_THE_MODEL)
 def test_the_fault_is_found_in_its_step(trained: Path, kind: str) -> None:
     findings = found(trained, kind)
@@ -57,5 +57,6 @@ def test_the_fault_is_found_in_its_step(trained: Path, kind: str) -> None:
         assert f"layer {LAYER} " in finding.text or f"blocks.{LAYER}." in finding.text
 
 
+@pytest.mark.long
 def test_the_healthy_twin_is_silent(trained: Path) -> None:
     assert found(trained, "healthy") == {}

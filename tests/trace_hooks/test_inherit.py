@@ -44,7 +44,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.torch
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("module", [[], ["-m", "trace_hooks"]], ids=["plain", "traced"])
 def test_spawned_ranks_are_one_run(
     tmp_path: Path, installed: dict[str, str], module: list[str]

@@ -158,6 +158,7 @@ def test_pinned_links_keep_their_steps_until_they_are_unpinned(tmp_path: Path, g
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_findings_keep_the_steps_around_them(
     tmp_path: Path, gc: Gc, monkeypatch: pytest.MonkeyPatch
 ) -> None:

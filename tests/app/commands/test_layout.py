@@ -197,6 +197,7 @@ def test_a_layout_that_the_job_recorded_is_not_corrected(tmp_path: Path) -> None
         assert (info(run)["layout"], info(run)["layout_from"]) == ({"tp": 4}, "job")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "text",
     [

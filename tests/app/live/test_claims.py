@@ -76,6 +76,7 @@ def job_goes_on(runs: Path) -> None:
     assert is_let_in(claims, hello(attempt=1, start="another-start"))
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_before_any_of_its_changes_keeps_no_job_out(tmp_path: Path) -> None:
     for number in range(40):
         runs = tmp_path / str(number)

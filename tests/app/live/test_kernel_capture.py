@@ -97,6 +97,7 @@ def test_all_ranks_begin_with_the_same_step(captured: Captured) -> None:
     assert by_rank == {rank: {first, first + 1, first + 2} for rank in range(RANKS)}
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_operators_lie_within_their_steps(captured: Captured) -> None:
     steps = {(row["rank"], row["step"]): row for row in rows(captured.folder, "steps")}

@@ -26,6 +26,7 @@ def checks() -> Iterator[SegmentChecks]:
         process._end()
 
 
+@pytest.mark.long
 def test_a_file_that_grows_beyond_all_memory_is_a_problem_and_the_next_one_is_checked(
     tmp_path: Path, checks: SegmentChecks
 ) -> None:

@@ -42,6 +42,7 @@ print(step)
 """
 
 
+@pytest.mark.long
 @pytest.mark.kill
 def test_nothing_is_lost_or_doubled_when_the_server_is_killed_again_and_again(
     tmp_path: Path, runs: Path, port: int

@@ -220,6 +220,7 @@ def test_it_prints_how_to_start_jobs_where_it_has_made_their_token(
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_whatever_is_under_way(
     command: Callable[..., Command], tmp_path: Path, number: int

@@ -67,6 +67,7 @@ def test_a_stranger_keeps_no_connection_for_long_and_others_do(server: Served) -
         assert not is_closed(known, SOON_S)
 
 
+@pytest.mark.long
 def test_a_file_that_is_read_byte_by_byte_is_cut_and_gives_its_place_back(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.accuracy import calibration, worlds_report
 from benchmarks.accuracy.cases import ANY_DOSE, HEALTHY, WORLDS, Case, cases, kinds_of
 from benchmarks.accuracy.judge import Outcome, judge
@@ -86,6 +88,7 @@ def test_outcomes_outlive_a_run_that_is_cut_short(tmp_path: Path) -> None:
     assert list(outcomes_in(path)) == [RIGHT, CALM]
 
 
+@pytest.mark.long
 def test_a_job_with_phase_logs_from_draw_to_report() -> None:
     case = Case("phase_log", "late_in_compute", "loud", 2, 3)
     outcome = judge(case, BASELINES)

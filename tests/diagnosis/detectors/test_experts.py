@@ -31,6 +31,7 @@ def findings(tables: Mapping[str, pa.Table]) -> list[Finding]:
     return [finding for verdict in verdicts(tables).values() for finding in verdict.findings]
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("tokens", [1_024, 4_096])
 @pytest.mark.parametrize("kind", HEALTHY)

@@ -24,6 +24,7 @@ def diagnosed(folder: Path, job: MegatronJob) -> Diagnosis:
     return diagnosis
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("pause_s", "vpp"), [(0.4, 1), (0.05, 2)], ids=["loud", "masked"])
 def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -> None:
     job = MegatronJob(2, 4, vpp=vpp, num_steps=20, pause_s=pause_s, since=8)
@@ -35,6 +36,7 @@ def test_pauses_are_the_only_finding(tmp_path: Path, pause_s: float, vpp: int) -
     assert 0.3 * pause_s < (finding.cost.ms_per_step or 0) / 1e3 <= 1.01 * pause_s
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "job",
     [MegatronJob(2, 4, num_steps=16, spread=0.3), MegatronJob(4, 2, num_steps=16, seed=3)],

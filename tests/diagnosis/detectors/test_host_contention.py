@@ -110,6 +110,7 @@ def test_a_host_alone_and_devices_are_left_to_others() -> None:
     assert judged(20.0, 40.0, device="cuda:0") is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("faults", [("host_contention=1,x=1.4,from=8",), ()])
 def test_generated_jobs_of_two_and_three_hosts(tmp_path: Path, faults: tuple[str, ...]) -> None:
     for pp in (2, 3):

@@ -106,6 +106,7 @@ def test_a_server_reports_the_link_and_shows_nothing_of_it(mine: Path, secret: P
         hub.close()
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("name", ["segments", "compacted"])
 def test_a_file_that_is_a_link_is_set_aside(

@@ -103,7 +103,7 @@ def ends_well(path: Path, content: bytes, runs: Path) -> None:
     assert time.process_time() - begin_s < MOST_S
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=15)
 @pytest.mark.parametrize("nth", [3])
 @pytest.mark.parametrize("value", NUMBERS)
 @pytest.mark.parametrize("kind", JSON_FORMATS)
@@ -112,7 +112,7 @@ def test_numbers(kind: str, value: str, nth: int, tmp_path: Path, runs: Path) ->
     ends_well(tmp_path / name, every(_NUMBER, content, NUMBERS[value], nth), runs)
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=15)
 @pytest.mark.parametrize("nth", [2])
 @pytest.mark.parametrize("value", TEXTS)
 @pytest.mark.parametrize("kind", JSON_FORMATS)
@@ -121,6 +121,7 @@ def test_texts(kind: str, value: str, nth: int, tmp_path: Path, runs: Path) -> N
     ends_well(tmp_path / name, every(_TEXT, content, TEXTS[value], nth), runs)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", JSON_FORMATS)
 def test_keys_that_come_twice(kind: str, tmp_path: Path, runs: Path) -> None:
     name, content = good(kind)

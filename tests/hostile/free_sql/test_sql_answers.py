@@ -74,7 +74,7 @@ def _read(tmp_path: Path, way: str, text: str) -> tuple[int | str, int]:
     return found, grown
 
 
-@pytest.mark.sampled(every=5)
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["page", "csv"])
 @pytest.mark.parametrize("answer", LARGE)
 def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: str) -> None:
@@ -84,7 +84,7 @@ def test_a_large_answer_is_read_in_portions(tmp_path: Path, answer: str, way: st
     assert grown < _MOST_BYTES
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("answer", TOO_LARGE)
 def test_a_row_that_is_too_large_gets_a_sentence(tmp_path: Path, answer: str) -> None:
     found, grown = _read(tmp_path, "page", TOO_LARGE[answer])

@@ -126,7 +126,7 @@ def attacked(site: Site, text: str) -> tuple[Reply, list[str]]:
     return reply, found + late
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("attack", WRITES)
 def test_nothing_is_written(site: Site, attack: str) -> None:
     reply, found = attacked(site, WRITES[attack])

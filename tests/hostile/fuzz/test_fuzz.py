@@ -27,6 +27,7 @@ def test_mutated_files_end_as_a_run_or_a_sentence(tmp_path: Path) -> None:
     assert known * 3 > sum(tally.num_files for tally in report.tallies.values()), seed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("plant", PLANTS)
 def test_what_is_planted_is_caught(tmp_path: Path, plant: str) -> None:
     folder = tmp_path / "a" / "b"

@@ -6,7 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 DIGITS = "9" * 5000
 """More than Python turns into a number."""
@@ -73,11 +73,12 @@ BAD_TEXTS = (
 _ALL = os.environ.get("RANKSCOPE_TEST_ALL") == "1"
 
 At = tuple[Any, ...]
+T = TypeVar("T")
 
 
-def some(texts: Sequence[str], place: int) -> Sequence[str]:
-    """A ninth of some texts, another one at each of nine places; all under make test-long."""
-    return texts if _ALL else texts[place % min(9, len(texts)) :: 9]
+def some(values: Sequence[T], place: int, every: int = 9) -> Sequence[T]:
+    """Every `every`-th value, others at each of as many places; all under make test-long."""
+    return values if _ALL else values[place % min(every, len(values)) :: every]
 
 
 def places(value: Any, at: At = ()) -> Iterator[At]:

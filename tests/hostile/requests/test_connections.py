@@ -53,6 +53,7 @@ def answers(server: Flooded) -> None:
         assert json.loads(live.recv(WAIT_S))["run"] == "job"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "sent",
     [

@@ -15,7 +15,7 @@ from app import view_state
 from app.dash_shell import make_dash
 from app.web.dash_requests import PATH, VALUES
 from tests.app.one_run import hub_of_one_run
-from tests.hostile.requests.malformed import BAD_TEXTS, mutants
+from tests.hostile.requests.malformed import BAD_TEXTS, mutants, some
 
 ADDRESS, SEARCH = "/run/job/overview", "?attempt=0"
 HONEST: dict[str, Any] = {
@@ -98,17 +98,22 @@ def test_what_the_page_sends_is_answered(dash: Dash, caplog: pytest.LogCaptureFi
 
 
 def test_no_malformed_request_fails(dash: Dash, caplog: pytest.LogCaptureFixture) -> None:
-    bodies = (mutant for body in honest(dash) for mutant in mutants(body))
-    counts = statuses(dash, bodies, caplog)
+    bodies = [mutant for body in honest(dash) for mutant in mutants(body)]
+    tried = some(bodies, 0, 5)
+    counts = statuses(dash, iter(tried), caplog)
     assert set(counts) <= {200, 204, 400}
-    assert counts[400] > 3_000
+    assert counts[400] > len(tried) / 2
 
 
 def test_no_malformed_address_fails(dash: Dash, caplog: pytest.LogCaptureFixture) -> None:
     names = [*view_state._FIELDS, "q.step", "m.view", "m.layer"]
-    searches = [f"?{name}={text}" for n, name in enumerate(names) for text in BAD_TEXTS[n % 2 :: 2]]
+    searches = [f"?{name}={text}" for n, name in enumerate(names) for text in some(BAD_TEXTS, n, 7)]
     paths = [f"/run/job/{page}" for page in view_state.PAGE_NAMES]
-    paths += ["/run/" + quote(bad, safe="%") for bad in BAD_TEXTS] + ["//", "/run//x", "x" * 9000]
+    paths += ["/run/" + quote(bad, safe="%") for bad in some(BAD_TEXTS, 0, 3)] + [
+        "//",
+        "/run//x",
+        "x" * 9000,
+    ]
     bodies = [
         body
         for path, search in [(ADDRESS, search) for search in searches] + [(p, "") for p in paths]

@@ -45,6 +45,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flooded]
         yield running
 
 
+@pytest.mark.long
 def test_many_sessions_of_one_token_leave_connections_to_the_others(server: Flooded) -> None:
     with ExitStack() as opened:
         num_refused = 0
@@ -101,6 +102,7 @@ def test_sockets_of_jobs_leave_connections_to_people(server: Flooded) -> None:
         assert server.ask("/api/runs", **BEARER) == 200
 
 
+@pytest.mark.long
 def test_slow_bodies_keep_no_thread_from_answering_pages(server: Flooded) -> None:
     head = f"POST {CALLBACK} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {OTHER}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 999\r\n\r\n{"

@@ -169,6 +169,7 @@ def sums_of(folder: Path) -> list[tuple[object, ...]]:
 LIMITS = ("ROWS_AT_ONCE", "COLLECTIVES_AT_ONCE", "COLLECTIVES_ON_DISK")
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("limits", [LIMITS[:1], LIMITS[1:2], LIMITS[2:], LIMITS[:2], LIMITS])
 def test_pieces_give_what_the_whole_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[str, ...]

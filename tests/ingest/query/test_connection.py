@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from ingest import run as run_module
 from ingest.errors import UserError
 from ingest.free_sql.sql_process import SqlProcess
@@ -127,6 +129,7 @@ def test_sql_on_a_snapshot_that_is_removed_before_it_is_opened_is_no_error(tmp_p
         run.close()
 
 
+@pytest.mark.long
 def test_switching_disturbs_nobody(tmp_path):
     """Queries run all the while, each sees one whole snapshot."""
     builder = RunBuilder(tmp_path / "run", 1)

@@ -46,6 +46,7 @@ def test_flops_and_peak_come_from_the_model_and_the_devices(tmp_path):
     assert row["mfu_ratio"] == pytest.approx(flops / (1e-4 * 2 * 312e12))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "model",
     [

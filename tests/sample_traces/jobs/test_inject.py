@@ -170,6 +170,7 @@ def marks_of(folder: Path) -> set[tuple[int, int, str]]:
     return {(row["rank"], row["step"], row["kind"]) for row in rows}
 
 
+@pytest.mark.long
 def test_when_a_rank_is_killed_the_launcher_ends_the_others(tmp_path: Path) -> None:
     sizes = {"nproc": 2, "pp": 1, "dp": 1, "tp": 2, "steps": 50, "layers": 1, "runs": tmp_path}
     command = ["-m", "sample_traces.jobs.train_3d", *TINY, "--device", "cpu"]

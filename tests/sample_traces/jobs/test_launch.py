@@ -41,6 +41,7 @@ def end_of(job: Fork) -> Ended:
     return done
 
 
+@pytest.mark.long
 def test_ranks_make_one_group_and_end_as_processes_do(tmp_path: Path) -> None:
     done = end_of(started("reduce", tmp_path, num_ranks=3))
     assert (done.code, done.err) == (0, "")

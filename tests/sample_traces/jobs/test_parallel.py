@@ -34,6 +34,7 @@ def alone() -> tuple[float, float]:
     return torch.stack(norms).norm().item(), loss.item()
 
 
+@pytest.mark.long
 def test_every_way_of_spreading_has_the_loss_and_the_gradients_of_one_process(
     tmp_path: Path,
 ) -> None:

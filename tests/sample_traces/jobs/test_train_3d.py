@@ -74,6 +74,7 @@ def test_a_missing_source_lowers_coverage_by_its_share(train_3d: Run, tmp_path: 
     assert with_it - without_it == pytest.approx(share, abs=0.07)
 
 
+@pytest.mark.long
 def test_zero_bubble_splits_the_backward(four_ranks: Run) -> None:
     rows = open_run(four_ranks("zbv", **STATISTICS).folder).sql(
         "SELECT rank, step, chunk, microbatch, name FROM spans WHERE depth = 0"

@@ -87,6 +87,7 @@ def test_tokens_travel_in_all_to_alls_of_the_axis_ep(train_moe: Run) -> None:
     assert {row["n"] for row in rows} == {4 * MICROBATCHES}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spread", [(1, 1, 2), (1, 1, 2, "--groups", "2")])
 def test_experts_on_other_ranks_compute_what_those_of_the_own_rank_do(
     train_moe: Run, spread: tuple[Any, ...]

@@ -50,6 +50,7 @@ def hybrid() -> Any:
     return fully_shard(nn.Linear(2, 2), mesh=mesh)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("make", "layout"),
     [
@@ -71,6 +72,7 @@ def test_objects_that_span_the_world_are_the_layout(
     assert kept
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "make",
     [
@@ -104,6 +106,7 @@ def grid(pipe: Any) -> Any:
     return SimpleNamespace(get_pipe_parallel_group=lambda: pipe, get_slice_parallel_group=get_slice)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("make", "layout"),
     [
@@ -154,6 +157,7 @@ class ParallelDims:
         self.__dict__.update(dict.fromkeys(names, 1) | sizes)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("sizes", "layout"),
     [

@@ -73,7 +73,7 @@ def test_all_sources_are_covered():
     assert {name.split(".")[0] for name in HOOKS} == hooked
 
 
-@pytest.mark.sampled(every=6)
+@pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("hook", HOOKS)
 def test_training_goes_on_when_a_hook_raises(hook: str, plain, monkeypatch):
     def fail(*args, **kwargs):

@@ -109,7 +109,7 @@ DAMAGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("field", DAMAGES)
 def test_a_summary_with_a_value_that_cannot_be_is_none(tmp_path: Path, field: str) -> None:
     folder = settled(two_rank_run(tmp_path / "a").folder)
@@ -122,6 +122,7 @@ def test_a_summary_with_a_value_that_cannot_be_is_none(tmp_path: Path, field: st
     assert stored_summary(folder) is not None
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"null", b"\xff\xfe", b"{}"])
 def test_a_file_that_is_no_summary_is_none(tmp_path: Path, content: bytes) -> None:
     folder = settled(two_rank_run(tmp_path / "a").folder)

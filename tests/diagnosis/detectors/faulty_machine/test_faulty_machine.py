@@ -53,6 +53,7 @@ def test_what_is_over_is_past() -> None:
     assert (finding.severity, finding.ongoing) == ("past", False)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("seed", range(20))
 def test_healthy_machines(seed: int) -> None:
     verdict = judged(steady(4 + seed, seed=seed))

@@ -43,6 +43,7 @@ def test_a_slow_network_of_replicas(tmp_path: Path) -> None:
     assert [place.rank for place in finding.culprits] == [8, 9, 10, 11]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "job",
     [

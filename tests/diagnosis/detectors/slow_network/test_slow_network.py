@@ -191,6 +191,7 @@ def test_without_transfers_nothing_is_judged() -> None:
     assert "No transfers are known" in verdict.not_enough[0].missing
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("fault", "kind", "ranks"),
     [

@@ -36,6 +36,7 @@ def cells_of(run: Run, evidence: Evidence) -> Cells:
     return cells_RS
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("sizes", "slow", "whom"),
     [
@@ -120,6 +121,7 @@ def level_before(row_S: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(np.exp(np.median(np.log(row_S[:split]))))
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("sizes", "whom"),
     [

@@ -89,6 +89,7 @@ def test_what_a_change_needs_is_said() -> None:
     assert "micro-batches that can be divided" in by_change(found, "32 micro-batches").needs
 
 
+@pytest.mark.long
 def test_a_job_of_very_many_micro_batches_has_the_changes_that_can_be_replayed() -> None:
     found = advised(pp=2, dp=1, num_microbatches=1030)
     changes = [advice.change for advice in found.advice]

@@ -137,6 +137,7 @@ def _findings(folder: Path, runs: Path) -> list[tuple[object, ...]]:
         ]
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
 @pytest.mark.parametrize(
     ("name", "log", "ranks"),

@@ -19,6 +19,7 @@ JOB = SyntheticJob(32, pp=4, tp=2, num_steps=24)
 TIMED = [kind for kind in KINDS if KINDS[kind].dose and kind != "clock_unaligned"]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", TIMED)
 @pytest.mark.parametrize("dose", DOSES)
 def test_a_dose_lengthens_the_steps_it_hits_by_its_aim(kind: str, dose: str) -> None:

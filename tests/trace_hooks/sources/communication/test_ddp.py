@@ -101,6 +101,7 @@ def test_a_pass_without_synchronisation_waits_for_nothing(
     assert recorder.open().depth == 0
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -56,6 +56,7 @@ def gradients(model: TinyMoE, step: int) -> list[torch.Tensor]:
     return [parameter.grad.clone() for parameter in model.parameters()]
 
 
+@pytest.mark.sampled
 @pytest.mark.torch
 @pytest.mark.parametrize("most_kept", [0, 1 << 20], ids=["counted at once", "counted at the end"])
 @pytest.mark.parametrize("reader", READERS)

@@ -15,6 +15,7 @@ from trace_hooks.sources.inspection import captures
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
     plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 6)

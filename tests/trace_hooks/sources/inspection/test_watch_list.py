@@ -93,6 +93,7 @@ def test_attention_inside_a_compiled_layer_is_refused_as_invisible():
         assert ack.ok
 
 
+@pytest.mark.long
 def test_two_threads_may_ask_while_training_goes_on():
     model = TinyGPT()
     with watching(model) as (traced, source):

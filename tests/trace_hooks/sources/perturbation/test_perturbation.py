@@ -34,6 +34,7 @@ def test_losses_are_bitwise_equal_without_a_request():
         assert run(traced, source, model) == plain
 
 
+@pytest.mark.long
 def test_strength_0_is_bitwise_nothing_and_one_above_is_not():
     plain_model = seeded(TinyGPT)
     plain = train(plain_model, 6)
@@ -48,6 +49,7 @@ def test_strength_0_is_bitwise_nothing_and_one_above_is_not():
             assert losses[:2] == plain[:2]
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "changes",
     [

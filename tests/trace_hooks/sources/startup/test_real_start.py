@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.trace_hooks.processes import rows, run
 
 SCRIPT = """
@@ -32,6 +34,7 @@ time.sleep(0.7)
 """
 
 
+@pytest.mark.long
 def test_phases_of_a_real_start_are_rows_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "slow_library.py").write_text("import time\ntime.sleep(0.7)\n")
     code, _, err = run(

@@ -82,6 +82,7 @@ def test_numbers_are_those_of_eager_attention_for_every_head_and_layer():
             assert row["rows"] == 2 * 5
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
     with trained_as_without(watching, reentrant) as traced:

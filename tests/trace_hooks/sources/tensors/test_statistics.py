@@ -97,6 +97,7 @@ def test_the_checksum_of_weights_sees_every_bit_and_is_equal_on_copies():
     assert [name for name in plain if sums[name] != plain[name]] == ["layers.1.mlp"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_are_bitwise_equal_and_recomputation_counts_once(reentrant: bool | None):
     with trained_as_without(watching, reentrant) as traced:

@@ -191,6 +191,7 @@ def test_a_step_goes_on_after_a_save_although_no_forward_is_seen(tmp_path):
     assert [row["step"] for row in job.rows("checkpoints")] == [2]
 
 
+@pytest.mark.sampled(every=2)
 def test_forwards_before_every_step_are_no_evaluation(tmp_path, own_steps):
     """A job that learns from what its model generates; the first of them is not known yet."""
     job = Job(tmp_path, lambda step: True, own_steps).run()

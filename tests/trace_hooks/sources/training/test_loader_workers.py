@@ -76,6 +76,7 @@ def shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_say_how_long_each_fetch_took_and_what_it_did(
     context: str, shared_memory: Path

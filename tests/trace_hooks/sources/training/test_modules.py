@@ -247,6 +247,7 @@ def compiled_model(model: TinyGPT, how: str, backend) -> nn.Module:
     return torch.compile(model, fullgraph=True, backend=backend)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's own, while it traces
 @pytest.mark.parametrize(
     ("how", "watch_first"),

@@ -190,6 +190,7 @@ print(hasattr(_PipelineStageBase.forward_one_chunk, "__wrapped__"))
 """
 
 
+@pytest.mark.long
 def test_the_package_is_hooked_once_the_job_imports_it(tmp_path: Path):
     """To import it takes a second and 70 MB, which a job without a pipeline must not pay."""
     code, out, err = run(tmp_path, IMPORTS, TRACE_HOOKS_SOURCES="pipeline")
