@@ -36,6 +36,7 @@ from trace_hooks.sources.training.part_calls import (
     PartCalls,
 )
 from trace_hooks.sources.training.passes import BackwardPasses
+from trace_hooks.sources.training.scripting import allow_scripting
 
 is_compiling = torch.compiler.is_compiling
 
@@ -69,6 +70,7 @@ class Modules(Source):
         self.models.running_part = self._running_part
         self.models.on_gradients = self.backward.finish
         self._patches.replace(torch, "compile", self._around_compile)
+        allow_scripting()
         self._discovery.install()
         self._passes.install()
 
