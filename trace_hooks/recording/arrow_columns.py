@@ -42,6 +42,8 @@ def span_table(
         return _ints(flat[_AT[field] :: SPAN_FIELDS])
 
     site, begin_ns = ints("site"), ints("begin_ns")
+    occurring = np.flatnonzero(np.bincount(site))  # a job may name each span differently
+    site, sites = np.searchsorted(occurring, site), [sites[number] for number in occurring.tolist()]
     extras = flat[_AT["extra"] :: SPAN_FIELDS]
     plain = extras.count(None) == num_rows
     if not plain:

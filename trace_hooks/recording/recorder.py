@@ -167,8 +167,11 @@ class Recorder:
         known = self._site_ids.get(key)
         if known is None:
             site = Site(name, kind, mode, chunk)
-            self.sites.append(site)  # another thread may append between this line and the next
-            known = self._site_ids.setdefault(key, self.sites.index(site))
+            self.sites.append(site)
+            number = len(self.sites) - 1
+            while self.sites[number] is not site:  # another thread has appended since
+                number -= 1
+            known = self._site_ids.setdefault(key, number)
         return known
 
     def thread_name(self, ident: int) -> str:
