@@ -217,9 +217,12 @@ class Recorder:
         """End the span begun with `mark`.
 
         A span that an exception left open is not recorded; closing an outer one corrects the depth.
+        One that outlives a span around it (in a generator, a coroutine) leaves the depth as it is.
         """
         end_ns, thread, spans = now(), mark.thread, self.spans
-        thread.depth = depth = mark.depth
+        depth = mark.depth
+        if depth < thread.depth:
+            thread.depth = depth
         if len(spans) >= self._max_span_fields:
             self.dropped += 1
             return

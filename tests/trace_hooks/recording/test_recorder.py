@@ -95,3 +95,14 @@ def test_a_new_site_is_not_compared_with_those_there_are() -> None:
     recorder = Recorder()
     recorder.sites += [Uncompared(str(number), "host") for number in range(3)]
     assert recorder.site("another", "host") == 3
+
+
+def test_a_span_that_outlives_the_one_around_it_does_not_shift_later_ones() -> None:
+    recorder = Recorder()
+    of_generator = recorder.open()
+    inner = recorder.open()
+    recorder.close(recorder.site("generator", "host"), of_generator)
+    recorder.close(recorder.site("inner", "host"), inner)
+    assert recorder.depth == 0
+    recorder.close(recorder.site("next", "host"), recorder.open())
+    assert [span.depth for span in spans(recorder)] == [0, 1, 0]
