@@ -306,18 +306,21 @@ class OwnStep:
 
 
 class OwnSpan:
-    """A span that the user marks, on the track of the thread that it runs in."""
+    """A span that the user marks, on the track of the thread that it runs in; the user may keep it,
+    and enter it again while it is open.
+    """
 
     def __init__(self, recorder: Recorder, name: str, kind: str) -> None:
         self._recorder, self._name, self._kind = recorder, name, kind
-        self._opened: tuple[int, Mark] | None = None
+        self._opened: list[tuple[int, Mark] | None] = []
 
     def __enter__(self) -> None:
-        self._opened = _open_span(self._recorder, self._name, self._kind)
+        self._opened.append(_open_span(self._recorder, self._name, self._kind))
 
     def __exit__(self, *error: object) -> None:
-        if self._opened is not None:
-            _close_span(self._recorder, *self._opened, self._kind)
+        opened = self._opened.pop() if self._opened else None
+        if opened is not None:
+            _close_span(self._recorder, *opened, self._kind)
 
 
 @guard.guarded("tracer.step_begin", stays_on=True)

@@ -13,6 +13,8 @@ import torch
 import trace_hooks as th
 from tests.trace_hooks.tracers import rank_file, rows, start
 from trace_hooks.recording import guard
+from trace_hooks.recording.recorder import SPAN_FIELDS, Recorder, SpanRow
+from trace_hooks.tracer import OwnSpan
 
 pytestmark = pytest.mark.usefixtures("plain_environment")
 
@@ -190,3 +192,13 @@ def test_threads_have_their_own_tracks(tmp_path: Path) -> None:
     tracer.stop()
     (span,) = (row for row in rows(tmp_path, "spans") if row["name"] == "apart")
     assert span["track"] == "loader 3"
+
+
+def test_a_span_that_is_kept_can_be_entered_again_while_it_is_open() -> None:
+    recorder = Recorder()
+    span = OwnSpan(recorder, "kept", "host")
+    with span, span:
+        pass
+    inner, outer = (SpanRow(*recorder.spans[at : at + SPAN_FIELDS]) for at in (0, SPAN_FIELDS))
+    assert (inner.depth, outer.depth) == (1, 0)
+    assert outer.begin_ns <= inner.begin_ns <= inner.end_ns <= outer.end_ns
