@@ -14,6 +14,13 @@ def printable(text: str) -> str:
     )
 
 
+def storable(text: str) -> str:
+    r"""The text with halves of surrogate pairs escaped (\udcff), which UTF-8 cannot encode: names
+    of files may have them.
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def plain(value: object, longest: int = LONGEST) -> str:
     r"""The text of a value, at most `longest` characters of it, with escapes (\n, \x1b, \u202e) for
     what would break a line, move a terminal's cursor or turn the direction of reading.

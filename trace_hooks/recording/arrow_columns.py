@@ -106,7 +106,8 @@ def collective_table(rows: Sequence[CollectiveRow], anchor: Anchor) -> pa.Table:
 def row_table(name: str, rows: Sequence[Mapping[str, Any]], anchor: Anchor) -> pa.Table:
     """Rows of a rare table. Columns a row leaves out are -1, empty or null.
 
-    Raises ValueError or an Arrow error for a column or a value the table cannot hold.
+    Raises ValueError, OverflowError or an Arrow error for a column or a value the table cannot
+    hold.
     """
     known = {column.name for column in _columns_of(name)}
     unknown = {key for row in rows for key in row} - known
@@ -137,7 +138,7 @@ def good_rows(
     """`row_table` of those rows that fit; `on_bad` gets the error of each other one."""
     try:
         return row_table(name, rows, anchor)
-    except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, pa.ArrowException) as error:
         if len(rows) == 1:
             on_bad(error)
             return None

@@ -77,6 +77,8 @@ def logged_value(value: Any) -> Value:
         return Known(float(value))
     except (TypeError, ValueError):
         raise ValueError(f"{value!r} is not a number") from None
+    except OverflowError:
+        raise ValueError("an integer beyond 1e308 cannot be logged") from None
 
 
 def read_values(values: Mapping[str, Any]) -> tuple[dict[str, Value], list[str]]:

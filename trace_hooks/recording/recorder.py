@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from trace_hooks.protocol.plain_text import storable
 from trace_hooks.recording.clock import DeviceClock, HostClock, now, thread_cpu
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.schema import KINDS, UNKNOWN
@@ -123,7 +124,7 @@ def _thread_name(ident: int, thread_names: dict[int, str]) -> str:
         return "main"
     for thread in threading.enumerate():
         if thread.ident == ident and not isinstance(thread, threading._DummyThread):
-            return thread.name
+            return storable(thread.name)
     number = sum(name.startswith("autograd") for name in thread_names.values())
     return f"autograd {number}"  # a thread that Python did not start
 
@@ -166,7 +167,7 @@ class Recorder:
         key = (name, kind, mode, chunk)
         known = self._site_ids.get(key)
         if known is None:
-            site = Site(name, kind, mode, chunk)
+            site = Site(storable(name), kind, mode, chunk)
             self.sites.append(site)
             number = len(self.sites) - 1
             while self.sites[number] is not site:  # another thread has appended since

@@ -17,6 +17,9 @@ LATE_S = 0.6
 HELD_S = 60.0
 """As LATE_S, where it is known that numbers will be logged: once the device has computed them."""
 
+GREATEST = 1 << 62
+"""Number of a step, as an index takes it; negative ones likewise."""
+
 LOCK_S = 0.5
 """The drain thread waits this long for the lock. A signal handler that stops the tracer waits
 for the drain thread, and may have interrupted the training thread while that held the lock."""
@@ -59,13 +62,18 @@ class StepCounter:
         return self._running is not None
 
     def begin(self, number: int | None = None, at_ns: int | None = None) -> None:
-        """A step begins (at a clock.now() reading, default now), ending one that still runs."""
+        """A step begins (at a clock.now() reading, default now), ending one that still runs.
+
+        Raises ValueError for a number that no column can hold.
+        """
+        if number is not None:
+            number = _checked(number)
         start_ns = now() if at_ns is None else at_ns
         if self._running is not None:
             self.end(start_ns)
         self.publish(everything=True)
         start_ns = max(start_ns, self._rank_state.evaluated_ns)
-        number = self._next if number is None else int(number)
+        number = self._next if number is None else number
         self._next = number + 1
         self._running = StepRow(number, start_ns)
         self._running.values.update(self._early)
@@ -105,7 +113,7 @@ class StepCounter:
         running = self._running
         if self.explicit or number < (self._next if running is None else running.number):
             return
-        self._next = int(number)
+        self._next = _checked(number)
         if running is not None:
             if self._rank_state.step == running.number:
                 self._rank_state.step = self._next
@@ -226,3 +234,11 @@ class StepCounter:
             dur_ns=row.end_ns - row.start_ns,
             **{name: value for name, value in values.items() if value is not None},
         )
+
+
+def _checked(number: int) -> int:
+    if abs(number := int(number)) > GREATEST:
+        raise ValueError(
+            f"a step's number is at most {GREATEST}, not one of {number.bit_length()} bits"
+        )
+    return number

@@ -31,6 +31,7 @@ def test_a_value_with_a_gradient_keeps_its_graph() -> None:
     [
         ("much", "'much' is not a number"),
         ([1], "is not a number"),
+        (10**400, "beyond 1e308"),
         (torch.ones(2), r"only single numbers can be logged, not \(2,\)"),
     ],
 )

@@ -173,3 +173,13 @@ def test_a_held_row_is_written_when_the_next_step_begins_or_a_minute_has_passed(
     monkeypatch.setattr(step_counter, "now", lambda: 61_000_000_000)
     steps.publish()
     assert len(rows(recorder)) == 2
+
+
+def test_a_number_that_no_column_holds_is_refused(recorder: Recorder, steps: StepCounter) -> None:
+    steps.begin(3)
+    for number in (10**30, -(10**30)):
+        with pytest.raises(ValueError, match="at most 4611686018427387904, not one of 100 bits"):
+            steps.begin(number)
+    with pytest.raises(ValueError, match="at most"):
+        steps.renumber(10**400)
+    assert (recorder.rank_state.step, steps.running) == (3, True)
