@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -75,18 +76,20 @@ class Discovery:
         if wanted <= self._known or (self._known and not certain):
             return
         modules = live_modules()
-        models = outermost(m for m in modules if any(id(p) in wanted for p in m.parameters()))
+        models = outermost(m for m in modules if any(id(p) in wanted for p in _parameters(m)))
         if not models and not certain:
             models = outermost(m for m in modules if m.training and _learns(m))
         for model in models:
-            self._known |= {id(p) for p in model.parameters()}
+            self._known |= {id(p) for p in _parameters(model)}
             self._on_model(model)
 
 
 def live_modules() -> list[nn.Module]:
     """Every nn.Module alive in this process."""
     # type(), not isinstance(): proxies answer __class__ with imports and other side effects
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
+    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
+    # the constructor of one may not have run
+    return [module for module in modules if "_modules" in vars(module)]
 
 
 def outermost(modules: Iterable[nn.Module]) -> list[nn.Module]:
@@ -97,4 +100,13 @@ def outermost(modules: Iterable[nn.Module]) -> list[nn.Module]:
 
 
 def _learns(module: nn.Module) -> bool:
-    return any(p.requires_grad for p in module.parameters())
+    return any(p.requires_grad for p in _parameters(module))
+
+
+def _parameters(module: nn.Module) -> list[nn.Parameter]:
+    """None where a class of the job has a method of its own that raises, or a module inside has not
+    run its constructor.
+    """
+    with suppress(AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return list(module.parameters())
+    return []

@@ -98,3 +98,18 @@ def test_discovery_takes_the_outermost_modules():
     outer = nn.Sequential(inner)
     mine = [m for m in live_modules() if m is inner or m is outer]
     assert outermost(mine) == [outer]
+
+
+def test_modules_that_are_incomplete_or_refuse_to_list_parameters_hide_no_model() -> None:
+    class Refuses(nn.Module):
+        def parameters(self, recurse: bool = True):
+            raise NotImplementedError("ask for the weights of the adapter")
+
+    odd = [nn.Linear.__new__(nn.Linear), nn.Sequential(nn.Linear.__new__(nn.Linear)), Refuses()]
+    with tracing("modules") as traced:
+        model = TinyGPT()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss_of(model, batch(0)).backward()
+        optimizer.step()
+        assert len(odd) == 3
+        assert {*names(traced.spans("forward"))} == {*PARTS}
