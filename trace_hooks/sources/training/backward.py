@@ -27,6 +27,10 @@ _engine = torch.autograd.Variable._execution_engine
 graph_task = torch._C._current_graph_task_id
 
 
+MOST_ENDS = 1_000
+"""Forwards of one tensor that wait for its gradient: a parameter may get none for a long time."""
+
+
 class _Running:
     """Backward spans begun and not ended on one thread, outermost first."""
 
@@ -60,9 +64,7 @@ class BackwardSpans:
         """The hook of a tensor that requires a gradient, registered now if it has none yet."""
         node = tensor.grad_fn
         if node is None:  # it may outlive this pass: pipeline stages reuse receive buffers
-            border = Border()
-            border.handle = tensor.register_hook(border)
-            return border
+            return self._border_of_leaf(tensor)
         hooks: Any = tensor._backward_hooks
         if hooks is None:  # what Tensor.register_hook does, without a handle to remove the hook
             tensor._backward_hooks = hooks = OrderedDict()
@@ -71,6 +73,16 @@ class BackwardSpans:
         if known is None:
             known = hooks[self] = Border()
         return known
+
+    def _border_of_leaf(self, leaf: torch.Tensor) -> Border:
+        """One until a backward pass gets there: an evaluation with gradients has none."""
+        for hook in (leaf._backward_hooks or {}).values():
+            if type(hook) is Border and hook.spans is self:
+                return hook
+        border = Border()
+        border.spans = self
+        border.handle = leaf.register_hook(border)
+        return border
 
     def begin(self, whose: ModuleBackward) -> None:
         """Open the span of `whose`."""
@@ -122,13 +134,14 @@ class Border:
     It empties itself, so that nothing is recorded twice.
     """
 
-    __slots__ = ("begins", "ends", "handle")
+    __slots__ = ("begins", "ends", "handle", "spans")
     __torch_unserializable__ = True  # no warning when the tensor is pickled
 
     def __init__(self) -> None:
         self.ends: tuple[ModuleBackward, ...] = ()
         self.begins: tuple[ModuleBackward, ...] = ()
         self.handle: Any = None  # of a tensor that outlives the graph
+        self.spans: BackwardSpans | None = None  # of the same
 
     def __call__(self, grad: Any) -> None:
         """The gradient of the tensor is complete."""
@@ -144,7 +157,7 @@ class Border:
     def drop(self, backward: ModuleBackward) -> None:
         """Remove a module without a backward from the hook of its input."""
         self.ends = tuple(other for other in self.ends if other is not backward)
-        if self.handle is not None:
+        if self.handle is not None and not self.ends:
             self.handle.remove()
 
 
@@ -163,7 +176,7 @@ class ModuleBackward:
     def end_at_input(self, tensor: torch.Tensor) -> Border:
         """End when the gradient of `tensor` is complete; returns that tensor's hook."""
         border = self.spans.border(tensor)
-        border.ends += (self,)
+        border.ends = (*border.ends[1 - MOST_ENDS :], self)
         return border
 
     def begin_at_output(self, tensor: torch.Tensor, ends_at_node: bool) -> bool:

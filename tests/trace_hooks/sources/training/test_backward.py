@@ -12,6 +12,7 @@ from tests.trace_hooks.sources.training.test_modules import (
     names,
 )
 from tests.trace_hooks.tiny_models import TinyGPT, batch, loss_of, tracing
+from trace_hooks.sources.training import backward
 
 
 def test_backward_spans_keep_the_micro_batch_and_chunk_of_their_forward():
@@ -96,3 +97,18 @@ def test_no_graph_is_kept_alive():
         del out
         alive = {id(thing) for thing in gc.get_objects() if type(thing) is nn.Parameter}
         assert probes[0] not in alive
+
+
+def test_a_parameter_that_is_an_input_collects_no_hooks_without_a_backward_pass(monkeypatch):
+    monkeypatch.setattr(backward, "MOST_ENDS", 3)
+    with tracing("modules") as traced:
+        model = nn.Sequential(nn.Linear(4, 4))
+        traced.watch(model)
+        queries = nn.Parameter(torch.ones(2, 4))
+        for _ in range(5):
+            model(queries)
+        (border,) = queries._backward_hooks.values()
+        assert len(border.ends) == 3
+        model(queries).sum().backward()
+        assert not queries._backward_hooks
+        assert len(traced.spans("backward")) == 1
