@@ -19,13 +19,16 @@ import resource
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trace_hooks.schema import SCHEMA_MAJOR, SCHEMA_MINOR, TABLES, SegmentName
+from trace_hooks.schema.bounds import beyond_bounds
 
 MOST_ROWS = 1_000_000
 MOST_ROW_GROUPS = 64
@@ -143,6 +146,9 @@ def _check_rows(rows: pa.Table, footer: pq.FileMetaData, name: SegmentName) -> N
     for index, column in enumerate(footer.schema.names):
         if column in rows.column_names and pa.types.is_integer(rows.schema.field(column).type):
             _check_statistics(rows, footer, index, column)
+    beyond = beyond_bounds(name.table, partial(_extent, rows)) if rows.num_rows else ""
+    if beyond:
+        raise Unfit(beyond)
 
 
 def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, column: str) -> None:
@@ -163,7 +169,7 @@ def _check_statistics(rows: pa.Table, footer: pq.FileMetaData, index: int, colum
         raise Unfit(f"has statistics of {column} that its rows contradict")
 
 
-def _extent(rows: pa.Table, column: str) -> tuple[int | None, int | None]:
+def _extent(rows: pa.Table, column: str) -> tuple[Any, Any]:
     extent = pc.min_max(rows.column(column)).as_py()
     return extent["min"], extent["max"]
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import printable
-from ingest.run_folder.run_files import MAX_RANKS
 from ingest.run_folder.run_paths import is_data_path, plain_file
 from trace_hooks.schema import TABLES, SegmentName, check_version
+from trace_hooks.schema.bounds import beyond_bounds
 
 Connection = duckdb.DuckDBPyConnection
 
@@ -24,25 +24,6 @@ SPAN_OF_TIME = {
     "groups": None,
 }
 """table -> (columns of the first moment, of the last, duration to add); others: ts_ns."""
-
-_LARGEST = 1 << 62
-"""Of steps, moments and durations, in ns until the year 2116: sums of two fit in int64."""
-_BOUNDS = {
-    "rank": MAX_RANKS - 1,
-    "num_bytes": 1 << 53,
-    "offset_ns": 1 << 61,
-    "drift_ppb": 100_000_000,
-    **dict.fromkeys(("step", "ts_ns", "enqueue_ns", "start_ns", "end_ns", "dur_ns"), _LARGEST),
-}
-"""Column -> largest absolute value that the rollups can sum up."""
-_SUMMED_UP = {
-    "spans": ("rank", "step", "ts_ns", "dur_ns"),
-    "steps": ("rank", "step", "start_ns", "dur_ns"),
-    "collectives": ("rank", "step", "enqueue_ns", "start_ns", "end_ns", "num_bytes"),
-    "groups": ("rank", "step"),
-    "clocks": ("rank", "step", "ts_ns", "offset_ns", "drift_ppb"),
-}
-"""Table -> columns that the rollups sum up, or go through; of others: rank."""
 
 MERGED_FROM = b"rankscope.inputs"
 """Parquet metadata of a merged file: the files it replaces, one path a line."""
@@ -102,14 +83,6 @@ class _Extents:
                 )
             self._known[column] = min(one.min for one in found), max(one.max for one in found)
         return self._known[column]
-
-
-def _check_bounds(extents: _Extents, table: str) -> None:
-    """Raise DamagedFile for a number no job has: sums of it exceed int64, or take hours."""
-    for name in _SUMMED_UP.get(table, ("rank",)):
-        for value in extents.of(name):
-            if abs(value) > _BOUNDS[name]:
-                raise DamagedFile(f"has {name} {value}; no job has one beyond {_BOUNDS[name]}")
 
 
 def _time_extent(extents: _Extents, table: str) -> tuple[int | None, int | None]:
@@ -208,7 +181,9 @@ def _described(entry: FileEntry, where: Path) -> tuple[FileEntry, list[str]]:
     attempts = extents.of("attempt")
     if attempts[0] != attempts[1]:
         raise DamagedFile("it mixes several attempts; a file belongs to one")
-    _check_bounds(extents, table)
+    beyond = beyond_bounds(table, extents.of)
+    if beyond:
+        raise DamagedFile(beyond)
     ranks, steps = extents.of("rank"), extents.of("step")
     first, last = _time_extent(extents, table)
     return replace(

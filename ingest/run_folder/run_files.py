@@ -20,15 +20,15 @@ from ingest.errors import UserError
 from ingest.run_folder.run_paths import Linked, plain_file, read_plain_file
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import LayoutInfo, RankInfo, RunInfo, check_version
+from trace_hooks.schema.bounds import LARGEST, MAX_RANKS
 
 RUN_FILE = "run.json"
 LAYOUT_FILE = "layout.json"
 MAX_FILE_BYTES = 64 << 20
 """Greater ones are no file of a run: a rank's file has about 1 kB."""
-MAX_RANKS = 1 << 24
 
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_Moment = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+_Moment = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 """Unix ns until the year 2116: durations are added to it in int64."""
 _Rank = Annotated[int, msgspec.Meta(ge=0, lt=MAX_RANKS)]
 _Count = Annotated[int, msgspec.Meta(ge=-1, lt=2**31)]

@@ -10,15 +10,13 @@ from typing import Any
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.logged_values import Value, read_values
 from trace_hooks.recording.recorder import Recorder
+from trace_hooks.schema.bounds import LARGEST
 
 LATE_S = 0.6
 """A finished step's row waits this long for numbers that are logged right after the step."""
 
 HELD_S = 60.0
 """As LATE_S, where it is known that numbers will be logged: once the device has computed them."""
-
-GREATEST = 1 << 62
-"""Number of a step, as an index takes it; negative ones likewise."""
 
 LOCK_S = 0.5
 """The drain thread waits this long for the lock. A signal handler that stops the tracer waits
@@ -237,8 +235,8 @@ class StepCounter:
 
 
 def _checked(number: int) -> int:
-    if abs(number := int(number)) > GREATEST:
+    if abs(number := int(number)) > LARGEST:
         raise ValueError(
-            f"a step's number is at most {GREATEST}, not one of {number.bit_length()} bits"
+            f"a step's number is at most {LARGEST}, not one of {number.bit_length()} bits"
         )
     return number

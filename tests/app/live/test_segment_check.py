@@ -19,7 +19,7 @@ from trace_hooks.recording.clock import Anchor
 from trace_hooks.schema import TABLES, SegmentName, publish_table
 
 NAME = SegmentName("steps", 2, 3, 0)
-FAR_RANK = 0x01020304
+FAR_RANK = 0x00A1B2C3
 
 
 def steps(num: int = 3, **more: Any) -> pa.Table:
@@ -116,6 +116,11 @@ UNFIT: dict[str, tuple[Callable[[], bytes], str]] = {
         "others among them",
     ),
     "another type": (lambda: written(cast(steps(), "dur_ns", pa.float64())), "has dur_ns as"),
+    "a step that no job has": (
+        lambda: written(steps(step=2**62 + 1)),
+        f"has step {2**62 + 1}; no job has one beyond {2**62}",
+    ),
+    "a time that no job has": (lambda: written(steps(start_ns=-(2**63))), "has start_ns -92233"),
     "another rank": (lambda: written(steps(rank=4)), "has rows of rank 4"),
     "a host's rows in a table of ranks": (lambda: written(steps(rank=-1)), "has rows of rank -1"),
     "another attempt": (lambda: written(steps(attempt=1)), "has rows of attempt 1"),
