@@ -11,6 +11,7 @@ from trace_hooks.recording.commands import Live
 from trace_hooks.recording.rank_state import RankState
 from trace_hooks.recording.recorder import Mark, Recorder
 from trace_hooks.recording.step_sampling import StepSampling
+from trace_hooks.sources.alive import Roots
 
 
 class Steps(Protocol):
@@ -74,7 +75,7 @@ class TracedModels:
     """The models that the source `modules` has hooked, and which source follows their forwards."""
 
     def __init__(self) -> None:
-        self.roots: dict[int, tuple[Any, int | None]] = {}  # by id: (model, its pipeline stage)
+        self.roots = Roots()
         self.on_output: Callable[[Any, int, Any], None] | None = None
         """Called with every (part, chunk, output) of a forward with gradients; None: no source
         follows them."""

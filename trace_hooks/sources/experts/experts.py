@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.guard import attempt
+from trace_hooks.sources.alive import Roots
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.experts.loads import (
@@ -67,7 +68,7 @@ class Experts(Source):
         self._routers: dict[int, RouterCalls] = {}  # by id of the module
         self._numbers: dict[int, int] = {}  # the same, in the order in which they were found
         self.missed = Missed(context.recorder)
-        self._models: dict[int, nn.Module] = {}
+        self._models = Roots()
         self._places = GlobalPlaces(context)
         self._copies: CopyQueue[StepLoads] = CopyQueue(context.recorder)
 
@@ -91,7 +92,7 @@ class Experts(Source):
             return
         if self.context.options.level == "steps":
             return
-        self._models[id(model)] = model
+        self._models.put(model)
         found = list(find_routers(model))
         for path, router, compiled in found:
             if not compiled and id(router.module) not in self._routers:
@@ -111,8 +112,7 @@ class Experts(Source):
 
     def locate(self, calls: RouterCalls) -> None:
         """Find where in its model a router is."""
-        roots = dict(self.context.models.roots)
-        models = [*roots.values(), *((model, None) for model in self._models.values())]
+        models = [*self.context.models.roots.values(), *self._models.values()]
         for model, stage in models if not calls.path else ():
             for path, module in model.named_modules():
                 if module is calls.router.module:
@@ -129,7 +129,7 @@ class Experts(Source):
         self.in_step = True
         roots = self.context.models.roots
         if len(roots) > len(self._models):
-            for model, stage in list(roots.values()):
+            for model, stage in roots.values():
                 self.instrument(model, stage)
 
     def step_end(self) -> None:

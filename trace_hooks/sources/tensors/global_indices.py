@@ -68,14 +68,13 @@ class GlobalPlaces:
 
     def layers(self) -> list[int]:
         """Layers of this rank, ascending."""
-        models = dict(self._models.roots)
-        if list(models) != self._layers[0]:
+        models = self._models.roots.values()
+        ids = [id(model) for model, _ in models]
+        if ids != self._layers[0]:
             layers = {
-                self.layer(part, stage)
-                for model, stage in models.values()
-                for part in find_parts(model)
+                self.layer(part, stage) for model, stage in models for part in find_parts(model)
             }
-            self._layers = list(models), sorted(layers - {NO_LAYER})
+            self._layers = ids, sorted(layers - {NO_LAYER})
         return self._layers[1]
 
     def attention(self, call: AttentionCall) -> AttentionPlace | None:

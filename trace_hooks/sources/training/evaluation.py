@@ -23,6 +23,7 @@ from torch import nn
 
 from trace_hooks.recording.clock import now
 from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.alive import ByObject
 from trace_hooks.sources.context import SourceContext
 
 TRACK = "evaluation"
@@ -48,7 +49,7 @@ class Evaluations:
         self._training_loader = 0  # the one whose batch has trained last
         self._loader_ns: int | None = None  # its first use, if after the step's end
         self._loader_begun_ns: int | None = None  # when the job began to make an iterator
-        self._frozen: set[int] = set()  # ids of hooked modules without a trainable parameter
+        self._frozen: ByObject[None] = ByObject()  # hooked modules without a trainable parameter
         self._gap = 0  # number of this gap between steps
         self._last_gap = NONE  # newest one with forwards that look like an evaluation
         self._is_every_gap = False  # the one before had them as well
@@ -177,7 +178,7 @@ class Evaluations:
             return True
         if any(parameter.requires_grad for parameter in module.parameters()):
             return False
-        self._frozen.add(id(module))
+        self._frozen.put(module, None)
         return True
 
 

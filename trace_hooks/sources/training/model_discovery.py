@@ -24,6 +24,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trace_hooks.recording.guard import guarded
+from trace_hooks.sources.alive import ByObject
 from trace_hooks.sources.patching import Patches
 
 
@@ -34,8 +35,8 @@ class Discovery:
         self._on_model = on_model
         self._patches = Patches()
         self._handle: Any = None
-        self._known: set[int] = set()  # ids of parameters whose model is known
-        self._searched: set[int] = set()  # ids of optimizers whose models were searched
+        self._known: ByObject[frozenset[int]] = ByObject()  # ids of parameters by their model
+        self._searched: ByObject[None] = ByObject()  # optimizers whose models were searched
 
     def install(self) -> None:
         """Hook the creation and the steps of optimizers."""
@@ -68,19 +69,20 @@ class Discovery:
     @guarded("modules.optimizer_steps")
     def _optimizer_steps(self, optimizer: Any) -> None:
         if id(optimizer) not in self._searched:
-            self._searched.add(id(optimizer))
+            self._searched.put(optimizer, None)
             self._look(optimizer, certain=False)
 
     def _look(self, optimizer: Any, certain: bool) -> None:
         wanted = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        if wanted <= self._known or (self._known and not certain):
+        known = {number for _, ids in self._known.pairs() for number in ids}
+        if wanted <= known or (known and not certain):
             return
         modules = live_modules()
         models = outermost(m for m in modules if any(id(p) in wanted for p in _parameters(m)))
         if not models and not certain:
             models = outermost(m for m in modules if m.training and _learns(m))
         for model in models:
-            self._known |= {id(p) for p in _parameters(model)}
+            self._known.put(model, frozenset(id(p) for p in _parameters(model)))
             self._on_model(model)
 
 

@@ -20,6 +20,7 @@ from torch import nn
 
 from trace_hooks.recording.guard import guarded
 from trace_hooks.recording.recorder import Mark
+from trace_hooks.sources.alive import ByObject
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
@@ -40,6 +41,9 @@ from trace_hooks.sources.training.scripting import allow_scripting
 
 is_compiling = torch.compiler.is_compiling
 
+ORIGINAL = "_trace_hooks_original"
+"""Attribute of a compiled call of ours."""
+
 
 class Modules(Source):
     """Spans of instrumented models, see the module's docstring."""
@@ -54,11 +58,11 @@ class Modules(Source):
         self.backward = BackwardSpans(context.recorder)
         self.open = OpenCalls()
         self._patches = Patches()
-        self._handles: dict[int, tuple[Any, ...]] = {}  # by id of the module
-        self._compiled: list[tuple[nn.Module, Any, Any]] = []  # (module, original, ours)
-        self._parts: dict[int, Part] = {}
+        self._handles: ByObject[tuple[Any, ...]] = ByObject()  # by module
+        self._compiled: ByObject[None] = ByObject()  # modules whose compiled call is one of ours
+        self._names: ByObject[str] = ByObject()  # of parts, by module
         self._roots = context.models.roots
-        self._labels: dict[int, str] = {}  # by id: what tells its parts from those of other models
+        self._labels: ByObject[str] = ByObject()  # what tells parts of a root from those of others
         self._discovery = Discovery(self._add_model)
         self.micro_batches = MicroBatches(context.rank_state)
         self._passes = BackwardPasses(self.backward, self.micro_batches)
@@ -81,13 +85,14 @@ class Modules(Source):
         self._discovery.uninstall()
         self._passes.uninstall()
         self._patches.restore()
-        for module_id in list(self._handles):
-            self._unhook(module_id)
-        for module, original, ours in self._compiled:
-            if module._compiled_call_impl is ours:
+        for module, _ in self._handles.pairs():
+            self._unhook(id(module))
+        for module, _ in self._compiled.pairs():
+            original = getattr(module._compiled_call_impl, ORIGINAL, None)
+            if original is not None:
                 module._compiled_call_impl = original
         self._compiled.clear()
-        self._parts.clear()
+        self._names.clear()
         self._roots.clear()
         self._labels.clear()
 
@@ -117,11 +122,12 @@ class Modules(Source):
     def _add_model(self, model: nn.Module, stage: int | None = None) -> None:
         if self.context.options.level == "steps":
             return
-        label = self._labels[id(model)] = self._label(model)
-        self._roots[id(model)] = (model, stage)
+        label = self._label(model)
+        self._labels.put(model, label)
+        self._roots.put(model, stage)
         for part in find_parts(model, self.context.options.level):
-            if id(part.module) not in self._parts:
-                self._parts[id(part.module)] = part
+            if id(part.module) not in self._names:
+                self._names.put(part.module, part.name)
                 self._hook(part, stage, label=label)
         if not is_compiled(model) and not isinstance(model, torch.jit.ScriptModule):
             whole = Part(model, type(unwrap(model)).__name__)
@@ -132,7 +138,7 @@ class Modules(Source):
         """What tells a model from those before it: its class, with a number from the second one of
         a class on. Empty for the first model, whose parts need none.
         """
-        others = [root for key, (root, _) in self._roots.items() if key != id(model)]
+        others = [root for root, _ in self._roots.values() if root is not model]
         if not others:
             return ""
         name = _class_name(model)
@@ -145,16 +151,18 @@ class Modules(Source):
         if compiled_call is not None:
             ours = _recorded_call(compiled_call, calls)
             module._compiled_call_impl = ours
-            self._compiled.append((module, compiled_call, ours))
+            self._compiled.put(module, None)
             return
         # first in, last out: what FSDP2 and tensor parallelism do around the call lies inside
-        self._handles[id(module)] = (
-            module.register_forward_pre_hook(BeforeForward(calls), prepend=True, with_kwargs=True),
-            module.register_forward_hook(AfterForward(calls), always_call=True),
+        before, after = BeforeForward(calls), AfterForward(calls)
+        handles = (
+            module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+            module.register_forward_hook(after, always_call=True),
         )
+        self._handles.put(module, handles)
 
     def _unhook(self, module_id: int) -> None:
-        for handle in self._handles.pop(module_id, ()):
+        for handle in self._handles.pop(module_id) or ():
             handle.remove()
 
     def _around_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,23 +183,23 @@ class Modules(Source):
         root = self._root_of(module)
         if root is None:
             return None
-        stage, label = self._roots[root][1], self._labels[root]
+        stage, label = root[1], self._labels.get(id(root[0])) or ""
         for inside in module.modules():  # hooks would make every block compile again
             self._unhook(id(inside))
         if self.models.on_compiled is not None:
             self.models.on_compiled(module)
-        known = self._parts.get(id(module))
-        part = Part(module, known.name if known else type(module).__name__, compiled=True)
+        name = self._names.get(id(module)) or type(module).__name__
+        part = Part(module, name, compiled=True)
         if isinstance(result, nn.Module):
             self._hook(Part(result, part.name, compiled=True), stage, label=label)
             return None
         return _recorded_call(result, PartCalls(self, part, stage, label=label))
 
-    def _root_of(self, module: nn.Module) -> int | None:
-        """Id of the instrumented model that a module is part of."""
-        for key, (root, _) in self._roots.items():
+    def _root_of(self, module: nn.Module) -> tuple[nn.Module, int | None] | None:
+        """The instrumented model that a module is part of, and its stage."""
+        for root, stage in self._roots.values():
             if any(child is module for child in root.modules()):
-                return key
+                return root, stage
         return None
 
 
@@ -212,4 +220,5 @@ def _recorded_call(original: Callable[..., Any], calls: PartCalls) -> Callable[.
         finally:
             calls.leave(output, args)
 
+    setattr(compiled_call, ORIGINAL, original)
     return compiled_call

@@ -1,7 +1,9 @@
 import copy
+import gc
 import io
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -340,3 +342,20 @@ def test_chunks_of_one_model_need_no_names() -> None:
         ("layers.0", 0),
         ("layers.0", 1),
     ]
+
+
+def test_a_model_that_the_job_drops_is_freed_and_the_next_one_is_recorded():
+    with tracing("modules", "experts", "optimizer") as traced:
+        dropped = []
+        for number in range(2):
+            model = TinyGPT(blocks=1)
+            if number == 0:  # as compile() leaves it
+                model.head._compiled_call_impl = model.head._call_impl
+            train(model, 1)
+            assert len(traced.spans("forward")) == 6
+            traced.recorder.spans.clear()
+            dropped.append(weakref.ref(model))
+            del model
+            gc.collect()
+        assert [model() for model in dropped] == [None, None]
+        assert len(traced.context.models.roots) == 0
