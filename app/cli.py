@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from app import interrupts
-from ingest.errors import UserError
+from ingest.errors import UserError, printable
 
 VERBS = {
     "demo": "run a real 8-rank training job and watch it live",
@@ -99,16 +99,22 @@ def _code_of(chosen: argparse.Namespace) -> int:
         _drop_output()
         return EXIT_OK
     except OSError as error:
-        if error.errno not in _FULL or error.filename is not None:
-            raise
-        _drop_output()
-        print(
-            f"rankscope {chosen.verb}: the output cannot be written ({error.strerror}); write "
-            "it to a disk with free space",
-            file=sys.stderr,
-        )
+        if error.filename is None:
+            if error.errno not in _FULL:
+                raise
+            _drop_output()
+        print(f"rankscope {chosen.verb}: {_sentence_of(error)}", file=sys.stderr)
         return EXIT_USER_ERROR
     return code
+
+
+def _sentence_of(error: OSError) -> str:
+    """What the system refused: a file that it names, else what is printed."""
+    if error.filename is None:
+        why = error.strerror
+        return f"the output cannot be written ({why}); write it to a disk with free space"
+    path = printable(str(error.filename))  # a path, or the number of an open file
+    return f"{path} cannot be used ({error.strerror}); check the path and its permissions"
 
 
 def _drop_output() -> None:

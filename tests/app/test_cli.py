@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from app.cli import EXIT_INTERRUPTED, main
+from app.cli import EXIT_INTERRUPTED, EXIT_USER_ERROR, main
 from app.commands import info
 from sample_traces import RECORDED
 
@@ -44,3 +45,17 @@ def test_a_bug_is_not_taken_for_an_interruption(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(info, "run", buggy)
     with pytest.raises(RuntimeError, match="dictionary"):
         main(["info", str(HEALTHY)])
+
+
+def test_a_file_that_the_system_refuses_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(_arguments: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "runs/\x1b[31ma/ranks")
+
+    monkeypatch.setattr(info, "run", refused)
+    assert main(["info", str(HEALTHY)]) == EXIT_USER_ERROR
+    assert capsys.readouterr().err == (
+        "rankscope info: runs/\\x1b[31ma/ranks cannot be used (Permission denied); check the path "
+        "and its permissions\n"
+    )
