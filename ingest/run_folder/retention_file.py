@@ -44,6 +44,10 @@ class _File(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_File)
+_REMEDY = (
+    "restore it from a backup, or delete it together with the folder index/: then the steps that "
+    "are left in files count again"
+)
 
 
 class Kept(msgspec.Struct, frozen=True, order=True):
@@ -70,7 +74,7 @@ def read_retention(run_folder: Path) -> Retention:
     path = run_folder / RETENTION_FILE
     if not os.path.lexists(path):
         return Retention()
-    content = checked_json(path, _DECODER)
+    content = checked_json(path, _DECODER, _REMEDY)
     removed, kept = (
         [StepRange(one.attempt, one.first, one.last) for one in ranges]
         for ranges in (content.removed, content.kept)
@@ -78,8 +82,8 @@ def read_retention(run_folder: Path) -> Retention:
     wrong = next((one for one in (*removed, *kept) if one.last < one.first), None)
     if wrong is not None:
         raise UserError(
-            f"{path} has a range from step {wrong.first} to {wrong.last}; delete it together with "
-            "the folder index/, and the steps that are left in files count again"
+            f"{path} has a range from step {wrong.first} to {wrong.last}, which ends before it "
+            f"begins: {_REMEDY}"
         )
     reasons = (one.why for one in content.kept)
     return Retention(tuple(united(removed)), tuple(map(Kept, kept, reasons)))

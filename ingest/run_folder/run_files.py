@@ -101,6 +101,7 @@ _VERSION_DECODER = msgspec.json.Decoder(_Versioned)
 _RUN_DECODER = msgspec.json.Decoder(_Run)
 _RANK_DECODER = msgspec.json.Decoder(_RankFile)
 _LAYOUT_DECODER = msgspec.json.Decoder(_LayoutFile)
+_LAYOUT_REMEDY = "correct it again or delete it"
 _T = TypeVar("_T")
 
 
@@ -130,15 +131,22 @@ def is_run_folder(folder: Path) -> bool:
     return True
 
 
-def checked_json(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
-    """Content of a JSON file; raises UserError unless it is what the decoder expects."""
+def checked_json(
+    path: Path, decoder: msgspec.json.Decoder[_T], remedy: str = "restore it from a backup"
+) -> _T:
+    """Content of a JSON file; raises UserError unless it is what the decoder expects.
+
+    `remedy`: what to do about a damaged one, which ends the sentence.
+    """
     try:
         content = read_plain_file(path, MAX_FILE_BYTES)
         schema = _decoded(content, _VERSION_DECODER)["schema"]
     except Linked as error:
         raise UserError(f"{path} cannot be read: {error}; replace it by a regular file") from error
+    except PermissionError as error:
+        raise UserError(f"{path} cannot be read; check its permissions") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(path, error) from error
+        raise _damaged(path, error, remedy) from error
     try:
         check_version(schema, path)  # before the rest: what a newer major writes may look different
     except ValueError as error:
@@ -146,16 +154,15 @@ def checked_json(path: Path, decoder: msgspec.json.Decoder[_T]) -> _T:
     try:
         return _decoded(content, decoder)
     except ValueError as error:
-        raise _damaged(path, error) from error
+        raise _damaged(path, error, remedy) from error
 
 
-def _damaged(path: Path, error: Exception) -> UserError:
+def _damaged(path: Path, error: Exception, remedy: str) -> UserError:
     reason: object = error
     if isinstance(error, json.JSONDecodeError):
         reason = f"line {error.lineno}, column {error.colno}"
     return UserError(
-        f"{path} cannot be read as JSON ({reason}); it is damaged or not a file of a run: "
-        "restore it from a backup"
+        f"{path} cannot be read as JSON ({reason}); it is damaged or not a file of a run: {remedy}"
     )
 
 
@@ -198,14 +205,12 @@ def read_correction(folder: Path) -> Correction | None:
     path = folder / LAYOUT_FILE
     if not os.path.lexists(path):
         return None
-    info = cast(LayoutInfo, checked_json(path, _LAYOUT_DECODER))
+    info = cast(LayoutInfo, checked_json(path, _LAYOUT_DECODER, _LAYOUT_REMEDY))
     _check_size(info["layout"], path)
     try:
         return Correction(ParallelLayout.from_json(info["layout"]), info["corrected_ns"])
     except ValueError as error:
-        raise UserError(
-            f"{path} is not a layout ({error}); correct it again or delete it"
-        ) from None
+        raise UserError(f"{path} is not a layout ({error}); {_LAYOUT_REMEDY}") from None
 
 
 def read_rank_info(path: Path) -> RankInfo:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import UserError
+from ingest.run_folder import run_files
 from ingest.run_folder.retention_file import Kept, Retention, read_retention, write_retention
 from ingest.run_folder.step_ranges import StepRange, united
 
@@ -43,10 +44,27 @@ def test_ranges_are_united_within_an_attempt() -> None:
         '{"schema": "1.0", "removed": [{"attempt": -1, "first": 0, "last": 3}]}',
         '{"schema": "1.0", "removed": [{"attempt": 0, "first": -1, "last": 3}]}',
         '{"schema": "1.0", "removed": [], "kept": [{"attempt": 0, "first": 1, "last": 3}]}',
-        '{"schema": "2.0", "removed": []}',
     ],
 )
 def test_a_damaged_file_is_one_sentence(tmp_path: Path, content: str) -> None:
     (tmp_path / "retention.json").write_text(content)
+    with pytest.raises(UserError, match=r"retention\.json .* delete it together with .*index/"):
+        read_retention(tmp_path)
+
+
+def test_one_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "retention.json").write_text('{"schema": "2.0", "removed": []}')
     with pytest.raises(UserError, match=r"retention\.json"):
+        read_retention(tmp_path)
+
+
+def test_nobody_is_told_to_delete_what_only_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_path: Path, _most: int) -> bytes:
+        raise PermissionError
+
+    (tmp_path / "retention.json").touch()
+    monkeypatch.setattr(run_files, "read_plain_file", refused)
+    with pytest.raises(UserError, match=r"retention\.json cannot be read; check its permissions$"):
         read_retention(tmp_path)
