@@ -9,9 +9,14 @@ from diagnosis.findings import Evidence, Finding
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import place_of
 from diagnosis.stuck.evidence import NCCL_RAS
+from diagnosis.stuck.several import said_of
 from diagnosis.stuck.text import named
 
 _MOST_NAMED = 4
+_READ_LOGS = (
+    "Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
+    "out-of-memory killer); restart from the last checkpoint without that host."
+)
 
 
 def of_ras(looks: pa.Table, places: pa.Table, attempt: int) -> Finding | None:
@@ -51,8 +56,7 @@ def of_ras(looks: pa.Table, places: pa.Table, attempt: int) -> Finding | None:
         ongoing=True,
         evidence=(Evidence(text, float(len(dead)), "ranks", "rank_looks", view[1:], view),),
         alternatives=("Its host or network is cut off, and the process lives.",),
-        next_step="Look at the log of that process and of its host (dmesg, Xid and ECC errors, the "
-        "out-of-memory killer); restart from the last checkpoint without that host.",
+        next_step=said_of(_READ_LOGS, len(dead)),
         hosts=(dead[0]["host"],) if whole else (),
         cause=text,
     )

@@ -15,6 +15,7 @@ from diagnosis.stuck.causes import COMES_LATER, Cause, cause_of
 from diagnosis.stuck.evidence import Evidence
 from diagnosis.stuck.left_early import Left
 from diagnosis.stuck.mismatches import Mismatch, is_of_threads
+from diagnosis.stuck.several import said_of, what_keeps
 from diagnosis.stuck.text import (
     described_all,
     described_cause,
@@ -70,15 +71,16 @@ class FindingMaker:
             min((c.confidence for c in causes), key=("low", "medium", "high").index),
             title,
             text,
-            causes[0].next_step,
+            said_of(causes[0].next_step, len(ranks)),
             self._alternatives(causes),
-            cause=f"{named(ranks)}: {causes[0].how}.",
+            cause=f"{what_keeps(causes)}.",
         )
 
     def _alternatives(self, causes: Sequence[Cause]) -> tuple[str, ...]:
         """Nobody of a job that is over comes later."""
         found = dict.fromkeys(a for cause in causes for a in cause.alternatives)
-        return tuple(a for a in found if not (self.evidence.is_over and a == COMES_LATER))
+        fitting = [a for a in found if not (self.evidence.is_over and a == COMES_LATER)]
+        return tuple(said_of(one, len(causes)) for one in fitting)
 
     def of_all(self) -> list[Finding]:
         """Where nobody waits for anybody: what keeps every rank, if it is the same for all."""
@@ -90,7 +92,7 @@ class FindingMaker:
         title, text = described_all(causes)
         first = causes[0]
         said = (self._sentence(text, len(causes)),)
-        step = first.next_step
+        step = said_of(first.next_step, len(causes))
         return [
             self._finding(first.kind, (), first.confidence, title, text, step, (), evidence=said)
         ]
@@ -136,8 +138,7 @@ class FindingMaker:
             "high",
             title,
             text,
-            "Find out why this rank takes fewer steps than the others: uneven inputs (use Join or "
-            "drop_last), an early return, a branch around a collective.",
+            said_of(_TAKES_FEWER, len(left.ranks)),
             (),
             evidence=(self._sentence(text, len(left.others)),),
             victims=left.others,
@@ -224,6 +225,10 @@ class FindingMaker:
         return Sentence(text, float(num_ranks), "ranks", "entered_collectives", given, view)
 
 
+_TAKES_FEWER = (
+    "Find out why this rank takes fewer steps than the others: uneven inputs (use Join or "
+    "drop_last), an early return, a branch around a collective."
+)
 _SAME_ORDER = "Issue the collectives of these groups in the same order on all their ranks."
 _WHAT_EACH_ISSUES = (
     "Compare what these ranks issue, and in which order: a send needs its receive (same ranks, "

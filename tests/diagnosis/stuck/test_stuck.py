@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from diagnosis.detectors.stuck import detect
 from diagnosis.findings import Finding
+from diagnosis.stuck import causes, dead_processes, finding_maker, several
 from diagnosis.stuck.causes import COMES_LATER, cause_of
 from diagnosis.stuck.evidence import evidence_of
 from diagnosis.stuck.text import status_of
@@ -341,6 +343,25 @@ def test_one_that_leaves_the_last_collective_or_is_stopped_in_it_is_named(
     rows = [entered(2, 30), *(entered(rank, 31) for rank in (0, 1, 3))]
     (finding,) = found(rows, [*OTHERS, look(2, **changed)])
     assert [place.rank for place in finding.culprits] == [2]
+
+
+def test_two_ranks_are_spoken_of_as_two() -> None:
+    waits = [entered(rank, 31) for rank in (0, 1)] + [entered(2, 30), entered(3, 30)]
+    seen = [look(rank, IN_CODE, earlier_stack=IN_CODE) for rank in (2, 3)]
+    (finding,) = found(waits, [look(0), look(1), *seen])
+    assert finding.cause.startswith("each of ranks 2 and 3: its main thread is in ")
+    assert "do they wait for a lock" in finding.next_step
+    assert "what these ranks do with their peers" in finding.next_step
+    assert finding.alternatives[0].startswith("They come later:")
+    elsewhere = look(3, "step job/train.py:7", earlier_stack="step job/train.py:7")
+    (finding,) = found(waits, [look(0), look(1), seen[0], elsewhere])
+    assert finding.cause.startswith("rank 2: its main thread is in prepare job/train.py:12; rank 3")
+
+
+def test_each_sentence_on_several_ranks_is_one_on_one_rank() -> None:
+    sources = "".join(map(inspect.getsource, (causes, dead_processes, finding_maker)))
+    said = sources.replace('"\n    "', "")
+    assert [one for one, _ in several.OF_SEVERAL if one not in said] == []
 
 
 @pytest.mark.parametrize(
