@@ -170,7 +170,8 @@ def _finding(transfers: Transfers, flap: _Flap, attempt: int) -> Finding:
     per_step_ms = flap.lost_ms / (high - low + 1)
     step_ms = middle(transfers.window_S[low : high + 1])
     share = min(per_step_ms / step_ms, 1.0)
-    who = f"Link of rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:8]))}"
+    between = " and " if len(ranks) == 2 else ", "
+    who = f"Link of rank{'s' if len(ranks) > 1 else ''} {between.join(map(str, ranks[:8]))}"
     num = len(flap.steps)
     when = f"in {num} steps from {first} to {last}" if num > 1 else f"in step {first}"
     num_ranks = transfers.ranks.rank_R.size

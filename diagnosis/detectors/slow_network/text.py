@@ -161,11 +161,13 @@ def _evidence(transfers: Transfers, slowness: Slowness, attempt: int) -> tuple[E
 
 def _name(channel: Channel) -> str:
     if channel.is_pair:
-        return f"ranks {channel.ranks[0]} and {channel.ranks[1]}"
+        return _named(channel.ranks)
     return f"the {channel.axis} group of {_named(channel.ranks)}"
 
 
 def _named(ranks: tuple[int, ...]) -> str:
+    if len(ranks) == 2:
+        return f"ranks {ranks[0]} and {ranks[1]}"
     shown = ", ".join(map(str, ranks[:_MOST_NAMED]))
     more = len(ranks) - _MOST_NAMED
     return f"ranks {shown}" + (f" and {more} others" if more > 0 else "")

@@ -32,7 +32,7 @@ def test_once_for_seconds() -> None:
     (finding,) = judged(lambda _, ranks, s: 6_000 if ranks == (9, 17) and s == 20 else 1).findings
     assert (finding.first_step, finding.severity) == (20, "past")
     assert finding.confidence == "medium"
-    assert finding.title == "Link of ranks 9, 17 halted"
+    assert finding.title == "Link of ranks 9 and 17 halted"
     assert finding.text.startswith("Single transfers stopped in step 20, for ")
 
 

@@ -42,6 +42,8 @@ def test_one_link(first: int, x: float) -> None:
     verdict = judged(PP4_DP4_TP2, since(first, x, lambda axis, ranks, step: ranks == (9, 17)))
     (finding,) = verdict.findings
     assert summary(finding) == ("slow_link", [9, 17], [], [])
+    assert finding.title.startswith("Link of ranks 9 and 17:")
+    assert all("ranks 9 and 17" in one.sentence for one in finding.evidence[:2])
     assert abs(finding.first_step - first) <= 1
     assert finding.slowdown == pytest.approx(x, rel=0.1)
     assert finding.confidence == "high"
