@@ -60,8 +60,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if not logged:
         return None
     if step_S.size <= HISTORY // 2:
-        reason = f"{step_S.size} steps are too few to know the usual loss: {HISTORY // 2 + 1} are "
-        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason + "needed."),))
+        few = "1 step is" if step_S.size == 1 else f"{step_S.size} steps are"
+        reason = f"{few} too few to know the usual loss: {HISTORY // 2 + 1} are needed."
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, reason),))
     findings = [spikes for name, value_S in logged.items() if (spikes := _spikes(name, value_S))]
     if not findings:
         named = " or ".join(VALUES[name] for name in logged)

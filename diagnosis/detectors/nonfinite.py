@@ -42,7 +42,9 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         return Verdict(NAME, (_finding(step_S, bad_S, rows, bad_steps, attempt),))
     aside = _norm_set_aside(tables["steps"], step_S)
     if known_S.any():
-        checked = f"The loss is finite in all {int(known_S.sum())} steps that logged it."
+        num_steps = int(known_S.sum())
+        steps = f"all {num_steps:,} steps" if num_steps > 1 else "the 1 step"
+        checked = f"The loss is finite in {steps} that logged it."
         return Verdict(NAME, checked=checked, set_aside=aside)
     return None
 

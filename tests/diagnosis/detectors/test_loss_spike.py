@@ -74,3 +74,10 @@ def test_the_first_steps_and_values_below_zero_are_not_judged() -> None:
 def test_a_job_without_losses_is_not_judged() -> None:
     assert judged() is None
     assert judged([np.nan] * STEPS) is None
+
+
+def test_one_step_is_too_few() -> None:
+    one = pa.table({"step": [0], "loss": [2.0], "grad_norm": pa.array([None], pa.float64())})
+    verdict = detect({"steps": one}, attempt=0)
+    assert verdict is not None
+    assert verdict.not_enough[0].missing.startswith("1 step is too few to know the usual loss")

@@ -141,3 +141,9 @@ def test_of_a_whole_run_the_question_gives_the_number_again(tmp_path: Path) -> N
         assert sum(math.isnan(row["loss"]) for row in losses) == loss.number == 2
         (first, _) = opened.ask(tensor.question, **dict(tensor.params)).to_pylist()
         assert first["nonfinite"] == tensor.number
+
+
+def test_one_step_is_spoken_of_as_one() -> None:
+    finite = judged([2.0] + [None] * 29)
+    assert finite is not None
+    assert finite.checked == "The loss is finite in the 1 step that logged it."
