@@ -7,7 +7,7 @@ from typing import Any
 from diagnosis.cost_text import cost_line
 from diagnosis.findings import Diagnosis, Finding
 
-HEADING = "What findings cost"
+HEADING = "What findings cost, each in its own steps"
 NONE = "There is no finding whose cost is known."
 
 

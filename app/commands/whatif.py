@@ -221,9 +221,11 @@ def as_text(answer: Answer) -> str:
     """The metrics for people."""
     metrics = answer.metrics
     lost = 100 * (1 - 1 / metrics.S)
-    steps = f"{len(metrics.step_S)} steps, {metrics.step_S[0]} to {metrics.step_S[-1]}"
+    num_steps, first, last = len(metrics.step_S), metrics.step_S[0], metrics.step_S[-1]
+    over = f"on average over {num_steps} steps, {first} to {last}"
+    steps = over if num_steps > 1 else f"in step {first}"
     lines = [
-        f"S          {metrics.S:.4f}  ({lost:.1f} % of the replayed time; {steps})",
+        f"S          {metrics.S:.4f}  ({lost:.1f} % of the replayed time, {steps})",
         f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
         f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]

@@ -33,10 +33,10 @@ export function cellRanks(ranks) {
   return last - ranks[0] === ranks.length - 1 ? `${ranks[0]}\u2013${last}` : `${ranks[0]}, ${ranks[1]}${ranks.length > 2 ? ', ..' : ''}`;
 }
 
-/** The replayed steps: `44 steps, 0 to 43`. */
+/** The replayed steps: `on average over 44 steps, 0 to 43`. */
 export function replayedSteps(steps) {
   const [first, last] = [steps[0], steps[steps.length - 1]];
-  return steps.length === 1 ? stepsText([first, last]) : `${steps.length.toLocaleString('en')} steps, ${first} to ${last}`;
+  return steps.length === 1 ? `in ${stepsText([first, last])}` : `on average over ${steps.length.toLocaleString('en')} steps, ${first} to ${last}`;
 }
 
 /** What the numbers of the replay are, as opposed to what a finding costs. */

@@ -71,7 +71,7 @@ export function showBars(element, app, { title, symbol, hint, first, entries }) 
 
 /** What each finding costs, in the words of the banner. @param {?Object} answer of what-if/costs; null: still loading */
 export function showCosts(element, app, answer) {
-  const head = make('header', {}, [make('h2', {}, answer?.heading ?? 'What findings cost'), make('span', { class: 'quiet' }, 'the numbers of the banner and of the list of findings')]);
+  const head = make('header', {}, [make('h2', {}, answer?.heading ?? 'What findings cost, each in its own steps'), make('span', { class: 'quiet' }, 'the numbers of the banner and of the list of findings')]);
   if (!answer) return element.replaceChildren(head, make('p', { class: 'quiet', role: 'status' }, 'Comparing the ranks.'));
   const items = answer.costs.map(({ id, title, text }) => make('li', {}, [
     appLink(app, { page: 'overview', finding: id }, title), `: ${text}.`,

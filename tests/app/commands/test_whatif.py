@@ -49,10 +49,11 @@ def test_what_findings_cost_is_listed_apart_from_the_replay(
     assert main(["whatif", str(tmp_path / "slow_rank")]) == 0
     findings, replayed = capsys.readouterr().out.split("\n\n")
     assert findings.splitlines() == [
-        "What findings cost",
+        "What findings cost, each in its own steps",
         f"           Rank 5 is slow: {cost}",
     ]
     assert replayed.startswith("All unevenness of the ranks together, by replay\nS  ")
+    assert " % of the replayed time, on average over " in replayed.splitlines()[1]
 
 
 def test_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

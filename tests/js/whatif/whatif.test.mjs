@@ -21,7 +21,7 @@ test('numbers as text', () => {
   assert.equal(ranksText([3]), 'rank 3');
   assert.deepEqual([[3], [4, 5, 6], [0, 8], [0, 8, 16]].map(cellRanks), ['3', '4\u20136', '0, 8', '0, 8, ..']);
   assert.equal(ranksText(Array.from({ length: 11 }, (_, i) => i)), 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more');
-  assert.deepEqual([[4, 5, 9], [7]].map(replayedSteps), ['3 steps, 4 to 9', 'step 7']);
+  assert.deepEqual([[4, 5, 9], [7]].map(replayedSteps), ['on average over 3 steps, 4 to 9', 'in step 7']);
 });
 
 test('the headline says that its numbers come from the replay of all ranks together', () => {
