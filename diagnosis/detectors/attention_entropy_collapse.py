@@ -31,7 +31,9 @@ from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.sampled_series import (
     CONSECUTIVE,
     Series,
+    begins_above,
     lasting,
+    named,
     rises_above,
     severity_of,
     too_few,
@@ -59,7 +61,23 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     if collapsed:
         return Verdict(NAME, (_finding(series, collapsed, attempt),))
     checked = f"No head of {len(series.keys)} falls to an entropy of {ONE_TOKEN:.3f} nats"
-    return Verdict(NAME, checked=f"{checked}, in {series.step_N.size} sampled steps.")
+    checked = f"{checked}, in {series.step_N.size} sampled steps."
+    return Verdict(NAME, checked=checked, set_aside=_noted(series))
+
+
+def _noted(series: Series) -> tuple[str, ...]:
+    """Heads that are on one token from the start, while others of their layer are not."""
+    sharp_KN = -np.log(np.maximum(series.value_KN, LEAST))
+    level = -math.log(ONE_TOKEN)
+    rows = [row for row, sharp_N in enumerate(sharp_KN) if begins_above(sharp_N, level)]
+    if not rows:
+        return ()
+    heads = [series.keys[row] for row in rows]
+    where = named(f"layer {layer} head {head}" for layer, head, _ in heads)
+    return (
+        f"From the first sampled step on the attention of {where} is on one token alone: no sample "
+        "before shows what is usual, so it may have collapsed, or have learned to copy one place.",
+    )
 
 
 def _collapsed(series: Series) -> list[OffHead]:

@@ -27,6 +27,7 @@ from diagnosis.statistics.evidence_links import question_params
 from diagnosis.statistics.sampled_series import (
     Series,
     Stretch,
+    begins_above,
     lasting,
     named,
     rises_above,
@@ -80,7 +81,21 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         f"Attention, MLPs and their gradients have fewer than {100 * DEAD_SHARE:.0f} % zeros, or "
         f"no more than before, in {series.step_N.size} sampled steps."
     )
-    return Verdict(NAME, checked=checked)
+    return Verdict(NAME, checked=checked, set_aside=_noted(series))
+
+
+def _noted(series: Series) -> tuple[str, ...]:
+    """What may be dead, and may have been so from the start."""
+    share_KN = series.value_KN
+    rows = [row for row, share_N in enumerate(share_KN) if begins_above(share_N, DEAD_SHARE)]
+    if not rows:
+        return ()
+    where = named(_words(tensor, name) for _, tensor, name in (series.keys[row] for row in rows))
+    most = float(np.nanmax(share_KN[rows]))
+    return (
+        f"From the first sampled step on there are up to {most:.0%} zeros in {where}: no sample "
+        "before shows what is usual, so these units may be dead, or meant to be so.",
+    )
 
 
 def _dead(series: Series, row: int) -> _Dead | None:

@@ -119,12 +119,28 @@ def rises_above(value_N: Floats, level: float) -> Stretch | None:
         if before.size < FEWEST_BEFORE:
             continue
         noise = noise_of(before)
-        within = value_N[stretch.first : stretch.last + 1]
-        within = within[np.isfinite(within)]
-        above = float(np.median(within)) - noise / math.sqrt(within.size)
+        above = _certainly(value_N[stretch.first : stretch.last + 1], noise)
         if float(np.median(before)) + noise < level <= above:
             return Stretch(stretch.first, stretches[-1].last)
     return None
+
+
+def begins_above(value_N: Floats, level: float) -> Stretch | None:
+    """Where values are at or above a level, beyond noise, from the first known sample on: none
+    before it shows what was usual.
+    """
+    known_N = np.isfinite(value_N)
+    stretch = next(iter(lasting(value_N >= level, known_N)), None)
+    if stretch is None or known_N[: stretch.first].any():
+        return None
+    since = value_N[stretch.first :]
+    return stretch if _certainly(since, noise_of(since[np.isfinite(since)])) >= level else None
+
+
+def _certainly(value_N: Floats, noise: float) -> float:
+    """Above what the median of values is beyond noise."""
+    known = value_N[np.isfinite(value_N)]
+    return float(np.median(known)) - noise / math.sqrt(known.size)
 
 
 def noise_of(values: npt.NDArray[np.float64]) -> float:

@@ -56,7 +56,10 @@ def test_layers_that_never_were_above() -> None:
     low = noisy(1e-3, 1)
     finding = found(judged(low, low, noisy(3.0, 3), noisy(3.0, 4)))
     assert (finding.first_step, finding.severity) == (0, "urgent")
-    assert judged(low, noisy(3.0, 2)).findings == ()  # type: ignore[union-attr]
+    verdict = judged(low, noisy(3.0, 2))
+    assert verdict is not None
+    assert verdict.findings == ()
+    assert "the attention of layer 0 head 0 is on one token alone" in verdict.set_aside[0]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -65,6 +68,7 @@ def test_healthy_heads_are_silent(seed: int) -> None:
     verdict = judged(*(noisy(level, seed + n, 0.2) * 0.99**LOOKS for n in range(6)), noisy(3.0, 5))
     assert verdict is not None
     assert verdict.findings == ()
+    assert verdict.set_aside == ()
     assert "No head of 7" in (verdict.checked or "")
 
 

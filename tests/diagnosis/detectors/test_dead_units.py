@@ -71,7 +71,18 @@ def test_healthy_layers_are_silent(seed: int) -> None:
     verdict = judged(*rows)
     assert verdict is not None
     assert verdict.findings == ()
+    assert verdict.set_aside == ()
     assert "fewer than 50 % zeros, or no more than before, in " in (verdict.checked or "")
+
+
+def test_what_is_zero_from_the_start_is_noted() -> None:
+    shares = ([0.1] * 10, [0.93] * 10)
+    rows = (tensor_rows(n, "gradient", zero_ratio=share) for n, share in enumerate(shares))
+    verdict = judged(*rows)
+    assert verdict is not None
+    assert verdict.findings == ()
+    (noted,) = verdict.set_aside
+    assert "up to 93% zeros in the gradients of layers.1.mlp: no sample" in noted
 
 
 def test_zeros_that_hover_around_half_or_come_once_are_silent() -> None:
@@ -80,7 +91,9 @@ def test_zeros_that_hover_around_half_or_come_once_are_silent() -> None:
     once[15:18] = 1.0
     embedding = tensor_rows(-1, "gradient", zero_ratio=np.repeat([0.0, 1.0], 15))
     rows = (tensor_rows(n, "gradient", zero_ratio=s) for n, s in enumerate((hovering, once)))
-    assert judged(*rows, embedding).findings == ()  # type: ignore[union-attr]
+    verdict = judged(*rows, embedding)
+    assert verdict is not None
+    assert (verdict.findings, verdict.set_aside) == ((), ())
 
 
 def test_too_few_samples_are_not_enough_and_without_statistics_there_is_no_verdict() -> None:
