@@ -16,13 +16,14 @@ from app.views.timeline.query import places_of
 from app.views.timeline.tile import tile
 from app.views.timeline.tile_arrays import Tile, tile_meta
 from app.views.timeline.window import Extent, Window, attempt_for, extent, window_for
+from diagnosis.statistics.units import named_ranks
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
 
 class NothingYet(UserError):
-    """A job that has only just begun: no mistake of the user."""
+    """Lanes without data, such as those of a job that has just begun: no mistake of the user."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Timelines:
         meta = tile_meta(shown.run, shown.attempt, shown.lanes, window, shown.extent) | {
             "ranks": shown.ranks,
             "unknown": [rank for rank in view.ranks if rank not in shown.places],
-            "state": self.hub.cache.get(name, "timeline state", lambda run, _: run.state),
+            "state": self._state(name),
             "num_ranks": len(shown.places),
         }
         return Tile(picture.arrays, picture.meta | meta)
@@ -75,7 +76,7 @@ class Timelines:
         ranks = known(places, view.ranks) if view.ranks else choose(places, "default", view.rank)
         extent = self._extent(name, attempt, ranks)
         if extent is None:
-            raise NothingYet(f"Rank {ranks[0]} has recorded nothing yet in attempt {attempt}.")
+            raise NothingYet(self._nothing(name, attempt, ranks))
         return Selection(self.hub.run(name), attempt, places, ranks, extent, view)
 
     def attempt(self, name: str, view: View) -> int:
@@ -91,6 +92,19 @@ class Timelines:
     def _extent(self, name: str, attempt: int, ranks: list[int]) -> Extent | None:
         key = ("timeline extent", attempt, tuple(ranks))
         return self.hub.cache.get(name, key, lambda run, _: extent(run, attempt, ranks))
+
+    def _nothing(self, name: str, attempt: int, ranks: list[int]) -> str:
+        """That the lanes are empty; where ranks may still write, when they will not be."""
+        if self._state(name) == "finished":
+            who = named_ranks(ranks)
+            return f"No step and no collective of {who} is recorded in attempt {attempt}."
+        return (
+            f"Rank {ranks[0]} has recorded nothing yet in attempt {attempt}. The lanes appear with "
+            "the first step."
+        )
+
+    def _state(self, name: str) -> str:
+        return self.hub.cache.get(name, "timeline state", lambda run, _: run.state)
 
     def _picture(
         self, name: str, shown: Selection, width_px: int, stop: Stop | None

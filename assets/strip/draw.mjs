@@ -50,7 +50,7 @@ export function draw(canvas, shown) {
   }
   if (!axis) {
     context.fillStyle = colours.quiet;
-    context.fillText('No step times: they appear here once the run has a finished step.', side, height / 2);
+    context.fillText('No step times: no finished step is recorded.', side, height / 2);
     return;
   }
   const rows = underlineRows(shown.meta.stretches);

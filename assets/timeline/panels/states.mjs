@@ -15,7 +15,7 @@ export function showStates(timeline, parent) {
       drawn: () => [],
       loading: () => [make('p', { class: 'quiet' }, 'Loading lanes ...')],
       empty: () => emptyState(timeline),
-      nothing: () => [make('p', {}, detail.text), make('p', { class: 'quiet' }, 'The lanes appear with the first step.')],
+      nothing: () => [make('p', {}, detail.text)],
       error: () => errorState(timeline, detail.text),
     })[detail.name]());
   };

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 
 import numpy as np
 import pytest
 
+from app.analysis.timelines import Timelines
 from app.pages import timeline as page
 from app.runs.hub import Hub
 from app.server import make_app
@@ -15,7 +17,7 @@ from sample_traces import RECORDED
 from tests.app.in_process import Client
 from tests.app.pages_in_process import having
 from tests.app.ranks_helpers import unpacked
-from tests.runs_builder import RunBuilder, restarted_run
+from tests.runs_builder import T0, RunBuilder, restarted_run
 
 SLOW = 5
 
@@ -151,10 +153,23 @@ def test_a_job_that_has_recorded_nothing_yet_is_no_mistake(client, tmp_path):
     hub = Hub(tmp_path)
     begun = Client(make_app(hub))
     _, meta = tile(begun, run="begun")
-    assert meta["nothing"] == "Rank 0 has recorded nothing yet in attempt 0."
+    assert meta["nothing"] == (
+        "Rank 0 has recorded nothing yet in attempt 0. The lanes appear with the first step."
+    )
     assert "nothing yet" in refused(begun, "timeline/search", run="begun", name="x")
     begun.close()
     hub.close()
+
+
+def test_lanes_of_a_job_that_is_over_do_not_fill_any_more(tmp_path):
+    RunBuilder(tmp_path / "over", 2).rank_files(
+        end={"ts_ns": T0, "status": "finished", "error": None}
+    )
+    with closing(Hub(tmp_path)) as hub:
+        found = Timelines(hub).tile("over", View("over"), 100)
+    assert found.meta["nothing"] == (
+        "No step and no collective of ranks 0, 1 is recorded in attempt 0."
+    )
 
 
 def test_the_widest_window_is_drawn(client):
