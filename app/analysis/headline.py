@@ -50,7 +50,7 @@ def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
         return Headline("unknown", "Noted, no finding", text)
     could_not, _ = unjudged(diagnosis)
     if could_not:
-        text = f"Could not be judged: {_first(could_not)} {in_order}"
+        text = f"{_first(could_not)} {in_order}"
         return Headline("warning", "No slow rank found, but not everything could be judged", text)
     return Headline("calm", "No slow rank", in_order)
 

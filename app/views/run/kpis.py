@@ -111,7 +111,7 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     text, unit = _time(value)
     detail, tone = change_of(value, base, higher_is_bad=True, is_time=True)
     newest = _newest_if_long(series)
-    shown = f"wall time, median of {_steps(now)}"
+    shown = f"wall time, {_median_of(now)}"
     return Kpi(
         "step_time",
         "Step time",
@@ -127,8 +127,10 @@ def _step_time(series: Series, scope: Scope) -> Kpi | None:
     )
 
 
-def _steps(series: Series) -> str:
-    return steps_text(series[0][0], series[-1][0])
+def _median_of(series: Series) -> str:
+    """ "median of steps 6 to 9", "of step 6"."""
+    steps = steps_text(series[0][0], series[-1][0])
+    return f"median of {steps}" if len(series) > 1 else f"of {steps}"
 
 
 def _newest_if_long(series: Series) -> str:
@@ -170,7 +172,7 @@ def _share(
         f"{100 * value:.1f}",
         "%",
         detail,
-        f"{meaning} Wall time, median of {_steps(now)}.",
+        f"{meaning} Wall time, {_median_of(now)}.",
         tone,
         tuple(series),
         base.value if base else None,

@@ -123,6 +123,9 @@ def test_a_newest_step_of_seven_times_the_usual_stands_on_its_tile() -> None:
     calm = _step_time(series, Scope((10, 29)))
     assert calm is not None
     assert (calm.extra, calm.tone) == ("wall time, median of steps 10 to 29", "plain")
+    one = _step_time(series[:1], Scope((0, 0)))
+    assert one is not None
+    assert one.extra == "wall time, of step 0"
     long = _step_time([*series, (30, 707.0)], Scope((11, 30)))
     assert long is not None
     assert long.extra.endswith("; newest step 30: 707 ms, 7.0x the usual")
