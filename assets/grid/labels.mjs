@@ -75,13 +75,20 @@ function title(ctx, text, middle, away, camera, theme, lowest) {
     ctx.textAlign = 'center';
     ctx.fillText(text, 0, 0);
   } else {
-    const x = middle[0] + away[0] * 26;
-    const left = ctx.textAlign === 'left' ? x : ctx.textAlign === 'right' ? x - width : x - width / 2;
+    const { textAlign } = ctx;
     ctx.textAlign = 'left';
-    const below = away[1] > 0.85 ? lowest + 24 : middle[1] + away[1] * 26;  // clear of a slanted axis' numbers
-    ctx.fillText(text, Math.min(camera.width - width - 4, Math.max(4, left)), Math.min(camera.height - 8, Math.max(8, below)));
+    ctx.fillText(text, ...titleAt(middle, away, textAlign, width, lowest, camera));
   }
   ctx.restore();
+}
+
+/** Where the left end of a title is drawn: below the axis' numbers where it would cover them, inside the canvas. */
+export function titleAt(middle, away, align, width, lowest, camera) {
+  const x = middle[0] + away[0] * 26;
+  const left = align === 'left' ? x : align === 'right' ? x - width : x - width / 2;
+  const inside = Math.min(camera.width - width - 4, Math.max(4, left));
+  const isBelow = away[1] > 0.85 || inside !== left;
+  return [inside, Math.min(camera.height - 8, Math.max(8, isBelow ? lowest + 24 : middle[1] + away[1] * 26))];
 }
 
 /** Position of a tick just outside the box, on a visible side, never behind the cubes. */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { placeTip } from '../../../assets/lib/canvas/tooltip.mjs';
 import { aim, makeCamera, pick, project } from '../../../assets/grid/camera.mjs';
-import { groupMembers, outward, plateAt, platesOf, tickAt, tickSpacing } from '../../../assets/grid/labels.mjs';
+import { groupMembers, outward, plateAt, platesOf, tickAt, tickSpacing, titleAt } from '../../../assets/grid/labels.mjs';
 import { coordinateIndex, FLAGS, markRanks, neighbour, outlinedVictims, place, rowLength, UNKNOWN } from '../../../assets/grid/layout.mjs';
 import { rankSentences } from '../../../assets/grid/messages.mjs';
 
@@ -213,6 +213,13 @@ test('plates of neighbouring ranks do not cover each other', () => {
   assert.deepEqual(plates.map(({ text }) => text), ['rank 4 and 8 more', 'rank 60'], 'the first one is named');
   const apart = platesOf([ringAt(1, 100), ringAt(2, 160)], widthOf, canvas);
   assert.deepEqual(apart.map(({ text }) => text), ['rank 1', 'rank 2']);
+});
+
+test('a title that has no room beside its axis stands below its numbers', () => {
+  const camera = { width: 350, height: 300 };
+  assert.deepEqual(titleAt([200, 150], [0.9, 0.4], 'left', 40, 160, camera), [223.4, 160.4]);
+  assert.deepEqual(titleAt([320, 150], [0.9, 0.4], 'left', 40, 160, camera), [306, 184], 'at the right edge');
+  assert.deepEqual(titleAt([200, 150], [0, 1], 'center', 40, 160, camera), [180, 184]);
 });
 
 test('the number of a tick at the edge is not cut', () => {
