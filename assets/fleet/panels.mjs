@@ -1,7 +1,7 @@
 /** Panels of the page Fleet, made from its answer. */
 import { make } from '../lib/dom.mjs';
 import { barCell, columns, histogram, scatter } from './charts.mjs';
-import { count, hours, NONE, parameters, percent, runs, slowdown } from './text.mjs';
+import { count, hours, NONE, parameters, percent, runs, slowdown, unknownText } from './text.mjs';
 
 const REASONS_SHOWN = 3;
 
@@ -21,7 +21,7 @@ export const table = (titles, rows, name = '') => make('div', { class: 'scroll',
 const quiet = (text) => make('p', { class: 'quiet' }, text);
 
 export function slowdownPanel({ slowdowns }, straggling) {
-  const reasons = Object.entries(slowdowns.unknown).slice(0, REASONS_SHOWN).map(([why, number_]) => quiet(`Not known of ${runs(number_)}: ${why.split('. ')[0]}`));
+  const reasons = Object.entries(slowdowns.unknown).slice(0, REASONS_SHOWN).map(([why, number_]) => quiet(unknownText(why, number_)));
   const title = 'Slowdown by stragglers';
   if (slowdowns.median === null) return panel(title, '', quiet('S is not known of any of these runs.'), ...reasons);
   const share = percent(slowdowns.num_straggling / slowdowns.num_runs);

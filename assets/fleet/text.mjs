@@ -25,6 +25,9 @@ export function hours(value) {
 /** Runs: '1 run', '1,240 runs'. @param {number} number */
 export const runs = (number) => `${count(number)} ${number === 1 ? 'run' : 'runs'}`;
 
+/** Of how many runs a number is not known, and the first sentence of why. @param {string} why @param {number} number */
+export const unknownText = (why, number) => `Not known of ${runs(number)}: ${why.split('. ')[0].replace(/\.$/, '')}.`;
+
 /** A slowdown. @param {?number} S */
 export const slowdown = (S) => (S === null || S === undefined ? NONE : S.toFixed(3));
 

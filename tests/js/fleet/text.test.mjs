@@ -2,8 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nextDirection } from '../../../assets/fleet/run_table.mjs';
 import {
-  day, decades, drawnCauses, duration, hours, parameters, percent, placeOf, progress, runs, slowdown, stack, summary, ticksTo,
+  day, decades, drawnCauses, duration, hours, parameters, percent, placeOf, progress, runs, slowdown, stack, summary, ticksTo, unknownText,
 } from '../../../assets/fleet/text.mjs';
+
+test('why a number is not known ends with a full stop', () => {
+  assert.equal(unknownText('the layout is unknown. Set it by hand', 2), 'Not known of 2 runs: the layout is unknown.');
+  assert.deepEqual(['no step', 'no step.'].map((why) => unknownText(why, 1)), Array(2).fill('Not known of 1 run: no step.'));
+});
 
 test('numbers as text', () => {
   assert.deepEqual([0, 0.00123, 0.0456, 0.0999, 0.34, 1].map(percent), ['0 %', '0.12 %', '4.6 %', '10 %', '34 %', '100 %']);
