@@ -44,7 +44,7 @@ class Goodput:
 
 def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
     """Of all attempts; None where no rank has left anything yet."""
-    is_running, has_ends = run.state in ("running", "silent"), run.info["source"] == "hooks"
+    is_running, has_ends = run.state in ("running", "silent"), _has_ends(run)
     has_wall_time = run.info["clock"] != "per_step_relative"
     ledger = ledger_of(run.ask(QUESTION, stop=stop), is_running, has_ends, has_wall_time)
     if ledger is None:
@@ -61,6 +61,13 @@ def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
         advice=asdict(advice) if advice is not None and has_ends else None,
         says=tuple(sentences(advice)) if advice is not None and has_ends else (),
     )
+
+
+def _has_ends(run: Run) -> bool:
+    """Whether it is known how ranks ended. The end in an import's files is that of a recording."""
+    ends = [info.get("end") for info in run.ranks]
+    source = run.info["source"]
+    return source == "hooks" or (source == "synthetic" and None not in ends)
 
 
 def _row(attempt: Attempt) -> Row:

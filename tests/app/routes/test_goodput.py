@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
+from app.views.efficiency.goodput import goodput_of
+from ingest.run import open_run
 from tests.app.server.asgi import Client
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
 from tests.startup_runs import interrupted_run, phases, started_run
+
+END = {"ts_ns": T0 + 10**9, "status": "finished", "error": None}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +60,20 @@ def test_the_ledger_of_all_attempts(runs: Client) -> None:
     assert [row["ended"] for row in found["attempts"]] == ["failed", "killed", "finished"]
     assert found["effective_share"] == pytest.approx(117 / 229)
     assert len(found["advice"]["curve"]) > 10
+
+
+@pytest.mark.parametrize(("end", "ended"), [(END, "finished"), (None, "not recorded")])
+def test_how_ranks_of_a_generated_run_ended(
+    tmp_path: Path, end: dict[str, Any] | None, ended: str
+) -> None:
+    made = RunBuilder(tmp_path / "made", 2, source="synthetic")
+    made.rank_files(end=end)
+    made.step(0, 0, 0, 1000)
+    made.publish()
+    with open_run(tmp_path / "made") as run:
+        found = goodput_of(run)
+    assert found is not None
+    assert [row["ended"] for row in found.attempts] == [ended]
 
 
 def test_a_run_without_anything_is_answered(runs: Client) -> None:
