@@ -151,12 +151,16 @@ class Import:
         return known[len(known) // 2] if known else UNKNOWN_NS
 
     def _add_ranks(self, hosts: dict[int, str], training: TrainingJob) -> None:
-        """Each rank with its host, and rank 0 where no log names any: a run has a rank."""
-        if self._sink.ranks_by_pid() is not None:  # a trace says which ranks there are
+        """Each rank with its host; rank 0 where no log and no trace names any: a run has one."""
+        has_trace = self._sink.ranks_by_pid() is not None  # which says which ranks there are
+        if has_trace:
             training.leave_out(self._sink)
         if not hosts and not training.ranks:
-            self._sink.add_rank(rank_info(0))
-            self._sink.add_guess("no log names a rank: shown as rank 0, to which no line belongs")
+            text = "no line of the logs names its rank: they are kept as lines of no known rank"
+            if not has_trace:
+                self._sink.add_rank(rank_info(0))
+                text += ", and rank 0 is listed because a run has at least one"
+            self._sink.add_guess(text)
             return
         extents = training.write(self._sink, hosts)
         ranks = sorted({*hosts, *extents})

@@ -55,6 +55,17 @@ def test_dumps_and_logs_are_one_run(folder: Path, runs: Path) -> None:
     assert run.table("collectives").num_rows == 2
 
 
+def test_logs_that_name_no_rank_add_none_to_the_ranks_of_the_dumps(
+    folder: Path, runs: Path
+) -> None:
+    for rank in (2, 3):
+        write(folder, rank, dump(entry(0)))
+    run = Imported(write_logs(folder, {"injection.log": f"{AT} a\n"}), into=runs)
+    assert sorted(run.ranks) == [2, 3]
+    (guess,) = [guess for guess in run.guesses if guess.startswith("no line of the logs")]
+    assert "rank 0" not in guess
+
+
 def test_a_profile_keeps_its_hosts_clock_and_start(folder: Path, runs: Path) -> None:
     """A profile of one rank of an unknown world: lines of others are kept without a rank."""
     folder.mkdir()

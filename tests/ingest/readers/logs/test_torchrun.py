@@ -70,7 +70,7 @@ def test_two_hosts_whose_lines_name_no_rank_stay_unknown(folder: Path, runs: Pat
     run = Imported(write_logs(folder, logs), into=runs)
     assert set(column(lines_of(run), "rank")) == {-1}
     assert set(column(lines_of(run), "host")) == {"node0", "node1"}
-    assert any("no log names a rank" in guess for guess in run.guesses)
+    assert any("no line of the logs names its rank" in guess for guess in run.guesses)
 
 
 def test_torchruns_that_share_a_folder_have_ranks_of_their_own(folder: Path, runs: Path) -> None:
