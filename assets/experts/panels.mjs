@@ -77,7 +77,7 @@ export const rankPanels = (found, choose) => [
 ];
 
 export const nothing = () => make('section', { class: 'panel sentence' },
-  make('p', {}, make('strong', {}, 'No load of experts was recorded yet. '),
+  make('p', {}, make('strong', {}, 'No load of experts is recorded. '),
     'Routers of Megatron-core, torchtitan and Hugging Face transformers are found by themselves. A router of your own takes one line, before the first step:'),
   make('pre', {}, make('code', {}, 'tracer.router(layer.gate, num_experts=64)')),
   make('p', {}, 'A model without experts has nothing to show here.'));

@@ -49,7 +49,7 @@ export function furthestCells(data, most) {
 
 /** What to do where there are no samples. */
 export const NO_SAMPLES = [
-  'No sample of a machine yet.',
+  'No sample of a machine is recorded.',
   'Jobs with the hooks record their machines by themselves, unless TRACE_HOOKS_TELEMETRY=0 is set; the first '
   + 'samples arrive about ten seconds after the job has begun. Runs recorded with older hooks have none.',
   'Files of dcgm-exporter, node_exporter or W&B can be imported together with a trace: '
