@@ -143,6 +143,10 @@ def _encoded(query: list[tuple[str, str]]) -> str:
     return urlencode(query, quote_via=quote, safe=",.")
 
 
+SHOWN_INSTEAD = "; the overview is shown instead."
+"""How the sentence on an unknown page ends, for those who show nothing instead."""
+
+
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
     """View of a URL, and a sentence for each invalid part, which falls back to its default.
 
@@ -156,7 +160,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
     problems = []
     page = parts[2] if len(parts) > 2 else PAGE_NAMES[0]
     if page not in PAGE_NAMES:
-        problems.append(f"There is no page {page[:40]!r}; the overview is shown instead.")
+        problems.append(f"There is no page {page[:40]!r}{SHOWN_INSTEAD}")
         page = PAGE_NAMES[0]
     values: dict[str, Any] = {"run": unquote(parts[1]), "page": page}
     arguments: dict[str, dict[str, str]] = {prefix: {} for prefix in _ARGUMENTS}

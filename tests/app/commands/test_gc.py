@@ -375,7 +375,8 @@ def test_pins_are_listed_and_refused_where_they_are_no_link(
         "overview?steps=1..2  why",
     ]
     refused = {
-        ("nowhere?steps=1",): "There is no page 'nowhere'",
+        ("nowhere?steps=1",): "There is no page 'nowhere'\n",
+        ("http://a:8050/run/other/overview?steps=1",): "the link shows the run other, not run;",
         ("overview?steps=x",): "The link's field steps cannot be used",
         ("overview", "--remove"): "overview is not pinned in run",
         ("--remove",): "--remove and --note need a link",
