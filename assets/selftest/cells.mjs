@@ -78,6 +78,9 @@ export function amount(value) {
   return Number(value.toPrecision(3)).toString();
 }
 
+/** What fits in a cell, two digits: 0.012, 12, 310; '<0.01' of less. */
+export const cellText = (value) => (value > 0 && value < 0.01 ? '<0.01' : amount(Number(value.toPrecision(2))));
+
 /** The pairs, slowest first. @returns {{row: number, column: number, value: number}[]} */
 export function slowestPairs(matrix, most) {
   const pairs = [];

@@ -3,7 +3,7 @@ import { CanvasView } from '../lib/canvas/canvas_view.mjs';
 import { colourTable, cssColour, inkOn, NO_DATA, STRONGEST } from '../lib/canvas/colour.mjs';
 import { make } from '../lib/dom.mjs';
 import { cutInMiddle } from '../lib/value_text.mjs';
-import { amount, cellAt, cellLines, codeOfValue, FULL, geometryOf, isReadable, moved, nameOf, slowestPairs, slownessOf, timesText, valueAt } from './cells.mjs';
+import { amount, cellAt, cellLines, cellText, codeOfValue, FULL, geometryOf, isReadable, moved, nameOf, slowestPairs, slownessOf, timesText, valueAt } from './cells.mjs';
 
 const MOST_ROWS = 20;
 const LETTER_PX = 7;
@@ -72,7 +72,7 @@ export class MatrixView extends CanvasView {
         context.fillRect(left, top, cell - gap, cell - gap);
         if (cell < 30 || code === NO_DATA) continue;
         context.fillStyle = inkOn([...table.subarray(4 * code, 4 * code + 3)]);
-        context.fillText(amount(Number(value.toPrecision(2))), left + (cell - gap) / 2, top + cell / 2);
+        context.fillText(cellText(value), left + (cell - gap) / 2, top + cell / 2);
       }
     }
     if (this.hovered) {

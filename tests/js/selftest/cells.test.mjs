@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { IN_NOISE, NO_DATA } from '../../../assets/lib/canvas/colour.mjs';
-import { amount, cellAt, cellLines, codeOfValue, geometryOf, moved, sizeText, slowestPairs, timesText } from '../../../assets/selftest/cells.mjs';
+import { amount, cellAt, cellLines, cellText, codeOfValue, geometryOf, moved, sizeText, slowestPairs, timesText } from '../../../assets/selftest/cells.mjs';
 
 const NONE = NaN;
 const MATRIX = {
@@ -41,6 +41,7 @@ test('texts', () => {
   assert.deepEqual(cellLines(MATRIX, { row: 1, column: 1 }), ['rank 1', 'a rank is not paired with itself']);
   assert.deepEqual(cellLines({ ...MATRIX, what: 'host' }, { row: 1, column: 1 }), ['1', 'not measured']);
   assert.deepEqual([1, 2.44, 0.5].map(timesText), ['about as usual', '2.44 times as long as usual', '2 times as fast as usual']);
+  assert.deepEqual([0, 0.000029, 0.01234, 84.6, 310].map(cellText), ['0', '<0.01', '0.012', '85', '310']);
   assert.deepEqual([0, 0.001234, 12.345, 1234.5].map(amount), ['0', '0.00123', '12.3', '1,235']);
   assert.deepEqual([65536, 8 << 20].map(sizeText), ['64 KiB', '8 MiB']);
 });
