@@ -76,8 +76,8 @@ def _unusual(diagnosis: Diagnosis, state: str) -> str:
 def _first(sentences: Sequence[str]) -> str:
     """The first sentence and how many more there are."""
     number = len(sentences) - 1
-    others = "reason" if number == 1 else "reasons"
-    return f"{sentences[0]}" + (f" The drawer lists {number} more {others}." if number else "")
+    others = "There is 1 more reason." if number == 1 else f"There are {number} more reasons."
+    return f"{sentences[0]} {others}" if number else sentences[0]
 
 
 def _in_order(checked: Sequence[str]) -> str:

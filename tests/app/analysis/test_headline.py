@@ -15,6 +15,7 @@ from app.runs.hub import Hub
 from app.share.shared_file import shared_file
 from app.view_state import View
 from app.views.run.runs import Card, run_row
+from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from ingest.stopping import Stop
 from tests.app.pages_in_process import text_of
 from tests.runs_builder import RunBuilder
@@ -83,3 +84,13 @@ def test_the_list_of_runs_counts_what_was_noted(hub: Hub) -> None:
         facts = hub.run(name).ask("run_card").to_pylist()[0]
         row = run_row(Card(name, False, 0, facts=facts, judged=judged), 0)
         assert (row.num_findings, row.num_past, row.num_noted) == (0, 0, noted)
+
+
+@pytest.mark.parametrize(
+    ("number", "others"),
+    [(1, ""), (2, "There is 1 more reason. "), (4, "There are 3 more reasons. ")],
+)
+def test_a_text_that_is_shared_names_no_part_of_the_page(number: int, others: str) -> None:
+    lacks = tuple(NotEnoughData(f"d{at}", f"Reason {at}.") for at in range(number))
+    found = Diagnosis((Verdict("a", checked="No rank was slow.", not_enough=lacks),))
+    assert headline(found).text == f"Reason 0. {others}No rank was slow."
