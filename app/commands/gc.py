@@ -160,7 +160,8 @@ def _total(plans: Sequence[Plan], waits: dict[str, str], is_done: bool) -> str:
     num_bytes = sum(plan.num_bytes for plan in gone)
     all_of_it = _size(num_bytes)
     left = _size(sum(plan.aged.num_bytes for plan in plans) - num_bytes)
-    runs = f"of {len(plans)} runs {whole} whole and steps of {parts}, about {all_of_it}"
+    of_all = f"of {len(plans)} run{'' if len(plans) == 1 else 's'}"
+    runs = f"{of_all} {whole} whole and steps of {parts}, about {all_of_it}"
     if is_done:
         return f"removed {runs}; about {left} are left"
     return f"nothing is removed; --delete removes {runs}, and leaves about {left}"

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.efficiency.goodput import Goodput, goodput_of, in_words
 from app.views.efficiency.startup import Startup, sentences, startup_of
+from diagnosis.statistics.units import named_ranks
 from ingest.errors import UserError, printable
 
 
@@ -69,6 +70,10 @@ def _ledger(goodput: Goodput) -> Iterator[str]:
         yield f"note        {sentence}"
 
 
+def _ranks(number: int) -> str:
+    return "1 rank" if number == 1 else f"{number:,} ranks"
+
+
 def _startup(startup: Startup) -> Iterator[str]:
     if not startup.num_ranks:
         yield "start-up    not recorded"
@@ -76,7 +81,7 @@ def _startup(startup: Startup) -> Iterator[str]:
     over = "" if startup.is_over else " so far"
     recorded = f", {100 * startup.recorded:.1f} % of it recorded" if startup.recorded else ""
     yield (
-        f"start-up    {in_words(startup.seconds)}{over} on {startup.num_ranks} ranks "
+        f"start-up    {in_words(startup.seconds)}{over} on {_ranks(startup.num_ranks)} "
         f"(attempt {startup.attempt}){recorded}"
     )
     for row in startup.spread:
@@ -90,12 +95,12 @@ def _startup(startup: Startup) -> Iterator[str]:
             what = f"{startup.doing[now['phase']]} ({now['what']})"
             yield f"now         rank {row['rank']}: {what} for {in_words(now['seconds'])}"
     if startup.missing:
-        yield f"no sign yet of ranks {', '.join(map(str, startup.missing[:16]))}"
+        yield f"no sign yet of {named_ranks(startup.missing[:16])}"
     for call in startup.calls:
         if call["action"] == "read" and call["step"] < 0:
             rate = f", {call['mb_per_s']:,.1f} MB/s" if call["mb_per_s"] else ""
             yield (
-                f"read        {call['name']} on {call['num_ranks']} ranks, at most "
+                f"read        {call['name']} on {_ranks(call['num_ranks'])}, at most "
                 f"{in_words(call['longest_s'])} (rank {call['slowest_rank']}{rate})"
             )
     for sentence in sentences(startup):

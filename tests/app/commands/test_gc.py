@@ -335,7 +335,7 @@ def test_only_what_is_gone_counts_as_removed(
     assert main(["gc", str(tmp_path), "--keep", "30d", "--delete"]) == 0
     printed = capsys.readouterr().out
     assert f"old is left alone: {CHANGED}" in printed
-    assert "removed of 1 runs 0 whole and steps of 0, about 0 bytes" in printed
+    assert "removed of 1 run 0 whole and steps of 0, about 0 bytes" in printed
 
 
 def test_one_damaged_run_keeps_no_other_from_being_looked_at(tmp_path: Path, gc: Gc) -> None:
@@ -360,6 +360,12 @@ def test_what_is_no_bound_is_refused_with_a_sentence(
 ) -> None:
     assert main(["gc", str(tmp_path), *options]) == EXIT_USER_ERROR
     assert sentence in capsys.readouterr().err
+
+
+def test_one_run_is_spoken_of_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_of_days(tmp_path / "run", 6.5)
+    assert main(["gc", str(tmp_path), "--keep", "30d"]) == 0
+    assert "removes of 1 run 0 whole" in capsys.readouterr().out
 
 
 def test_pins_are_listed_and_refused_where_they_are_no_link(

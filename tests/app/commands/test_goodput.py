@@ -32,6 +32,11 @@ def test_the_start_up_names_who_was_slow(tmp_path, capsys):
     assert "slow        Rank 1: 7.0 s reading a checkpoint (load at a.py:3)" in out
 
 
+def test_one_rank_is_spoken_of_as_one(tmp_path, capsys):
+    started_run(tmp_path / "run", {0: phases("restore", 6)})
+    assert " on 1 rank (attempt 0)" in printed(capsys, tmp_path / "run")
+
+
 def test_a_rank_that_still_starts_is_shown_with_what_it_does(tmp_path, capsys):
     started_run(tmp_path / "run", {0: phases("restore", 30), 1: phases(waits=30)}, num_steps=0)
     out = printed(capsys, tmp_path / "run")
