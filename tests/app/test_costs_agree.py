@@ -121,7 +121,7 @@ def in_drawer(hub: Hub, name: str, findings: Sequence[Finding]) -> list[Numbers]
     return [numbers for part in parts for numbers in lines_in(text_of(part))]
 
 
-@pytest.mark.sampled(every=12)
+@pytest.mark.sampled(every=25)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_every_place_gives_the_same_cost(
     hub: Hub, client: Client, runs: Path, number: int, capsys: pytest.CaptureFixture[str]

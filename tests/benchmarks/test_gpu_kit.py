@@ -28,6 +28,7 @@ def kit(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPO, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.long
 @NO_CUDA
 def test_without_a_device_every_part_is_skipped_and_none_has_passed(tmp_path: Path) -> None:
     done = kit("--results", str(tmp_path / "results"))

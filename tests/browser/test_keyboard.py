@@ -33,7 +33,7 @@ NAMELESS = """() => [
     .map((e) => e.outerHTML.slice(0, 160))"""
 
 
-@pytest.mark.sampled(every=5)
+@pytest.mark.sampled(every=10)
 @pytest.mark.parametrize("page", PAGE_NAMES)
 def test_every_control_has_a_name_and_tab_reaches_it(tab: Tab, page: str) -> None:
     tab.open(View("slow_rank", page).url())

@@ -34,6 +34,7 @@ def diagnosed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("path", "kind", "ranks", "stages"),
     [

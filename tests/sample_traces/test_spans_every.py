@@ -65,6 +65,7 @@ def test_the_job_learns_the_same_and_does_as_much(all_spans: Run, some: Run) -> 
     assert counted(some) == counted(all_spans)
 
 
+@pytest.mark.long
 def test_all_ranks_publish_the_spans_of_the_same_steps(some: Run) -> None:
     assert some.sql("SELECT * FROM marks WHERE kind = 'hook_error'").num_rows == 0
     found = some.sql("SELECT DISTINCT rank, step FROM spans WHERE kind = 'forward'").to_pylist()

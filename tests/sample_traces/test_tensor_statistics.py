@@ -88,7 +88,7 @@ def test_shards_and_stages_give_what_one_process_gives(
                 assert row["mean"] == pytest.approx(one["mean"], abs=EXACT * one["rms"]), key
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_heads_of_all_ranks_and_stages_are_those_of_one_process(
     alone: Any, four_ranks: Any, sequence_parallel: bool

@@ -62,6 +62,7 @@ def test_spawned_ranks_are_one_run(
     assert len(rows(tmp_path, "steps")) == 6
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_without_the_variable_nothing_is_inherited_and_the_run_says_so(
     tmp_path: Path, installed: dict[str, str]

@@ -123,6 +123,7 @@ def test_operators_lie_within_their_steps(captured: Captured) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.torch
 def test_training_is_the_same_with_and_without(captured: Captured, tmp_path: Path) -> None:
     num_steps = len(captured.losses[0])

@@ -46,6 +46,7 @@ def test_nobody_may_be_named_in_healthy_and_host_wide_runs() -> None:
     assert lt.verdict_of(host_wide, [finding_of("slow_worker", 2)], 16) == lt.NAMED
 
 
+@pytest.mark.long
 def test_archives_with_labels(tmp_path: Path) -> None:
     job = replace(JOB, num_steps=160, hides=(("comm", 1.0),))
     fault = LogFault((5,), "data", 60.0, 60, 159)

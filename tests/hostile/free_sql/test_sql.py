@@ -40,6 +40,7 @@ def test_statements_that_a_grammar_makes_change_nothing_and_leak_nothing(tmp_pat
     ), "\n".join(report.shown)
 
 
+@pytest.mark.long
 def test_a_campaign_shows_what_gets_through_where_no_layer_is_on(tmp_path: Path) -> None:
     shown: list[str] = []
     campaign = Campaign(tmp_path, SEED, frozenset(), with_limits=False, most=1, show=shown.append)

@@ -50,7 +50,7 @@ def losses(run: tuple[Path, list[dict[str, float]]]) -> list[float]:
     return [row["loss"] for row in run[1]]
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 def test_losses_are_bitwise_equal_with_hooks_on_and_off(train_moe: Run) -> None:
     on, off = train_moe(2, 1, 2), train_moe(2, 1, 2, TRACE_HOOKS="0")
     assert not off[0].exists()

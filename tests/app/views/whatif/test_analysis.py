@@ -44,6 +44,7 @@ def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return reason
 
 
+@pytest.mark.sampled
 @needs_traces
 @pytest.mark.parametrize("trial", TRIALS)
 def test_every_published_number(trial: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -339,6 +339,7 @@ def test_nothing_is_counted_into_a_graph_that_is_captured_and_the_router_is_foll
     assert [row["tokens"] for row in rows] == [by_hand(r.seen[2]) for r in model.routers()]
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's
 @pytest.mark.parametrize("part", ["a function that calls the model", "a block"])
 def test_routers_in_code_that_is_compiled_later_are_named(part: str) -> None:

@@ -98,6 +98,7 @@ def test_lower_levels_record_less(level: str):
         assert hooks_on(model) == (12 if level == "blocks" else 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reentrant", [None, False, True])
 def test_losses_and_gradients_are_bitwise_equal(reentrant: bool | None):
     plain = train(seeded(lambda: TinyGPT(reentrant=reentrant)), 8)
@@ -249,7 +250,7 @@ def compiled_model(model: TinyGPT, how: str, backend) -> nn.Module:
     return torch.compile(model, fullgraph=True, backend=backend)
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's own, while it traces
 @pytest.mark.parametrize(
     ("how", "watch_first"),

@@ -68,6 +68,7 @@ def test_an_optimizer_step_that_raises_passes_and_the_next_is_recorded():
         assert [s.row.depth for s in traced.spans("optimizer")] == [1]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch's own, while it traces
 def test_a_compiled_optimizer_step_is_left_alone():
     torch._dynamo.reset()
