@@ -229,20 +229,21 @@ def as_text(answer: Answer) -> str:
         f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
         f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]
-    if metrics.S < STRAGGLING:
+    is_healthy = metrics.S < STRAGGLING
+    if is_healthy:
         lines.append(f"healthy    S is below {STRAGGLING}: the numbers below have no meaning")
     lines += [f"by type    {_ranked(metrics.S_t)}"]
     lines += [f"by stage   {_ranked(dict(enumerate(metrics.S_stage)))}"]
     lines += [f"by dp rank {_ranked(dict(enumerate(metrics.S_dp)))}"]
     lines += [f"by rank    {_ranked(metrics.S_w)}"]
-    if metrics.M_W is not None:
+    if metrics.M_W is not None and not is_healthy:
         worst = worst_first(metrics.M_W_ranks, metrics)
         named, num_more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
         named += f" and {num_more} more" if num_more > 0 else ""
         recovered = f"{100 * metrics.M_W:.1f} % of the lost time is recovered"
         who = f"rank {named} keeps" if len(worst) == 1 else f"ranks {named} keep"
         lines.append(f"M_W        {recovered} if {who} pace")
-    if metrics.M_S is not None:
+    if metrics.M_S is not None and not is_healthy:
         recovered = f"{100 * metrics.M_S:.1f} % of it is recovered"
         lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [

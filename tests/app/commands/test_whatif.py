@@ -36,6 +36,16 @@ def test_an_axis_the_layout_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (answer["M_W"], answer["M_S"]) == (None, None)  # there is no loss to share out
 
 
+def test_of_next_to_nothing_no_share_is_recovered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(MegatronJob(pp=2, dp=2, num_steps=3), tmp_path / "in")
+    assert main(["whatif", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("healthy")]
+    assert not [line for line in lines if line.startswith(("M_W", "M_S"))]
+
+
 def test_what_findings_cost_is_listed_apart_from_the_replay(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
