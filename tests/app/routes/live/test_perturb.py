@@ -34,19 +34,23 @@ def perturb(server: Served, run: str, args: Any) -> tuple[int, Any]:
     return post(server, run, {"name": "perturb", "args": args}, "/api/command")
 
 
-def perturbing(rank: Rank, allow: bool) -> Perturbing:
+def perturbing(model: TinyGPT, rank: Rank, allow: bool) -> Perturbing:
     recorder = Recorder()
     options = SourceOptions(allow_perturbation=allow)
     context = SourceContext(recorder, ListedSteps(recorder), options, live=rank.live)
-    context.models.roots[0] = (TinyGPT(), None)
+    context.models.roots.put(model)
     source = Perturbing(context)
     source.install()
     return source
 
 
 def test_each_rank_answers_for_itself(server: Served) -> None:
+    model = TinyGPT()
     with ranks(server, "mine") as job_ranks:
-        sources = [perturbing(*each) for each in zip(job_ranks, (True, False), strict=True)]
+        sources = [
+            perturbing(model, rank, allow)
+            for rank, allow in zip(job_ranks, (True, False), strict=True)
+        ]
         status, answer = perturb(server, "mine", REQUEST)
         assert (status, answer["taken_back"]) == (200, True)
         texts = {ack["rank"]: (ack["ok"], ack["text"]) for ack in answer["acks"]}

@@ -19,10 +19,13 @@ from trace_hooks.sources.communication.flight_recorder import FlightRecorder
 pytestmark = pytest.mark.usefixtures("one_rank")
 
 
-def read_until(flight: FlightRecorder, rows: int) -> None:
-    """Poll until that many rows are there; gloo reports the end of a collective a moment later."""
+def read_until(flight: FlightRecorder, rows: int, op: str = "") -> None:
+    """Poll until that many rows, of `op` where it is given, are there; gloo reports the end of a
+    collective a moment later.
+    """
     deadline = time.monotonic() + 60
-    while len(flight.recorder.collectives) < rows and time.monotonic() < deadline:
+    collectives = flight.recorder.collectives
+    while sum(op in ("", row.op) for row in collectives) < rows and time.monotonic() < deadline:
         flight._not_before_ns = 0
         flight.poll()
 
