@@ -80,6 +80,7 @@ _ARGUMENT_TYPES = {
 """Spark's functions have types, DuckDB's macros have none."""
 
 _RULES = (
+    (r"\bAS MATERIALIZED \(", "AS ("),  # a hint, without influence on the rows
     # a list of files: the view of those that the manifest chose
     (r"\bread_parquet\(\$(\w+)[^)]*\)", r"\1"),
     (r"\$(\w+)", r":\1"),

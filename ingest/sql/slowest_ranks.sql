@@ -27,18 +27,19 @@ span_of AS (
 cells AS (
     SELECT * FROM slowdowns($attempt, (SELECT least(low, high - 19) FROM span_of), (SELECT high FROM span_of))
 ),
-compared AS (
+compared AS MATERIALIZED (  -- else all is compared once for noise and once for ranks
     SELECT attempt, rank, step, pp, if(peers = 'dp', tp, -1) AS tp_of,
         if(peers = 'own past', rank, -1) AS own, peers, is_cpu, work_ns, slowdown
     FROM cells
 ),
-recent AS (
-    SELECT *, median(slowdown) OVER (PARTITION BY attempt, pp, tp_of, own) AS middle
-    FROM compared WHERE step > (SELECT high - 20 FROM span_of)
+recent AS (SELECT * FROM compared WHERE step > (SELECT high - 20 FROM span_of)),
+middles AS (
+    SELECT attempt, pp, tp_of, own, median(slowdown) AS middle FROM recent
+    GROUP BY attempt, pp, tp_of, own
 ),
 noise AS (
     SELECT attempt, pp, tp_of, own, 3 * median(abs(slowdown - middle)) AS noise
-    FROM recent GROUP BY attempt, pp, tp_of, own
+    FROM recent JOIN middles USING (attempt, pp, tp_of, own) GROUP BY attempt, pp, tp_of, own
 ),
 per_rank AS (
     SELECT attempt, rank, pp, tp_of, own, median(slowdown) AS slowdown,

@@ -170,20 +170,22 @@ WITH work AS (
     WHERE s.step BETWEEN low - 20 AND high AND s.step >= 0 AND s.finished AND s.compute_ns > 0
 ),
 chosen AS (SELECT * FROM work WHERE step >= low),
-replicas AS (
+replicas AS MATERIALIZED (
     SELECT attempt, step, pp, tp, middle(list_sort(list(work_ns))) AS all_ns
     FROM chosen GROUP BY attempt, step, pp, tp
 ),
+few AS (SELECT DISTINCT attempt, step, pp FROM replicas WHERE all_ns.n <= 3),
 stages AS (
     SELECT attempt, step, pp, middle(list_sort(list(work_ns))) AS all_ns
-    FROM chosen GROUP BY attempt, step, pp
+    FROM chosen JOIN few USING (attempt, step, pp) GROUP BY attempt, step, pp
 ),
 grouped AS (
     SELECT a.*, CASE WHEN r.all_ns.n > 3 THEN 'dp' WHEN s.all_ns.n > 3 THEN 'stage'
                      ELSE 'own past' END AS peers,
         CASE peers WHEN 'dp' THEN median_of_others(work_ns, r.all_ns)
                    WHEN 'stage' THEN median_of_others(work_ns, s.all_ns) END AS others_ns
-    FROM chosen a JOIN replicas r USING (attempt, step, pp, tp) JOIN stages s USING (attempt, step, pp)
+    FROM chosen a JOIN replicas r USING (attempt, step, pp, tp)
+        LEFT JOIN stages s USING (attempt, step, pp)
 ),
 alone AS (SELECT DISTINCT attempt, rank FROM grouped WHERE peers = 'own past'),
 past AS (

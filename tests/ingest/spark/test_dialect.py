@@ -42,6 +42,7 @@ FOREIGN = {
     "// for div": r"//",
     "columns but for some": r"\* (EXCLUDE|REPLACE)\b",
     "a parameter": r"\$\w",
+    "a hint": r"\bMATERIALIZED\b",
     "a file": r"\bread_parquet\b|\brows_of\b|\bspans_of\b",
 }
 
@@ -97,6 +98,7 @@ def test_macros_and_views_become_functions_and_views_of_spark() -> None:
         ("SELECT mad(x) FROM t", "mad()"),
         ("SELECT x::DOUBLE FROM t", "a cast by ::"),
         ("SELECT * FROM rows_of($spans)", "a file"),
+        ("WITH a AS NOT MATERIALIZED (SELECT 1) SELECT * FROM a", "a hint"),
     ],
 )
 def test_what_only_duckdb_understands_is_found(text: str, complaint: str) -> None:
@@ -106,6 +108,7 @@ def test_what_only_duckdb_understands_is_found(text: str, complaint: str) -> Non
 def test_parameters_files_and_lists_are_translated() -> None:
     text = "SELECT latest[2], $rank FROM read_parquet($spans, x = false) s -- files"
     assert to_spark(text) == "SELECT get(latest, 2 - 1), :rank FROM spans s"
+    assert to_spark("WITH a AS MATERIALIZED (SELECT 1)") == "WITH a AS (SELECT 1)"
 
 
 def test_the_row_of_the_greatest_value_is_one_in_which_there_is_something_to_return() -> None:
