@@ -28,6 +28,11 @@ def pytest_collection() -> Generator[None, object, object]:
     return found
 
 
+def pytest_unconfigure() -> None:
+    """Else libraries print that what they made is left behind."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Servers that tests start keep their sessions apart from those of this user."""
