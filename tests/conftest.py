@@ -17,6 +17,10 @@ from tests.forks import fork, succeeded
 
 TESTS = Path(__file__).parent
 
+os.register_at_fork(after_in_child=gc.freeze)
+"""A forked child leaves alone what it inherits: to free a DuckDB connection that is garbage of a
+test before, it would wait for threads that it does not have, or crash."""
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:

@@ -66,13 +66,14 @@ def test_rows_that_are_written_after_the_end_are_stored_too(
     monkeypatch.setattr(stored_folder, "_SETTLE_S", 0.0)
     builder.rank_files(end=END)
     store = bucket_at(tmp_path / "bucket")
-    put = store.put
+    put, one_at_a_time = store.put, threading.Lock()
 
     def put_while_the_job_writes(file: Path, key: str) -> None:
         put(file, key)
-        if len(list((builder.folder / "segments").iterdir())) < 3:
-            builder.step(0, 0, 0, 90)
-            builder.publish()
+        with one_at_a_time:
+            if len(list((builder.folder / "segments").iterdir())) < 3:
+                builder.step(0, 0, 0, 90)
+                builder.publish()
 
     store.put = put_while_the_job_writes
     store_run_folder(store, builder.folder, follow=True)
