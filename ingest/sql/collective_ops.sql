@@ -24,15 +24,10 @@ elsewhere AS (
     SELECT group_id FROM group_members
     WHERE attempt = $attempt AND NOT list_has_any(ranks, (SELECT list(rank) FROM chosen))
 ),
--- as collectives_of_steps, whose join would sort the collectives of all groups of a large job
-candidates AS (
-    SELECT * FROM rows_of($collectives) ANTI JOIN elsewhere USING (group_id)
-    WHERE attempt = $attempt AND step BETWEEN $step_min AND $step_max AND step IN (FROM newest)
-),
 training AS (
-    SELECT c.* FROM candidates c ASOF LEFT JOIN (FROM evaluations WHERE attempt = $attempt) e
-        ON c.rank = e.rank AND c.start_ns >= e.begin_ns
-    WHERE (c.start_ns < e.end_ns) IS NOT TRUE
+    SELECT * FROM collectives_of_steps($collectives, $attempt, $step_min, $step_max)
+        ANTI JOIN elsewhere USING (group_id)
+    WHERE step IN (FROM newest)
 ),
 ended AS (
     SELECT rank, step, group_id, seq, op, tag, greatest(end_ns - start_ns, 0) AS dur_ns,

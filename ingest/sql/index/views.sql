@@ -4,9 +4,8 @@
 -- collectives of some steps, without those that begin in an evaluation of the model
 CREATE MACRO collectives_of_steps(files, wanted, low, high) AS TABLE
     SELECT c.* FROM (FROM rows_of(files) WHERE attempt = wanted AND step BETWEEN low AND high) c
-        ASOF LEFT JOIN (FROM evaluations WHERE attempt = wanted) e
-            ON c.rank = e.rank AND c.start_ns >= e.begin_ns
-    WHERE (c.start_ns < e.end_ns) IS NOT TRUE;
+        ANTI JOIN (FROM evaluations WHERE attempt = wanted) e
+            ON c.rank = e.rank AND c.start_ns >= e.begin_ns AND c.start_ns < e.end_ns;
 
 -- finished steps of which at least one rank has published its spans one by one, not as sums
 CREATE MACRO whole_steps(wanted, low, high) AS TABLE
