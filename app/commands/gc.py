@@ -156,15 +156,20 @@ def _lines(
 def _total(plans: Sequence[Plan], waits: dict[str, str], is_done: bool) -> str:
     gone = [plan for plan in plans if plan.folder.name not in waits]
     whole = sum(plan.is_whole for plan in gone)
-    parts = sum(bool(plan.removed) for plan in gone)
+    parts = sum(bool(plan.removed) and not plan.is_whole for plan in gone)
     num_bytes = sum(plan.num_bytes for plan in gone)
     all_of_it = _size(num_bytes)
     left = _size(sum(plan.aged.num_bytes for plan in plans) - num_bytes)
-    of_all = f"of {len(plans)} run{'' if len(plans) == 1 else 's'}"
-    runs = f"{of_all} {whole} whole and steps of {parts}, about {all_of_it}"
+    of_all = f" of {len(plans)} run{'' if len(plans) == 1 else 's'}"
+    what = [f"{whole}{of_all}"] if whole else []
+    if parts:
+        what.append(f"steps of {parts}{' more' if whole else of_all}")
+    runs = f"{' and '.join(what)}, about {all_of_it}" if what else f"nothing{of_all}"
     if is_done:
         return f"removed {runs}; about {left} are left"
-    return f"nothing is removed; --delete removes {runs}, and leaves about {left}"
+    if not what:
+        return f"--delete would remove {runs}; about {left} are left"
+    return f"nothing is removed yet; --delete removes {runs}, and leaves about {left}"
 
 
 def _as_json(

@@ -85,11 +85,16 @@ export function findings(row) {
   return { text: 'none', tone: 'quiet' };
 }
 
+/** The state in a word; a run that is over may also have failed. @param {RunRow} row */
+export function state(row) {
+  return row.state === 'finished' ? 'ended' : row.state;
+}
+
 /** Rows whose name, state, layout or end contain all words. @param {RunRow[]} rows @param {string} text */
 export function filtered(rows, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => {
-    const hay = [row.name, row.state, row.layout, row.ended, row.problem, row.first_finding].join(' ').toLowerCase();
+    const hay = [row.name, row.state, state(row), row.layout, row.ended, row.problem, row.first_finding].join(' ').toLowerCase();
     return words.every((word) => hay.includes(word));
   });
 }

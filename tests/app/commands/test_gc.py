@@ -111,7 +111,7 @@ def test_without_delete_it_only_says_what_would_go(
     assert "old would go: its newest row is from before" in printed
     assert "partly: steps 0 to 2 would go" in printed
     assert "new stays: " in printed
-    assert "nothing is removed; --delete removes of 3 runs 1 whole and steps of 1" in printed
+    assert "nothing is removed yet; --delete removes 1 of 3 runs and steps of 1 more, about" in printed
     for name in ("old", "partly", "new"):
         assert steps_of(tmp_path / name) == [0, 1, 2, 3, 4, 5]
 
@@ -335,7 +335,7 @@ def test_only_what_is_gone_counts_as_removed(
     assert main(["gc", str(tmp_path), "--keep", "30d", "--delete"]) == 0
     printed = capsys.readouterr().out
     assert f"old is left alone: {CHANGED}" in printed
-    assert "removed of 1 run 0 whole and steps of 0, about 0 bytes" in printed
+    assert "removed nothing of 1 run; about" in printed
 
 
 def test_one_damaged_run_keeps_no_other_from_being_looked_at(tmp_path: Path, gc: Gc) -> None:
@@ -365,7 +365,7 @@ def test_what_is_no_bound_is_refused_with_a_sentence(
 def test_one_run_is_spoken_of_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_of_days(tmp_path / "run", 6.5)
     assert main(["gc", str(tmp_path), "--keep", "30d"]) == 0
-    assert "removes of 1 run 0 whole" in capsys.readouterr().out
+    assert "--delete would remove nothing of 1 run; about" in capsys.readouterr().out
 
 
 def test_pins_are_listed_and_refused_where_they_are_no_link(
