@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from diagnosis.stuck.evidence import HOW, NCCL_RAS, Entered, Evidence, Look, Signs
-from diagnosis.stuck.places import held_in
+from diagnosis.stuck.places import held_in, left_behind_in
 from diagnosis.stuck.stacks import (
     COMMUNICATION,
     COMPILATION,
@@ -77,7 +77,7 @@ def cause_of(rank: int, evidence: Evidence) -> Cause:
         timed = [one for one in evidence.looks.values() if one.is_timed]
         if timed and max(one.quiet_ms or 0.0 for one in timed) < MISSING_MS:
             return Cause(rank, "", "low", "nobody has looked at it yet", "")
-        return _behind(rank, "low" if timed else "medium", _last_call(look))
+        return _behind(rank, "low" if timed else "medium", _last_seen(rank, evidence))
     if look.source == NCCL_RAS:
         return _polled(look)
     if not look.is_timed:
@@ -267,11 +267,18 @@ def _stays(look: Look, confidence: str, how: str) -> Cause:
     return Cause(look.rank, "missing_rank", confidence, how, step, _MISSING)
 
 
-def _last_call(look: Look | None) -> str:
-    """What a dump says of a rank: where it called the last collective that it recorded."""
-    if look is None or not look.stack:
+def _last_seen(rank: int, evidence: Evidence) -> str:
+    """What a dump says of a rank: where it called the last collective that it recorded, else which
+    one it has not completed and others have.
+    """
+    look = evidence.looks.get(rank)
+    if look is not None and look.stack:
+        return f"its last recorded call came from {users_frame(look.stack)}"
+    behind = left_behind_in(rank, evidence)
+    if behind is None:
         return _UNSEEN
-    return f"its last recorded call came from {users_frame(look.stack)}"
+    what = f"{behind.op} {behind.seq:,} of {evidence.name_of(behind.group_id)}"
+    return f"it has not completed {what}, which other members have left"
 
 
 _ROOTED = ("broadcast", "reduce", "gather", "scatter")

@@ -15,7 +15,7 @@ from diagnosis.stuck.causes import COMES_LATER, Cause, cause_of
 from diagnosis.stuck.evidence import Evidence
 from diagnosis.stuck.left_early import Left
 from diagnosis.stuck.mismatches import Mismatch, is_of_threads
-from diagnosis.stuck.several import said_of, what_keeps
+from diagnosis.stuck.several import said_of
 from diagnosis.stuck.text import (
     described_all,
     described_cause,
@@ -25,6 +25,7 @@ from diagnosis.stuck.text import (
     described_network,
     named,
     waits_text,
+    what_keeps,
 )
 from diagnosis.stuck.waiting import Wait, Waiting
 

@@ -41,3 +41,16 @@ def held_in(rank: int, evidence: Evidence) -> Entered | None:
     members = evidence.members(newest.group_id)
     reached = {r for r, rows in by_rank.items() if any(one.seq >= newest.seq for one in rows)}
     return newest if members <= reached else None
+
+
+def left_behind_in(rank: int, evidence: Evidence) -> Entered | None:
+    """The oldest open collective of a rank of which another member stands at a later one."""
+    behind = []
+    for group_id in evidence.entered:
+        open_by_rank = {
+            member: open_of(rows) for member, rows in collectives_of(evidence, group_id).items()
+        }
+        own = open_by_rank.get(rank)
+        if own is not None and any(one and one.seq > own.seq for one in open_by_rank.values()):
+            behind.append(own)
+    return min(behind, key=lambda one: one.enqueue_ns, default=None)

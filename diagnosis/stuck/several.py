@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from diagnosis.stuck.causes import Cause
-from diagnosis.stuck.text import named
-
 OF_SEVERAL = (
     ("Compare what this rank does with its peers", "Compare what these ranks do with their peers"),
     ("does it wait for a lock", "do they wait for a lock"),
@@ -32,15 +27,3 @@ def said_of(text: str, num_ranks: int) -> str:
         for of_one, of_several in OF_SEVERAL:
             text = text.replace(of_one, of_several)
     return text
-
-
-def what_keeps(causes: Sequence[Cause]) -> str:
-    """rank 5: its process is stopped; each of ranks 5 and 6: its process is stopped."""
-    ranks_of: dict[str, list[int]] = {}
-    for cause in causes:
-        ranks_of.setdefault(cause.how, []).append(cause.rank)
-    of_each = [
-        f"{'each of ' if len(ranks) > 1 else ''}{named(ranks)}: {how}"
-        for how, ranks in ranks_of.items()
-    ]
-    return "; ".join(of_each) if len(of_each) < 4 else of_each[0]

@@ -121,10 +121,26 @@ def described_cause(
         verb = "send to" if first.op == "recv" else "receive from"
         title = f"{_capital(named(ranks))} did not {verb} {named(first.waiting)}"
     waits = f"{waits_text(first, evidence)} {_line_of(first, evidence)}" if first else ""
-    hows = dict.fromkeys(cause.how for cause in causes)
-    why = "; ".join(hows) if len(hows) < 4 else next(iter(hows))
-    of_each = "" if len(ranks) == 1 else "of each of them: "
-    return title, f"{waits}{_capital(of_each + why)}."
+    return title, f"{waits}{_capital(_why(causes))}."
+
+
+def _why(causes: Sequence[Cause]) -> str:
+    hows = {cause.how for cause in causes}
+    if len(hows) > 1:
+        return what_keeps(causes)
+    return f"{'' if len(causes) == 1 else 'of each of them: '}{causes[0].how}"
+
+
+def what_keeps(causes: Sequence[Cause]) -> str:
+    """rank 5: its process is stopped; each of ranks 5 and 6: its process is stopped."""
+    ranks_of: dict[str, list[int]] = {}
+    for cause in causes:
+        ranks_of.setdefault(cause.how, []).append(cause.rank)
+    of_each = [
+        f"{'each of ' if len(ranks) > 1 else ''}{named(ranks)}: {how}"
+        for how, ranks in ranks_of.items()
+    ]
+    return "; ".join(of_each) if len(of_each) < 4 else of_each[0]
 
 
 def described_all(causes: Sequence[Cause]) -> tuple[str, str]:

@@ -111,7 +111,7 @@ def test_without_delete_it_only_says_what_would_go(
     assert "old would go: its newest row is from before" in printed
     assert "partly: steps 0 to 2 would go" in printed
     assert "new stays: " in printed
-    assert "nothing is removed yet; --delete removes 1 of 3 runs and steps of 1 more, about" in printed
+    assert "nothing is removed yet; --delete removes 1 of 3 runs and steps of 1 more," in printed
     for name in ("old", "partly", "new"):
         assert steps_of(tmp_path / name) == [0, 1, 2, 3, 4, 5]
 

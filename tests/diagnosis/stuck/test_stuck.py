@@ -461,6 +461,10 @@ def test_a_dump_shows_who_is_behind_and_who_is_absent() -> None:
     rows = [entered(0, 40), entered(1, 38)]
     (finding,) = found(rows, [], {7: [0, 1, 2]})
     assert summary(finding) == ("missing_rank", [1, 2], "medium")
+    behind = (
+        "Rank 1: it has not completed all_reduce 38 of group g7 (dp), which other members have left"
+    )
+    assert f"{behind}; rank 2: nothing says what it does instead." in finding.text
 
 
 def test_nothing_is_said_of_a_run_that_nobody_looked_at() -> None:
