@@ -133,7 +133,7 @@ class RunBoard:
         judged = judgement(folder, self._stop)
         self._judged[folder] = (held[0], time.monotonic())
         with self._wake:
-            self._cards[folder] = (held[0], replace(held[1], judged=judged))
+            self._cards[folder] = (held[0], replace(held[1], judged=judged, was_judged=True))
 
     def _folders(self) -> list[Path]:
         hub = self._hub()
@@ -168,7 +168,7 @@ class RunBoard:
         if card.problem is not None:
             self._retry_s[folder] = time.monotonic() + _RETRY_S
         if held is not None:
-            card = replace(card, judged=held[1].judged)
+            card = replace(card, judged=held[1].judged, was_judged=held[1].was_judged)
         with self._wake:
             self._cards[folder] = (key, card)
 

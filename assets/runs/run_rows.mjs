@@ -22,6 +22,7 @@
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
  * @property {?number} num_noted
  * @property {?boolean} is_partial something that the run records could not be judged
+ * @property {boolean} was_judged a diagnosis of it has ended
  */
 
 export const NONE = '\u2013';
@@ -77,7 +78,7 @@ export function steps(row) {
 
 /** Summary of the findings. @param {RunRow} row @returns {{text: string, tone: string}} */
 export function findings(row) {
-  if (row.num_findings === null) return { text: 'not judged', tone: 'faint' };
+  if (row.num_findings === null) return { text: row.was_judged ? 'not judged' : 'not judged yet', tone: 'faint' };
   if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
   const others = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
   if (others.length) return { text: others.map((part) => part.join(' ')).join(', '), tone: 'quiet' };

@@ -21,7 +21,8 @@ function stateCell(row) {
 function findingsCell(row) {
   const { text, tone } = findings(row);
   const more = row.num_findings > 1 ? ` +${row.num_findings - 1}` : '';
-  const title = row.num_findings === null ? 'not diagnosed yet, or not enough data' : text + more;
+  const unjudged = row.was_judged ? 'not enough data' : 'its diagnosis has not ended yet';
+  const title = row.num_findings === null ? unjudged : text + more;
   return make('td', { class: `run-findings ${tone}`, text: text + more, title, 'data-title': 'Findings' });
 }
 

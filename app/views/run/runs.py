@@ -57,6 +57,8 @@ class Card:
     """progress of its import, as text; None: complete"""
     judged: Judged | None = None
     """None: not judged yet, or not enough data"""
+    was_judged: bool = False
+    """whether a diagnosis of it has ended"""
 
     @property
     def bar(self) -> str:
@@ -97,6 +99,8 @@ class RunRow:
     """number of observations that are not findings; None: not judged"""
     is_partial: bool | None = None
     """whether something that it records could not be judged; None: nothing was"""
+    was_judged: bool = False
+    """whether a diagnosis of it has ended"""
 
 
 def read_card(folder: Path) -> Card:
@@ -182,6 +186,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         first_finding=judged.first if judged else "",
         num_noted=judged.num_noted if judged else None,
         is_partial=judged.is_partial if judged else None,
+        was_judged=card.was_judged,
     )
 
 
