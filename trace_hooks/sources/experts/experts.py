@@ -15,7 +15,9 @@ does the rest. See benchmarks/event_costs.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count as count_from
 from typing import Any
+from weakref import WeakValueDictionary
 
 from torch import Tensor, nn
 
@@ -65,8 +67,9 @@ class Experts(Source):
         self._counted: list[Counted] = []
         self._num_counted = 0  # calls
         self._losses: list[tuple[Which, Tensor]] = []
-        self._routers: dict[int, RouterCalls] = {}  # by id of the module
-        self._numbers: dict[int, int] = {}  # the same, in the order in which they were found
+        # by id of the module, whose hook holds the value: a model that the job drops is freed
+        self._routers: WeakValueDictionary[int, RouterCalls] = WeakValueDictionary()
+        self._next_number = count_from(0)
         self.missed = Missed(context.recorder)
         self._models = Roots()
         self._places = GlobalPlaces(context)
@@ -79,7 +82,8 @@ class Experts(Source):
     def uninstall(self) -> None:
         """Remove the hooks, and write what is there."""
         self.context.models.on_compiled = None
-        for calls in self._routers.values():
+        followed = list(self._routers.values())
+        for calls in followed:
             calls.handle.remove()
         self.step_end()
         self._copies.wait_for_last(self.poll)
@@ -107,21 +111,24 @@ class Experts(Source):
         path, stage = ("", None) if known is None else (known.path, known.stage)
         if is_compiled(router.module):
             self._miss([type(router.module).__name__])
-        else:
-            self._follow(RouterCalls(self, router, path, stage))
+            return
+        calls = RouterCalls(self, router, path, stage)
+        calls.number = -1 if known is None else known.number
+        self._follow(calls)
 
     def locate(self, calls: RouterCalls) -> None:
         """Find where in its model a router is."""
+        router = calls.router.module
         models = [*self.context.models.roots.values(), *self._models.values()]
         for model, stage in models if not calls.path else ():
             for path, module in model.named_modules():
-                if module is calls.router.module:
+                if module is router:
                     calls.path, calls.stage = path, stage
                     break
         if not calls.path:  # the number: unlike other routers of its class
-            calls.path = f"{calls.name} {self._numbers[id(calls.module)]}"
+            calls.path = f"{calls.name} {calls.number}"
             self.missed.add(NOWHERE, [calls.path])
-        calls.layer = self._places.layer(Part(calls.module, calls.path), calls.stage)
+        calls.layer = self._places.layer(Part(router, calls.path), calls.stage)
 
     def step_begin(self) -> None:
         """Forget what was chosen outside of steps; hook models that were found since."""
@@ -206,19 +213,19 @@ class Experts(Source):
             )
 
     def _follow(self, calls: RouterCalls) -> None:
-        key = id(calls.module)
-        self._routers[key] = calls
-        self._numbers.setdefault(key, len(self._numbers))
+        if calls.number < 0:
+            calls.number = next(self._next_number)
         calls.hook()
+        self._routers[id(calls.router.module)] = calls
 
     def _compiled(self, module: nn.Module) -> None:
         """A module is about to be compiled: hooks inside would make it compile again."""
         inside = {id(child) for child in module.modules()}
-        missed = [calls for key, calls in self._routers.items() if key in inside]
-        for calls in missed:
+        missed = {key: calls for key, calls in self._routers.items() if key in inside}
+        for key, calls in missed.items():
             calls.handle.remove()
-            del self._routers[id(calls.module)]
-        self._miss([calls.name for calls in missed])
+            del self._routers[key]
+        self._miss([calls.name for calls in missed.values()])
 
     def _miss(self, paths: Sequence[str]) -> None:
         if paths:

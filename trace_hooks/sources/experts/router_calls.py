@@ -44,12 +44,13 @@ class Keeper(Protocol):
 
 
 class RouterCalls:
-    """Follows one router. `stage`: of its model, None: the running chunk's."""
+    """Follows one router, whose hook holds it. `stage`: of its model, None: the running chunk's."""
 
     def __init__(self, keeper: Keeper, router: Router, path: str, stage: int | None) -> None:
         self.keeper = keeper
         self.router = router
-        self.module = router.module
+        self.class_name = type(router.module).__name__
+        self.number = -1  # among the routers of the process
         self.kind: Kind = router.num_experts, router.top_k, False
         self.path = path
         self.stage = stage
@@ -65,7 +66,7 @@ class RouterCalls:
     @property
     def name(self) -> str:
         """Its path, or its class where it is in no known model."""
-        return self.path or type(self.module).__name__
+        return self.path or self.class_name
 
     def hook(self) -> None:
         """Follow the router from now on, before what tensor parallelism makes of its output."""
@@ -76,15 +77,15 @@ class RouterCalls:
             self.handle = module.register_forward_hook(_After(self), prepend=True)
 
     @guarded("experts.routed", stays_on=True)
-    def routed(self, value: Any) -> None:
-        """The router returned `value`, or was called with it."""
+    def routed(self, module: Any, value: Any) -> None:
+        """The router, `module`, returned `value`, or was called with it."""
         keeper = self.keeper
         if not keeper.in_step:
             return
         if graph_task() >= 0:  # recomputed
             if self.has_begun:
                 return
-        elif not is_grad_enabled() or not self.module.training:
+        elif not is_grad_enabled() or not module.training:
             return
         else:
             self.has_begun = True
@@ -179,7 +180,7 @@ class _Before(Detachable):
 
     def __call__(self, module: Any, args: tuple[Any, ...]) -> None:
         if not is_compiling():
-            self.calls.routed(args)
+            self.calls.routed(module, args)
 
 
 class _After(Detachable):
@@ -188,4 +189,4 @@ class _After(Detachable):
 
     def __call__(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
         if not is_compiling():
-            self.calls.routed(output)
+            self.calls.routed(module, output)

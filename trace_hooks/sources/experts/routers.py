@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
+from weakref import ref
 
 from torch import Tensor, nn
 
@@ -30,7 +31,7 @@ def no_bias() -> None:
 
 @dataclass(frozen=True, eq=False)
 class Router:
-    """A module that chooses, for N tokens, among the E experts of a layer.
+    """A module that chooses, for N tokens, among the E experts of a layer; held weakly.
 
     `chosen`: of what the module returns (with `at_input`, of its positional arguments), one of:
     integers (..., K), the experts of each token, negative where a choice was dropped, or (...)
@@ -38,7 +39,7 @@ class Router:
     expert; floating point (..., E), scores of which the `top_k` greatest are chosen.
     """
 
-    module: nn.Module
+    held: ref[nn.Module]
     num_experts: int
     chosen: Chosen
     top_k: int = UNKNOWN
@@ -49,6 +50,14 @@ class Router:
     """(E), added to the scores."""
     aux_loss: Callable[[Any], Tensor] | None = None
     """Of what the module returns: (), its load-balancing loss."""
+
+    @property
+    def module(self) -> nn.Module:
+        """Raises RuntimeError where it is gone."""
+        module = self.held()
+        if module is None:
+            raise RuntimeError("the router is gone")
+        return module
 
 
 def find_routers(model: nn.Module) -> Iterator[tuple[str, Router, bool]]:
@@ -90,7 +99,7 @@ def own_router(
     if local is not None and not (0 <= local.start <= local.stop <= num_experts):
         raise ValueError(f"local is {local}; give a range within the {num_experts} experts")
     return Router(
-        module,
+        ref(module),
         num_experts,
         _first_choice if chosen is None else _reader(chosen),
         UNKNOWN if top_k is None else top_k,
@@ -127,7 +136,8 @@ def _first_choice(output: Any) -> Tensor:
 
 def _attribute(module: nn.Module, name: str) -> Callable[[], Tensor | None]:
     """Reads an attribute when it is called: buffers are replaced when a model moves."""
-    return lambda: getattr(module, name, None)
+    held = ref(module)
+    return lambda: getattr(held(), name, None)
 
 
 def _has_class(module: Any, name: str) -> bool:
@@ -141,7 +151,7 @@ def _megatron(layer: nn.Module) -> Router | None:
         return None
     local = list(getattr(layer, "local_expert_indices", ()))
     return Router(
-        router,
+        ref(router),
         int(router.config.num_moe_experts),
         itemgetter(1),
         int(router.topk),
@@ -160,7 +170,7 @@ def _torchtitan(moe: nn.Module) -> Router | None:
     names = ("expert_bias_E", "expert_bias")
     bias = next((name for name in names if hasattr(moe, name)), names[0])
     return Router(
-        router,
+        ref(router),
         num_experts,
         itemgetter(1),
         int(router.top_k),
@@ -183,18 +193,18 @@ def _transformers(block: nn.Module) -> Router | None:
         bias = _attribute(gate, "e_score_correction_bias")
         top_k = int(getattr(gate, "top_k", UNKNOWN))
         local = _local(experts, num_experts)
-        return Router(experts, num_experts, itemgetter(1), top_k, True, *local, bias)
+        return Router(ref(experts), num_experts, itemgetter(1), top_k, True, *local, bias)
     if not isinstance(experts, nn.ModuleList):
         return None
     if type(gate) is nn.Linear and (top_k := getattr(block, "top_k", 0)) > 0:
         local = _local(experts, gate.out_features)
-        return Router(gate, gate.out_features, lambda logits: logits, top_k, False, *local)
+        return Router(ref(gate), gate.out_features, lambda logits: logits, top_k, False, *local)
     num_experts, top_k = getattr(gate, "n_routed_experts", 0), getattr(gate, "top_k", UNKNOWN)
     if not num_experts:
         return None
     local = _local(experts, num_experts)
     bias = _attribute(gate, "e_score_correction_bias")
-    return Router(gate, num_experts, _first_choice, top_k, False, *local, bias)
+    return Router(ref(gate), num_experts, _first_choice, top_k, False, *local, bias)
 
 
 def _arguments(module: nn.Module) -> tuple[str, ...]:

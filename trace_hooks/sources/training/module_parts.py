@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import ref
 
 import torch
 from torch import nn
@@ -31,15 +32,33 @@ MLP = re.compile(r"mlp|feed_?forward|^ffn?$|moe(?![a-z])|^experts$", re.IGNORECA
 NEITHER = re.compile(r"norm|dropout|rotary|mask|^ln|_ln$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Part:
-    """One module to hook. `name`: dotted path below the watched root, wrappers left out."""
+    """One module to hook, held weakly: its hooks hold the part, and in a circle they would keep the
+    memory of a model that the job drops until Python looks for garbage.
 
-    module: nn.Module
+    `name`: dotted path below the watched root, wrappers left out. `block`: the one that an
+    attention or MLP belongs to.
+    """
+
+    held: ref[nn.Module]
     name: str
-    compiled: bool = False
-    block: Part | None = None
-    """The block that an attention or MLP belongs to."""
+    compiled: bool
+    block: Part | None
+
+    def __init__(
+        self, module: nn.Module, name: str, compiled: bool = False, block: Part | None = None
+    ) -> None:
+        values = {"held": ref(module), "name": name, "compiled": compiled, "block": block}
+        vars(self).update(values)
+
+    @property
+    def module(self) -> nn.Module:
+        """Raises RuntimeError where it is gone."""
+        module = self.held()
+        if module is None:
+            raise RuntimeError(f"the module {self.name} is gone")
+        return module
 
 
 def unwrap(module: nn.Module) -> nn.Module:

@@ -17,8 +17,9 @@ from trace_hooks.sources.tensors.global_indices import (
 
 
 def test_stages_that_count_from_0_follow_each_other() -> None:
+    model = TinyGPT(blocks=2)
     with tracing("modules") as traced:
-        traced.watch(TinyGPT(blocks=2), stage=3)
+        traced.watch(model, stage=3)
         places = GlobalPlaces(traced.context)
         assert places.layers() == [6, 7]
         assert places.parameter_layer("layers.1.mlp.0.weight", 3) == 7

@@ -334,15 +334,36 @@ def test_a_second_model_that_is_compiled_has_the_name_of_its_class() -> None:
 
 def test_chunks_of_one_model_need_no_names() -> None:
     with tracing("modules") as traced:
-        for stage in range(2):
-            traced.watch(TinyGPT(), stage)
-        for model, _ in list(traced.context.models.roots.values()):
+        models = [TinyGPT(), TinyGPT()]
+        for stage, model in enumerate(models):
+            traced.watch(model, stage)
+        for model in models:
             model(batch(0))
         found = [(span.name, span.chunk) for span in traced.spans("forward")]
     assert [where for where in found if where[0] == "layers.0"] == [
         ("layers.0", 0),
         ("layers.0", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    "source", ["modules", "attention_statistics", "statistics", "inspection", "optimizer"]
+)
+def test_a_model_that_the_job_drops_is_freed_at_once(source: str) -> None:
+    """Not when Python looks for garbage: the next model needs the memory."""
+    train(TinyGPT(blocks=1), 1)  # torch imports more at the first step
+    with tracing(*{"modules", source}) as traced:
+        gc.collect()
+        gc.disable()
+        try:
+            model = TinyGPT(blocks=1)
+            traced.watch(model)
+            train(model, 2)
+            dropped = weakref.ref(model)
+            del model
+            assert dropped() is None
+        finally:
+            gc.enable()
 
 
 def test_a_model_that_the_job_drops_is_freed_and_the_next_one_is_recorded():
