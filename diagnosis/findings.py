@@ -285,14 +285,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The verdicts of all detectors; findings with the most urgent and costly first."""
+    """The verdicts of all detectors."""
 
     verdicts: tuple[Verdict, ...] = field(default=())
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Findings of all detectors, in the order in which to look at them."""
-        return tuple(sorted((f for v in self.verdicts for f in v.findings), key=_urgency))
+        """Findings of all detectors, in the order in which to look at them: first urgent ones whose
+        cost is not known, then those that go on by their cost, last those that are over.
+        """
+        return tuple(sorted((f for v in self.verdicts for f in v.findings), key=_order))
 
     @property
     def checked(self) -> tuple[str, ...]:
@@ -337,11 +339,12 @@ class Diagnosis:
         }
 
 
-def _urgency(finding: Finding) -> tuple[int, float, float, int]:
+def _order(finding: Finding) -> tuple[int, float, float, int]:
+    if finding.severity == "past":
+        group = 3
+    elif finding.cost is None:
+        group = 0 if finding.severity == "urgent" else 2
+    else:
+        group = 1
     share = finding.cost.share if finding.cost else 0.0
-    return (
-        SEVERITIES.index(finding.severity),
-        -share,
-        -(finding.slowdown or 0.0),
-        finding.first_step,
-    )
+    return group, -share, -(finding.slowdown or 0.0), finding.first_step

@@ -113,13 +113,16 @@ def test_its_parts_check_themselves() -> None:
         Verdict("x")
 
 
-def test_the_most_urgent_and_costly_comes_first() -> None:
+def test_the_costliest_comes_first_after_what_is_urgent_without_a_known_cost() -> None:
     past = a_finding(severity="past", ongoing=False, first_step=1)
     small = a_finding(cost=Cost(1.0, 100.0, 5, 8), first_step=2)
-    great = a_finding(cost=Cost(50.0, 100.0, 5, 8), first_step=3)
-    warning = a_finding(severity="warning", first_step=4)
-    diagnosis = Diagnosis((Verdict("a", (past, small)), Verdict("b", (warning, great), "all well")))
-    assert diagnosis.findings == (great, small, warning, past)
+    great = a_finding(severity="warning", cost=Cost(50.0, 100.0, 5, 8), first_step=3)
+    unknown = a_finding(severity="warning", cost=None, first_step=4)
+    urgent = a_finding(cost=None, first_step=5)
+    diagnosis = Diagnosis(
+        (Verdict("a", (past, small, unknown)), Verdict("b", (great, urgent), "all well"))
+    )
+    assert diagnosis.findings == (urgent, great, small, unknown, past)
     assert diagnosis.checked == ("all well",)
     assert diagnosis.judged
 

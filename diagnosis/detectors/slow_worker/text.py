@@ -13,7 +13,8 @@ from diagnosis.statistics.shared_location import place_of
 from diagnosis.statistics.units import waits_of_each, when_text
 
 URGENT_SLOWDOWN = 1.1
-"""Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713)."""
+"""Jobs at least 1.1 times as long as without stragglers count as straggling (2505.05713). As it is
+shown, with two digits: of hosts that are equally slow, all are urgent or none."""
 
 _VICTIM_SHARE = 0.1
 """Victims sit in groups in which the culprit caused at least this share of its waiting."""
@@ -30,7 +31,7 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
     waiting_ranks, waiting_share = _waiting_ranks(rank, groups)
     waits = _waits(work, suspect, len(waiting_ranks), waiting_share)
     confidence = _confidence(work, suspect, waits)
-    is_urgent = suspect.slowdown >= URGENT_SLOWDOWN and confidence != "low"
+    is_urgent = round(suspect.slowdown, 2) >= URGENT_SLOWDOWN and confidence != "low"
     severity = "urgent" if is_urgent else "warning"
     return Finding(
         kind="slow_worker",
