@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_hooks.job.process_info import host_name
-from trace_hooks.telemetry.sample_rows import Row, table_of
+from trace_hooks.telemetry.sample_rows import MOST_ROWS, Row, table_of
 
 if TYPE_CHECKING:
     from trace_hooks.job.spool import Spool
@@ -28,6 +28,9 @@ PROCESS_EVERY_S = 120.0
 from HOST_EVERY_S on, for those who watch how a job starts.
 """
 
+MOST_LINES = 1_000
+"""Of the kernel's log, kept while the run's folder cannot be written."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -40,12 +43,16 @@ class Target:
 
 
 class Publisher:
-    """Takes rows and writes them in time (one thread): as files, or into a spool."""
+    """Takes rows and writes them in time (one thread): as files, or into a spool. Keeps what could
+    not be written for the next time, the newest of it.
+    """
 
     def __init__(self, spool: Spool | None = None) -> None:
         self._spool = spool
         self._numbers: dict[tuple[str, int, int, int], int] = {}
+        self._of_host: list[Row] = []
         self._of_ranks: dict[int, list[Row]] = defaultdict(list)
+        self._lines: list[Mapping[str, Any]] = []
         self._due_ranks_s = 0.0
         self._wait_s = HOST_EVERY_S
 
@@ -58,23 +65,30 @@ class Publisher:
         is_last: bool = False,
     ) -> None:
         """Write rows of the host now, those of ranks in time; raises OSError."""
-        host_rows = [row for row in rows if row[2].rank < 0]
-        if host_rows:
-            table = table_of(host_rows, host_name(), target.attempt, -1, target.clock_offset_ns)
+        self._take(rows, lines)
+        offset_ns = target.clock_offset_ns
+        if self._of_host:
+            table = table_of(self._of_host, host_name(), target.attempt, -1, offset_ns)
             self._publish("host_metrics", target, target.rank, HOST_FIRST_NUMBER, table)
-        for row in rows:
-            if row[2].rank >= 0:
-                self._of_ranks[row[2].rank].append(row)
-        if lines:
-            self._write_lines(target, lines)
+            self._of_host = []
+        if self._lines:
+            self._write_lines(target, self._lines)
+            self._lines = []
         if self._of_ranks and (is_last or now_s >= self._due_ranks_s):
             self._due_ranks_s = now_s + self._wait_s
             self._wait_s = min(2 * self._wait_s, PROCESS_EVERY_S)
-            for rank in sorted(self._of_ranks):
-                rows_of_rank = self._of_ranks.pop(rank)
-                offset_ns = target.clock_offset_ns
-                table = table_of(rows_of_rank, host_name(), target.attempt, rank, offset_ns)
+            for rank, of_rank in sorted(self._of_ranks.items()):
+                table = table_of(of_rank, host_name(), target.attempt, rank, offset_ns)
                 self._publish("host_metrics", target, rank, PROCESS_FIRST_NUMBER, table)
+                del self._of_ranks[rank]
+
+    def _take(self, rows: Sequence[Row], lines: Sequence[Mapping[str, Any]]) -> None:
+        for row in rows:
+            (self._of_host if row[2].rank < 0 else self._of_ranks[row[2].rank]).append(row)
+        self._lines += lines
+        del self._of_host[:-MOST_ROWS], self._lines[:-MOST_LINES]
+        for of_rank in self._of_ranks.values():
+            del of_rank[: -MOST_ROWS // len(self._of_ranks)]
 
     def _write_lines(self, target: Target, lines: Sequence[Mapping[str, Any]]) -> None:
         # here, not above: most hosts have none, and it imports what costs memory

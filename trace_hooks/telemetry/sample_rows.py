@@ -42,10 +42,6 @@ class SampleRows:
         rows, self._rows = self._rows, []
         return rows
 
-    def put_back(self, rows: list[Row]) -> None:
-        """Rows that could not be written: they come first next time."""
-        self._rows = (rows + self._rows)[-MOST_ROWS:]
-
 
 def table_of(rows: Sequence[Row], host: str, attempt: int, rank: int, offset_ns: int) -> pa.Table:
     """Rows of `host_metrics` of one rank; `offset_ns`: from the monotonic clock to Unix.

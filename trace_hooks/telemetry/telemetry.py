@@ -134,12 +134,7 @@ class Telemetry:
     def _write(self, target: Target, is_last: bool) -> None:
         with self._lock:
             rows, lines = self._sampler.rows.take(), self._kernel_log.take()
-        try:
-            self._publisher.write(target, rows, lines, time.monotonic(), is_last)
-        except OSError:
-            with self._lock:
-                self._sampler.rows.put_back(rows)
-            raise
+        self._publisher.write(target, rows, lines, time.monotonic(), is_last)
 
 
 def _drivers(proc: Path, sys: Path) -> list[Background]:

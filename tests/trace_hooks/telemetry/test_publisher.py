@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,21 @@ import pytest
 
 from app.live.segment_check import problem_of
 from trace_hooks.job.process_info import host_name
+from trace_hooks.job.spool import Batch, Spool
 from trace_hooks.schema import TABLES, SegmentName
-from trace_hooks.telemetry.publisher import Publisher, Target
-from trace_hooks.telemetry.sample_rows import MOST_ROWS, Row, SampleRows, Series
+from trace_hooks.telemetry.publisher import MOST_LINES, Publisher, Target
+from trace_hooks.telemetry.sample_rows import MOST_ROWS, Row, Series
 
 OF_HOST = Series("gpu:x", "gpu_power_watts", "host", -1)
 OF_RANK = Series("process", "process_threads", "host", 5)
 UNIX_NS = 1_700_000_000_000_000_000
+LINE = {"ts_ns": 5, "timed": "own", "stream": "kernel", "file": "kmsg", "line": 1} | {
+    "level": "",
+    "label": "xid_79",
+    "template": "t",
+    "text": "Xid 79",
+    "count": 1,
+}
 
 
 def row(series: Series = OF_HOST, value: float = 1.5, state: str = "value") -> Row:
@@ -89,18 +98,58 @@ def test_numbers_go_on_where_others_were_written_or_merged_away(target: Target) 
 
 
 def test_kernel_lines_are_rows_of_the_host(target: Target) -> None:
-    line = {"ts_ns": 5, "timed": "own", "stream": "kernel", "file": "kmsg", "line": 1}
-    line |= {"level": "", "label": "xid_79", "template": "t", "text": "Xid 79", "count": 1}
-    Publisher().write(target, [], [line], 1000.0)
+    Publisher().write(target, [], [LINE], 1000.0)
     ((name, (found,)),) = written(target.folder).items()
     assert name == "log_lines-0002-00004-60000000.parquet"
     assert (found["rank"], found["host"], found["ts_ns"]) == (-1, host_name(), UNIX_NS + 5)
 
 
-def test_rows_that_could_not_be_written_come_first_and_are_bounded() -> None:
-    rows = SampleRows()
-    rows.add(row(value=2.0))
-    rows.put_back([row(value=1.0)])
-    assert [r[3] for r in rows.take()] == [1.0, 2.0]
-    rows.put_back([row()] * (MOST_ROWS + 5))
-    assert len(rows.take()) == MOST_ROWS
+class FullSpool(Spool):
+    """Takes tables of these names only; `taken`: name and rows of each."""
+
+    def __init__(self, meeting: Path, *names: str) -> None:
+        super().__init__(meeting, "telemetry")
+        self.names = names
+        self.taken: list[tuple[str, list[dict[str, Any]]]] = []
+
+    def put(self, batch: Batch) -> tuple[Path, int]:
+        ((name, table),) = batch.tables.items()
+        if name not in self.names:
+            raise OSError(errno.ENOSPC, "full")
+        self.taken.append((name, table.to_pylist()))
+        return self.folder, 0
+
+
+def test_what_could_not_be_written_is_written_later_and_the_rest_not_again(target: Target) -> None:
+    spool = FullSpool(target.folder, "host_metrics")
+    publisher = Publisher(spool)
+    with pytest.raises(OSError, match="full"):
+        publisher.write(target, [row(value=1.0), row(OF_RANK, 2.0)], [LINE], 1000.0)
+    spool.names = ("host_metrics", "log_lines")
+    publisher.write(target, [row(value=3.0), row(OF_RANK, 4.0)], [], 1010.0)
+    values = [[r.get("value", r.get("text")) for r in rows] for _, rows in spool.taken]
+    assert values == [[1.0], [3.0], ["Xid 79"], [2.0, 4.0]]
+
+
+def test_rows_of_a_rank_that_could_not_be_written_are_kept(target: Target) -> None:
+    spool = FullSpool(target.folder)
+    publisher = Publisher(spool)
+    with pytest.raises(OSError, match="full"):
+        publisher.write(target, [row(OF_RANK, 1.0)], [], 1000.0)
+    spool.names = ("host_metrics",)
+    publisher.write(target, [row(OF_RANK, 2.0)], [], 1010.0)
+    assert [[r["value"] for r in rows] for _, rows in spool.taken] == [[1.0, 2.0]]
+
+
+def test_what_is_kept_is_bounded(target: Target) -> None:
+    spool = FullSpool(target.folder)
+    publisher = Publisher(spool)
+    others = [row(OF_RANK._replace(rank=rank)) for rank in (6, 7, 8)]
+    with pytest.raises(OSError, match="full"):
+        publisher.write(target, [row()] * (MOST_ROWS + 5), [LINE] * (MOST_LINES + 5), 1000.0)
+    with pytest.raises(OSError, match="full"):
+        publisher.write(target, [row(OF_RANK)] * (MOST_ROWS + 5) + others, [], 1000.0)
+    spool.names = ("host_metrics", "log_lines")
+    publisher.write(target, [], [], 1010.0)
+    numbers = [len(rows) for _, rows in spool.taken]
+    assert numbers == [MOST_ROWS, MOST_LINES, MOST_ROWS // 4, 1, 1, 1]
