@@ -11,6 +11,7 @@ the process that wrote it, and the collector.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -28,6 +29,10 @@ if TYPE_CHECKING:  # the watchdog, which opens the spool, loads it only when row
 BATCH, TAKEN, MINE = ".batch", ".taken", ".mine"
 
 OF_WATCHDOG = ("watchdog", "telemetry")
+MOST_OF_WATCHDOG_BYTES = 8 << 20
+"""Bytes of one part of the watchdog that wait: a container may have 64 MiB of node-local memory,
+which data loaders and NCCL need.
+"""
 
 _COUNT = struct.Struct("<q")
 LOCK = "collector.lock"
@@ -132,6 +137,16 @@ class Spool:
         finally:
             temporary.unlink(missing_ok=True)
         return path, num_bytes
+
+    def put_of_watchdog(self, batch: Batch) -> None:
+        """As `put`, for a part of the watchdog, unless much of it waits already, as while the disk
+        of the run is full or hangs: raises OSError then, too.
+        """
+        with suppress(FileNotFoundError):  # one is being published: the next call looks again
+            waiting = sum(path.stat().st_size for path in self.own(BATCH, TAKEN))
+            if waiting >= MOST_OF_WATCHDOG_BYTES:
+                raise OSError(errno.ENOSPC, f"{waiting} bytes wait for the collector")
+        self.put(batch)
 
     def batches(self, *states: str) -> list[Path]:
         """Batches in one of these states, oldest first."""

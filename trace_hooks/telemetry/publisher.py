@@ -106,7 +106,7 @@ class Publisher:
 
         if self._spool is not None:
             where = Destination(target.folder, target.attempt, rank)
-            self._spool.put(Batch(where, {name: table}))
+            self._spool.put_of_watchdog(Batch(where, {name: table}))
             return
         key = (name, target.attempt, rank, first)
         newest = self._numbers.get(key, first - 1)

@@ -136,7 +136,7 @@ def write_rows(
         placed_rows = placed(table, [row_table(table, rows, anchor)], header.attempt, header.rank)
         if spool is not None:
             where = Destination(folder, header.attempt, header.rank)
-            spool.put(Batch(where, {table: placed_rows}))
+            spool.put_of_watchdog(Batch(where, {table: placed_rows}))
             continue
         key = (folder, table, header.attempt, header.rank)
         newest = _newest_numbers.get(key, FIRST_NUMBER - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from app.live.segment_check import problem_of
 from trace_hooks.job.process_info import host_name
-from trace_hooks.job.spool import Batch, Spool
+from trace_hooks.job.spool import BATCH, MOST_OF_WATCHDOG_BYTES, Batch, Spool, read_batch
 from trace_hooks.schema import TABLES, SegmentName
 from trace_hooks.telemetry.publisher import MOST_LINES, Publisher, Target
 from trace_hooks.telemetry.sample_rows import MOST_ROWS, Row, Series
@@ -153,3 +154,21 @@ def test_what_is_kept_is_bounded(target: Target) -> None:
     publisher.write(target, [], [], 1010.0)
     numbers = [len(rows) for _, rows in spool.taken]
     assert numbers == [MOST_ROWS, MOST_LINES, MOST_ROWS // 4, 1, 1, 1]
+
+
+def test_of_a_disk_that_hangs_little_waits_in_memory_that_the_job_needs(target: Target) -> None:
+    spool = Spool(target.folder, "telemetry")  # no collector takes from it
+    publisher, refused = Publisher(spool), 0
+    for turn in range(60):
+        with suppress(OSError):
+            publisher.write(target, [row()] * 5_000, [], 1000.0 + turn)
+            continue
+        refused += 1
+    waiting = spool.batches(BATCH)
+    assert refused > 0
+    assert sum(path.stat().st_size for path in waiting) < 2 * MOST_OF_WATCHDOG_BYTES
+    for path in waiting:
+        path.unlink()
+    publisher.write(target, [], [], 2000.0)
+    (path,) = spool.batches(BATCH)
+    assert read_batch(path).tables["host_metrics"].num_rows == refused * 5_000
