@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_ROWS = 200_000
-"""Rows that are kept while the run's folder cannot be written; then the oldest are dropped."""
+"""Rows that are kept while the run is not known, or its folder cannot be written; then the oldest
+are dropped.
+"""
 
 
 class Series(NamedTuple):
@@ -31,7 +34,7 @@ class SampleRows:
     """Rows that wait to be written. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: deque[Row] = deque(maxlen=MOST_ROWS)
 
     def add(self, row: Row) -> None:
         """One more row."""
@@ -39,7 +42,8 @@ class SampleRows:
 
     def take(self) -> list[Row]:
         """All rows so far."""
-        rows, self._rows = self._rows, []
+        rows = list(self._rows)
+        self._rows.clear()
         return rows
 
 

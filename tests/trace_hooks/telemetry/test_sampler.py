@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 
 import pytest
 
 from trace_hooks.telemetry.reading import NAN, Reading, Source, SourceError
+from trace_hooks.telemetry.sample_rows import MOST_ROWS
 from trace_hooks.telemetry.sampler import RETRY_S, Round, Sampler
 
 
@@ -126,3 +128,14 @@ def test_seconds_that_were_missed_are_written() -> None:
         sampler.sample(Round(float(second), second))
     late = [row[3] for row in sampler.rows.take() if row[2].metric == "sampler_late_seconds"]
     assert late == [0, 3]
+
+
+def test_rows_that_nobody_takes_are_bounded() -> None:
+    numbers = count()
+    source = Made(lambda: [Reading("host", "memory_available_bytes", next(numbers))] * 50_000)
+    sampler = Sampler([source])
+    for second in range(1, 6):
+        sampler.sample(Round(second, second))
+    rows = sampler.rows.take()
+    assert len(rows) == MOST_ROWS
+    assert rows[-3][3] == 4.0  # the newest; the last two are the sampler's own
