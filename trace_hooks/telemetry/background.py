@@ -15,6 +15,9 @@ PATIENCE_S = 5.0
 SHARE, MOST_SELDOM_S = 1e-3, 10.0
 """A driver may take this share of a core; one that takes more is read more seldom, down to this."""
 
+_OF_OTHER_VERSIONS = (AttributeError, TypeError)
+"""What a driver's library of a version that lacks or changed a function comes to."""
+
 
 class Background(Source):
     """The Source that `make` opens, both in a thread of its own."""
@@ -70,7 +73,7 @@ class Background(Source):
                 readings = list(source.read())
                 self._slow_down(time.thread_time() - cost_from_s)
                 self.scope = source.scope
-            except (SourceError, OSError, ValueError, LookupError) as error:
+            except (SourceError, OSError, ValueError, LookupError, *_OF_OTHER_VERSIONS) as error:
                 reason = reason_of(error)
             with self._lock:
                 self._answer = (now(), readings, reason)

@@ -12,6 +12,7 @@ import importlib
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,10 @@ _WAIT_MS = 1000
 _CHIP = 0  # NVML_TEMPERATURE_GPU
 _SM, _MEMORY = 1, 2  # NVML_CLOCK_SM, NVML_CLOCK_MEM
 _XID = 0x8  # nvmlEventTypeXidCriticalError
+_TEMPERATURE = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
+_REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""A newer and an older name: nvidia-ml-py 12 has not the first of a temperature, 11 none of them.
+"""
 
 _FIELDS = {
     3: ("gpu_ecc_corrected_total", 1.0),
@@ -132,14 +137,10 @@ class Nvidia(Source):
             device, lambda: nvml.nvmlDeviceGetClockInfo(handle, _SM), gpu_sm_clock_mhz=float
         )
         yield from self._one(
-            device,
-            lambda: nvml.nvmlDeviceGetTemperatureV(handle, _CHIP),
-            gpu_temperature_celsius=float,
+            device, lambda: self._newer(_TEMPERATURE, handle, _CHIP), gpu_temperature_celsius=float
         )
         yield from self._one(
-            device,
-            lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-            gpu_clock_event_reasons=float,
+            device, lambda: self._newer(_REASONS, handle), gpu_clock_event_reasons=float
         )
 
     def _rest(self, device: str, handle: Any) -> Iterator[Reading]:
@@ -164,6 +165,15 @@ class Nvidia(Source):
             lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle),
             gpu_power_limit_watts=lambda limit_mw: limit_mw / 1e3,
         )
+
+    def _newer(self, names: tuple[str, str], *arguments: Any) -> Any:
+        """Answer of a function by its newer name, else, where nvidia-ml-py or the driver is too old
+        for it, by its older one. Raises NVMLError.
+        """
+        newer, older = names
+        with suppress(AttributeError, self._nvml.NVMLError_FunctionNotFound):
+            return getattr(self._nvml, newer)(*arguments)
+        return getattr(self._nvml, older)(*arguments)
 
     def _one(self, device: str, call: Any, **metrics: Any) -> Iterator[Reading]:
         """Readings of one call; `metrics`: what each takes of its answer."""

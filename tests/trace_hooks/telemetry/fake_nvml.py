@@ -15,26 +15,41 @@ class NVMLError(Exception):
     """As pynvml's: `value` is the code."""
 
     def __init__(self, value: int) -> None:
-        texts = {3: "Not Supported", 10: "Timeout", 15: "GPU is lost"}
+        texts = {3: "Not Supported", 10: "Timeout", 13: "Function Not Found", 15: "GPU is lost"}
         super().__init__(texts[value])
         self.value = value
 
 
+class FunctionNotFound(NVMLError):
+    """The driver is older than the library."""
+
+
 class FakeNvml(ModuleType):
-    """`fields`: value by id, -1 not supported. `lost`: GPUs that have fallen off the bus."""
+    """`fields`: value by id, -1 not supported. `lost`: GPUs that have fallen off the bus. `absent`:
+    functions that this version does not have.
+    """
 
     NVMLError = NVMLError
+    NVMLError_FunctionNotFound = FunctionNotFound
     NVML_ERROR_TIMEOUT = 10
 
     def __init__(self) -> None:
         super().__init__("pynvml")
         self.fields: dict[int, float] = {}
         self.lost: set[int] = set()
+        self.absent: set[str] = set()
         self.xids: list[tuple[int, int]] = []
         self.num_field_calls = 0
         self._waiting = threading.Event()
 
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("nvml") and name in self.absent:
+            raise AttributeError(f"module 'pynvml' has no attribute '{name}'")
+        return super().__getattribute__(name)
+
     def __getattr__(self, name: str) -> Any:
+        if name in self.absent:
+            raise AttributeError(f"module 'pynvml' has no attribute '{name}'")
         raise AssertionError(f"the fake pynvml has no {name}")
 
     def nvmlInit(self) -> None:
@@ -84,9 +99,13 @@ class FakeNvml(ModuleType):
         self._check(handle)
         return {0: 63}[sensor]
 
+    nvmlDeviceGetTemperature = nvmlDeviceGetTemperatureV
+
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
         self._check(handle)
         return 0x24
+
+    nvmlDeviceGetCurrentClocksThrottleReasons = nvmlDeviceGetCurrentClocksEventReasons
 
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
         self._check(handle)

@@ -70,6 +70,18 @@ def test_what_cannot_be_opened_is_tried_again() -> None:
     source.stop()
 
 
+def test_a_library_of_another_version_is_named_and_tried_again() -> None:
+    driver = Driver()
+    answer = driver.read
+    driver.read = lambda: driver.no_such_function()  # type: ignore[attr-defined, method-assign]
+    source = Background("nvidia", lambda: driver, patience_s=0.5)
+    with pytest.raises(SourceError, match="no attribute 'no_such_function'"):
+        wait_until(lambda: source.read() and None)
+    driver.read = answer  # type: ignore[method-assign]
+    assert answered(source)
+    source.stop()
+
+
 def test_the_thread_ends_when_it_is_stopped() -> None:
     source = Background("quick to end", Driver)
     source.stop()

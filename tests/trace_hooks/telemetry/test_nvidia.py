@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trace_hooks.telemetry.fake_nvml import UUIDS, FakeNvml
+from tests.trace_hooks.telemetry.fake_nvml import UUIDS, FakeNvml, FunctionNotFound
 from tests.trace_hooks.telemetry.made_trees import reasons, tree, values
 from tests.waiting import wait_until
 from trace_hooks.telemetry.names import METRICS
@@ -59,6 +59,29 @@ def test_what_a_gpu_does_not_support_is_not_zero(nvml: FakeNvml, proc: Path) -> 
     assert reasons(Nvidia(proc)) == {
         (gpu, "gpu_recovery_action"): "Not Supported" for gpu in (FIRST, SECOND)
     }
+
+
+NEWER = {"nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons"}
+
+
+def test_an_older_library_has_functions_by_their_older_names(nvml: FakeNvml, proc: Path) -> None:
+    nvml.absent = NEWER
+    found = values(Nvidia(proc).read())
+    assert found[SECOND, "gpu_temperature_celsius"] == 63
+    assert found[SECOND, "gpu_clock_event_reasons"] == 0x24
+
+
+def test_an_older_driver_has_functions_by_their_older_names(
+    nvml: FakeNvml, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_found(*_arguments: object) -> None:
+        raise FunctionNotFound(13)
+
+    for name in NEWER:
+        monkeypatch.setattr(nvml, name, not_found, raising=False)
+    found = values(Nvidia(proc).read())
+    assert found[SECOND, "gpu_temperature_celsius"] == 63
+    assert found[SECOND, "gpu_clock_event_reasons"] == 0x24
 
 
 def test_a_lost_gpu_says_so_and_the_other_is_read(nvml: FakeNvml, proc: Path) -> None:
