@@ -200,7 +200,7 @@ class Xids:
     def read(self) -> Iterator[Reading]:
         """How many Xid errors each GPU has had, and the number of the last."""
         for device in self._handles:
-            if self._problem:
+            if self._problem and device not in self._last:
                 yield Reading(device, "gpu_xid_errors_total", NAN, self._problem)
                 continue
             yield Reading(device, "gpu_xid_errors_total", self._counts[device])
@@ -227,6 +227,16 @@ class Xids:
             if error.value == nvml.NVML_ERROR_TIMEOUT:
                 return
             raise
-        device = device_of(nvml.nvmlDeviceGetUUID(event.device))
-        self._last[device] = int(event.eventData)
+        device = self._device(event.device)
         self._counts[device] += 1
+        self._last[device] = int(event.eventData)
+
+    def _device(self, handle: Any) -> str:
+        """Of an event; raises NVMLError. A GPU that has fallen off the bus tells no UUID."""
+        try:
+            return device_of(self._nvml.nvmlDeviceGetUUID(handle))
+        except self._nvml.NVMLError:
+            for device, known in self._handles.items():
+                if bytes(known) == bytes(handle):  # pointers, of ctypes
+                    return device
+            raise

@@ -62,6 +62,7 @@ class FakeNvml(ModuleType):
         return index
 
     def nvmlDeviceGetUUID(self, handle: int) -> str:
+        self._check(handle)
         return UUIDS[handle]
 
     def _check(self, handle: int) -> None:
@@ -137,6 +138,7 @@ class FakeNvml(ModuleType):
 
     def nvmlEventSetWait_v2(self, events: str, timeout_ms: int) -> Any:
         if not self.xids:
+            self._check(max(self.lost, default=-1))
             self._waiting.wait(0.01)
             raise NVMLError(10)
         handle, xid = self.xids.pop(0)

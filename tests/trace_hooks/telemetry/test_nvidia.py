@@ -103,6 +103,19 @@ def test_xids_are_counted_by_gpu(nvml: FakeNvml, proc: Path) -> None:
     assert (FIRST, "gpu_xid_last") not in found
 
 
+def test_the_xid_of_a_gpu_that_falls_off_the_bus_is_counted(nvml: FakeNvml, proc: Path) -> None:
+    source = Nvidia(proc)
+    nvml.xids, nvml.lost = [(1, 79)], {1}
+
+    def xids() -> dict[tuple[str, str], float | str]:
+        found = (r for r in source.read() if r.metric.startswith("gpu_xid"))
+        return {(r.device, r.metric): r.reason or r.value for r in found}
+
+    wait_until(lambda: xids()[FIRST, "gpu_xid_errors_total"] == "no events: GPU is lost")
+    assert xids()[SECOND, "gpu_xid_errors_total"] == 1
+    assert xids()[SECOND, "gpu_xid_last"] == 79
+
+
 def test_no_driver_and_no_library(
     tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
