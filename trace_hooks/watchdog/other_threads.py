@@ -1,8 +1,9 @@
-"""Stacks of a rank's threads other than the main one, for the watchdog of its host.
+"""Stacks of a rank's threads as one of them reads them, for the watchdog of its host.
 
 faulthandler writes the main thread's stack at C level when a signal comes (rank_side.py). It must
-not write those of the others: they run on, and reading their frames meanwhile ends the process.
-Here the drain thread reads them under the GIL, while the rank makes no progress.
+not write those of the others, nor that of a main thread that runs Python: reading frames that
+change meanwhile ends the process. Here the drain thread reads them under the GIL, while the rank
+makes no progress.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ QUIET_S = 2.0
 """A rank writes them after so long without progress; its watchdog looks later than that."""
 FRESH_S = 5.0
 """What was written longer ago is no longer so: the drain thread waits for the GIL, too."""
+
+_MAIN = "Stack (most recent call first):"
 
 
 class OtherThreads:
@@ -39,7 +42,8 @@ class OtherThreads:
             self.remove()
         elif now_s - self._since_s >= QUIET_S:
             temporary = self._path.with_suffix(".threads.tmp")
-            temporary.write_text(text_of_others(), encoding="utf-8", errors="replace")
+            text = text_of_others() + text_of_main()
+            temporary.write_text(text, encoding="utf-8", errors="replace")
             temporary.replace(self._path)
             self._is_written = True
 
@@ -61,6 +65,17 @@ def text_of_others() -> str:
         lines.append(f"Thread 0x{ident:016x} [{name}] (most recent call first):")
         lines += _lines_of(frame)
     return "\n".join([*lines, ""]) if lines else ""
+
+
+def text_of_main() -> str:
+    """As faulthandler writes it: the main thread."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return "\n".join([_MAIN, *_lines_of(frame), ""])
+
+
+def without_main(text: str) -> str:
+    """The other threads of what a rank wrote."""
+    return text[: max(text.rfind(_MAIN), 0)]
 
 
 def _lines_of(frame: FrameType | None) -> list[str]:

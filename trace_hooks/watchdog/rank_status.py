@@ -15,12 +15,12 @@ from trace_hooks.job.process_info import start_ticks
 from trace_hooks.recording.clock import now
 from trace_hooks.recording.flight_ring import RingHeader, read_header, read_ring
 from trace_hooks.watchdog.deaths import Deaths
-from trace_hooks.watchdog.other_threads import fresh_text
+from trace_hooks.watchdog.other_threads import FRESH_S, fresh_text, without_main
 from trace_hooks.watchdog.pauses import Pauses
 from trace_hooks.watchdog.rank_logs import RankLogs
 
-ASLEEP_TRIES, ASLEEP_S = 10, 0.001
-"""How long a look waits for a main thread that runs to wait; one that never does is looked at."""
+ASLEEP_TRIES, ASLEEP_S = 20, 0.001
+"""How long a look waits for a main thread that runs to wait."""
 
 STACKS_S = 3.0
 """A rank has this long to write its stacks."""
@@ -172,22 +172,27 @@ class Member:
 def fetch_stacks(members: Sequence[Member]) -> dict[Path, str]:
     """What ranks write when they get their signal, by ring; all at once, as one may not answer.
 
-    The signal is sent only to a process that handles it: the default action would kill it.
+    The signal is sent only to a process that handles it: the default action would kill it. A rank
+    whose main thread runs while its heart beats gets none (rank_side.py): it has written its stacks
+    by itself, if it makes no progress.
     """
     before = {}
+    written = {}
     for member in members:
         header = member.header
         if header.ended or member.is_gone() or not _catches(header.pid, header.signal):
             continue
         if member.is_stopped():
             continue  # it would write once it is continued
+        if not _falls_asleep(header.pid) and (now() - header.beat_ns) / 1e9 < FRESH_S:
+            written[member.ring] = fresh_text(member.ring.with_suffix(".threads"))
+            continue
         _cut_off(member.stacks)
         before[member.ring] = (member, _size(member.stacks))
-        _wait_until_asleep(header.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.kill(header.pid, header.signal)
     _wait_until_written(before)
-    return {
+    return written | {
         ring: _with_others(ring, member.stacks, size) for ring, (member, size) in before.items()
     }
 
@@ -199,23 +204,36 @@ def _cut_off(stacks: Path) -> None:
             os.truncate(stacks, 0)
 
 
-def _wait_until_asleep(pid: int) -> None:
-    """Until the main thread waits, for a moment: see rank_side.py on signals to one that runs.
+def _falls_asleep(pid: int) -> bool:
+    """Whether the main thread waits, from one of several looks to the next: then it will for a
+    moment longer.
 
-    Source: proc(5), stat, whose state is that of the main thread.
+    Source: proc(5), status, which is that of the main thread.
     """
+    before = None
     for _ in range(ASLEEP_TRIES):
-        with suppress(OSError):
-            text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-            if text.rpartition(")")[2].split()[0] != "R":
-                return
+        state = _state_and_switches(pid)
+        if state is not None and state == before:
+            return True
+        before = state
         time.sleep(ASLEEP_S)
+    return False
+
+
+def _state_and_switches(pid: int) -> tuple[str, ...] | None:
+    """State of a main thread that waits, and how often it has begun to; None where it runs."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+        heads = ("State:", "voluntary_ctxt_switches:")
+        found = tuple(line for line in text.splitlines() if line.startswith(heads))
+        return None if any(line.split()[1] == "R" for line in found) else found
+    return None
 
 
 def _with_others(ring: Path, stacks: Path, position: int) -> str:
     """The other threads, and behind them the main one; '' where that did not answer."""
     main = _read_from(stacks, position)
-    return main and fresh_text(ring.with_suffix(".threads")) + main
+    return main and without_main(fresh_text(ring.with_suffix(".threads"))) + main
 
 
 def _wait_until_written(before: Mapping[Path, tuple[Member, int]]) -> None:

@@ -10,9 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.trace_hooks.processes import begin
+from tests.waiting import wait_until
 from trace_hooks.recording.flight_ring import read_header
 from trace_hooks.watchdog import other_threads
-from trace_hooks.watchdog.other_threads import OtherThreads, fresh_text, text_of_others
+from trace_hooks.watchdog.other_threads import (
+    OtherThreads,
+    fresh_text,
+    text_of_main,
+    text_of_others,
+    without_main,
+)
+from trace_hooks.watchdog.rank_status import Member
 from trace_hooks.watchdog.stacks import threads_of
 
 BUSY = """
@@ -33,6 +41,19 @@ while not os.path.exists("stop"):
 tracer.stop()
 """
 """os.path.exists takes any error for no: see rank_side.py on errno."""
+CALLED_FROM_C = """
+import os
+import threading
+import trace_hooks as th
+tracer = th.start(run="busy")
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def busy():
+    return [tuple(n for n in range(3)) for _ in range(100_000)]
+print("ready", flush=True)
+while not os.path.exists("stop"):
+    busy()
+tracer.stop()
+"""
 LOOKS = 300
 MAIN = 'Stack (most recent call first):\n  File "/a.py", line 3 in f\n'
 
@@ -56,6 +77,31 @@ def test_a_busy_rank_with_threads_lives_through_hundreds_of_looks(tmp_path: Path
     assert process.returncode == 0
 
 
+def test_a_main_thread_that_runs_gets_no_signal_and_its_stack_is_known(tmp_path: Path) -> None:
+    """A signal while C code calls Python ended one such process in 2,000 signals."""
+    process = begin(tmp_path, CALLED_FROM_C)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        (ring,) = (tmp_path / "rings").glob("*/*/*.ring")
+        wait_until(ring.with_suffix(".threads").exists)
+        text = wait_until(lambda: stacks_of(ring))
+        main, others = threads_of(text)
+        assert main[-1].startswith("<module> ")
+        assert any(frame.startswith("busy ") for frame in main)
+        assert any(frame.startswith("wait ") for frame in others)
+        assert ring.with_suffix(".stacks").read_bytes() == b""
+    finally:
+        (tmp_path / "stop").touch()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def stacks_of(ring: Path) -> str:
+    member = Member(ring)
+    return member.fetch_stacks()
+
+
 def test_the_other_threads_and_where_they_are() -> None:
     done = threading.Event()
     thread = threading.Thread(target=done.wait, name="loader\n7")
@@ -70,6 +116,8 @@ def test_the_other_threads_and_where_they_are() -> None:
     main, others = threads_of(text + MAIN)
     assert main == ["f /a.py:3"]
     assert any(frame.startswith("wait ") for frame in others)
+    assert without_main(text + MAIN) == text
+    assert without_main(text_of_main()) == ""
 
 
 def test_it_is_written_without_progress_and_gone_with_it(
