@@ -18,6 +18,9 @@ The ranks of a pipeline stage, in order, are edp x ep x etp: etp varies fastest,
 edp hold the same experts. So Megatron-core and torchtitan arrange them.
 """
 
+MOST_RANKS = 1 << 20
+"""Each rank lists them all to find its groups."""
+
 
 @dataclass(frozen=True)
 class ParallelLayout:
@@ -47,6 +50,8 @@ class ParallelLayout:
             raise ValueError(f"an axis is named twice in {names}; name each once")
         if "dp" in names and ("dp_shard" in names or "dp_replicate" in names):
             raise ValueError("give either dp or dp_replicate x dp_shard, not both")
+        if self.world_size > MOST_RANKS:
+            raise ValueError(f"the layout {self} has more than {MOST_RANKS} ranks; check its sizes")
         if self.mesh is not None and (
             len(self.mesh) != self.world_size or len(set(self.mesh)) != len(self.mesh)
         ):

@@ -101,6 +101,7 @@ def test_a_mesh_may_order_ranks_in_its_own_way() -> None:
         ({"axes": (("dp", 2), ("dp_shard", 2))}, "not both"),
         ({"axes": (("tp", 2),), "experts": (("tp", 2),)}, "unknown expert axis"),
         ({"axes": (("tp", 2),), "mesh": (0, 0)}, "name every rank once"),
+        ({"axes": (("dp", 10**9), ("tp", 2))}, "has more than 1048576 ranks; check its sizes"),
     ],
 )
 def test_a_wrong_layout_is_refused(arguments: dict[str, Any], words: str) -> None:
