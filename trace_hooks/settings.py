@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_hooks.layout import ParallelLayout
+from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
 from trace_hooks.protocol.server_address import Address, read_address
 from trace_hooks.protocol.watches import MAX_TEXT, Watch, watches_from_text
 from trace_hooks.source_names import LEVELS, SOURCES
@@ -230,6 +230,10 @@ def read_layout(value: Any) -> ParallelLayout | None:
 def _layout_from_mapping(value: Mapping[str, Any]) -> ParallelLayout:
     if "axes" in value:
         return ParallelLayout.from_json(value)
+    known = (*AXES, *EXPERT_AXES)
+    unknown = next((name for name in value if name not in known), None)
+    if unknown is not None:
+        raise ValueError(f"unknown parallel axis {unknown!r}; known: {', '.join(known)}")
     return ParallelLayout.from_sizes([n for n in value if n not in ("ep", "etp")], **value)
 
 
@@ -239,10 +243,14 @@ def _layout_from_text(text: str) -> ParallelLayout:
             return _layout_from_mapping(json.loads(text))
         except json.JSONDecodeError as error:
             raise ValueError(f"the layout {text!r} is not valid JSON: {error}") from None
-    sizes = {}
+        except RecursionError:
+            raise ValueError("the layout is not valid JSON: it is nested too deeply") from None
+    sizes: dict[str, int] = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
         if not equals or not size.strip().isdecimal():
             raise ValueError(f"the layout {text!r} is not a list of sizes such as pp=2,dp=2,tp=2")
+        if name.strip() in sizes:
+            raise ValueError(f"the layout {text!r} names {name.strip()} twice; name each axis once")
         sizes[name.strip()] = int(size)
     return _layout_from_mapping(sizes)
