@@ -2,18 +2,18 @@
 
 faulthandler writes the main thread's stack at C level when a signal comes (rank_side.py). It must
 not write those of the others, nor that of a main thread that runs Python: reading frames that
-change meanwhile ends the process. Here the drain thread reads them under the GIL, while the rank
-makes no progress.
+change meanwhile ends the process. Here the drain thread has them dumped while it holds the GIL
+(sources/startup/dumped_stack.py says why so), where the rank makes no progress.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from trace_hooks.watchdog.stacks import MOST_FRAMES, MOST_THREADS
 
@@ -23,6 +23,10 @@ FRESH_S = 5.0
 """What was written longer ago is no longer so: the drain thread waits for the GIL, too."""
 
 _MAIN = "Stack (most recent call first):"
+_BLOCK = re.compile(
+    r"^Thread 0x([0-9a-f]+)[^\n]*\(most recent call first\):\n((?:  [^\n]*\n)*)", re.MULTILINE
+)
+"""A thread of a dump, but not the one that is current."""
 
 
 class OtherThreads:
@@ -42,8 +46,7 @@ class OtherThreads:
             self.remove()
         elif now_s - self._since_s >= QUIET_S:
             temporary = self._path.with_suffix(".threads.tmp")
-            text = text_of_others() + text_of_main()
-            temporary.write_text(text, encoding="utf-8", errors="replace")
+            temporary.write_text(_text_now(), encoding="utf-8", errors="replace")
             temporary.replace(self._path)
             self._is_written = True
 
@@ -54,38 +57,37 @@ class OtherThreads:
             self._is_written = False
 
 
-def text_of_others() -> str:
-    """As faulthandler writes it: the threads but the main and the calling one, newest first."""
-    left_out = {threading.main_thread().ident, threading.get_ident()}
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    lines: list[str] = []
-    frames = [item for item in sys._current_frames().items() if item[0] not in left_out]
-    for ident, frame in frames[:MOST_THREADS]:
-        name = names.get(ident, "").replace("\n", " ")
-        lines.append(f"Thread 0x{ident:016x} [{name}] (most recent call first):")
-        lines += _lines_of(frame)
-    return "\n".join([*lines, ""]) if lines else ""
+def text_of_threads(dump: str, main: int, names: Mapping[int, str]) -> str:
+    """The threads of a dump of faulthandler but the one that made it, the main one last.
+
+    `main`: ident of that one; `names`: of the others, by ident.
+    """
+    others: list[str] = []
+    last = f"{_MAIN}\n"  # alone where there are so many threads that it is left out
+    for block in _BLOCK.finditer(dump):
+        ident, lines = int(block[1], 16), block[2].splitlines(keepends=True)[:MOST_FRAMES]
+        if ident == main:
+            last = "".join([last, *lines])
+        elif len(others) < MOST_THREADS:
+            name = names.get(ident, "").replace("\n", " ")
+            head = f"Thread 0x{ident:016x} [{name}] (most recent call first):\n"
+            others.append("".join([head, *lines]))
+    return "".join(others) + last
 
 
-def text_of_main() -> str:
-    """As faulthandler writes it: the main thread."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return "\n".join([_MAIN, *_lines_of(frame), ""])
+def _text_now() -> str:
+    """Of this process. No file stays open: a job may close all descriptors, and open its own."""
+    # here, not above: the watchdog, which never calls this, stays small
+    from trace_hooks.sources.startup.dumped_stack import StackDump
+
+    dump = StackDump()
+    names = {thread.ident or 0: thread.name for thread in threading.enumerate()}
+    return text_of_threads(dump.text(), threading.main_thread().ident or 0, names)
 
 
 def without_main(text: str) -> str:
     """The other threads of what a rank wrote."""
     return text[: max(text.rfind(_MAIN), 0)]
-
-
-def _lines_of(frame: FrameType | None) -> list[str]:
-    lines: list[str] = []
-    while frame is not None and len(lines) < MOST_FRAMES:
-        code = frame.f_code
-        file = code.co_filename.replace("\n", " ")
-        lines.append(f'  File "{file}", line {frame.f_lineno or 0} in {code.co_name}')
-        frame = frame.f_back
-    return lines
 
 
 def fresh_text(path: Path) -> str:

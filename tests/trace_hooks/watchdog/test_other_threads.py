@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from trace_hooks.watchdog import other_threads
 from trace_hooks.watchdog.other_threads import (
     OtherThreads,
     fresh_text,
-    text_of_main,
-    text_of_others,
+    text_of_threads,
     without_main,
 )
 from trace_hooks.watchdog.rank_status import Member
@@ -102,22 +100,28 @@ def stacks_of(ring: Path) -> str:
     return member.fetch_stacks()
 
 
-def test_the_other_threads_and_where_they_are() -> None:
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="loader\n7")
-    thread.start()
-    try:
-        text = text_of_others()
-    finally:
-        done.set()
-        thread.join()
+DUMP = """\
+Thread 0x00007f0000000003 (most recent call first):
+  File "/t.py", line 9 in wait
+  File "/t.py", line 5 in run
+
+Current thread 0x00007f0000000002 (most recent call first):
+  File "/hooks.py", line 1 in look
+
+Thread 0x00007f0000000001 (most recent call first):
+  File "/a.py", line 3 in f
+  File "/a.py", line 7 in <module>
+"""
+
+
+def test_the_threads_of_a_dump_and_where_they_are() -> None:
+    names = {0x7F0000000003: "loader\n7"}
+    text = text_of_threads(DUMP, 0x7F0000000001, names)
     assert "[loader 7] (most recent call first):" in text
-    assert "[MainThread]" not in text
-    main, others = threads_of(text + MAIN)
-    assert main == ["f /a.py:3"]
-    assert any(frame.startswith("wait ") for frame in others)
-    assert without_main(text + MAIN) == text
-    assert without_main(text_of_main()) == ""
+    assert threads_of(text) == (["f /a.py:3", "<module> /a.py:7"], ["wait /t.py:9"])
+    assert threads_of(without_main(text) + MAIN) == (["f /a.py:3"], ["wait /t.py:9"])
+    assert threads_of(text_of_threads(DUMP, 1, names))[0] == []
+    assert without_main(text_of_threads("", 1, {})) == ""
 
 
 def test_it_is_written_without_progress_and_gone_with_it(

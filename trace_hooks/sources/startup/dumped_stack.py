@@ -46,14 +46,17 @@ class StackDump:
 
     def stack_of(self, thread: int) -> list[Code]:
         """Frames of a thread, by its ident, from the innermost outwards; at most 100."""
+        return stack_in(self.text(), thread)
+
+    def text(self) -> str:
+        """All threads, the newest first; '' without such a file."""
         file = self._file
         if file is None:
-            return []
+            return ""
         os.ftruncate(file.descriptor, 0)
         os.lseek(file.descriptor, 0, os.SEEK_SET)
         faulthandler.dump_traceback(file.descriptor, all_threads=True)
-        text = os.pread(file.descriptor, MOST_BYTES, 0).decode("utf-8", "replace")
-        return stack_in(text, thread)
+        return os.pread(file.descriptor, MOST_BYTES, 0).decode("utf-8", "replace")
 
     def close(self) -> None:
         """Give the file back, from any thread."""
