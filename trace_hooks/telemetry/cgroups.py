@@ -12,7 +12,15 @@ from pathlib import Path
 
 from trace_hooks.telemetry.host import stalled_s
 from trace_hooks.telemetry.names import CGROUP
-from trace_hooks.telemetry.reading import OpenFile, Reading, Source, SourceError, number_after
+from trace_hooks.telemetry.reading import (
+    NAN,
+    OpenFile,
+    Reading,
+    Source,
+    SourceError,
+    number_after,
+    reason_of,
+)
 
 _UNLIMITED_BYTES = 1 << 60
 """Version 1 writes the greatest number of whole pages for no limit."""
@@ -48,7 +56,14 @@ class Cgroup(Source):
         self._round += 1
         for file, read in self._files:
             if read in _EACH_SECOND or self._round % _RARELY == 0:
-                for metric, value in read(file.read()):
+                try:
+                    data = file.read()
+                except OSError as error:
+                    if read not in _PRESSURE:
+                        raise
+                    yield Reading(CGROUP, _PRESSURE[read], NAN, reason_of(error))
+                    continue
+                for metric, value in read(data):
                     yield Reading(CGROUP, metric, value)
 
     def _close(self) -> None:
@@ -214,6 +229,15 @@ _EACH_SECOND: frozenset[_Read] = frozenset(
 )
 """Of the files that these read a detector needs something; the others are read each tenth time."""
 _RARELY = 10
+
+_PRESSURE: dict[_Read, str] = {
+    _cpu_pressure: "cgroup_pressure_cpu_some_seconds_total",
+    _memory_pressure: "cgroup_pressure_memory_full_seconds_total",
+    _io_pressure: "cgroup_pressure_io_full_seconds_total",
+}
+"""Metrics of files that are there but cannot be read (EOPNOTSUPP) where the kernel counts no
+pressure, which is what RHEL starts with.
+"""
 
 _VERSION_2: dict[str, _Read] = {
     "cpu.stat": _cpu_stat,

@@ -48,6 +48,24 @@ def of(root: Path, cgroup: str, files: dict[str, str]) -> Cgroup:
     return Cgroup(lambda: 5, root / "proc", root / "fs")
 
 
+def test_a_kernel_that_counts_no_pressure_leaves_the_other_figures(tmp_path: Path) -> None:
+    source = of(tmp_path, "0::/\n", VERSION_2)
+    for kind in ("cpu", "memory", "io"):
+        path = tmp_path / "fs" / f"{kind}.pressure"
+        path.unlink()
+        path.mkdir()  # it is there, but reading it fails, as EOPNOTSUPP does
+    readings = list(source.read())
+    unreadable = {r.metric for r in readings if r.reason == "Is a directory"}
+    assert unreadable == {
+        "cgroup_pressure_cpu_some_seconds_total",
+        "cgroup_pressure_memory_full_seconds_total",
+        "cgroup_pressure_io_full_seconds_total",
+    }
+    found = {r.metric: r.value for r in readings if not r.reason}
+    assert found["cgroup_cpu_throttled_seconds_total"] == 0.7
+    assert found["cgroup_written_bytes_total"] == 22
+
+
 def test_version_2(tmp_path: Path) -> None:
     files = {"cgroup.procs": "", **{f"job/{name}": text for name, text in VERSION_2.items()}}
     source = of(tmp_path, "0::/job\n", files)
