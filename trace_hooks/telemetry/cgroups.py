@@ -77,8 +77,9 @@ class Cgroup(Source):
             if controller in folders:
                 found += _existing(folders[controller], files)
         if "cpu" in folders:
-            period_us = OpenFile(folders["cpu"] / "cpu.cfs_period_us").number()
-            found += _existing(folders["cpu"], {"cpu.cfs_quota_us": _quota_1(period_us)})
+            with suppress(FileNotFoundError):  # a kernel without quotas
+                period_us = int((folders["cpu"] / "cpu.cfs_period_us").read_bytes())
+                found += _existing(folders["cpu"], {"cpu.cfs_quota_us": _quota_1(period_us)})
         if not found and "" in folders:  # a host with both versions counts in version 1
             found += _existing(folders[""], _VERSION_2)
         if not found:

@@ -66,6 +66,14 @@ def test_a_kernel_that_counts_no_pressure_leaves_the_other_figures(tmp_path: Pat
     assert found["cgroup_written_bytes_total"] == 22
 
 
+def test_version_1_of_a_kernel_without_quotas(tmp_path: Path) -> None:
+    files = {name: text for name, text in VERSION_1.items() if ".cfs_" not in name}
+    cgroup = "4:cpu,cpuacct:/job\n9:memory:/job\n0::/\n"
+    found = {m: value for (_, m), value in values(of(tmp_path, cgroup, files).read()).items()}
+    assert found["cgroup_cpu_seconds_total"] == 2.5
+    assert "cgroup_cpu_limit_cores" not in found
+
+
 def test_version_2(tmp_path: Path) -> None:
     files = {"cgroup.procs": "", **{f"job/{name}": text for name, text in VERSION_2.items()}}
     source = of(tmp_path, "0::/job\n", files)
