@@ -50,7 +50,8 @@ def find_place(environ: Mapping[str, str]) -> Place | None:
     group = distributed()
     if group is not None:
         rank = int(group.get_rank())
-        local = int(environ.get("LOCAL_RANK", hint.local_rank if hint else rank))
+        text = environ.get("LOCAL_RANK", "")
+        local = int(text) if text.isdecimal() else hint.local_rank if hint else rank
         return Place(rank, int(group.get_world_size()), local, sure=True)
     return hint
 
@@ -144,7 +145,8 @@ def launch_key(environ: Mapping[str, str]) -> str:
     """Key that the processes of one start of a job on one host have in common."""
     agent = agent_key(environ)
     if agent is not None:
-        return short_hash(agent, environ.get("TORCHELASTIC_RESTART_COUNT"), environ["MASTER_PORT"])
+        names = ("TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
+        return short_hash(agent, *(environ.get(name) for name in names))
     if multiprocessing.parent_process() is not None:
         return short_hash(os.getppid(), start_ticks(os.getppid()))
     shared = ("SLURM_JOB_ID", "SLURM_STEP_ID", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")

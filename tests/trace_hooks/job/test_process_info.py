@@ -5,8 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.waiting import wait_until
-from trace_hooks.job.process_info import find_place, start_ticks
+from trace_hooks.job import process_info
+from trace_hooks.job.process_info import Place, find_place, launch_key, start_ticks
 
 
 def test_ranks_by_the_launchers_variables() -> None:
@@ -23,6 +26,30 @@ def test_ranks_by_the_launchers_variables() -> None:
     assert (slurm.rank, slurm.sure) == (3, False)  # the job may number its ranks otherwise
     assert find_place({"RANK": "8", "WORLD_SIZE": "8"}) is None
     assert find_place({}) is None
+
+
+class Group:
+    """A job's default group, as torch.distributed shows it."""
+
+    def get_rank(self) -> int:
+        return 3
+
+    def get_world_size(self) -> int:
+        return 4
+
+
+@pytest.mark.parametrize("local_rank", ["", "node0", "-1"])
+def test_a_local_rank_that_is_no_number_hides_no_rank(
+    local_rank: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_info, "distributed", Group)
+    assert find_place({"LOCAL_RANK": local_rank}) == Place(3, 4, 3, sure=True)
+    launched = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+    assert find_place(launched) == Place(3, 4, 1, sure=True)
+
+
+def test_a_job_below_torchrun_without_its_port_has_a_launch() -> None:
+    assert launch_key({"TORCHELASTIC_RUN_ID": "none"})
 
 
 def test_a_reused_pid_is_another_process() -> None:
