@@ -6,6 +6,7 @@ in a container every process may be the job's.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,10 @@ from pathlib import Path
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 """Source: Linux' include/linux/proc_ns.h, PROC_PID_INIT_INO."""
 _MOST_PARENTS = 64
+REMEMBER_S = 60.0
+"""What a rank had started is its own for so long after its end: the kernel's log, which is read
+every two seconds, names it before.
+"""
 
 
 def is_in_initial_namespace(proc: Path = Path("/proc")) -> bool:
@@ -30,7 +35,7 @@ class JobProcesses:
         self._sees_all = is_in_initial_namespace(proc)
         self._ranks: set[int] = set()
         self._launchers: set[int] = set()
-        self._children: set[int] = set()
+        self._children: dict[int, float] = {}  # and when each was there last (monotonic s)
 
     def add(self, pids: Iterable[int]) -> None:
         """Processes of ranks."""
@@ -42,12 +47,15 @@ class JobProcesses:
 
     def look(self) -> None:
         """Note what the ranks have started, such as workers of loaders: once such a process is
-        gone, nothing says any more whose it was.
+        gone, nothing says any more whose it was. Its number is soon that of another process.
         """
+        now_s = time.monotonic()
         for pid in self._ranks if self._sees_all else ():
             with suppress(OSError, ValueError):
                 path = self._proc / str(pid) / "task" / str(pid) / "children"
-                self._children.update(map(int, path.read_bytes().split()))
+                self._children.update(dict.fromkeys(map(int, path.read_bytes().split()), now_s))
+        for pid in [pid for pid, seen_s in self._children.items() if now_s - seen_s > REMEMBER_S]:
+            del self._children[pid]
 
     def is_strangers(self, pid: int) -> bool:
         """Whether a process is no rank, nor was started by one as far as /proc still says."""

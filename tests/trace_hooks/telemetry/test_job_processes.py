@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from trace_hooks.telemetry.job_processes import JobProcesses, is_in_initial_namespace
+from trace_hooks.telemetry import job_processes
+from trace_hooks.telemetry.job_processes import (
+    REMEMBER_S,
+    JobProcesses,
+    is_in_initial_namespace,
+)
 
 INITIAL = "pid:[4026531836]"
 
@@ -53,6 +58,28 @@ def test_what_a_rank_has_started_is_the_jobs_after_its_end(tmp_path: Path) -> No
     assert job.is_strangers(611)
     job.look()
     assert not job.is_strangers(611)
+    assert not job.is_strangers(612)
+
+
+def test_a_number_that_another_process_has_by_now_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc = made_proc(tmp_path, INITIAL, {1: 0, 504: 1})
+    (proc / "504/task/504").mkdir(parents=True)
+    children = proc / "504/task/504/children"
+    now_s = 1000.0
+    monkeypatch.setattr(job_processes.time, "monotonic", lambda: now_s)
+    job = JobProcesses(proc)
+    job.add([504])
+    children.write_text("611 612 ")
+    job.look()
+    children.write_text("612 ")
+    now_s += REMEMBER_S - 1
+    job.look()
+    assert not job.is_strangers(611)
+    now_s += 2
+    job.look()
+    assert job.is_strangers(611)
     assert not job.is_strangers(612)
 
 
