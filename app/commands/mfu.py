@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--window", type=_steps, metavar="A:B", help="first and last step (default: all)")
     what = "steps of the same run, or another run, to compare with"
-    add("--against", metavar="C:D|RUN2", help=what)
+    add("--against", type=_other, metavar="C:D|RUN2", help=what)
     what = "peak of one device, 1e12 FLOP/s (default: by the data sheet of the devices)"
     add("--peak-tflops", type=_above_zero, metavar="X", help=what)
     what = "single operations against the roofline of the devices, and kernels slow on one rank"
@@ -112,8 +112,8 @@ def _all_steps(asked: Asked) -> Steps | None:
 def _change(asked: Asked, arguments: argparse.Namespace, steps: Steps) -> Change:
     if arguments.against is None:
         return decline_of(asked)
-    if _WINDOW.fullmatch(arguments.against):
-        return change_between(asked, _steps(arguments.against), steps)
+    if not isinstance(arguments.against, str):
+        return change_between(asked, arguments.against, steps)
     with open_run(Path(arguments.against)) as other:
         was = Asked(other, other.newest_attempt, arguments.peak_tflops)
         return change_from(was, asked, steps, arguments.against)
@@ -147,6 +147,11 @@ def _steps(text: str) -> Steps:
             f"{text[:40]!r} is no window; give first and last step, such as 100:199"
         )
     return int(match[1]), int(match[2])
+
+
+def _other(text: str) -> Steps | str:
+    """Steps of the same run, or the path of another run."""
+    return _steps(text) if _WINDOW.fullmatch(text) else text
 
 
 def _above_zero(text: str) -> float:

@@ -58,6 +58,7 @@ def test_against_another_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--peak-tflops", "0"], "'0' is no number above 0"),
         (["--peak-tflops", "nan"], "'nan' is no number above 0"),
         (["--against", "0:1"], "a window has 2 finished steps; choose at least 4"),
+        (["--against", "7:3"], "argument --against: '7:3' is no window; give first and last step"),
         (["--against", "nowhere"], "nowhere does not exist"),
     ],
 )
