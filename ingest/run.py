@@ -378,14 +378,16 @@ class RunStore:
         return sorted(native.runs_at(self.folder), key=_written_at, reverse=True)
 
     def open(self, name: str | None = None) -> Run:
-        """The run of that folder name, or the only or newest one; raises UserError."""
+        """The run of that folder name, or the only one; raises UserError."""
         folders = self.folders()
         if not folders:
             raise UserError(f"{self.folder} holds no run; give a run folder or a folder of runs")
-        if name is None:
+        if name is None and len(folders) == 1:
             return open_run(folders[0])
         for folder in folders:
             if folder.name == name:
                 return open_run(folder)
         names = ", ".join(folder.name for folder in folders[:10])
+        if name is None:
+            raise UserError(f"{self.folder} holds {len(folders)} runs; name one of them: {names}")
         raise UserError(f"{self.folder} has no run {name!r}; it has {names}")

@@ -271,6 +271,8 @@ def test_a_store_of_several_runs(tmp_path):
     assert {folder.name for folder in store.folders()} == {"a", "b"}
     with store.open("a") as run:
         assert run.info["run"] == "a"
+    with pytest.raises(UserError, match="holds 2 runs; name one of them: "):
+        store.open()
     with pytest.raises(UserError, match="has no run 'c'; it has"):
         store.open("c")
     assert RunStore(tmp_path / "a").folders() == [tmp_path / "a"]

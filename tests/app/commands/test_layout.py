@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.analysis.diagnosis import diagnose_run
-from app.cli import main
+from app.cli import EXIT_USER_ERROR, main
 from app.views.ranks.layout_preview import layout_preview
 from ingest import layout_correction
 from ingest.errors import UserError
@@ -244,3 +244,13 @@ def test_the_verb_corrects_shows_and_takes_back(
     assert main(["layout", folder, "--tp", "3"]) == 2
     assert capsys.readouterr().err.startswith("rankscope layout: tp 3 makes 3 ranks")
     assert main(["layout", folder, "--tp", "4", "--as-imported"]) == 2
+
+
+def test_of_a_folder_of_several_runs_none_is_corrected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        imported(tmp_path / name)
+    assert main(["layout", str(tmp_path), "--tp", "4"]) == EXIT_USER_ERROR
+    assert "holds 2 runs; name one of them" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*/layout.json"))
