@@ -73,6 +73,7 @@ export function tiles(result) {
       detail: isFarOff ? 'far off: read the rest with care' : 'measured step time compared with the replayed one',
     },
   ];
+  if (!isStraggling(result)) return shown;  // shares of next to nothing mean nothing
   if (result.M_W !== null) {
     shown.push({
       label: 'Worst ranks', symbol: 'M_W', value: percent(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,

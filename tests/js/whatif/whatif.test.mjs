@@ -33,6 +33,7 @@ test('tiles warn if the replay is far off, and leave out missing numbers', () =>
   const labels = (result) => tiles(result).map(({ label }) => label);
   assert.deepEqual(labels(RESULT), ['Slowdown', 'Step time, replayed', 'Step time without stragglers', 'Fidelity', 'Worst ranks']);
   assert.deepEqual(labels({ ...RESULT, M_W: null, M_S: 0.2 }).slice(4), ['Last stage']);
+  assert.deepEqual(labels({ ...RESULT, S: 1.02, M_W: -4.495, M_S: 1.772 }).slice(4), [], 'shares of no loss');
   const ends = [[0], [0, 4]].map((ranks) => tiles({ ...RESULT, M_W_ranks: ranks })[4].afterRanks);
   assert.deepEqual(ends, ['keeps pace', 'keep pace']);
   assert.equal(tiles(RESULT)[3].warns, false);
