@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -68,6 +70,8 @@ def _print_commands(arguments: argparse.Namespace) -> int:
         raise UserError("--baseline needs RUN, the self-test to compare with it")
     if arguments.hosts < 1 or arguments.ranks_per_host < 1 or not arguments.budget_s >= 1:
         raise UserError("give --hosts, --ranks-per-host and --budget-s of at least 1")
+    if not math.isfinite(arguments.budget_s):
+        raise UserError("a self-test has to end; give --budget-s in seconds, such as 60")
     command = selftest_command(
         arguments.hosts, arguments.ranks_per_host, arguments.budget_s, arguments.folder
     )
@@ -81,7 +85,7 @@ def _print_commands(arguments: argparse.Namespace) -> int:
     if arguments.hosts > 1:
         nodes = f"--nodes {arguments.hosts} --ntasks-per-node 1"
         print(f"With Slurm:\n\n  srun {nodes} {command}\n")
-    print(f"Then: rankscope selftest {arguments.folder}/selftest-...")
+    print(f"Then: rankscope selftest {shlex.quote(arguments.folder)}/selftest-...")
     return 0
 
 
@@ -94,5 +98,5 @@ def selftest_command(hosts: int, per_host: int, budget_s: float, folder: str) ->
     )
     return (
         f"torchrun {meet} --nproc-per-node {per_host} -m trace_hooks.selftest"
-        f" --folder {folder} --budget-s {budget_s:g}"
+        f" --folder {shlex.quote(folder)} --budget-s {budget_s:.15g}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def test_the_command_of_one_host_and_of_many(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_module_takes_the_options_of_the_command() -> None:
-    own = selftest_command(2, 8, 12.5, "some/runs").partition("trace_hooks.selftest ")[2]
-    options = read_options(own.split())
-    assert (options.folder, options.budget_s) == (Path("some/runs").absolute(), 12.5)
+    own = selftest_command(2, 8, 12.5, "some/my runs").partition("trace_hooks.selftest ")[2]
+    options = read_options(shlex.split(own))
+    assert (options.folder, options.budget_s) == (Path("some/my runs").absolute(), 12.5)
 
 
 def test_the_result_names_the_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +60,10 @@ def test_a_good_one_and_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "All machines are slower than in the baseline" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", [["--hosts", "0"], ["--baseline", "x"], ["--budget-s", "0"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--hosts", "0"], ["--baseline", "x"], ["--budget-s", "0"], ["--budget-s", "inf"]],
+)
 def test_wrong_options(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["selftest", *wrong]) == EXIT_USER_ERROR
     assert capsys.readouterr().err.count("\n") == 1
