@@ -146,6 +146,9 @@ def _encoded(query: list[tuple[str, str]]) -> str:
 SHOWN_INSTEAD = "; the overview is shown instead."
 """How the sentence on an unknown page ends, for those who show nothing instead."""
 
+LINKS_FIELD = "The link's field "
+"""How the sentence on a field begins, for those who have it from elsewhere."""
+
 
 def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[str]]:
     """View of a URL, and a sentence for each invalid part, which falls back to its default.
@@ -172,7 +175,7 @@ def parse_url(path: str, search: str = "", base: str = "") -> tuple[View, list[s
             try:
                 values[name] = _FIELDS[name][0](text)
             except ValueError as error:
-                problems.append(f"The link's field {name} cannot be used: {error}.")
+                problems.append(f"{LINKS_FIELD}{name} cannot be used: {error}.")
     for prefix, field in _ARGUMENTS.items():
         values[field] = tuple(arguments[prefix].items())
     return View(**values), problems

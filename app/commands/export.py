@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from app.analysis.imports import open_any
 from app.runs.hub import Hub
 from app.share.shared_file import file_name, shared_file
-from app.view_state import View, explain, parse_url
+from app.view_state import LINKS_FIELD, SHOWN_INSTEAD, View, explain, parse_url
 from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
         query = "&".join(f"{name}={text}" for name, text in options.items() if text is not None)
         narrowed, more = parse_url("/run/x/overview", query)
         view = view.to(ranks=narrowed.ranks or view.ranks, steps=narrowed.steps or view.steps)
-        problems += more
+        problems += [text.replace(LINKS_FIELD, "--", 1) for text in more]
         if problems:
-            raise UserError(problems[0])
+            raise UserError(problems[0].removesuffix(SHOWN_INSTEAD))
         if arguments.format != "html":
             return _export(opened, view, arguments)
         folder = opened.folder

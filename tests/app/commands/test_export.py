@@ -54,7 +54,9 @@ def test_a_trace_can_be_exported_again(run, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--ranks", "x"], "ranks"),
+        (["--ranks", "x"], "export: --ranks cannot be used: 'x' is not a whole number."),
+        (["nonsense"], "export: There is no page 'nonsense'\n"),
+        (["timeline?ranks=x"], "The link's field ranks cannot be used"),
         (["--steps", "3..1"], "ends before it begins"),
         (["--ranks", "7"], "no rank 7"),
         (["timeline?attempt=3"], "no attempt 3"),
