@@ -9,6 +9,7 @@ from typing import Any
 
 from app.analysis.diagnosis import diagnose_run
 from app.analysis.headline import headline
+from app.analysis.selftest import SOURCE
 from app.views.whatif.analysis import Refusal, whatif_or_refusal
 from diagnosis.findings import Diagnosis, Finding
 from diagnosis.fleet.summary import (
@@ -47,6 +48,7 @@ def summarise(run: Run, version: str, state: str, stop: Stop | None = None) -> S
     layout = run.layout(attempt)
     num_ranks = _num_ranks(newest)
     wall_s = _sum(row["wall_s"] for row in goodput)
+    trains = run.info["source"] != SOURCE  # a self-test has no step to wait for
     label, parameters = model_of(run.info.get("model"))
     return Summary(
         version=version,
@@ -62,11 +64,11 @@ def summarise(run: Run, version: str, state: str, stop: Stop | None = None) -> S
         step_ms=_within(_median(row["step_ms"] for row in speed)),
         wall_s=_within(wall_s),
         rank_hours=_within(_hours(goodput, attempts, "wall_s")),
-        goodput=_share(_sum(row["productive_s"] for row in goodput), wall_s),
+        goodput=_share(_sum(row["productive_s"] for row in goodput), wall_s) if trains else None,
         outside_hours={
             name: hours
             for name in OUTSIDE
-            if (hours := _within(_hours(goodput, attempts, f"{name}_s")))
+            if trains and (hours := _within(_hours(goodput, attempts, f"{name}_s")))
         },
         mfu=_within(_median(row["mfu_ratio"] for row in speed), MOST_MFU),
         S=None if refused else _within(answer.metrics.S, MOST_S),

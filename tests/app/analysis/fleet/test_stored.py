@@ -17,6 +17,7 @@ from ingest.errors import UserError
 from ingest.index.snapshots import index_folder
 from ingest.stopping import Interrupted, Stop
 from tests.runs_builder import T0, RunBuilder, restarted_run, two_rank_run
+from tests.selftest_runs import selftest_run
 
 END = {"ts_ns": T0 + 10**6, "status": "finished", "error": None}
 
@@ -45,6 +46,12 @@ def test_what_a_summary_holds(tmp_path: Path) -> None:
     assert summary.started_ns == T0
     assert summary.S is not None
     assert summary.no_S == ""
+
+
+def test_the_time_of_a_self_test_is_not_lost_before_its_first_step(tmp_path: Path) -> None:
+    summary = new_summary(settled(selftest_run(tmp_path / "test").folder))
+    assert summary.rank_hours == pytest.approx(8 * 10 / 3600)
+    assert (summary.outside_hours, summary.goodput) == ({}, None)
 
 
 def test_mfu_of_a_job_that_logs_flops_on_a_known_device(tmp_path: Path) -> None:
