@@ -2,6 +2,9 @@
 
 export const NONE = '\u2013';
 
+/** Less than this is said to be less: 0.00009, never 9e-8. */
+const LEAST = 0.00001;
+
 const COUNT = new Intl.NumberFormat('en');
 const UNITS = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'k']];
 
@@ -13,12 +16,14 @@ export function percent(share) {
   if (share === null || share === undefined) return NONE;
   const value = 100 * share;
   if (value === 0) return '0 %';
+  if (value < LEAST) return '<0.00001 %';
   return value >= 9.95 ? `${Math.round(value)} %` : `${Number(value.toPrecision(2))} %`;
 }
 
 /** @param {?number} value */
 export function hours(value) {
   if (value === null || value === undefined) return NONE;
+  if (value > 0 && value < LEAST) return '<0.00001';
   return value >= 10 ? COUNT.format(Math.round(value)) : String(Number(value.toPrecision(2)));
 }
 

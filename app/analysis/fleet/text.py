@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.analysis.fleet.collected import Collected
+from diagnosis.cost_text import hours_text
 from diagnosis.fleet.fleet import Fleet
 from diagnosis.fleet.hosts import FEWEST_RUNS, SlowHost, SlowHosts
 from diagnosis.fleet.over_time import OverTime
@@ -176,11 +177,6 @@ def _worst(worst: list[tuple[str, float]], found: Collected) -> list[str]:
         title = f": {findings[0].title}" if findings else ""
         lines.append(f"           {hours_text(hours)}  {name}{title}")
     return lines
-
-
-def hours_text(hours: float) -> str:
-    """Rank-hours with two significant digits; whole ones from 10 on."""
-    return f"{hours:,.0f} rank-hours" if hours >= 10 else f"{hours:.2g} rank-hours"
 
 
 def _runs(number: int) -> str:

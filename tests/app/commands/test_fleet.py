@@ -31,6 +31,7 @@ def test_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert err == ""
     assert out.startswith("runs       1, ")
     assert "of 1 run" in out
+    assert "judged; less than 0.00001 rank-hours\n" in out
     assert "hosts      not compared: no host is in as many as 3 runs" in out
     assert "MFU        not known" in out
     assert "\nnot read   bad: " in out

@@ -12,6 +12,7 @@ test('why a number is not known ends with a full stop', () => {
 
 test('numbers as text', () => {
   assert.deepEqual([0, 0.00123, 0.0456, 0.0999, 0.34, 1].map(percent), ['0 %', '0.12 %', '4.6 %', '10 %', '34 %', '100 %']);
+  assert.deepEqual([[2.5e-9].map(percent), [6.7e-8, 0.00009].map(hours)], [['<0.00001 %'], ['<0.00001', '0.00009']]);
   assert.deepEqual([0.01234, 1.25, 9.96, 12345.6].map(hours), ['0.012', '1.3', '10', '12,346']);
   assert.deepEqual([340, 7e9, 1.3e12, 3407872].map(parameters), ['340', '7B', '1.3T', '3.41M']);
   assert.deepEqual([0.5, 123.4, 2500, 120000].map(duration), ['0.5 ms', '123 ms', '2.5 s', '2 min']);
