@@ -13,7 +13,7 @@ from dataclasses import asdict
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.efficiency.goodput import Goodput, goodput_of, in_words
 from app.views.efficiency.startup import Startup, sentences, startup_of
-from diagnosis.statistics.units import named_ranks
+from diagnosis.statistics.units import named_ranks, steps_text
 from ingest.errors import UserError, printable
 
 
@@ -48,18 +48,17 @@ def _ledger(goodput: Goodput) -> Iterator[str]:
     if share is None:
         yield "when the attempts started is unknown: shares of the wall time cannot be given"
     else:
+        number = goodput.num_interruptions
         yield (
             f"effective   {100 * share:.1f} % of {in_words(goodput.wall_s or 0.0)} "
-            f"(ETTR), {goodput.num_interruptions} interruptions"
+            f"(ETTR), {number} interruption{'' if number == 1 else 's'}"
         )
     for part in goodput.parts:
         seconds = goodput.totals[part]
         of_all = f"{100 * seconds / goodput.wall_s:6.1f} %" if goodput.wall_s else ""
         yield f"  {goodput.words[part]:20}{in_words(seconds):>10} {of_all}"
     for row in goodput.attempts:
-        steps = (
-            f"steps {row['first_step']} to {row['last_step']}" if row["num_steps"] else "no step"
-        )
+        steps = steps_text(row["first_step"], row["last_step"]) if row["num_steps"] else "no step"
         parts = ", ".join(
             f"{goodput.words[part]} {in_words(seconds)}"
             for part, seconds in row["parts"].items()

@@ -21,7 +21,7 @@ export function segments(attempt, parts, words, most) {
 
 /** Cells of an attempt: how it ended, its steps, seconds of each part, its wall time. */
 export const cells = (attempt, parts) => [
-  attempt.ended, attempt.num_steps ? `${attempt.first_step} to ${attempt.last_step}` : 'none',
+  attempt.ended, attempt.num_steps ? (attempt.num_steps === 1 ? `${attempt.first_step}` : `${attempt.first_step} to ${attempt.last_step}`) : 'none',
   ...parts.map((part) => duration(attempt.parts[part])), duration(attempt.wall_s),
 ];
 

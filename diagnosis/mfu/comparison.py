@@ -98,9 +98,9 @@ def compare(before: StepTimes, after: StepTimes, part: str | None = None) -> Com
     """Raises ValueError where a window has too few steps."""
     for window in (before, after):
         if window.step_S.size < FEWEST:
-            raise ValueError(
-                f"a window has {window.step_S.size} finished steps; choose at least {FEWEST}"
-            )
+            number = window.step_S.size
+            steps = "1 finished step" if number == 1 else f"{number} finished steps"
+            raise ValueError(f"a window has {steps}; choose at least {FEWEST}")
     why = before.why_no_mfu or after.why_no_mfu
     ideal_ms = None if why else float(before.ideal_ms_S.mean())
     drawn = _drawn(before, after, ideal_ms)

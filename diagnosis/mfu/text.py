@@ -134,6 +134,8 @@ def since_text(decline: Decline, step_S: list[int]) -> str:
 def steady_text(first: int, last: int, smallest: float) -> str:
     """That there is no decline, and what would have been found."""
     where = steps_text(first, last)
+    if first == last:
+        return f"No decline can be seen in {where} alone: it takes steps to compare with."
     if math.isnan(smallest):
         return (
             f"No decline is seen in {where}. Among so few steps one is found if they become "

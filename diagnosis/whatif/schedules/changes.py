@@ -79,9 +79,9 @@ def changed(measured: Measured, changes: Changes) -> Measured:
     """The job with its changes; raises ValueError where they do not fit its stages."""
     p, v, m = measured.sizes
     if changes.split and len(changes.split) != p:
-        raise ValueError(
-            f"{len(changes.split)} shares of stages are given, and the job has {p} stages"
-        )
+        number = len(changes.split)
+        shares = "1 share of stages is" if number == 1 else f"{number} shares of stages are"
+        raise ValueError(f"{shares} given, and the job has {p} stage{'' if p == 1 else 's'}")
     many = changes.microbatches or m
     if p * (changes.chunks or v) * many > MOST_OPERATIONS:
         raise ValueError(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from app.cli import EXIT_USER_ERROR, main
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
 from tests.startup_runs import interrupted_run, phases, started_run
 
 
@@ -35,6 +35,16 @@ def test_the_start_up_names_who_was_slow(tmp_path, capsys):
 def test_one_rank_is_spoken_of_as_one(tmp_path, capsys):
     started_run(tmp_path / "run", {0: phases("restore", 6)})
     assert " on 1 rank (attempt 0)" in printed(capsys, tmp_path / "run")
+
+
+def test_one_step_and_one_interruption_are_spoken_of_as_one(tmp_path, capsys):
+    run = RunBuilder(tmp_path / "run", 1)
+    run.step(0, 0, 0, 100)
+    run.rank_files(end={"ts_ns": T0 + 10**6, "status": "failed", "error": "x"})
+    run.publish()
+    out = printed(capsys, run.folder)
+    assert "(ETTR), 1 interruption\n" in out
+    assert "attempt 0   failed, step 0: " in out
 
 
 def test_a_rank_that_still_starts_is_shown_with_what_it_does(tmp_path, capsys):

@@ -29,6 +29,14 @@ def test_the_waterfall_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     )
 
 
+def test_one_step_says_that_there_is_nothing_to_compare_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mfu", str(mfu_run(tmp_path / "run", 1))]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == "No decline can be seen in step 0 alone: it takes steps to compare with."
+
+
 def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = changed_run(tmp_path / "run", 20, 10, gc_ms=10)
     command = ["mfu", str(folder), "--window", "10:19", "--against", "0:9", "--json"]

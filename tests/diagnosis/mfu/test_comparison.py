@@ -92,6 +92,8 @@ def test_where_waiting_hides_in_other_parts_the_sentence_says_so():
 def test_a_window_of_few_steps_is_refused():
     with pytest.raises(ValueError, match="a window has 3 finished steps; choose at least 4"):
         compare(times_of(3, compute=1.0), times_of(compute=1.0))
+    with pytest.raises(ValueError, match="a window has 1 finished step; choose at least 4"):
+        compare(times_of(1, compute=1.0), times_of(compute=1.0))
 
 
 def test_intervals_of_steps_that_depend_on_each_other_are_wider():

@@ -19,6 +19,7 @@ test('parts of an attempt, without empty ones, and the rest', () => {
 
 test('a row of the ledger', () => {
   assert.deepEqual(cells(ATTEMPT, ['productive']), ['killed', '3 to 9', '60.0 s', '100 s']);
+  assert.equal(cells({ ...ATTEMPT, num_steps: 1, last_step: 3 }, [])[1], '3');
   assert.deepEqual(cells({ ...ATTEMPT, num_steps: 0, wall_s: null }, []), ['killed', 'none', 'unknown']);
 });
 

@@ -174,6 +174,7 @@ def test_changes_that_make_no_job_are_refused(changes: dict[str, object], why: s
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
+        (Changes(split=(1.0,)), "1 share of stages is given, and the job has 4"),
         (Changes(split=(1.0, 1.0)), "2 shares of stages are given, and the job has 4"),
         (Changes(microbatches=4_000, chunks=16), "more than can be replayed"),
     ],
