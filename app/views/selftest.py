@@ -139,12 +139,17 @@ def table_lines(measured: Selftest) -> list[str]:
     """The tests as lines of a table."""
     lines = [f"{'test':<12}{'size':>10}{'measured':>10}{'median':>16}{'lowest':>12}   which"]
     for one in measured.tests:
-        median = f"{one['median']:.3g} {one['unit']}"
+        median = f"{_amount(one['median'])} {one['unit']}"
         lines.append(
             f"{one['test']:<12}{size_text(one['num_bytes']):>10}{one['number']:>10}{median:>16}"
-            f"{one['least']:>12.3g}   {one['slowest']}"
+            f"{_amount(one['least']):>12}   {one['slowest']}"
         )
     return lines
+
+
+def _amount(value: float) -> str:
+    """Three digits, as on the page: 0.00123, 1.23, 123, 1,022."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def matrix_of(

@@ -51,6 +51,7 @@ def test_tests_and_devices(run: Run) -> None:
     lines = table_lines(found)
     assert len(lines) == 1 + len(found.tests)
     assert lines[1].split()[:4] == ["matmul", "256", "MiB", "6"]
+    assert not any("e+" in line for line in lines)
 
 
 def test_the_matrix_by_rank(run: Run) -> None:
