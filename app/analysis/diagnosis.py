@@ -13,7 +13,7 @@ from app.analysis.selftest import against_past
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.views.run.hook_costs import HOOK_COSTS, warm_from
-from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival
+from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival, selftest
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict
 from diagnosis.hardware_causes import QUESTION as LEVELS
@@ -66,13 +66,18 @@ def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None)
     steps = _steps(run, wanted)
     tables = tables_of(run, wanted, steps.within(steps.num_ranks), stop)
     waits = who_waits(tables)
+    verdicts = diagnose(tables, wanted).verdicts
+    of_test = [one for one in verdicts if one.detector == selftest.NAME]
+    is_test = run.info["source"] == SELFTEST and bool(of_test)
+    if is_test:  # it has no steps: who lacks them has nothing to say
+        verdicts = tuple(one for one in verdicts if one in of_test or _has_judged(one))
     diagnosis = RunDiagnosis(
-        diagnose(tables, wanted).verdicts,
+        verdicts,
         records_collectives=_has_collectives(run, wanted),
         unusual=waits or _unusual(run, wanted, tables),
         waits=waits,
     )
-    if not diagnosis.judged and steps.num_ranks == 0 and run.state == "finished":
+    if not (diagnosis.judged or is_test) and steps.num_ranks == 0 and run.state == "finished":
         waiting = describe_open_collectives(run.ask("outstanding", attempt=wanted, stop=stop))
         sentences = (_NO_STEPS,) if waiting is None else (_NO_STEPS, waiting, _LISTED)
         return _unjudged("steps", " ".join(sentences))
@@ -110,6 +115,10 @@ def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
     )[0]
     waits = stalled(tables["last_signs"], tables["steps"], row["ended_ns"])
     return waits or unusual_step(tables["steps"])
+
+
+def _has_judged(verdict: Verdict) -> bool:
+    return bool(verdict.findings or verdict.set_aside) or verdict.checked is not None
 
 
 def _unjudged(why: str, sentence: str) -> Diagnosis:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import EXIT_USER_ERROR, main
-from app.commands.diagnose import EXIT_FINDINGS
+from app.commands.diagnose import EXIT_FINDINGS, EXIT_NOT_ENOUGH
 from app.commands.selftest import selftest_command
 from tests.runs_builder import two_rank_run
 from tests.selftest_runs import selftest_run
@@ -74,3 +74,14 @@ def test_an_ordinary_run_is_no_self_test(
 ) -> None:
     assert main(["selftest", str(two_rank_run(tmp_path / "run").folder)]) == EXIT_USER_ERROR
     assert "holds no self-test" in capsys.readouterr().err
+
+
+def test_diagnose_asks_no_self_test_for_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, num_hosts, code in (("good", 4, 0), ("one", 1, EXIT_NOT_ENOUGH)):
+        folder = selftest_run(tmp_path / name, num_hosts, 1).folder
+        assert main(["diagnose", str(folder), "--json"]) == code
+        answer = json.loads(capsys.readouterr().out)
+        assert not [text for text in answer["could_not_judge"] if "step" in text]
+        assert not [text for text in answer["not_recorded"] if "step" in text]
