@@ -19,8 +19,12 @@ const LETTER_PX = 7;
 /** How many times as long as usual; NaN for none. */
 export const slownessOf = (matrix, value) => matrix.usual / value;
 
-/** Colour byte of a bandwidth: the slower, the stronger. */
+/** Colour byte of a bandwidth: the slower, the stronger; what is faster has the other colour. */
 export const codeOfValue = (matrix, value) => codeOf(Math.log2(slownessOf(matrix, value)), NOISE, FULL);
+
+const STOPS = 16;
+/** Colour bytes of the scale, from a quarter of the usual time to four times it. */
+export const SCALE = Array.from({ length: 2 * STOPS + 1 }, (_, i) => codeOf(FULL * (i - STOPS) / STOPS, NOISE, FULL));
 
 /**
  * Square cells as large as fit. @returns {{x: number, y: number, cell: number, width: number, height: number}}

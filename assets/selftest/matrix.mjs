@@ -1,9 +1,9 @@
 /** The matrix of pairs on a canvas, its scale, and a table of the slowest pairs. */
 import { CanvasView } from '../lib/canvas/canvas_view.mjs';
-import { colourTable, cssColour, inkOn, NO_DATA, STRONGEST } from '../lib/canvas/colour.mjs';
+import { colourTable, cssColour, inkOn, NO_DATA } from '../lib/canvas/colour.mjs';
 import { make } from '../lib/dom.mjs';
 import { cutInMiddle } from '../lib/value_text.mjs';
-import { amount, cellAt, cellLines, cellText, codeOfValue, FULL, geometryOf, isReadable, moved, nameOf, slowestPairs, slownessOf, timesText, valueAt } from './cells.mjs';
+import { amount, cellAt, cellLines, cellText, codeOfValue, FULL, geometryOf, isReadable, moved, nameOf, SCALE, slowestPairs, slownessOf, timesText, valueAt } from './cells.mjs';
 
 const MOST_ROWS = 20;
 const LETTER_PX = 7;
@@ -104,18 +104,14 @@ export class MatrixView extends CanvasView {
     const colours = table.join();
     if (colours === this.colours) return;
     this.colours = colours;
-    const stops = Array.from({ length: 17 }, (_, i) => {
-      const code = i === 0 ? 1 : 2 * Math.round(STRONGEST * i / 16) + 1;
-      return `${cssColour(table, code)} ${(100 * i / 16).toFixed(1)}%`;
-    });
     const bar = make('div', { class: 'scale-bar' });
-    bar.style.background = `linear-gradient(to right, ${stops.join(', ')})`;
-    const ticks = [0, 0.5, 1].map((at) => {
-      const tick = make('span', {}, `${at === 1 ? '≥ ' : at === 0 ? '≤ ' : ''}${2 ** (FULL * at)} x`);
-      tick.style.left = `${100 * at}%`;
+    bar.style.background = `linear-gradient(to right, ${SCALE.map((code) => cssColour(table, code)).join(', ')})`;
+    const ticks = [-1, -0.5, 0, 0.5, 1].map((at) => {
+      const tick = make('span', {}, `${{ '-1': '≤ ', 1: '≥ ' }[at] ?? ''}${2 ** (FULL * at)} x`);
+      tick.style.left = `${50 + 50 * at}%`;
       return tick;
     });
-    const label = 'Colour scale: time against the median pair, grey up to 1.1 times, full colour from 4 times';
+    const label = 'Colour scale: time against the median pair, from a quarter or less over grey, as usual, to four times or more';
     this.scale.replaceChildren(make('div', { class: 'scale', role: 'img', 'aria-label': label }, [bar, make('div', { class: 'scale-ticks' }, ticks)]));
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { IN_NOISE, NO_DATA } from '../../../assets/lib/canvas/colour.mjs';
-import { amount, cellAt, cellLines, cellText, codeOfValue, geometryOf, moved, sizeText, slowestPairs, timesText } from '../../../assets/selftest/cells.mjs';
+import { amount, cellAt, cellLines, cellText, codeOfValue, geometryOf, moved, SCALE, sizeText, slowestPairs, timesText } from '../../../assets/selftest/cells.mjs';
 
 const NONE = NaN;
 const MATRIX = {
@@ -16,6 +16,7 @@ test('the slower a pair, the stronger its colour; as usual is grey', () => {
   const [half, quarter, eighth] = [20, 10, 5].map((value) => codeOfValue(MATRIX, value));
   assert.ok(half % 2 === 1 && half < quarter && quarter === eighth && quarter === 255);
   assert.equal(codeOfValue(MATRIX, 160) % 2, 0);
+  assert.deepEqual([SCALE[0], SCALE[16], SCALE.at(-1)], [codeOfValue(MATRIX, 160), IN_NOISE, quarter], 'the scale has both colours');
 });
 
 test('cells are found at points and by arrows', () => {
