@@ -13,7 +13,7 @@ export function panel(title, about, ...content) {
 }
 
 /** A table; headings in brackets are of numbers. */
-export const table = (titles, rows, name = '') => make('div', { class: 'scroll', tabindex: '0' }, make('table', { class: name },
+export const table = (label, titles, rows, name = '') => make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, make('table', { class: name },
   make('thead', {}, make('tr', {}, titles.map((title) => (Array.isArray(title)
     ? make('th', { scope: 'col', class: 'number' }, title[0]) : make('th', { scope: 'col' }, title))))),
   make('tbody', {}, rows)));
@@ -28,7 +28,7 @@ export function slowdownPanel({ slowdowns }, straggling) {
   const lost = slowdowns.lost_share === null ? '' : ` A replay without stragglers saves ${percent(slowdowns.lost_share)} of the rank-hours of these runs.`;
   return panel(title, 'S: times as long as without stragglers, by replay',
     make('p', {}, `Median ${slowdown(slowdowns.median)}, 90th percentile ${slowdown(slowdowns.p90)}; at least ${straggling} in ${count(slowdowns.num_straggling)} of ${runs(slowdowns.num_runs)} (${share}).${lost}`),
-    table(['S', ['runs'], ['rank-hours'], ''], histogram(slowdowns, straggling), 'fleet-histogram'), ...reasons);
+    table(title, ['S', ['runs'], ['rank-hours'], ''], histogram(slowdowns, straggling), 'fleet-histogram'), ...reasons);
 }
 
 export function causePanel({ causes, lost_share: lostShare }) {
@@ -38,7 +38,7 @@ export function causePanel({ causes, lost_share: lostShare }) {
   const most = causes[0].share;
   const rows = causes.map((one) => make('tr', {}, make('th', { scope: 'row', class: 'fleet-text' }, one.text), number(percent(one.share)), number(hours(one.rank_hours)),
     number(count(one.num_runs)), barCell(most > 0 ? one.share / most : 0)));
-  return panel(title, 'share of all rank-hours', table(['cause', ['share'], ['rank-hours'], ['runs'], ''], rows));
+  return panel(title, 'share of all rank-hours', table(title, ['cause', ['share'], ['rank-hours'], ['runs'], ''], rows));
 }
 
 export function timePanel({ over_time: overTime }, textOf) {
@@ -51,7 +51,7 @@ export function timePanel({ over_time: overTime }, textOf) {
       .map(([cause, value]) => `${textOf(cause)} ${one.rank_hours > 0 ? percent(value / one.rank_hours) : NONE}`);
     return make('tr', {}, make('th', { scope: 'row' }, one.first), number(count(one.num_runs)), number(hours(one.rank_hours)), make('td', { class: 'fleet-text' }, named.join(', ') || 'nothing known'));
   });
-  const details = make('details', { 'data-key': 'periods' }, make('summary', {}, 'Table'), table([`${unit} from`, ['runs'], ['rank-hours'], 'lost to'], rows));
+  const details = make('details', { 'data-key': 'periods' }, make('summary', {}, 'Table'), table(title, [`${unit} from`, ['runs'], ['rank-hours'], 'lost to'], rows));
   return panel(title, `by the ${unit} in which runs began, UTC; share of rank-hours`, ...columns(overTime, textOf), ...note, details);
 }
 
@@ -80,7 +80,7 @@ export function modelPanel({ models }, points, runLink) {
     return dot;
   }) : [];
   return panel(title, 'against the number of parameters; a dot is a run', ...chart,
-    table(['model', ['parameters'], ['median MFU'], ['least to greatest'], ['runs'], ['median S']], rows));
+    table(title, ['model', ['parameters'], ['median MFU'], ['least to greatest'], ['runs'], ['median S']], rows));
 }
 
 export function problemPanel(problems) {

@@ -30,7 +30,7 @@ export function runTable(answer, order, choose, runLink) {
     make('th', { scope: 'row' }, runLink(row.run, null, row.run)),
     COLUMNS.map((column) => make('td', { class: column.number ? 'number' : 'text', 'data-title': column.title, title: column.about?.(row) || null }, column.text(row))),
     findingsCell(row, runLink)));
-  const scroll = make('div', { class: 'scroll', tabindex: '0' }, make('table', { class: 'fleet-table' }, make('thead', {}, head), make('tbody', {}, rows)));
+  const scroll = make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Runs' }, make('table', { class: 'fleet-table' }, make('thead', {}, head), make('tbody', {}, rows)));
   return panel('Runs', runs(answer.fleet.num_runs), scroll, ...pages(answer, choose));
 }
 

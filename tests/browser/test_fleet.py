@@ -107,6 +107,13 @@ def test_the_table_is_sorted_and_turned(fleet: Server, tabs: OpenTab) -> None:
     tab.wait_for("location.search.includes('f.sort=run')")
 
 
+def test_what_tab_stops_at_has_a_name(fleet: Server, tabs: OpenTab) -> None:
+    tab = opened(tabs(fleet.url))
+    stops = tab.page.locator("main div[tabindex='0']")
+    assert stops.count() >= 3
+    assert tab.page.locator("main div[tabindex='0']:not([role=region][aria-label])").count() == 0
+
+
 def test_a_run_opens_without_a_reload_and_back_leads_here(fleet: Server, tabs: OpenTab) -> None:
     tab = opened(tabs(fleet.url), "/fleet?f.sort=run&f.dir=asc")
     tab.page.evaluate("window.isSamePage = true")
