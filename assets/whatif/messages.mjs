@@ -39,6 +39,9 @@ export function replayedSteps(steps) {
   return steps.length === 1 ? `in ${stepsText([first, last])}` : `on average over ${steps.length.toLocaleString('en')} steps, ${first} to ${last}`;
 }
 
+/** Why these steps are shown, where nobody chose them. */
+export const whyShown = (steps) => (steps.length === 1 ? 'the one replayed' : 'those replayed');
+
 /** What the numbers of the replay are, as opposed to what a finding costs. */
 const HEADING = 'All unevenness of the ranks together, by replay';
 

@@ -3,6 +3,7 @@ import { make } from '../lib/dom.mjs';
 import { makeFetcher, throttled } from '../lib/fetcher.mjs';
 import { asSentence, sentence } from '../lib/sentences.mjs';
 import { showAdvice } from './advice.mjs';
+import { whyShown } from './messages.mjs';
 import { ReplayView } from './replay.mjs';
 import { Schedules } from './schedules.mjs';
 import { showBars, showCauses, showCosts, showHead } from './summary.mjs';
@@ -149,7 +150,7 @@ class WhatIfView {
     this.result = result;
     const { parts, app } = this;
     const { steps } = result;
-    app.showScope(steps.length ? { steps: [steps[0], steps[steps.length - 1]], why: app.view.steps ? 'chosen' : 'those replayed' } : null);
+    app.showScope(steps.length ? { steps: [steps[0], steps[steps.length - 1]], why: app.view.steps ? 'chosen' : whyShown(steps) } : null);
     showHead(parts.head, app, result);
     showBars(parts.types, app, {
       title: 'By type of operation', symbol: 'S_t', hint: 'only this type as measured, all else ideal', first: 'operation', entries: Object.entries(result.S_t),

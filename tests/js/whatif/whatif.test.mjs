@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import {
   bars, cellRanks, headline, notesOf, percent, ranksText, ratio, seconds, signedPercent, replayedSteps,
-  tiles,
+  tiles, whyShown,
 } from '../../../assets/whatif/messages.mjs';
 import { kindOf, layoutOf, pieceAt, pieces, placeAt, rowBox, rowOf, sums, WAITING } from '../../../assets/whatif/replay_lanes.mjs';
 import { blockAt, blockText, boxOf, cellMap, codeOfSlowdown, geometryOf, moved } from '../../../assets/whatif/worker_cells.mjs';
@@ -22,6 +22,7 @@ test('numbers as text', () => {
   assert.deepEqual([[3], [4, 5, 6], [0, 8], [0, 8, 16]].map(cellRanks), ['3', '4\u20136', '0, 8', '0, 8, ..']);
   assert.equal(ranksText(Array.from({ length: 11 }, (_, i) => i)), 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more');
   assert.deepEqual([[4, 5, 9], [7]].map(replayedSteps), ['on average over 3 steps, 4 to 9', 'in step 7']);
+  assert.deepEqual([[4, 5, 9], [7]].map(whyShown), ['those replayed', 'the one replayed']);
 });
 
 test('the headline says that its numbers come from the replay of all ranks together', () => {
