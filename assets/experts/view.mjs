@@ -2,7 +2,7 @@
 import { onTheme, readTheme } from '../lib/canvas/canvas_theme.mjs';
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
-import { cannotBeShown, sentence } from '../lib/sentences.mjs';
+import { asSentence, cannotBeShown, sentence } from '../lib/sentences.mjs';
 import { showLegend } from './legend.mjs';
 import { LoadMap } from './load_map.mjs';
 import { balancePanel, furthestTable, nothing, rankPanels } from './panels.mjs';
@@ -141,7 +141,7 @@ export function mount(place, app) {
     canvases[part]?.destroy();
     canvases[part] = null;
     sections[part].hidden = false;
-    sections[part].replaceChildren(head(title), make('p', { role: 'alert' }, error.message));
+    sections[part].replaceChildren(head(title), make('p', { role: 'alert' }, asSentence(error.message)));
   }
 
   async function loadRanks(signal) {
