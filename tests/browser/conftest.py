@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from benchmarks.browser import FLAGS, MISSING, Server, chromium
 from ingest.imports.worker_command import HERE_VARIABLE
 from tests.browser.support import runs_made
-from tests.browser.support.profiles import Profiles
+from tests.browser.support.profiles import WAIT_MS, Profiles
 from tests.browser.support.tabs import DESKTOP, PHONE, Tab
 
 OpenTab = Callable[..., Tab]
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,12 @@ MAX_RANKS = 1 << 24
 LARGEST = 1 << 62
 """Of steps, moments and durations, in ns until the year 2116: sums of two fit in int64."""
 
+MAX_BYTES = 1 << 53
+"""Of one operation."""
+
 _BOUNDS = {
     "rank": MAX_RANKS - 1,
-    "num_bytes": 1 << 53,
+    "num_bytes": MAX_BYTES,
     "offset_ns": 1 << 61,
     "drift_ppb": 100_000_000,
     **dict.fromkeys(("step", "ts_ns", "enqueue_ns", "start_ns", "end_ns", "dur_ns"), LARGEST),

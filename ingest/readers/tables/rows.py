@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.schema import (
@@ -18,6 +19,7 @@ from trace_hooks.schema import (
     Column,
     RankInfo,
 )
+from trace_hooks.schema.bounds import MAX_BYTES
 
 _DEFAULTS: dict[str, Any] = {
     "attempt": 0,
@@ -40,7 +42,8 @@ class Coded(NamedTuple):
 def rows(table: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
     """Rows of `table`; a value is an array, a list, Coded, or one value for all rows.
 
-    Columns not given get "not known": -1 for numbers, null where the schema allows it.
+    Columns not given get "not known": -1 for numbers, null where the schema allows it; so does a
+    number of bytes that no operation has, for which the indexer would set the file aside.
     """
     schema = TABLES[table].schema
     arrays = [_array(column, num_rows, columns) for column in TABLES[table].columns]
@@ -64,7 +67,10 @@ def _array(column: Column, num_rows: int, columns: Mapping[str, Any]) -> pa.Arra
     if _is_text(column):
         fit = {text: text if text is None else utf8(text) for text in set(value)}
         value = [fit[text] for text in value]
-    return pa.array(value, column.type)
+    array = pa.array(value, column.type)
+    if column.name == "num_bytes":
+        return pc.if_else(pc.greater(array, MAX_BYTES), pa.scalar(UNKNOWN, column.type), array)
+    return array
 
 
 def utf8(text: str) -> str:

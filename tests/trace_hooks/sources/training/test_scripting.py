@@ -1,3 +1,5 @@
+"""torch.jit.script of modules that have hooks of ours."""
+
 import copy
 
 import pytest
@@ -5,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.trace_hooks.tiny_models import tracing
+from trace_hooks.recording import guard
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -36,3 +39,20 @@ def test_what_torch_cannot_script_raises_its_own_error_and_the_hooks_are_back():
         with pytest.raises(Exception, match="yield"):
             torch.jit.script(model)
         assert dict(model._forward_hooks) == before != {}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_where_the_hooks_cannot_be_put_back_the_job_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("injected")
+
+    model, row = nn.Linear(3, 1), torch.ones(1, 3)
+    expected = model(row)
+    with tracing("modules", errors=True) as traced:
+        traced.watch(model)
+        monkeypatch.setitem(guard.HOOKS, "modules.put_back", fail)
+        assert torch.equal(torch.jit.script(model)(row), expected)
+        assert torch.equal(model(row), expected)
+        assert guard.account.errors == {"modules.put_back": 1}
