@@ -3,7 +3,7 @@
 faulthandler writes the main thread's stack at C level when a signal comes (rank_side.py). It must
 not write those of the others, nor that of a main thread that runs Python: reading frames that
 change meanwhile ends the process. Here the drain thread has them dumped while it holds the GIL
-(sources/startup/dumped_stack.py says why so), where the rank makes no progress.
+(recording/dumped_stack.py says why so), where the rank makes no progress.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def text_of_threads(dump: str, main: int, names: Mapping[int, str]) -> str:
 def _text_now() -> str:
     """Of this process. No file stays open: a job may close all descriptors, and open its own."""
     # here, not above: the watchdog, which never calls this, stays small
-    from trace_hooks.sources.startup.dumped_stack import StackDump
+    from trace_hooks.recording.dumped_stack import StackDump
 
     dump = StackDump()
     names = {thread.ident or 0: thread.name for thread in threading.enumerate()}

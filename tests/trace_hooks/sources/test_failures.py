@@ -21,12 +21,9 @@ SOURCES = ("modules", "pipeline", "optimizer", "data", "gc", "checkpoint", "memo
 for _name in SOURCES:
     load_source(_name)
 
-SCRIPTING = {
-    "modules.take_off",
-    "modules.put_back",
-}  # called by torch.jit.script: test_scripting.py
+SCRIPTING = ("modules.take_off", "modules.put_back")  # of torch.jit.script, see test_scripting.py
 HOOKS = sorted(
-    name for name in guard.HOOKS if name not in SCRIPTING and name.split(".")[0] in SOURCES
+    name for name in guard.HOOKS if name.split(".")[0] in SOURCES and name not in SCRIPTING
 )
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from trace_hooks.sources.startup.dumped_stack import Code
+from trace_hooks.recording.dumped_stack import Code
 
 
 class Place(NamedTuple):

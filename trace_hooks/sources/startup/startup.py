@@ -20,10 +20,10 @@ from threading import get_ident
 
 from trace_hooks.job.process_info import process_age_ns
 from trace_hooks.recording.clock import now
+from trace_hooks.recording.dumped_stack import StackDump
 from trace_hooks.schema import BEFORE_FIRST_STEP, UNKNOWN
 from trace_hooks.sources.base import Source
 from trace_hooks.sources.context import SourceContext
-from trace_hooks.sources.startup.dumped_stack import StackDump
 from trace_hooks.sources.startup.stack_phases import IN_FIRST_STEP, Place, place_of
 from trace_hooks.sources.startup.stretches import Stretches
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from trace_hooks.sources.startup.dumped_stack import StackDump
+from trace_hooks.recording.dumped_stack import StackDump
 from trace_hooks.sources.startup.stack_phases import phase_of, place_of
 
 LIBRARY = "/usr/lib/python3/site-packages"
@@ -151,7 +151,7 @@ def test_an_import_is_named_by_its_module_and_the_line_that_imports(tmp_path):
     (package / "__init__.py").write_text("from slowlib import inner\n")
     (package / "inner.py").write_text(
         "from threading import get_ident\n"
-        "from trace_hooks.sources.startup.dumped_stack import StackDump\n"
+        "from trace_hooks.recording.dumped_stack import StackDump\n"
         "from trace_hooks.sources.startup.stack_phases import place_of\n"
         "print(tuple(place_of(StackDump().stack_of(get_ident()))))\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from trace_hooks.sources.startup.dumped_stack import Code, StackDump, stack_in
+from trace_hooks.recording.dumped_stack import Code, StackDump, stack_in
 
 TEXT = """\
 Thread 0x00007f01 (most recent call first):
