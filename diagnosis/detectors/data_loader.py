@@ -140,7 +140,7 @@ def _of_job(
     loading = np.nanmedian(share_RS, axis=1) > 0
     if not loading.any():
         return [], ()
-    share_S = np.nanmin(share_RS[loading], axis=0)
+    share_S = np.fmin.reduce(share_RS[loading], axis=0)
     before = level_before(share_S + _NEXT_TO_NOTHING) - _NEXT_TO_NOTHING
     if not np.isfinite(before):
         before = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from diagnosis.detectors.data_loader import detect
@@ -51,6 +52,22 @@ def test_the_rank_whose_loader_is_slow(ms: float) -> None:
 def test_a_slow_loader_of_the_whole_job_names_no_rank(ms: float) -> None:
     (finding,) = judged(slow_loader(ms, None)).findings
     assert (finding.culprits, finding.first_step, finding.ongoing) == ((), FROM, True)
+
+
+def test_a_step_that_no_rank_with_a_loader_has_finished() -> None:
+    """The others have, as where a job gets stuck."""
+    slow = slow_loader(30.0, None)
+    layout = ParallelLayout.from_sizes(dp=8)
+    answers = phase_tables(layout, STEPS, lambda who, step: slow(who, step) | loads(who))
+    cells = answers["rank_phases"]
+    unfinished = pc.and_(pc.less(cells["rank"], 4), pc.equal(cells["step"], STEPS - 1))
+    answers["rank_phases"] = cells.filter(pc.invert(unfinished))
+    (finding,) = detect(answers, attempt=0).findings
+    assert (finding.culprits, finding.first_step) == ((), FROM)
+
+
+def loads(who: int) -> dict[str, float]:
+    return {} if who < 4 else {"data_ms": 0.0}
 
 
 @pytest.mark.parametrize(("noise", "is_told"), [(0.002, True), (0.05, False)])
