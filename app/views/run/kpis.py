@@ -33,7 +33,7 @@ IDLE_PARTS = (
     ("bubble_other_ratio", "host"),
     ("not_visible_ratio", "not visible"),
 )
-"""Column of job_shares and label of what is idle besides the schedule bubble."""
+"""Share and label of what is idle besides the bubble."""
 _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
 TIMES_USUAL = 3.0
@@ -70,7 +70,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     tiles = [
         _step_time(_series(job, "step_ms"), scope),
         _mfu(_series(speed, "mfu_ratio"), scope),
-        _bubble(shares, scope, may_have_pipeline(run, attempt)),
+        _pipeline_bubble(run, attempt, scope) or _no_late_rank(shares, scope),
         _exposed(shares, scope),
         _lost(_series(lost, "lost_ratio"), scope),
         _hook_cost(run, attempt, _newest(job, HOOK_STEPS)),
@@ -186,8 +186,48 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
     return _share("mfu", "MFU", series, scope, meaning, higher_is_bad=False)
 
 
-def _bubble(shares: Sequence[dict[str, Any]], scope: Scope, has_schedule: bool) -> Kpi | None:
+def _pipeline_bubble(run: Run, attempt: int | None, scope: Scope) -> Kpi | None:
+    """As page Efficiency has it; None without a pipeline, or where waiting is not known."""
+    if not may_have_pipeline(run, attempt):
+        return None
+    filters = {} if attempt is None else {"attempt": attempt}
+    times = [row for row in run.ask("device_time", **filters).to_pylist() if row["waiting_known"]]
+    if run.layout(attempt) is None and not any(row["pipeline_ms"] > 0 for row in times):
+        return None
+    return _idle_tile(
+        "Pipeline bubble",
+        [_idle_shares(row) for row in times],
+        scope,
+        "Idle in groups that cross pipeline stages, by the schedule or for a late stage: share of "
+        "all ranks' time. Idle besides: waiting for other ranks of the same stage",
+    )
+
+
+def _idle_shares(row: dict[str, Any]) -> dict[str, Any]:
+    host_ms = row["host_ms"] + row["gc_ms"] + row["checkpoint_ms"]
+    return {
+        "step": row["step"],
+        "bubble_ratio": row["pipeline_ms"] / row["step_ms"],
+        "waiting_ratio": row["waiting_ms"] / row["step_ms"],
+        "bubble_other_ratio": host_ms / row["step_ms"],
+        "not_visible_ratio": row["unseen_ms"] / row["step_ms"],
+    }
+
+
+def _no_late_rank(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
     """Without a pipeline there is no schedule that ranks wait for."""
+    return _idle_tile(
+        NO_LATE_RANK.capitalize(),
+        [{**row, "bubble_ratio": row["schedule_ratio"]} for row in shares],
+        scope,
+        "Waiting in communication although no single rank arrived last: share of all ranks' time. "
+        "Idle besides: waiting for a rank that arrived last",
+    )
+
+
+def _idle_tile(
+    label: str, shares: Sequence[dict[str, Any]], scope: Scope, meaning: str
+) -> Kpi | None:
     parts = []
     for name, cause in IDLE_PARTS:
         now = now_of(_series(shares, name), scope.steps)
@@ -196,15 +236,11 @@ def _bubble(shares: Sequence[dict[str, Any]], scope: Scope, has_schedule: bool) 
             parts.append(f"{cause} {value:.1f}")
     tile = _share(
         "bubble",
-        "Bubble" if has_schedule else NO_LATE_RANK.capitalize(),
-        _series(shares, "schedule_ratio"),
+        label,
+        _series(shares, "bubble_ratio"),
         scope,
-        "Waiting in communication although no single rank arrived last: "
-        + ("the schedule's share" if has_schedule else "share")
-        + " of all ranks' time. Idle besides: waiting for a rank that arrived last"
-        + (", in its own stage or another" if has_schedule else "")
-        + "; host work (garbage collection, checkpoints, host code, copies); time that nothing "
-        "recorded.",
+        f"{meaning}; host work (garbage collection, checkpoints, host code, copies); time that "
+        "nothing recorded.",
         extra="idle: " + ", ".join(parts) + "\u00a0%" if parts else "",
     )
     # less of it is no improvement: a rank that arrives late turns it into waiting

@@ -13,8 +13,9 @@ import pytest
 from app.analysis.kpis import kpis_of
 from app.runs.hub import Hub
 from app.view_state import View
+from app.views.efficiency.mfu import Asked, efficiency_of
 from app.views.run.kpi_baseline import Baseline, Scope, baseline_of, change_of, now_of
-from app.views.run.kpis import _bubble, _step_time, kpis, measured, with_reporting
+from app.views.run.kpis import _no_late_rank, _step_time, kpis, measured, with_reporting
 from ingest.run import open_run
 from sample_traces.generate.faults import SyntheticFault
 from sample_traces.generate.job import SyntheticJob
@@ -150,14 +151,14 @@ def test_a_baseline_lies_between_the_episodes_of_the_finding() -> None:
     assert (base.value, base.text) == (100.0, "9 steps without a finding")  # 3 to 7, 10 to 13
 
 
-def test_less_schedule_bubble_is_not_praised() -> None:
+def test_less_waiting_without_a_late_rank_is_not_praised() -> None:
     """A rank that arrives late turns it into waiting."""
     shares = [
         {"step": step, "schedule_ratio": 0.1 if step < 8 else 0.02, "waiting_ratio": 0.0}
         | {"bubble_other_ratio": 0.0, "not_visible_ratio": 0.0}
         for step in range(12)
     ]
-    tile = _bubble(shares, Scope((8, 11), ((8, 11),)), True)
+    tile = _no_late_rank(shares, Scope((8, 11), ((8, 11),)))
     assert tile is not None
     assert (tile.value, tile.tone) == ("2.0", "plain")
     assert tile.detail == "▼ 8.0 pt vs steps 3 to 7"
@@ -176,7 +177,19 @@ def test_without_a_pipeline_no_schedule_is_named(tmp_path: Path) -> None:
             labels += [
                 kpi.label for kpi in kpis(run, None, Scope((0, 0), ())) if kpi.key == "bubble"
             ]
-    assert labels == ["Waiting, no late rank", "Bubble"]
+    assert labels == ["Waiting, no late rank", "Pipeline bubble"]
+
+
+def test_the_bubble_is_that_of_the_page_efficiency(tmp_path: Path) -> None:
+    generate(SyntheticJob(8, pp=4, num_steps=12), tmp_path / "job")
+    with open_run(tmp_path / "job") as run:
+        (tile,) = [kpi for kpi in kpis(run, None, Scope((4, 11))) if kpi.key == "bubble"]
+        found = efficiency_of(Asked(run, 0), (4, 11))
+    assert found is not None
+    share_by_bar = {bar.name: 100 * bar.share for bar in found.waterfall.bars}
+    assert share_by_bar["pipeline"] > 3
+    assert float(tile.value) == pytest.approx(share_by_bar["pipeline"], abs=0.5)
+    assert f"waiting {share_by_bar['waiting']:.0f}" in tile.extra
 
 
 def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(tmp_path: Path) -> None:
