@@ -54,6 +54,12 @@ def diagnosis_of(
     )
 
 
+def known_diagnosis(hub: Hub, name: str) -> Diagnosis | None:
+    """What pages of the newest state of an open run have asked for; waits for nothing."""
+    known: Diagnosis | None = hub.cache.peek(name, ("diagnosis", None))
+    return known
+
+
 def diagnose_run(run: Run, attempt: int | None = None, stop: Stop | None = None) -> Diagnosis:
     """Ask and judge; raises UserError.
 

@@ -11,7 +11,7 @@ from weakref import ref
 
 import duckdb
 
-from app.analysis.diagnosis import diagnose_run
+from app.analysis.diagnosis import diagnose_run, known_diagnosis
 from app.analysis.fleet.stored import stored_summary
 from app.analysis.headline import headline
 from app.runs.hub import Hub
@@ -28,6 +28,7 @@ from app.views.run.runs import (
     with_stored,
     written_ns,
 )
+from diagnosis.findings import Diagnosis
 from diagnosis.fleet.summary import Summary
 from ingest.errors import UserError
 from ingest.imports.preview import is_shown
@@ -130,7 +131,9 @@ class RunBoard:
             return
         if last is not None and (last[0] == held[0] or time.monotonic() - last[1] < _JUDGE_EVERY_S):
             return
-        judged = judgement(folder, self._stop)
+        hub = self._hub()
+        known = None if hub is None else known_diagnosis(hub, folder.name)
+        judged = judgement(folder, self._stop) if known is None else _of_diagnosis(known)
         self._judged[folder] = (held[0], time.monotonic())
         with self._wake:
             self._cards[folder] = (held[0], replace(held[1], judged=judged, was_judged=True))
@@ -200,6 +203,10 @@ def judgement(folder: Path, stop: Stop) -> Judged | None:
             diagnosis = diagnose_run(run, None, stop)
     except UserError:  # no step yet, or the board is closing
         return None
+    return _of_diagnosis(diagnosis)
+
+
+def _of_diagnosis(diagnosis: Diagnosis) -> Judged | None:
     if not diagnosis.judged:
         return None
     present = sum(finding.ongoing for finding in diagnosis.findings)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 import app.analysis.run_board
+from app.analysis.diagnosis import diagnosis_of
 from app.analysis.fleet.stored import new_summary
 from app.analysis.run_board import RunBoard, board_of
 from app.runs.hub import Hub
@@ -92,6 +93,13 @@ def test_findings_of_a_stored_summary_are_not_looked_for_again(tmp_path, monkeyp
     new_summary(folder)
     monkeypatch.setattr(app.analysis.run_board, "diagnose_run", None)
     assert app.analysis.run_board.judgement(folder, Stop()) == expected
+
+
+def test_what_a_page_has_found_is_not_looked_for_again(judging_hub, tmp_path, monkeypatch):
+    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
+    found = diagnosis_of(judging_hub, "slow")
+    monkeypatch.setattr(app.analysis.run_board, "diagnose_run", None)
+    assert judged(judging_hub, "slow").first_finding == found.findings[0].title
 
 
 def test_a_run_with_too_little_data_is_not_judged(judging_hub, tmp_path):
