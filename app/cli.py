@@ -8,8 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from app import interrupts
+from app.commands.given_path import given_path
 from ingest.errors import UserError, printable
 
 VERBS = {
@@ -67,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if verb in SERVERS:
                 import_module("ingest.process_tuning").return_freed_memory()
             module = import_module(f"app.commands.{MODULES.get(verb, verb)}")
+            own.register("type", Path, given_path)  # whatever a verb has as type=Path
             own.description = module.__doc__
             module.add_arguments(own)
             own.set_defaults(run=module.run)

@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from app.commands.given_path import given_text
 from app.commands.progress import reading_progress, storing_progress
 from ingest.errors import UserError, printable
 from ingest.imports.worker_command import first_started_ahead
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", type=Path, nargs="+", metavar="FILE", help="trace files of one job, or folders")
     what = "folder of runs to write into, or s3://BUCKET/PREFIX (default: %(default)s)"
-    add("--into", default="runs", metavar="RUNS", help=what)
+    add("--into", type=given_text, default="runs", metavar="RUNS", help=what)
     what = "name of the run (default: name of the first file); a hash of the content is added"
     add("--name", help=what)
     what = "a run folder into s3://: store what is new every few seconds, until the run has ended"

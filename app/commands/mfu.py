@@ -16,6 +16,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from app.commands.given_path import given_text
 from app.commands.operation_lines import operation_lines
 from app.commands.run_argument import add_run_arguments, open_run
 from app.views.efficiency import operations
@@ -151,7 +152,7 @@ def _steps(text: str) -> Steps:
 
 def _other(text: str) -> Steps | str:
     """Steps of the same run, or the path of another run."""
-    return _steps(text) if _WINDOW.fullmatch(text) else text
+    return _steps(text) if _WINDOW.fullmatch(text) else given_text(text)
 
 
 def _above_zero(text: str) -> float:

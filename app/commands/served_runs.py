@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.commands.given_path import given_text
 from app.commands.retention_option import keep_of
 from ingest.errors import UserError
 from ingest.object_store.address import is_address, parse_address
@@ -21,7 +22,7 @@ DEFAULT_CACHE = "50GB"
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the runs and --cache-size."""
     what = "a folder of runs, or one run; also in S3-compatible storage: s3://BUCKET/PREFIX"
-    parser.add_argument("runs", metavar="RUNS", help=what)
+    parser.add_argument("runs", type=given_text, metavar="RUNS", help=what)
     what = (
         "runs from s3://: most that is kept of them on this machine, indexes included; what was "
         f"not used for longest goes (default: {DEFAULT_CACHE})"

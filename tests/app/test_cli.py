@@ -59,3 +59,27 @@ def test_a_file_that_the_system_refuses_is_one_sentence(
         "rankscope info: runs/\\x1b[31ma/ranks cannot be used (Permission denied); check the path "
         "and its permissions\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["whatif", ""],
+        ["diagnose", " "],
+        ["diagnose", str(HEALTHY), "--baseline", ""],
+        ["mfu", str(HEALTHY), "--against", ""],
+        ["export", ""],
+        ["import", ""],
+        ["import", str(HEALTHY), "--into", ""],
+        ["fleet", ""],
+        ["gc", "", "--keep", "30d"],
+        ["serve", ""],
+    ],
+)
+def test_an_empty_path_is_refused_and_not_the_current_folder(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == EXIT_USER_ERROR
+    assert "it is empty; give a path, or . for the current folder\n" in capsys.readouterr().err
