@@ -11,14 +11,13 @@ everything.
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from app.analysis.imports import open_any
+from app.commands.link_argument import check_problems, check_run, view_of
 from app.runs.hub import Hub
 from app.share.shared_file import file_name, shared_file
-from app.view_state import LINKS_FIELD, SHOWN_INSTEAD, View, explain, parse_url
+from app.view_state import LINKS_FIELD, View, explain, parse_url
 from ingest.errors import UserError, printable
 from ingest.exports.perfetto import write_perfetto
 from ingest.exports.tables import write_csv, write_parquet
@@ -28,7 +27,6 @@ from trace_hooks.schema import TABLES
 
 FORMATS = ("html", "perfetto", "parquet", "csv")
 _ENDINGS = {"perfetto": ".json", "parquet": ".parquet", "csv": ".csv"}
-_RUN_IN_LINK = re.compile(r"^(?P<base>.*?)/run/[^/]+/")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         narrowed, more = parse_url("/run/x/overview", query)
         view = view.to(ranks=narrowed.ranks or view.ranks, steps=narrowed.steps or view.steps)
         problems += [text.replace(LINKS_FIELD, "--", 1) for text in more]
-        if problems:
-            raise UserError(problems[0].removesuffix(SHOWN_INSTEAD))
+        check_problems(problems)
+        check_run(arguments.view, opened.folder.resolve().name)
         if arguments.format != "html":
             return _export(opened, view, arguments)
         folder = opened.folder
@@ -94,11 +92,3 @@ def window_of(view: View) -> Window:
     """The part of a run that a view shows: its lanes, else its selected rank, else every rank."""
     ranks = view.ranks or (() if view.rank is None else (view.rank,))
     return Window(view.attempt, ranks, view.steps, view.t)
-
-
-def view_of(text: str, run: str) -> tuple[View, list[str]]:
-    """View of a link, of its end, or of nothing, in the run of that name; and what was invalid."""
-    parts = urlsplit(text)
-    inside = _RUN_IN_LINK.sub("", parts.path, count=1).strip("/")
-    view, problems = parse_url(f"/run/x/{inside}", parts.query)
-    return view.to(run=run), problems

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from app.commands.export import view_of
-from app.view_state import SHOWN_INSTEAD
+from app.commands.link_argument import check_problems, check_run, view_of
 from ingest.errors import UserError, printable
 from ingest.run_folder.pins import pin, read_pins, unpin
 from ingest.run_folder.run_files import read_run_info
-
-_RUN = re.compile(r"(?:^|/)run/([^/]+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,18 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--note", default="", help="why, for those who see it later")
     parser.add_argument("--remove", action="store_true", help="unpin the link")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
-
-
-def _check_run(link: str, folder: Path) -> None:
-    """Raise UserError where a link is one of another run: its steps are not those of this one."""
-    found = _RUN.search(urlsplit(link).path)
-    name = unquote(found[1]).rsplit("/", 1)[-1] if found else ""
-    own = folder.resolve().name
-    if name and name != own:
-        raise UserError(
-            f"the link shows the run {name}, not {own}; give that run's folder, or only the part "
-            "of the link after the run's name"
-        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,10 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(
                 f"{link} is not pinned in {folder.name}; without a link, pins are listed"
             )
-        if not arguments.remove and problems:
-            raise UserError(problems[0].removesuffix(SHOWN_INSTEAD))
         if not arguments.remove:
-            _check_run(arguments.link, folder)
+            check_problems(problems)
+            check_run(arguments.link, folder.resolve().name)
             pin(folder, link, arguments.note)
     pins = read_pins(folder)
     if arguments.json:

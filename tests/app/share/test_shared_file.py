@@ -9,7 +9,7 @@ import pytest
 
 from app.analysis.diagnosis import diagnosis_of
 from app.cli import main
-from app.commands.export import view_of
+from app.commands.link_argument import view_of
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings, Token
