@@ -144,7 +144,7 @@ def _encoded(query: list[tuple[str, str]]) -> str:
 
 
 SHOWN_INSTEAD = "; the overview is shown instead."
-"""How the sentence on an unknown page ends, for those who show nothing instead."""
+"""How the sentence on an unknown page ends, for those who show nothing and name the pages."""
 
 LINKS_FIELD = "The link's field "
 """How the sentence on a field begins, for those who have it from elsewhere."""

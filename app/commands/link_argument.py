@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
-from app.view_state import SHOWN_INSTEAD, View, parse_url
+from app.view_state import PAGE_NAMES, SHOWN_INSTEAD, View, parse_url
 from ingest.errors import UserError
 
 _RUN_IN_LINK = re.compile(r"^(?P<base>.*?)/run/[^/]+/")
@@ -32,6 +32,7 @@ def check_run(link: str, run: str) -> None:
 
 
 def check_problems(problems: list[str]) -> None:
-    """Raise UserError with what was invalid first; a verb shows no other page instead."""
+    """Raise UserError with what was invalid first; of a page, with those that there are."""
     if problems:
-        raise UserError(problems[0].removesuffix(SHOWN_INSTEAD))
+        pages = f"; the pages are {', '.join(PAGE_NAMES)}"
+        raise UserError(problems[0].replace(SHOWN_INSTEAD, pages))

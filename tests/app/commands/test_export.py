@@ -56,7 +56,7 @@ def test_a_trace_can_be_exported_again(run, capsys):
     [
         (["--ranks", "x"], "export: --ranks cannot be used: 'x' is not a whole number."),
         (["http://a:8050/run/other/timeline?rank=1"], "the link shows the run other, not job;"),
-        (["nonsense"], "export: There is no page 'nonsense'\n"),
+        (["nonsense"], "export: There is no page 'nonsense'; the pages are overview, timeline,"),
         (["timeline?ranks=x"], "The link's field ranks cannot be used"),
         (["--steps", "3..1"], "ends before it begins"),
         (["--ranks", "7"], "no rank 7"),

@@ -381,7 +381,7 @@ def test_pins_are_listed_and_refused_where_they_are_no_link(
         "overview?steps=1..2  why",
     ]
     refused = {
-        ("nowhere?steps=1",): "There is no page 'nowhere'\n",
+        ("nowhere?steps=1",): "There is no page 'nowhere'; the pages are overview, timeline,",
         ("http://a:8050/run/other/overview?steps=1",): "the link shows the run other, not run;",
         ("overview?steps=x",): "The link's field steps cannot be used",
         ("overview", "--remove"): "overview is not pinned in run",
