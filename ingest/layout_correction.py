@@ -34,7 +34,9 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
                 f"{name} is not a parallel axis; known: {', '.join(AXES + EXPERT_AXES)}"
             )
         if not 1 <= size <= _MOST_RANKS:
-            raise UserError(f"axis {name} has size {size}; give a whole number from 1")
+            raise UserError(
+                f"axis {name} has size {size}; give a whole number from 1 to {_MOST_RANKS}"
+            )
     for name in order.split("-"):
         if name not in AXES:
             raise UserError(

@@ -1,7 +1,7 @@
 /** The form that corrects the layout: sizes, order, and a preview of each rank's coordinates. */
 import { make } from '../lib/dom.mjs';
 import { toast } from '../lib/page/dialogs.mjs';
-import { AXES, FIELDS, orders, product, matchingOrder, sizeOf } from './layout_sizes.mjs';
+import { AXES, FIELDS, LARGEST, orders, product, matchingOrder, sizeOf } from './layout_sizes.mjs';
 
 const PREVIEW_AFTER_MS = 200;
 
@@ -80,7 +80,7 @@ class LayoutForm {
     const bad = Object.keys(sizes).find((axis) => sizes[axis] === null);
     for (const [axis, field] of Object.entries(this.fields)) field.setAttribute('aria-invalid', String(sizes[axis] === null));
     if (bad) {
-      this.#refuse('', `${bad.toUpperCase()} needs a whole number from 1.`);
+      this.#refuse('', `${bad.toUpperCase()} needs a whole number from 1 to ${LARGEST}.`);
       return;
     }
     const candidates = orders(sizes);

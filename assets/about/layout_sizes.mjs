@@ -7,6 +7,9 @@ export const FIELDS = [
   ['tp', 'tensor'], ['cp', 'context'], ['ep', 'experts'], ['pp', 'pipeline'], ['dp', 'data'],
 ];
 
+/** The largest size that the server takes. */
+export const LARGEST = 2 ** 24;
+
 function permutations(names) {
   if (names.length < 2) return [names];
   return names.flatMap((name, index) =>
@@ -48,5 +51,5 @@ export function product(sizes, worldSize) {
 
 /** The size typed into a field; null if it is not a valid size. @param {string} text */
 export function sizeOf(text) {
-  return /^[1-9]\d{0,7}$/.test(text.trim()) ? Number(text) : null;
+  return /^[1-9]\d{0,7}$/.test(text.trim()) && Number(text) <= LARGEST ? Number(text) : null;
 }

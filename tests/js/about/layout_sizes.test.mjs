@@ -32,5 +32,5 @@ test('the product says whether the job had so many ranks', () => {
 
 test('an invalid size is null', () => {
   assert.equal(sizeOf(' 12 '), 12);
-  for (const text of ['', '0', '-2', '1.5', '1e3', '02', 'two', '123456789']) assert.equal(sizeOf(text), null);
+  for (const text of ['', '0', '-2', '1.5', '1e3', '02', 'two', '16777217', '123456789']) assert.equal(sizeOf(text), null);
 });
