@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from diagnosis.detectors.selftest.measurements import DEVICE_TESTS, PAIR_TESTS, QUESTION
 from diagnosis.detectors.selftest.text import size_text
+from diagnosis.statistics.natural_order import natural
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
@@ -199,7 +200,7 @@ def _by_host(rows: Sequence[Row]) -> Matrix:
         pair: (statistics.median(values), f"median of {len(values)} pairs of ranks")
         for pair, values in of_pair.items()
     }
-    return _filled(sorted({host for pair in of_pair for host in pair}), cells)
+    return _filled(sorted({host for pair in of_pair for host in pair}, key=natural), cells)
 
 
 def _traffic(rows: Sequence[Row]) -> Matrix:
@@ -211,7 +212,7 @@ def _traffic(rows: Sequence[Row]) -> Matrix:
         )
         for row in rows
     }
-    return _filled(sorted({host for pair in cells for host in pair}), cells)
+    return _filled(sorted({host for pair in cells for host in pair}, key=natural), cells)
 
 
 def _filled(names: Sequence[str], cells: Mapping[tuple[str, str], tuple[float, str]]) -> Matrix:
@@ -223,5 +224,8 @@ def _filled(names: Sequence[str], cells: Mapping[tuple[str, str], tuple[float, s
     for (one, other), (value, _) in cells.items():
         value_NN[at[one], at[other]] = value_NN[at[other], at[one]] = value
     usual = statistics.median(value for value, _ in cells.values()) if cells else None
-    texts = {f"{at[one]},{at[other]}": text for (one, other), (_, text) in cells.items()}
+    texts = {
+        "{},{}".format(*sorted((at[one], at[other]))): text
+        for (one, other), (_, text) in cells.items()
+    }
     return Matrix(tuple(names), value_NN, usual, "GB/s", texts)

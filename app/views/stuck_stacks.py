@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from diagnosis.statistics.natural_order import natural
 from diagnosis.stuck.evidence import Look
 from diagnosis.stuck.stacks import alike, is_users, users_frame, without_line
 from diagnosis.stuck.text import named
@@ -140,8 +141,10 @@ def _row_places(
     if len({row["pp"] for row in rows} - {None}) > 1:
         last = max(row["pp"] for row in rows if row["pp"] is not None) + 1
         return lambda row: (last, "pp ?") if row["pp"] is None else (row["pp"], f"pp {row['pp']}")
-    if 1 < len({row["host"] for row in rows}) <= _MOST_ROWS and all(row["host"] for row in rows):
-        return lambda row: (0, str(row["host"]))
+    hosts = {row["host"] for row in rows}
+    if 1 < len(hosts) <= _MOST_ROWS and all(hosts):
+        order = {host: number for number, host in enumerate(sorted(hosts, key=natural))}
+        return lambda row: (order[row["host"]], str(row["host"]))
     wide = max(_ROW_RANKS, -(-len(rows) // _MOST_ROWS))
     return lambda row: (row["rank"] // wide, f"from rank {row['rank'] // wide * wide}")
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from diagnosis.findings import Evidence, Finding, Verdict
 from diagnosis.statistics.evidence_links import timeline_view
+from diagnosis.statistics.natural_order import natural
 from diagnosis.statistics.rank_tables import placed
 from diagnosis.statistics.shared_location import pipeline_ranks, place_of
 from diagnosis.stuck.dead_processes import of_ras
@@ -145,9 +146,8 @@ def _together(dead: Sequence[Row], rows: Sequence[Row]) -> list[_Silent]:
     quiet_ms = (newest_ns - max(row["last_ns"] for row in dead)) / 1e6
     all_of = Counter(row["host"] for row in rows)
     dead_of = Counter(row["host"] for row in dead)
-    hosts = sorted(
-        host for host, num in dead_of.items() if host is not None and num == all_of[host] > 1
-    )
+    hosts = [host for host, num in dead_of.items() if host is not None and num == all_of[host] > 1]
+    hosts.sort(key=natural)
     whole_hosts = [
         _Silent([r for r in dead if r["host"] == host], host, quiet_ms) for host in hosts
     ]

@@ -12,6 +12,7 @@ from diagnosis.fleet.fleet import Fleet, fleet
 from diagnosis.fleet.hosts import BY_CHANCE, FEWEST_RUNS
 from diagnosis.fleet.summary import Summary
 from diagnosis.fleet.totals import STRAGGLING_S, lost_hours
+from diagnosis.statistics.natural_order import natural
 from ingest.errors import UserError
 
 PAGE_ROWS = 100
@@ -173,4 +174,4 @@ def _models(standing: Standing) -> list[str]:
 
 def _hosts(standing: Standing) -> list[str]:
     named = {host for run in standing.summaries.values() for host in run.hosts}
-    return sorted(named)[:MOST_CHOICES]
+    return sorted(named, key=natural)[:MOST_CHOICES]

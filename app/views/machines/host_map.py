@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.views.ranks import scales
+from diagnosis.statistics.natural_order import natural
 from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.telemetry.names import METRICS
@@ -182,7 +183,7 @@ def port_map(
     ).to_pylist()
     about = METRICS.get(metric)
     unit = unit_of(metric)
-    names = sorted({row["device"] for row in rows})
+    names = sorted({row["device"] for row in rows}, key=natural)
     columns = [
         Column(name, name.partition(":")[2], unit, about.doc if about else "", "port")
         for name in names
@@ -226,7 +227,7 @@ def unit_of(metric: str) -> str:
 
 
 def _filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], key: str) -> HostMap:
-    hosts = sorted({row["host"] for row in rows})
+    hosts = sorted({row["host"] for row in rows}, key=natural)
     place = {column.name: number for number, column in enumerate(columns)}
     line = {host: number for number, host in enumerate(hosts)}
     filled_3HC = np.full((3, len(hosts), len(columns)), math.nan)

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.views.machines.changes import OfDevices, ranks_of_devices, short_device
 from app.views.machines.host_map import title_of, unit_of
+from diagnosis.statistics.natural_order import natural
 from ingest.run import Run
 from ingest.stopping import Stop
 from trace_hooks.telemetry.names import METRICS
@@ -88,7 +89,7 @@ def host_series(
         line["num_resets"] += row["num_resets"]
     order = {metric: number for number, metric in enumerate(SHOWN)}
     nonzero = [line for line in lines.values() if any(line["value"])]
-    nonzero.sort(key=lambda line: (order[line["metric"]], line["device"], line["ranks"]))
+    nonzero.sort(key=lambda line: (order[line["metric"]], natural(line["device"]), line["ranks"]))
     return {"host": host, "bin_s": bin_ns / 1e9, "lines": nonzero}
 
 

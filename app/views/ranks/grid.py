@@ -15,6 +15,7 @@ from app.views.ranks.metric_matrix import LAST_STEPS, Cells
 from app.views.ranks.peers import spread_within_step
 from app.views.ranks.rank_places import Places
 from app.views.ranks.scales import Bytes, Floats, Ints
+from diagnosis.statistics.natural_order import natural
 from trace_hooks.layout import EXPERT_AXES
 
 UNKNOWN = 65_535
@@ -130,12 +131,12 @@ def layout_meta(places: Places) -> dict[str, Any]:
     return {
         "axes": {axis: size for axis, size in sizes.items() if size > (axis == "cp")},
         "experts": experts,
-        "hosts": sorted(set(places.hosts)),
+        "hosts": sorted(set(places.hosts), key=natural),
         "reason": reason,
         "judged_steps": LAST_STEPS,
     }
 
 
 def _host_numbers(places: Places) -> Ints:
-    names = {name: number for number, name in enumerate(sorted(set(places.hosts)))}
+    names = {name: number for number, name in enumerate(sorted(set(places.hosts), key=natural))}
     return np.array([names[host] for host in places.hosts], dtype=np.uint32)

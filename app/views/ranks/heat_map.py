@@ -8,7 +8,6 @@ Shape suffixes: R row of the whole map, S step, H drawn row, W drawn column.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from app.views.ranks import scales
 from app.views.ranks.metric_matrix import Cells
 from app.views.ranks.rank_places import Places
 from app.views.ranks.scales import Bytes, Floats, Ints
+from diagnosis.statistics.natural_order import natural
 from ingest.errors import UserError
 
 ORDERS = ("rank", "place", "host")
@@ -41,17 +41,9 @@ def row_order(order: str, places: Places) -> Ints:
         axes = [places.coords[axis] for axis in ("tp", "cp", "dp", "pp")]
         return np.lexsort((places.rank_R, *axes))
     if order == "host":
-        names = {
-            name: number for number, name in enumerate(sorted(set(places.hosts), key=_natural))
-        }
+        names = {name: number for number, name in enumerate(sorted(set(places.hosts), key=natural))}
         return np.lexsort((places.rank_R, [names[host] for host in places.hosts]))
     return np.arange(len(places.rank_R))
-
-
-def _natural(name: str) -> list[tuple[int, int | str]]:
-    """Sorts host-9 before host-10; numbers before letters, so that all names can be compared."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(0, int(part)) if position % 2 else (1, part) for position, part in enumerate(parts)]
 
 
 def row_marks(order: str, places: Places) -> list[tuple[int, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from diagnosis.statistics.natural_order import natural
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 
 QUESTION = "selftests"
@@ -84,8 +85,8 @@ class Cell:
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
-        """Names of all hosts, sorted."""
-        return tuple(sorted({host for one in self.measured for host in one.hosts}))
+        """Names of all hosts, in their natural order."""
+        return tuple(sorted({host for one in self.measured for host in one.hosts}, key=natural))
 
     @cached_property
     def host_ME(self) -> Ints:

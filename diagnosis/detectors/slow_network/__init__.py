@@ -37,6 +37,7 @@ from diagnosis.detectors.slow_network.cell_transfers import QUESTIONS as QUESTIO
 from diagnosis.detectors.slow_network.cell_transfers import known_transfers
 from diagnosis.detectors.slow_network.text import Slowness, finding_of
 from diagnosis.findings import NotEnoughData, Verdict
+from diagnosis.statistics.natural_order import natural
 from diagnosis.statistics.phase_times import kept_from_cores, phase_times
 from diagnosis.statistics.transfer_times import (
     SlowChannel,
@@ -155,7 +156,8 @@ def _reaching_out(outer: Mapping[str, set[int]], slow: Channels) -> tuple[str, .
     else all such hosts; none where several explain them one by one.
     """
     slow_outer = set().union(*outer.values()) & slow if outer else set()
-    whole = sorted(host for host, own in outer.items() if len(own) > 1 and own <= slow)
+    whole = [host for host, own in outer.items() if len(own) > 1 and own <= slow]
+    whole.sort(key=natural)
     single = [host for host in whole if slow_outer <= outer[host]]
     if single:
         return tuple(single) if len(single) == 1 else ()
@@ -185,7 +187,7 @@ def _inside(transfers: Transfers, known: Sequence[int], slow: Channels) -> list[
         channel = transfers.channels[k]
         if len(channel.hosts) == 1 and not channel.is_pair and channel.axis != "dp":
             inner.setdefault((next(iter(channel.hosts)), channel.axis), set()).add(k)
-    return sorted({host for (host, _), own in inner.items() if own <= slow})
+    return sorted({host for (host, _), own in inner.items() if own <= slow}, key=natural)
 
 
 def _of_channels(transfers: Transfers, left: Sequence[SlowChannel]) -> list[Slowness]:
@@ -218,7 +220,7 @@ def _of_networks(
     every = [slow for same in by_stage.values() for slow in same]
     if len(by_stage) > 1 and _leaves_host(transfers, every):
         hosts = {host for slow in every for host in transfers.channels[slow.k].hosts}
-        return [_of_some(tuple(every), tuple(sorted(hosts)))]
+        return [_of_some(tuple(every), tuple(sorted(hosts, key=natural)))]
     return [
         Slowness(
             "slow_dp_network",
@@ -253,8 +255,8 @@ def _of_links(transfers: Transfers, links: Sequence[SlowChannel]) -> list[Slowne
     if len(across) < 2:
         return [_of_connected(transfers, same) for same in (*across, *alone)]
     together = tuple(link for same in across for link in same)
-    hosts = sorted({host for link in together for host in transfers.channels[link.k].hosts})
-    some = _of_some(together, tuple(hosts))
+    hosts = {host for link in together for host in transfers.channels[link.k].hosts}
+    some = _of_some(together, tuple(sorted(hosts, key=natural)))
     return [some, *(_of_connected(transfers, same) for same in alone)]
 
 

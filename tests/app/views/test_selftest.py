@@ -82,7 +82,7 @@ def test_what_is_not_there(run: Run) -> None:
 
 
 def test_ordinary_steps(tmp_path: Path) -> None:
-    built = RunBuilder(tmp_path / "run", 2, hosts=["a", "b"])
+    built = RunBuilder(tmp_path / "run", 2, hosts=["n10", "n9"])
     built.group(7, [0, 1], "dp")
     for rank in range(2):
         built.add("clocks", rank, -1, ts_ns=T0)
@@ -93,7 +93,7 @@ def test_ordinary_steps(tmp_path: Path) -> None:
     with open_run(built.folder) as opened:
         assert selftest_of(opened, None).has_traffic
         matrix = matrix_of(opened, None, "traffic", 0)
-    assert matrix.names == ("a", "b")
+    assert matrix.names == ("n9", "n10")
     assert matrix.value_NN[0, 1] == pytest.approx(10.0)
     assert matrix.texts["0,1"].startswith("by dp; 1 groups")
 

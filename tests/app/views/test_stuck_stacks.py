@@ -67,6 +67,8 @@ def test_rows_of_the_grid_are_stages_else_hosts_else_some_ranks() -> None:
     assert [cell["group"] for row in rows for cell in row["cells"]] == [1, None, 0, 1]
     rows = grid_rows(groups, places(4, host=["a", "a", "b", "b"]))
     assert [(row["name"], len(row["cells"])) for row in rows] == [("a", 2), ("b", 2)]
+    rows = grid_rows(groups, places(4, host=["n10", "n10", "n9", "n9"]))
+    assert [row["name"] for row in rows] == ["n9", "n10"]
     rows = grid_rows(groups, places(40))
     assert [row["name"] for row in rows] == ["from rank 0", "from rank 16", "from rank 32"]
 

@@ -109,3 +109,20 @@ def test_equal_hosts_are_grey_and_one_above_zero_is_not() -> None:
 )
 def test_titles_and_units(metric: str, title: str, unit: str) -> None:
     assert (title_of(metric), unit_of(metric)) == (title, unit)
+
+
+def test_hosts_and_ports_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ["node0", "node1", "node2", "node10"]
+    builder = RunBuilder(tmp_path / "run", 4, hosts=names)
+    for host in names:
+        for port in ("nic:mlx5_10/1", "nic:mlx5_2/1"):
+            for second in range(2):
+                builder.add("host_metrics", -1, second, host=host, ts_ns=T0 + second * S,
+                            state="value", scope="host", device=port, value=second * 100,
+                            metric="nic_transmitted_bytes_total")  # fmt: skip
+    builder.rank_files()
+    builder.publish()
+    with open_run(builder.folder) as run:
+        assert host_map(run, 0).hosts == tuple(names)
+        ports = port_map(run, 0, "nic_transmitted_bytes_total")
+    assert [column.title for column in ports.columns] == ["mlx5_2/1", "mlx5_10/1"]
