@@ -11,7 +11,7 @@ from app.analysis.headline import headline, is_stuck, only_waits
 from app.components.start_tabs import start_tabs
 from app.runs.hub import Hub
 from app.view_state import Page, View
-from app.views.run.runs import card_of
+from app.views.run.runs import card_of, state_text
 from diagnosis.findings import Diagnosis
 from ingest.run import Run
 
@@ -67,8 +67,8 @@ def _chips(run: Run, name: str, view: View) -> list[Component]:
         sizes = " ".join(f"{axis} {size}" for axis, size in (*layout.axes, *layout.experts))
         title = "sizes of the parallel axes, slowest varying first"
         chips.append(html.Span(sizes, className="chip layout", title=title))
-    state = "ended" if run.state == "finished" else run.state  # it may also have failed
-    chips.append(html.Span(state, id="live-state", className=f"chip state {run.state}"))
+    state = run.state
+    chips.append(html.Span(state_text(state), id="live-state", className=f"chip state {state}"))
     return chips
 
 

@@ -16,6 +16,7 @@ from app.share.collected_view import CollectedView
 from app.share.markup import joined, tag
 from app.views.ranks.rank_table import RankRow
 from app.views.run.kpi import Kpi
+from app.views.run.runs import state_text
 from app.web.assets import assets_folder
 from diagnosis.cost_text import cost_line
 from diagnosis.findings import Finding
@@ -145,7 +146,7 @@ def _top(collected: CollectedView) -> Markup:
         tag("span", "rankscope", class_="brand"),
         tag("span", collected.run, class_="chip run-name"),
         tag("span", collected.layout, class_="chip") if collected.layout else None,
-        tag("span", collected.state, class_=f"chip state {collected.state}"),
+        tag("span", state_text(collected.state), class_=f"chip state {collected.state}"),
         tag(
             "span",
             tag(

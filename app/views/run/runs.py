@@ -237,6 +237,13 @@ def live_state(card: Card, now_ns: int) -> str:
     return "lost" if newest_s > LOST_S else "silent"
 
 
+def state_text(state: str) -> str:
+    """The state in a word, as `state` of assets/runs/run_rows.mjs: a run that is over may also have
+    failed.
+    """
+    return "ended" if state == "finished" else state
+
+
 def how_it_ended(facts: Mapping[str, Any]) -> str:
     """How a finished attempt ended, in a few words."""
     if facts["num_failed"]:

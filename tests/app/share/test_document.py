@@ -53,6 +53,12 @@ def test_waiting_counts_in_ms_of_ranks(hub):
     assert "GPU-ms" not in text
 
 
+def test_the_state_is_that_of_the_top_bar(hub):
+    """A run that is over may also have failed."""
+    page = page_of(hub, run="slow")
+    assert '<span class="chip state finished">ended</span>' in page
+
+
 def test_one_step_is_no_range(hub):
     text = Parsed(page_of(hub, run="slow", page="timeline", steps=(7, 7))).text
     assert "attempt 0, step 7, as of" in text
