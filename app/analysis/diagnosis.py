@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from app.analysis.run_diagnosis import RunDiagnosis, stalled, unusual_step, who_waits
-from app.analysis.selftest import SOURCE as SELFTEST
 from app.analysis.selftest import against_past
 from app.runs.hub import Hub
 from app.runs.policies import STALE_WHILE_REVALIDATE
 from app.views.run.hook_costs import HOOK_COSTS, warm_from
+from app.views.selftest import SOURCE as SELFTEST
 from diagnosis.detectors import DETECTORS, Detector, diagnose, late_arrival, selftest
 from diagnosis.detectors import against_baseline as baseline
 from diagnosis.findings import Diagnosis, Finding, NotEnoughData, Verdict

@@ -9,9 +9,6 @@ from diagnosis.findings import Diagnosis, Verdict
 from ingest.run import Run
 from ingest.stopping import Stop
 
-SOURCE = "selftest"
-"""`source` in run.json of a self-test (trace_hooks/selftest)."""
-
 
 def selftest_diagnosis(run: Run, attempt: int, good: Run | None = None) -> Diagnosis:
     """Who is slow among those that do the same, and against `good` where it is given."""

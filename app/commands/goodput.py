@@ -32,6 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
             known = ", ".join(map(str, opened.attempts)) or "none"
             raise UserError(f"{arguments.path} has no attempt {wanted}; it has {known}")
         goodput, startup = goodput_of(opened), startup_of(opened, wanted)
+    if isinstance(goodput, str):
+        raise UserError(
+            f"{arguments.path} has no goodput: {goodput[0].lower()}{goodput[1:].removesuffix('.')}"
+        )
     if goodput is None:
         raise UserError(
             f"{arguments.path} has no finished step and no rank; there is no time to divide"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dash import Dash, html
 from dash.development.base_component import Component
 
-from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.view_state import View
+from app.views.selftest import SOURCE
 
 
 def has_data(hub: Hub, run: str) -> bool:

@@ -1,7 +1,8 @@
 """The start of a job and what its time went to over its attempts, for the page Efficiency, as JSON.
 
 GET api/run/{run}/startup[?attempt=N]  the start-up of an attempt, by rank and phase
-GET api/run/{run}/goodput              the ledger of all attempts; null before any rank has a file
+GET api/run/{run}/goodput              the ledger of all attempts; null before any rank has a
+                                       file; or the key `reason`, why there is none
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from app.routes.context import RouteContext
 from app.routes.ranks import Parameters
 from app.runs.policies import min_age
-from app.views.efficiency.goodput import Goodput, goodput_of
+from app.views.efficiency.goodput import Goodput, as_json, goodput_of
 from app.views.efficiency.startup import Startup, startup_of
 from app.web.answers import answer
 from ingest.stopping import Stop
@@ -45,13 +46,10 @@ def routes(context: RouteContext) -> list[Route]:
     async def goodput(request: Request) -> Response:
         params = Parameters(request)
 
-        def compute(stop: Stop) -> Goodput | None:
+        def compute(stop: Stop) -> Goodput | str | None:
             return hub.cache.get(params.run, ("goodput",), goodput_of, min_age(_LEDGER_S), stop)
 
-        def written(found: Goodput | None) -> JSONResponse:
-            return JSONResponse(None if found is None else asdict(found))
-
-        return await answer(request, compute, written)
+        return await answer(request, compute, lambda found: JSONResponse(as_json(found)))
 
     return [
         Route("/api/run/{run}/startup", startup),

@@ -22,7 +22,14 @@ from app.routes.ranks import Parameters
 from app.runs.policies import min_age
 from app.view_state import View, peak_of
 from app.views.efficiency import operations
-from app.views.efficiency.mfu import Asked, as_json, change_between, decline_of, efficiency_of
+from app.views.efficiency.mfu import (
+    Asked,
+    as_json,
+    change_between,
+    decline_of,
+    efficiency_of,
+    without_steps,
+)
 from app.web.answers import answer
 from ingest.errors import UserError
 from ingest.run import Run
@@ -51,7 +58,7 @@ def routes(context: RouteContext) -> list[Route]:
         scope = page_scope(hub, view.to(steps=params.pair("steps")), stop)
         steps = scope.steps
         if steps is None:
-            return {"waterfall": None, "why": ""}
+            return {"waterfall": None, "why": without_steps(hub.run(params.run))}
         found = cached(
             params, ("waterfall", steps), lambda asked: efficiency_of(asked, steps), stop
         )

@@ -13,14 +13,12 @@ from dataclasses import asdict
 from typing import Any
 
 from app.analysis.machine_samples import has_samples, telling_of
-from app.analysis.selftest import SOURCE
 from app.runs.hub import Hub
 from app.share.collected_whatif import whatif_answers
 from app.share.shown_view import ShownView
 from app.view_state import peak_of
 from app.views.data_loading import data_loading_of
-from app.views.efficiency import operations
-from app.views.efficiency.goodput import goodput_of
+from app.views.efficiency import goodput, operations
 from app.views.efficiency.mfu import (
     Asked,
     Change,
@@ -28,6 +26,7 @@ from app.views.efficiency.mfu import (
     change_between,
     decline_of,
     efficiency_of,
+    without_steps,
 )
 from app.views.efficiency.startup import startup_of
 from app.views.experts.answers import expert_answer, loads_answer, steps_answer
@@ -37,7 +36,7 @@ from app.views.machines.changes import host_of_rank, ranks_of_devices
 from app.views.machines.host_map import HostMap, host_map, port_map
 from app.views.machines.series import host_series
 from app.views.machines.telling_changes import changes_answer
-from app.views.selftest import TRAFFIC, Matrix, matrix_of, selftest_of
+from app.views.selftest import SOURCE, TRAFFIC, Matrix, matrix_of, selftest_of
 from app.web.arrays import pack_arrays
 from ingest.errors import UserError
 from ingest.stopping import Stop
@@ -80,9 +79,8 @@ def _pages(hub: Hub, shown: ShownView, stop: Stop | None) -> Answers:
     if shown.view.page == "efficiency":
         found |= _mfu(shown, stop)
         found["mfu/operations"] = _operations(shown, stop)
-        goodput = goodput_of(shown.run, stop)
         found["startup"] = asdict(startup_of(shown.run, shown.attempt, stop))
-        found["goodput"] = None if goodput is None else asdict(goodput)
+        found["goodput"] = goodput.as_json(goodput.goodput_of(shown.run, stop))
     if not has_samples(hub, shown.run_name):
         return found
     if shown.view.page == "machines":
@@ -119,7 +117,7 @@ def _mfu(shown: ShownView, stop: Stop | None) -> Answers:
         text = str(error)
         change = Change(f"{text[0].upper()}{text[1:]}.")
     return {
-        "mfu": {"waterfall": as_json(fall), "why": ""},
+        "mfu": {"waterfall": as_json(fall), "why": "" if fall else without_steps(shown.run)},
         "mfu/change": asdict(change),
     }
 

@@ -18,6 +18,9 @@ from ingest.errors import UserError
 from ingest.run import Run
 from ingest.stopping import Stop
 
+SOURCE = "selftest"
+"""`source` in run.json of a self-test (trace_hooks/selftest)."""
+
 BY = ("rank", "host")
 MOST_CELLS = 4096
 """Ranks or hosts of a matrix."""

@@ -19,7 +19,7 @@ export function mount(element, app) {
       const found = await app.json(app.api('goodput'), signal);
       if (signal.aborted) return;
       const focused = element.contains(document.activeElement) ? document.activeElement.value : undefined;
-      element.replaceChildren(found ? panel(found, attemptButton) : nothing());
+      element.replaceChildren(found?.reason ? sentence('status', found.reason) : found ? panel(found, attemptButton) : nothing());
       if (focused) element.querySelector(`button[value="${focused}"]`)?.focus();
     } catch (error) {
       if (error.name !== 'AbortError') element.replaceChildren(cannotBeShown('Goodput', error));

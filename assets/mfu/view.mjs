@@ -8,8 +8,8 @@ import { waterfallPanel } from './waterfall.mjs';
 
 const NEWS_MS = 5000;
 
-const nothing = () => sentence('status', make('strong', {}, 'There is no finished step yet. '),
-  'This section then shows what the time of the devices went to.');
+const nothing = (why) => sentence('status', make('strong', {}, `${why} `),
+  'This section shows what the time of the devices goes to, step by step.');
 
 /** What the answers depend on. */
 const wanted = ({ attempt, steps, against, peak, finding }) => ({
@@ -49,7 +49,7 @@ export function mount(element, app) {
       const { attempt, steps, peak, finding } = asked;
       const answer = await app.json(app.api('mfu', { attempt, steps, peak, finding }), signal);
       const fall = answer.waterfall;
-      if (!fall) return nothing();
+      if (!fall) return nothing(answer.why);
       shown = [fall.first_step, fall.last_step];
       return waterfallPanel(answer, app, app.pages ? peakField(app, fall.peak_tflops) : []);
     }, (error) => cannotBeShown('MFU', error)),

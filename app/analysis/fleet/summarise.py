@@ -9,7 +9,7 @@ from typing import Any
 
 from app.analysis.diagnosis import diagnose_run
 from app.analysis.headline import headline
-from app.analysis.selftest import SOURCE
+from app.views.selftest import SOURCE
 from app.views.whatif.analysis import Refusal, whatif_or_refusal
 from diagnosis.findings import Diagnosis, Finding
 from diagnosis.fleet.summary import (

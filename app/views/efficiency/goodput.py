@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from app.views.selftest import SOURCE
 from diagnosis.goodput.checkpoint_interval import FEWEST, Advice, advice_of
 from diagnosis.goodput.ledger import PARTS, QUESTION, Attempt, ledger_of
 from ingest.run import Run
@@ -22,6 +23,9 @@ WORDS = {
     "restart": "until the restart",
 }
 """What the parts of the ledger are called."""
+
+
+OF_A_SELFTEST = "A self-test trains nothing, so that none of its time is productive or lost."
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,10 @@ class Goodput:
     says: tuple[str, ...]
 
 
-def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
-    """Of all attempts; None where no rank has left anything yet."""
+def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | str | None:
+    """Of all attempts; None where no rank has left anything yet; a sentence where there is none."""
+    if run.info["source"] == SOURCE:
+        return OF_A_SELFTEST
     is_running, has_ends = run.state in ("running", "silent"), _has_ends(run)
     has_wall_time = run.info["clock"] != "per_step_relative"
     ledger = ledger_of(run.ask(QUESTION, stop=stop), is_running, has_ends, has_wall_time)
@@ -61,6 +67,13 @@ def goodput_of(run: Run, stop: Stop | None = None) -> Goodput | None:
         advice=asdict(advice) if advice is not None and has_ends else None,
         says=tuple(sentences(advice)) if advice is not None and has_ends else (),
     )
+
+
+def as_json(found: Goodput | str | None) -> Row | None:
+    """Plain values for JSON; of a sentence the key `reason`."""
+    if isinstance(found, str):
+        return {"reason": found}
+    return None if found is None else asdict(found)
 
 
 def _has_ends(run: Run) -> bool:

@@ -104,6 +104,12 @@ def efficiency_of(asked: Asked, steps: Steps) -> Efficiency | None:
     return Efficiency(found, ranks, operations_of(tables))
 
 
+def without_steps(run: Run) -> str:
+    """Why a run without a finished step has nothing to show."""
+    over = run.state == "finished"
+    return "No step times were recorded." if over else "No step is finished yet."
+
+
 def _ranks_of(name: str, rows: Sequence[dict[str, Any]]) -> tuple[RankTime, ...]:
     column = "wait_caused_ms" if name == "waiting" else f"{name}_ms"
     known = [(row["rank"], row[column]) for row in rows if row[column]]
@@ -115,7 +121,7 @@ def decline_of(asked: Asked) -> Change:
     """Since when the newest steps of an attempt lose more than those before."""
     times = asked.times(_newest(asked))
     if not times.step_S.size:
-        return Change("No step is finished yet.")
+        return Change(without_steps(asked.run))
     found = decline(times.work_ms_S, {name: times.longest(name) for name in DIRECT})
     first, last = int(times.step_S[0]), int(times.step_S[-1])
     if found is None:

@@ -8,6 +8,7 @@ import pytest
 
 from app.cli import EXIT_USER_ERROR, main
 from tests.runs_builder import T0, RunBuilder
+from tests.selftest_runs import selftest_run
 from tests.startup_runs import interrupted_run, phases, started_run
 
 
@@ -68,3 +69,11 @@ def test_what_cannot_be_shown_is_one_sentence(tmp_path, capsys, arguments):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("rankscope goodput: ")
+
+
+def test_a_self_test_has_none(tmp_path, capsys):
+    selftest_run(tmp_path / "run", 2, 1)
+    assert main(["goodput", str(tmp_path / "run")]) == EXIT_USER_ERROR
+    err = capsys.readouterr().err
+    assert "has no goodput: a self-test trains nothing" in err
+    assert err.count("\n") == 1

@@ -13,7 +13,7 @@ import pytest
 from app.runs.hub import Hub
 from app.server import make_app
 from app.settings import Settings
-from app.views.efficiency.goodput import goodput_of
+from app.views.efficiency.goodput import Goodput, goodput_of
 from ingest.run import open_run
 from tests.app.server.asgi import Client
 from tests.runs_builder import T0, RunBuilder
@@ -72,7 +72,7 @@ def test_how_ranks_of_a_generated_run_ended(
     made.publish()
     with open_run(tmp_path / "made") as run:
         found = goodput_of(run)
-    assert found is not None
+    assert isinstance(found, Goodput)
     assert [row["ended"] for row in found.attempts] == [ended]
 
 

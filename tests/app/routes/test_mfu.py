@@ -12,7 +12,7 @@ from app.server import make_app
 from app.settings import Settings
 from tests.app.server.asgi import Client
 from tests.mfu_runs import changed_run
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
 
 URL = "/api/run/job/mfu"
 
@@ -22,8 +22,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     runs = tmp_path_factory.mktemp("mfu")
     changed_run(runs / "job", 200, 120, gc_ms=6)
     RunBuilder(runs / "bare", 2).rank_files()
+    RunBuilder(runs / "over", 2).rank_files(end={"ts_ns": T0, "status": "finished", "error": None})
     with closing(Hub(runs)) as hub:
-        for name in ("job", "bare"):
+        for name in ("job", "bare", "over"):
             hub.run(name)
         yield Client(make_app(hub, settings=Settings()))
 
@@ -75,6 +76,15 @@ def test_what_cannot_be_answered_is_a_sentence(client: Client, query: str, messa
 
 
 def test_a_job_without_finished_steps(client: Client) -> None:
-    assert client.get("/api/run/bare/mfu").json() == {"waterfall": None, "why": ""}
+    assert client.get("/api/run/bare/mfu").json() == {
+        "waterfall": None,
+        "why": "No step is finished yet.",
+    }
     change = client.get("/api/run/bare/mfu/change").json()
     assert (change["sentence"], change["comparison"]) == ("No step is finished yet.", None)
+
+
+def test_a_job_that_ended_without_steps_promises_none(client: Client) -> None:
+    why = "No step times were recorded."
+    assert client.get("/api/run/over/mfu").json() == {"waterfall": None, "why": why}
+    assert client.get("/api/run/over/mfu/change").json()["sentence"] == why

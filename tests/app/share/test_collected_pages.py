@@ -17,6 +17,7 @@ from app.share.collected_view import DETAILS, collect
 from app.share.document import document
 from app.share.shown_view import shown_view
 from app.view_state import View
+from app.views.efficiency.goodput import OF_A_SELFTEST
 from tests.app.share.page_parser import Parsed, meta_of
 from tests.data_runs import data_run
 from tests.expert_runs import HOT_EXPERT, HOT_LAYER, expert_run
@@ -148,6 +149,12 @@ def test_a_self_test_is_in_its_file(hub: Hub) -> None:
     (matrix,) = [key for key in found if key.startswith("selftest/matrix")]
     assert matrix.startswith("selftest/matrix?test=pair&bytes=268435456&by=host")
     assert meta_of(found[matrix])["names"] == ["node0000", "node0001", "node0002"]
+
+
+def test_a_self_test_has_no_goodput_and_no_step_is_awaited(hub: Hub) -> None:
+    found = answers(hub, View("measured", "efficiency"))
+    assert found["goodput"] == {"reason": OF_A_SELFTEST}
+    assert found["mfu"] == {"waterfall": None, "why": "No step times were recorded."}
 
 
 def test_the_file_has_a_place_for_each_and_names_stay_text(hub: Hub) -> None:
