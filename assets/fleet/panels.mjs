@@ -1,7 +1,7 @@
 /** Panels of the page Fleet, made from its answer. */
 import { make } from '../lib/dom.mjs';
 import { barCell, columns, histogram, scatter } from './charts.mjs';
-import { count, hours, NONE, parameters, percent, runs, slowdown, unknownText } from './text.mjs';
+import { comparedText, count, hours, NONE, parameters, percent, runs, slowdown, unknownText } from './text.mjs';
 
 const REASONS_SHOWN = 3;
 
@@ -60,7 +60,7 @@ export function hostPanel({ hosts }, fewest, runLink) {
   const title = 'Hosts that are slow again';
   if (!judged) return panel(title, '', quiet(`No host is in as many as ${fewest} runs with other hosts, so there is nothing to compare.`));
   const rest = few ? ` ${count(few)} in fewer than ${fewest} runs ${few === 1 ? 'is' : 'are'} not judged.` : '';
-  const about = `${count(judged)} hosts compared in ${runs(numRuns)}, always all of the folder.${rest}`;
+  const about = `${comparedText(judged, numRuns)}${rest}`;
   if (!named.length) return panel(title, '', make('p', {}, 'None is slow more often than chance explains.'), quiet(about));
   const items = named.map((one) => make('li', {}, make('p', {}, make('strong', { class: one.is_place_possible ? 'fleet-perhaps' : 'fault' }, one.host), `${one.text.slice(one.host.length)}.`),
     make('p', { class: 'fleet-runs' }, one.runs.map(({ run, finding, title: text }) => runLink(run, finding, text)))));

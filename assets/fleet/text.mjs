@@ -30,6 +30,9 @@ export function hours(value) {
 /** Runs: '1 run', '1,240 runs'. @param {number} number */
 export const runs = (number) => `${count(number)} ${number === 1 ? 'run' : 'runs'}`;
 
+/** How many hosts were compared, in how many runs. @param {number} judged @param {number} numRuns */
+export const comparedText = (judged, numRuns) => `${count(judged)} host${judged === 1 ? '' : 's'} compared in ${runs(numRuns)}, always all of the folder.`;
+
 /** Of how many runs a number is not known, and the first sentence of why. @param {string} why @param {number} number */
 export const unknownText = (why, number) => `Not known of ${runs(number)}: ${why.split('. ')[0].replace(/\.$/, '')}.`;
 

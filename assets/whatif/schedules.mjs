@@ -24,10 +24,13 @@ export const changesOf = ({ microbatches, chunks, held, memory, split, straggler
   microbatches, chunks, held, memory, split, stragglers, forward_speed: speed, handover_ms: handover,
 });
 
+const many = (number, one, more) => `${number} ${Number(number) === 1 ? one : more}`;
+
 /** What a shared file says instead of its controls. Pure. @param {Object<string, string>} pipeline fields p.NAME of the link */
 export function fileText({ microbatches, chunks, held, memory, split, stragglers, forward_speed: speed, handover_ms: handover }) {
   const changes = [
-    microbatches && `${microbatches} micro-batches`, chunks && `${chunks} chunks of a stage`, held && `at most ${held} micro-batches held`, memory && `${memory} GB for a device`,
+    microbatches && many(microbatches, 'micro-batch', 'micro-batches'), chunks && `${many(chunks, 'chunk', 'chunks')} of a stage`,
+    held && `at most ${many(held, 'micro-batch', 'micro-batches')} held`, memory && `${memory} GB for a device`,
     split && (split === 'equal' ? 'equal stages' : `stages of ${split}`), stragglers === 'no' && 'no stragglers',
     speed && `forwards of fbd on devices ${speed} times as fast`, handover && `${handover} ms to hand over activations`,
   ].filter(Boolean);

@@ -50,9 +50,10 @@ class Summary(Struct, frozen=True):
     `version`, `state`: of the code that made it, and of the run's index that it is about.
     `rank_hours`: wall time of all attempts times their ranks. `goodput`: productive share of that
     wall time, 0 to 1. `outside_hours`: rank-hours outside kept steps, by OUTSIDE. `S`: times as
-    long as without stragglers (2505.05713); `no_S`: why that is unknown. `judged`: whether a
-    detector had enough data; `num_noted`: what stood out and is no finding; `is_partial`: something
-    that it records could not be judged. `hosts`: in the order of their first ranks.
+    long as without stragglers (2505.05713); `no_S`: why that is unknown; '' of a self-test,
+    which has none. `judged`: whether a detector had enough data; `num_noted`: what stood out and is
+    no finding; `is_partial`: something that it records could not be judged. `hosts`: in the order
+    of their first ranks.
     """
 
     version: Name

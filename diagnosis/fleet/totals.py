@@ -32,7 +32,8 @@ class Slowdowns:
     """How S is distributed over the runs where it is known.
 
     `median`, `p90`: None without such runs. `lost_share`: of the rank-hours of these runs, what a
-    replay without stragglers saves (1 - 1/S). `unknown`: why S is not known -> number of runs.
+    replay without stragglers saves (1 - 1/S). `unknown`: why S is not known -> number of runs;
+    without self-tests, which have none.
     """
 
     bins: tuple[Bin, ...]
@@ -75,10 +76,10 @@ def slowdowns(runs: Iterable[Summary]) -> Slowdowns:
     known: list[tuple[float, float]] = []
     unknown: dict[str, int] = defaultdict(int)
     for run in runs:
-        if run.S is None:
-            unknown[run.no_S] += 1
-        else:
+        if run.S is not None:
             known.append((run.S, run.rank_hours or 0.0))
+        elif run.no_S:
+            unknown[run.no_S] += 1
     values = sorted(S for S, _ in known)
     hours = sum(own for _, own in known)
     lost = sum(own * (1 - 1 / S) for S, own in known if S > 1)

@@ -72,7 +72,7 @@ def summarise(run: Run, version: str, state: str, stop: Stop | None = None) -> S
         },
         mfu=_within(_median(row["mfu_ratio"] for row in speed), MOST_MFU),
         S=None if refused else _within(answer.metrics.S, MOST_S),
-        no_S=_cut(answer.reason, MOST_TEXT) if refused else "",
+        no_S=_cut(answer.reason, MOST_TEXT) if refused and trains else "",
         judged=diagnosis.judged,
         num_noted=len(diagnosis.set_aside),
         is_partial=headline(diagnosis).tone == "warning",

@@ -84,7 +84,8 @@ def _causes(made: Fleet) -> list[str]:
         *(f"           {_cause_line(one)}" for one in made.causes[:_SHOWN]),
     ]
     left = len(made.causes) - _SHOWN
-    return [*lines, f"           and {left} causes with less"] if left > 0 else lines
+    word = "cause" if left == 1 else "causes"
+    return [*lines, f"           and {left} {word} with less"] if left > 0 else lines
 
 
 def _cause_line(one: Cause) -> str:

@@ -25,6 +25,7 @@ def test_the_distribution_of_S() -> None:
     values = [1.0, 1.02, 1.05, 1.1, 1.2, 4.0]
     runs = [a_run(S=S, rank_hours=100.0) for S in values]
     runs.append(a_run(S=None, no_S="the layout is unknown"))
+    runs.append(a_run(S=None, no_S=""))  # a self-test has no S
     found = slowdowns(runs)
     assert [one.num_runs for one in found.bins] == [2, 1, 2, 0, 0, 0, 1]
     assert (found.num_runs, found.num_straggling) == (6, 3)

@@ -2,12 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { nextDirection } from '../../../assets/fleet/run_table.mjs';
 import {
-  day, decades, drawnCauses, duration, hours, parameters, percent, placeOf, progress, runs, slowdown, stack, summary, ticksTo, unknownText,
+  comparedText, day, decades, drawnCauses, duration, hours, parameters, percent, placeOf, progress, runs, slowdown, stack, summary, ticksTo, unknownText,
 } from '../../../assets/fleet/text.mjs';
 
 test('why a number is not known ends with a full stop', () => {
   assert.equal(unknownText('the layout is unknown. Set it by hand', 2), 'Not known of 2 runs: the layout is unknown.');
   assert.deepEqual(['no step', 'no step.'].map((why) => unknownText(why, 1)), Array(2).fill('Not known of 1 run: no step.'));
+});
+
+test('one host is spoken of as one', () => {
+  assert.equal(comparedText(1, 3), '1 host compared in 3 runs, always all of the folder.');
+  assert.equal(comparedText(1200, 1), '1,200 hosts compared in 1 run, always all of the folder.');
 });
 
 test('numbers as text', () => {

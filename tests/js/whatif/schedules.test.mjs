@@ -22,6 +22,7 @@ test('a shared file says of which job its predictions are, and that there are mo
   assert.match(fileText({}), /^This file holds predictions for the job as it ran; the live page also predicts other/);
   assert.match(fileText({ microbatches: '16', held: '4', split: 'equal', stragglers: 'no', schedule: 'zbv' }),
     /for the job with 16 micro-batches, at most 4 micro-batches held, equal stages, no stragglers; /);
+  assert.match(fileText({ microbatches: '1', chunks: '1', held: '1' }), /with 1 micro-batch, 1 chunk of a stage, at most 1 micro-batch held; /);
   assert.match(fileText({ forward_speed: '0.5', handover_ms: '2' }), /with forwards of fbd on devices 0.5 times as fast, 2 ms to hand over activations; /);
 });
 

@@ -52,6 +52,7 @@ def test_the_time_of_a_self_test_is_not_lost_before_its_first_step(tmp_path: Pat
     summary = new_summary(settled(selftest_run(tmp_path / "test").folder))
     assert summary.rank_hours == pytest.approx(8 * 10 / 3600)
     assert (summary.outside_hours, summary.goodput) == ({}, None)
+    assert (summary.S, summary.no_S) == (None, "")
 
 
 def test_mfu_of_a_job_that_logs_flops_on_a_known_device(tmp_path: Path) -> None:
