@@ -210,12 +210,16 @@ def _traffic(rows: Sequence[Row]) -> Matrix:
     cells = {
         (row["host"], row["peer_host"]): (
             row["bandwidth_gb_s"],
-            f"by {row['source']}; {row['num_channels']} groups and pairs of ranks, slowest "
+            f"by {row['source']}; {_channels(row['num_channels'])}, slowest "
             f"{row['lowest_gb_s']:.3g} GB/s",
         )
         for row in rows
     }
     return _filled(sorted({host for pair in cells for host in pair}, key=natural), cells)
+
+
+def _channels(number: int) -> str:
+    return "1 group or pair of ranks" if number == 1 else f"{number} groups and pairs of ranks"
 
 
 def _filled(names: Sequence[str], cells: Mapping[tuple[str, str], tuple[float, str]]) -> Matrix:

@@ -22,6 +22,9 @@ export const slownessOf = (matrix, value) => matrix.usual / value;
 /** Colour byte of a bandwidth: the slower, the stronger; what is faster has the other colour. */
 export const codeOfValue = (matrix, value) => codeOf(Math.log2(slownessOf(matrix, value)), NOISE, FULL);
 
+/** What the bandwidths of ordinary steps are, below it. @param {?Matrix} matrix by host */
+export const trafficText = (matrix) => `Below: what the steps of this run achieved ${matrix?.names.length === 1 ? 'inside its host' : 'between hosts'}.`;
+
 const STOPS = 16;
 /** Colour bytes of the scale, from a quarter of the usual time to four times it. */
 export const SCALE = Array.from({ length: 2 * STOPS + 1 }, (_, i) => codeOf(FULL * (i - STOPS) / STOPS, NOISE, FULL));

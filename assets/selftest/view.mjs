@@ -5,7 +5,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { cannotBeShown, sentence } from '../lib/sentences.mjs';
-import { sizeText } from './cells.mjs';
+import { sizeText, trafficText } from './cells.mjs';
 import { MatrixView } from './matrix.mjs';
 import { deviceTable, groupTable, leastRatio, shownRows, TESTS, testTable } from './tables.mjs';
 
@@ -85,7 +85,7 @@ class SelftestView {
 
   #parts(measured, chosen, matrix) {
     const parts = [];
-    if (!measured.tests.length && !this.only) parts.push(nothing(measured));
+    if (!measured.tests.length && !this.only) parts.push(nothing(measured, matrix?.meta));
     if (measured.notes.length) parts.push(make('section', { class: 'panel note' }, measured.notes.map((text) => make('p', {}, text))));
     if (chosen) {
       this.about.textContent = chosen.test === 'traffic'
@@ -120,12 +120,12 @@ class SelftestView {
   }
 }
 
-function nothing({ has_traffic: hasTraffic }) {
+function nothing({ has_traffic: hasTraffic }, matrix) {
   return make('section', { class: 'panel sentence' },
     make('p', {}, make('strong', {}, 'No self-test was run here. '),
       'A self-test measures devices and links before a job starts:'),
     make('pre', {}, make('code', {}, HOW)),
-    make('p', {}, hasTraffic ? 'Below: what the steps of this run achieved between hosts.'
+    make('p', {}, hasTraffic ? trafficText(matrix)
       : 'Once steps have sent messages or collectives between known hosts, their bandwidths are shown here.'));
 }
 

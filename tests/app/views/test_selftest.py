@@ -95,7 +95,7 @@ def test_ordinary_steps(tmp_path: Path) -> None:
         matrix = matrix_of(opened, None, "traffic", 0)
     assert matrix.names == ("n9", "n10")
     assert matrix.value_NN[0, 1] == pytest.approx(10.0)
-    assert matrix.texts["0,1"].startswith("by dp; 1 groups")
+    assert matrix.texts["0,1"].startswith("by dp; 1 group or pair of ranks, ")
 
 
 def test_a_run_without_any_of_it(tmp_path: Path) -> None:

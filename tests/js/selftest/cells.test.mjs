@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { IN_NOISE, NO_DATA } from '../../../assets/lib/canvas/colour.mjs';
-import { amount, cellAt, cellLines, cellText, codeOfValue, geometryOf, moved, SCALE, sizeText, slowestPairs, timesText } from '../../../assets/selftest/cells.mjs';
+import { amount, cellAt, cellLines, cellText, codeOfValue, geometryOf, moved, SCALE, sizeText, slowestPairs, timesText, trafficText } from '../../../assets/selftest/cells.mjs';
 
 const NONE = NaN;
 const MATRIX = {
@@ -17,6 +17,11 @@ test('the slower a pair, the stronger its colour; as usual is grey', () => {
   assert.ok(half % 2 === 1 && half < quarter && quarter === eighth && quarter === 255);
   assert.equal(codeOfValue(MATRIX, 160) % 2, 0);
   assert.deepEqual([SCALE[0], SCALE[16], SCALE.at(-1)], [codeOfValue(MATRIX, 160), IN_NOISE, quarter], 'the scale has both colours');
+});
+
+test('the steps of a run on one host achieved nothing between hosts', () => {
+  assert.equal(trafficText({ names: ['a'] }), 'Below: what the steps of this run achieved inside its host.');
+  assert.equal(trafficText({ names: ['a', 'b'] }), 'Below: what the steps of this run achieved between hosts.');
 });
 
 test('cells are found at points and by arrows', () => {
