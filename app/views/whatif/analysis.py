@@ -150,8 +150,15 @@ def _operations(
         return run.ask("whatif_ops", attempt=attempt, step_min=low, step_max=high, stop=stop), ()
     first, last, notes = _steps(run, attempt, chosen)
     spans = run.ask("whatif_spans", attempt=attempt, step_min=first, step_max=last, stop=stop)
-    rows, assumed = recorded_operations(spans, sizes)
+    rows, assumed = recorded_operations(spans, sizes, _is_whole(run, attempt))
     return rows, (*notes, *assumed)
+
+
+def _is_whole(run: Run, attempt: int) -> bool:
+    """Whether no rank of the job is missing, by its layout."""
+    layout = run.layout(attempt)
+    ranks = {info["rank"] for info in run.ranks if info["attempt"] == attempt}
+    return layout is not None and len(ranks) >= layout.world_size
 
 
 def _steps(run: Run, attempt: int, chosen: Steps | None) -> tuple[int, int, tuple[str, ...]]:

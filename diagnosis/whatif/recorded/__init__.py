@@ -33,12 +33,15 @@ _MEMBERS_ALIKE = (
 )
 
 
-def recorded_operations(spans: pa.Table, sizes: Sizes) -> tuple[pa.Table, tuple[str, ...]]:
+def recorded_operations(
+    spans: pa.Table, sizes: Sizes, is_whole: bool = False
+) -> tuple[pa.Table, tuple[str, ...]]:
     """Rows for `operations.dense`, and notes, of the answer of the question `whatif_spans`.
+    `is_whole`: no rank of the job is missing.
 
     Raises NotAnswerable: nothing recorded, coordinates or clocks unknown, micro-batches unknown.
     """
-    recorded = Spans.of(spans, sizes)
+    recorded = Spans.of(spans, sizes, is_whole)
     compute = compute_of(recorded)
     rows = Rows()
     notes = list(compute.notes)

@@ -40,8 +40,11 @@ class Spans:
     _texts: dict[str, tuple[Ints, list[str]]]
 
     @classmethod
-    def of(cls, spans: pa.Table, sizes: Sizes) -> Spans:
-        """Arrays of the answer; raises NotAnswerable for what no analysis can use."""
+    def of(cls, spans: pa.Table, sizes: Sizes, is_whole: bool = False) -> Spans:
+        """Arrays of the answer; raises NotAnswerable for what no analysis can use.
+
+        `is_whole`: no rank of the job is missing.
+        """
         if spans.num_rows == 0:
             raise NotAnswerable("no finished step has compute, so there is nothing to replay")
         if spans["dp"].null_count or spans["stage"].null_count:
@@ -51,9 +54,10 @@ class Spans:
                 "with “rankscope layout”; to record a job, start it with TRACE_HOOKS_LAYOUT"
             )
         if not _ints(spans, "is_aligned").all():
+            remedy = "" if is_whole else "; import the files of all ranks together"
             raise NotAnswerable(
                 "the clocks of the ranks are not aligned, so waiting cannot be distinguished from "
-                "transferring; import the files of all ranks together"
+                f"transferring{remedy}"
             )
         step_S, step_N = np.unique(_ints(spans, "step"), return_inverse=True)
         stage_N, dp_N = _ints(spans, "stage"), _ints(spans, "dp")

@@ -142,7 +142,9 @@ def test_sums_per_step_cannot_be_replayed(
 
 
 def test_a_job_without_aligned_clocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "not aligned" in refused(synthetic(tmp_path, "clock_unaligned"), capsys)
+    reason = refused(synthetic(tmp_path, "clock_unaligned"), capsys)
+    assert "not aligned" in reason
+    assert "import the files of all ranks" not in reason  # no rank is missing
 
 
 def test_a_dead_rank_leaves_the_steps_before(

@@ -15,7 +15,7 @@ from tests.diagnosis.whatif.test_recorded import ops_of, two_stages
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"is_aligned": False}, "clocks of the ranks are not aligned"),
+        ({"is_aligned": False}, "not aligned, .*; import the files of all ranks together"),
         ({"stage": None}, "layout of the job is unknown"),
         ({"stage": 3}, "stages up to 3 and dp ranks up to 0"),
         ({"microbatch": -1}, "micro-batches were not recorded"),
