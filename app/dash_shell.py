@@ -111,7 +111,8 @@ def _register(dash: Dash, hub: Hub, base: str) -> None:
             if view.run is None:
                 start = fleet if view.page == FLEET else runs
                 return html.Div([*notes, start.render(hub, view)]), "page", None
-            notes += [html.P(text, className="note") for text in explain(view, hub.run(view.run))]
+            missing = explain(view, hub.run(view.run), on_page=True)
+            notes += [html.P(text, className="note") for text in missing]
             strip = html.Div(className="strip", **{"data-view": "strip"})
             return html.Div([*notes, page_module(view.page).render(hub, view)]), "page", strip
         except UserError as error:

@@ -191,11 +191,16 @@ def _fleet(search: str) -> tuple[tuple[str, str], ...]:
     return tuple(values.items())
 
 
-def explain(view: View, run: Run) -> list[str]:
+def explain(view: View, run: Run, on_page: bool = False) -> list[str]:
     """A sentence for each attempt, rank or step in the link that the run lacks, with what it has.
 
-    A rank of the job that has not reported yet is not an error.
+    `on_page`: with what to do there. A rank of the job that has not reported yet is not an error.
     """
+    return [text + advice if on_page else text for text, advice in _missing(view, run)]
+
+
+def _missing(view: View, run: Run) -> list[tuple[str, str]]:
+    """Sentences, each with one that says what to do on the page."""
     shown = {"metric": None, "finding": None, "q": None, "sql": None, "args": (), "model": ()}
     shown |= {"marks": (), "truth": False, "fleet": (), "pipeline": ()}
     if view.to(page="", **shown) == View(view.run, ""):
@@ -206,10 +211,8 @@ def explain(view: View, run: Run) -> list[str]:
     newest = max(attempts)
     if view.attempt is not None and view.attempt not in attempts:
         has = f"attempts {min(attempts)} to {newest}" if len(attempts) > 1 else f"attempt {newest}"
-        return [
-            f"This run has no attempt {view.attempt}; it has {has}."
-            f" Remove attempt={view.attempt} from the link."
-        ]
+        sentence = f"This run has no attempt {view.attempt}; it has {has}."
+        return [(sentence, f" Remove attempt={view.attempt} from the link.")]
     row = attempts[newest if view.attempt is None else view.attempt]
     removed = _removed_steps(view, row, run)
     sentences = [*_missing_ranks(view, row, run), *(removed or _missing_steps(view, attempts))]
@@ -218,14 +221,13 @@ def explain(view: View, run: Run) -> list[str]:
         t0_ns = run.info["created_ns"]
         lasts_ns, begins_ns = ended_ns - t0_ns, min(0, (row["started_ns"] or t0_ns) - t0_ns)
         if view.t[0] > lasts_ns or view.t[1] < begins_ns:
-            sentences.append(
-                f"The link's window of time lies outside the run, which lasted {lasts_ns / 1e9:.1f}"
-                " s; press F on the timeline to see all of it."
-            )
+            sentence = "The link's window of time lies outside the run, which lasted "
+            sentence += f"{lasts_ns / 1e9:.1f} s."
+            sentences.append((sentence, " Press F on the timeline to see all of it."))
     return sentences
 
 
-def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
+def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[tuple[str, str]]:
     known = [info["rank"] for info in run.ranks if info["attempt"] == row["attempt"]]
     count = max(row["world_size"] or 0, max(known, default=-1) + 1)
     named = dict.fromkeys([*(() if view.rank is None else (view.rank,)), *view.ranks])
@@ -235,13 +237,11 @@ def _missing_ranks(view: View, row: dict[str, Any], run: Run) -> list[str]:
     what = "is no rank" if len(missing) == 1 else "are no ranks"
     text = format_ranks(missing)[:60]
     has = "rank 0 only" if count == 1 else f"{count} ranks, 0 to {count - 1}"
-    return [
-        f"There {what} {text} in attempt {row['attempt']}; it has {has}."
-        " Choose one on the Ranks page."
-    ]
+    sentence = f"There {what} {text} in attempt {row['attempt']}; it has {has}."
+    return [(sentence, " Choose one on the Ranks page.")]
 
 
-def _removed_steps(view: View, row: dict[str, Any], run: Run) -> list[str]:
+def _removed_steps(view: View, row: dict[str, Any], run: Run) -> list[tuple[str, str]]:
     """What retention (rankscope gc) took out of the steps of the link."""
     if view.steps is None:
         return []
@@ -257,10 +257,10 @@ def _removed_steps(view: View, row: dict[str, Any], run: Run) -> list[str]:
         return []
     text = steps_text(ranges[0]["first"], ranges[-1]["last"])
     between = " (some between them are kept)" if len(ranges) > 1 else ""
-    return [f"Old data was removed with rankscope gc: that of {text}{between}."]
+    return [(f"Old data was removed with rankscope gc: that of {text}{between}.", "")]
 
 
-def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]:
+def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[tuple[str, str]]:
     rows = [attempts[view.attempt]] if view.attempt is not None else list(attempts.values())
     last = max((row["last_step"] for row in rows if row["last_step"] is not None), default=None)
     first = min((row["first_step"] for row in rows if row["first_step"] is not None), default=None)
@@ -269,10 +269,8 @@ def _missing_steps(view: View, attempts: dict[int, dict[str, Any]]) -> list[str]
     if first <= view.steps[1] and view.steps[0] <= last:
         return []
     first = max(first, 0)
-    return [
-        f"No data for {steps_text(*view.steps)}: this run has {steps_text(first, last)}."
-        " Double-click the step-time strip above to see all steps."
-    ]
+    sentence = f"No data for {steps_text(*view.steps)}: this run has {steps_text(first, last)}."
+    return [(sentence, " Double-click the step-time strip above to see all steps.")]
 
 
 def _whole(text: str) -> int:

@@ -85,6 +85,16 @@ def test_what_the_run_has_not_is_explained(run, given, parts):
         assert sentence.endswith(".")
 
 
+def test_only_on_the_page_it_is_said_what_to_do_there(run):
+    view = View("a", rank=9, steps=(50, 60), t=(2 * 10**9, 3 * 10**9))
+    rank, steps, window = explain(view, run)
+    on_page = [" Choose one on the Ranks page.", " Double-click the step-time strip above to see"]
+    on_page += [" Press F on the timeline to see all of it."]
+    shown = explain(view, run, on_page=True)
+    for plain, sentence, advice in zip((rank, steps, window), shown, on_page, strict=True):
+        assert sentence.startswith(plain + advice)
+
+
 def test_each_attempt_has_its_own_ranks(tmp_path):
     builder = two_rank_run(tmp_path / "a")
     smaller = RunBuilder(tmp_path / "a", 1)
