@@ -52,9 +52,9 @@ def start(
     `allow_perturbation`: let `tracer.perturb` and the dashboard change weights and activations for
     some steps; False (default) refuses that.
 
-    Raises ValueError for an invalid level, source, run name, layout or interval; never for what the
-    environment lacks (a writable folder, torch). TRACE_HOOKS=0 returns a
-    tracer that does nothing.
+    Raises ValueError for an invalid folder, level, source, run name, layout or interval; never for
+    what the environment lacks (a writable folder, torch). TRACE_HOOKS=0 returns a tracer that does
+    nothing.
     """
     from trace_hooks import active_tracer
 

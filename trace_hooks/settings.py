@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,12 @@ def read_settings(
 
     Raises ValueError naming the value and what would be right.
     """
+    if folder is not None and not isinstance(folder, str | os.PathLike):
+        raise ValueError(f"folder is {folder!r}; give the path of a folder")
+    if run is not None and not isinstance(run, str):
+        raise ValueError(f"run is {run!r}; give a name, or leave it out")
     text = environ.get("TRACE_HOOKS_SOURCES", "")
-    chosen = sources if sources is not None else [part.strip() for part in text.split(",") if part]
+    chosen = [part.strip() for part in text.split(",") if part] if sources is None else sources
     ring_folder = environ.get("TRACE_HOOKS_RING_DIR")
     ships = _is_on(environ, "TRACE_HOOKS_SHIP", None)
     return Settings(
@@ -193,10 +198,12 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 def chosen_sources(names: Sequence[str]) -> tuple[str, ...]:
     """Sources to install: those named, or all but those with a leading '-'; all if none is named.
 
-    Raises ValueError for an unknown name.
+    Raises ValueError for an unknown name, and for what is no list of names.
     """
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise ValueError(f"sources is {names!r}; give a list of names, such as ['modules']")
     for name in names:
-        if name.removeprefix("-") not in SOURCES:
+        if not isinstance(name, str) or name.removeprefix("-") not in SOURCES:
             raise ValueError(
                 f"unknown source {name!r} (argument sources or TRACE_HOOKS_SOURCES); known: "
                 f"{', '.join(SOURCES)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def test_scheduler_job_id_names_the_run() -> None:
     [
         ({"level": "deep"}, "deep"),
         ({"sources": ["gremlins"]}, "gremlins"),
+        ({"sources": [1]}, "unknown source 1 (argument sources"),
+        ({"sources": 5}, "sources is 5; give a list of names"),
+        ({"sources": "modules"}, "sources is 'modules'; give a list of names"),
+        ({"run": 5}, "run is 5; give a name"),
+        ({"folder": 5}, "folder is 5; give the path of a folder"),
+        ({"level": 5}, "unknown level 5"),
         ({"run": "../elsewhere"}, "../elsewhere"),
         ({"layout": "pp=two"}, "pp=two"),
         ({"layout": 3}, "int"),
@@ -55,7 +62,7 @@ def test_scheduler_job_id_names_the_run() -> None:
     ],
 )
 def test_clearly_wrong_arguments_are_refused_by_name(arguments: dict, word: str) -> None:
-    with pytest.raises(ValueError, match=word.replace(".", r"\.")):
+    with pytest.raises(ValueError, match=re.escape(word)):
         read_settings({}, **arguments)
 
 
