@@ -37,7 +37,7 @@ class PipelineActions:
     def recorded(self, instructions: dict[type, Any]) -> dict[type, Any]:
         """The functions of an engine's instructions, recorded."""
         return {
-            instruction: recorded(self._recorder, self._actions[instruction], function)
+            instruction: recorded(self._recorder, self._actions[instruction], function, "deepspeed")
             if instruction in self._actions
             else function
             for instruction, function in instructions.items()

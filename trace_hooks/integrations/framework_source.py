@@ -33,7 +33,8 @@ class FrameworkSource(Source):
 
     def record(self, owner: Any, name: str, action_of: ActionOf) -> None:
         """A span for each call of `owner.name`."""
-        self._patches.replace(owner, name, functools.partial(recorded, self.recorder, action_of))
+        make = functools.partial(recorded, self.recorder, action_of, source=self.name)
+        self._patches.replace(owner, name, make)
 
     def before(self, owner: Any, name: str, first: Callable[..., object]) -> None:
         """Call `first`, which is guarded, with args and kwargs of each call of `owner.name`."""

@@ -22,7 +22,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from trace_hooks.recording.guard import guarded
@@ -188,21 +188,25 @@ class Pipeline(Source):
 
 
 def recorded(
-    recorder: Recorder, action_of: Callable[..., Action | None], original: Callable[..., Any]
+    recorder: Recorder,
+    action_of: Callable[..., Action | None],
+    original: Callable[..., Any],
+    source: str = "pipeline",
 ) -> Callable[..., Any]:
     """Wrapper of a function of a pipeline engine: a span with the action that `action_of` says, of
-    its arguments; None records nothing. Spans inside inherit micro-batch and chunk."""
+    its arguments; None records nothing. Spans inside inherit micro-batch and chunk. `source`: whose
+    actions are off once one of them fails."""
+    begin, end = _guarded_as(source)
 
     def before(*args: Any, **kwargs: Any) -> _Running | None:
-        return None if recorder.is_over else _begin(recorder, action_of, args, kwargs)
+        return None if recorder.is_over else begin(recorder, action_of, args, kwargs)
 
     def after(running: _Running) -> None:
-        _end(recorder, running)
+        end(recorder, running)
 
-    return around(original, before, after, "pipeline.action_end")
+    return around(original, before, after, f"{source}.action_end")
 
 
-@guarded("pipeline.action_begin")
 def _begin(
     recorder: Recorder,
     action_of: Callable[..., Action | None],
@@ -220,9 +224,17 @@ def _begin(
     return running
 
 
-@guarded("pipeline.action_end")
 def _end(recorder: Recorder, running: _Running) -> None:
     action, state = running.action, recorder.rank_state
     state.microbatch, state.chunk = running.outer
     site = recorder.site(action.name, action.kind, chunk=action.chunk)
     recorder.close(site, running.mark, action.microbatch, extra=kept(running.allocated))
+
+
+@cache
+def _guarded_as(source: str) -> tuple[Callable[..., _Running | None], Callable[..., None]]:
+    """`_begin` and `_end` under the names of a source."""
+    return guarded(f"{source}.action_begin")(_begin), guarded(f"{source}.action_end")(_end)
+
+
+_guarded_as(Pipeline.name)  # HOOKS has them from the start
