@@ -17,6 +17,7 @@ The engine's instance is changed, not its class. Tested with DeepSpeed 0.19.8.
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import torch
 from deepspeed.runtime.engine import DeepSpeedEngine
@@ -28,7 +29,11 @@ from trace_hooks.integrations.framework_source import FrameworkSource, named
 from trace_hooks.recording.guard import guarded
 from trace_hooks.schema import UNKNOWN
 from trace_hooks.sources.context import SourceContext
+from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.pipeline import Action
+
+_PATCHES = "_trace_hooks_patches"
+"""Attribute of an engine with what was replaced in it, which holds the engine."""
 
 
 def watch(engine: DeepSpeedEngine, folder: str | None = None, **chosen: Any) -> None:
@@ -45,7 +50,7 @@ def watch(engine: DeepSpeedEngine, folder: str | None = None, **chosen: Any) -> 
         )
     tracer = trace_hooks.start(folder, **chosen)
     watched = [source for source in tracer.sources if isinstance(source, WatchedEngine)]
-    if all(source.engine is not engine for source in watched):
+    if all(source.held() is not engine for source in watched):
         for source in watched:
             source.is_only_one = False
         if not tracer.context.models.roots:
@@ -54,21 +59,31 @@ def watch(engine: DeepSpeedEngine, folder: str | None = None, **chosen: Any) -> 
 
 
 class WatchedEngine(FrameworkSource):
-    """One engine, see the module's docstring."""
+    """One engine, see the module's docstring. It is held weakly: a job may drop it, and needs the
+    memory of its model, while the hooks go on."""
 
     name = "deepspeed"
 
     def __init__(self, context: SourceContext, engine: Any, is_only_one: bool) -> None:
         super().__init__(context)
-        self.engine = engine
+        self.held = ref(engine)
         self.is_only_one = is_only_one
         self._losses: list[torch.Tensor] = []  # of this step's micro-batches
         self._lr: float | None = None
         self._num_steps = -1  # that the engine has made
 
+    @property
+    def engine(self) -> Any:
+        """Raises RuntimeError where it is gone."""
+        engine = self.held()
+        if engine is None:
+            raise RuntimeError("the engine is gone")
+        return engine
+
     def install(self) -> None:
         """Wrap the engine's methods."""
         engine = self.engine
+        vars(engine)[_PATCHES] = self._patches
         self._number()
         self.record(engine, "save_checkpoint", named("engine.save_checkpoint", "checkpoint"))
         self.after(engine, "load_checkpoint", self._number)
@@ -84,6 +99,13 @@ class WatchedEngine(FrameworkSource):
             self.after(engine, "backward", self._passed)
             self.record(engine, "step", self._micro_step)
             self.after(engine, "step", self._stepped)
+        self._patches = Patches()  # those of the engine hold it
+
+    def uninstall(self) -> None:
+        """Restore the methods, unless the engine is gone."""
+        engine = self.held()
+        if engine is not None:
+            vars(engine).pop(_PATCHES, self._patches).restore()
 
     @guarded("deepspeed.number", stays_on=True)
     def _number(self, *_call: Any) -> None:
