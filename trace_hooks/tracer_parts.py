@@ -88,6 +88,14 @@ class Recording:
     def end(self, status: str, error: str | None) -> None:
         """Write what is left and remove the hooks."""
         self._exits.ending = True
+        try:
+            self._write_last(status, error)
+        finally:  # also where Ctrl-C interrupts it: a SIGTERM must not wait for its end for ever
+            self._exits.uninstall()
+        if not self._exits.owns_wakeup_fd:  # signals must not go to a reused descriptor
+            self._drain.close()
+
+    def _write_last(self, status: str, error: str | None) -> None:
         if self.steps.running and self.steps.explicit:
             self.steps.end()
         self._rank_state.phase = "ending"
@@ -106,9 +114,6 @@ class Recording:
             )
         if self._agent is not None:
             self._agent.stop(status, self._drain.finished.is_set)
-        self._exits.uninstall()
-        if not self._exits.owns_wakeup_fd:  # signals must not go to a reused descriptor
-            self._drain.close()
 
     def _begin_rank_side(self) -> None:
         rank_side = RankSide(self._settings, self._rank_state, self._anchor)

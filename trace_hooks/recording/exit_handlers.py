@@ -67,12 +67,19 @@ class Exits:
             signal.set_wakeup_fd(old_fd)
 
     def uninstall(self) -> None:
-        """Restore everything that no other code has changed since."""
+        """Restore everything that no other code has changed since.
+
+        Where that keeps our handler of SIGTERM (on another thread, or below the user's own, which
+        calls it), the signal ends the process as it does without hooks.
+        """
+        self.ending = False
         atexit.unregister(self._at_exit)
         if sys.excepthook == self._excepthook:
             sys.excepthook = self._old_excepthook
         if threading.current_thread() is threading.main_thread():
             self._uninstall_sigterm()
+        if self._kill_after_end:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _uninstall_sigterm(self) -> None:
         if self._owns_wakeup_fd:
@@ -83,8 +90,6 @@ class Exits:
         if self._handles_sigterm and signal.getsignal(signal.SIGTERM) == self._on_sigterm:
             signal.signal(signal.SIGTERM, self._old_handler)
         self._handles_sigterm = False
-        if self._kill_after_end:
-            os.kill(os.getpid(), signal.SIGTERM)
 
     @property
     def owns_wakeup_fd(self) -> bool:

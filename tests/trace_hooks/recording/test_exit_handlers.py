@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.trace_hooks.processes import begin, rank_files, rows, run
 from tests.waiting import wait_until
 
@@ -168,3 +170,53 @@ def test_a_signal_while_a_lock_of_the_hooks_is_held_does_not_hang(tmp_path: Path
     code, _, _ = run(tmp_path, STEPS + inside)
     assert code == -signal.SIGTERM
     assert rank_files(tmp_path)[0]["end"]["status"] == "stopped"
+
+
+END_ELSEWHERE = """
+import threading
+ending = threading.Thread(target=tracer.stop)
+ending.start()
+ending.join()
+"""
+
+END_BELOW_THE_USERS_HANDLER = """
+import signal
+ours = signal.getsignal(signal.SIGTERM)
+signal.signal(signal.SIGTERM, lambda number, frame: ours(number, frame))
+tracer.stop()
+"""
+
+END_INTERRUPTED = """
+def interrupted(*_):
+    raise KeyboardInterrupt
+tracer._recording._drain.stop = interrupted
+try:
+    tracer.stop()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+@pytest.mark.parametrize("end", [END_ELSEWHERE, END_BELOW_THE_USERS_HANDLER, END_INTERRUPTED])
+def test_sigterm_after_the_hooks_have_ended_ends_the_process(tmp_path: Path, end: str) -> None:
+    killed = "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(1)\n"
+    code, _, _ = run(tmp_path, STEPS + end + killed)
+    assert code == -signal.SIGTERM
+
+
+def test_sigterm_while_the_hooks_end_on_another_thread_comes_after_it(tmp_path: Path) -> None:
+    end = """
+import os, signal, threading
+drain = tracer._recording._drain
+stop = drain.stop
+def stop_and_wait(seconds):
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.5)
+    return stop(seconds)
+drain.stop = stop_and_wait
+threading.Thread(target=tracer.stop).start()
+time.sleep(20)
+"""
+    code, _, _ = run(tmp_path, STEPS + end)
+    assert code == -signal.SIGTERM
+    assert rank_files(tmp_path)[0]["end"]["status"] == "finished"
