@@ -67,13 +67,9 @@ class PrintedLines(Source):
         waiting: deque[tuple[int, str]] = deque(maxlen=MOST_WAITING)
         original = stream.write
 
-        @guarded("logs.note")
-        def note(text: str) -> None:
-            waiting.append((now(), text[-LONGEST_TEXT:]))
-
         def write(text: str) -> Any:
             result = original(text)
-            note(text)
+            _note(waiting, text)
             return result
 
         keeps_all = self.context.options.allow_content
@@ -89,6 +85,11 @@ class PrintedLines(Source):
                 rows.add(text, at_ns)
             for row in rows.take(now(), is_over):
                 self.recorder.add_row("log_lines", host=host_name(), **row)
+
+
+@guarded("logs.note")
+def _note(waiting: deque[tuple[int, str]], text: str) -> None:
+    waiting.append((now(), text[-LONGEST_TEXT:]))
 
 
 def own_file(stream: Any) -> str | None:

@@ -77,6 +77,18 @@ def test_all_lines_where_content_is_allowed() -> None:
     assert [row["text"] for row in lines(traced)] == ["step 1", "unfinished"]
 
 
+def test_each_line_has_the_stream_that_it_was_written_to() -> None:
+    with as_stderr():
+        sys.stdout = Stream()
+        with tracing("logs", allow_content=True) as traced:
+            print("on stdout")
+            print("on stderr", file=sys.stderr)
+    assert [(row["stream"], row["text"]) for row in lines(traced)] == [
+        ("stdout", "on stdout"),
+        ("stderr", "on stderr"),
+    ]
+
+
 def test_a_write_that_fails_fails_as_before() -> None:
     with as_stderr(), tracing("logs") as traced:
         with pytest.raises(TypeError):
