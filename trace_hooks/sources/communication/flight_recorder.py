@@ -152,16 +152,16 @@ class FlightRecorder(Source):
     def _settle(self, entry: flight_dump.Entry, group: Group, last: bool) -> bool:
         """Write the row of an entry that no wrapper saw; False where it has to be read again."""
         count = _count_at(entry, group)
-        if count not in group.unseen:
+        seq = group.unseen.get(count)
+        if seq is None:
             return count <= group.claimed + group.p2p_counted + group.surplus
         state = _state(entry)
-        seq = group.unseen[count]
         end_ns = self._end_of(entry, group, seq) if state == "completed" else UNKNOWN
         row = self._row(entry, group, seq, state, UNKNOWN if end_ns is None else end_ns)
         if (state != "completed" or end_ns is None) and not last:
             self._announce(row)
             return False
-        del group.unseen[count]
+        group.unseen.pop(count, None)
         self._ended(row)
         self.recorder.add_collective(row)
         return True
@@ -201,9 +201,11 @@ class FlightRecorder(Source):
 
     def _forget_overwritten(self, group: Group, newest: int) -> None:
         """Drop gaps older than the newest entry: the recorder has overwritten their entries."""
-        for count in [count for count in group.unseen if count < newest]:
-            if (group.group_id, group.unseen[count]) not in self._under_way:
-                del group.unseen[count]
+        self.recorder.dropped += group.forgotten
+        group.forgotten = 0
+        for count, seq in list(group.unseen.items()):  # training may add more meanwhile
+            if count < newest and (group.group_id, seq) not in self._under_way:
+                group.unseen.pop(count, None)
                 self.recorder.dropped += 1
 
     def _row(

@@ -27,6 +27,10 @@ KIND_OF_AXIS = {
     "cp": "cp_comm",
 }
 
+MOST_UNSEEN = 10_000
+"""Gaps that a group has until the Flight Recorder is read, which keeps fewer entries. More would
+pile up only where nothing reads it: the source is off, or a disk hangs."""
+
 LOCK_S = 0.5
 """The drain thread waits this long for a lock. A signal handler that stops the tracer waits for the
 drain thread, and may have interrupted the training thread while that held a lock. Locks are
@@ -54,6 +58,7 @@ class Group:
         self.axis = "unknown"
         self.claimed = 0  # number of the last collective that a wrapper entered
         self.unseen: dict[int, int] = {}  # the group's own count: our number, not yet a row
+        self.forgotten = 0  # gaps that were too many, not yet counted as dropped
         self.in_call = 0  # wrapped calls whose numbers are not final yet
         self.lock = threading.RLock()  # the drain thread reads the numbers as well; see LOCK_S
         self.p2p_counted = 0  # point-to-point operations among the group's own count
@@ -85,9 +90,13 @@ class Group:
         others = self.p2p_counted + self.surplus
         number = count - others
         if number > self.claimed:
-            for missed in range(self.claimed + 1, number + 1):
+            for missed in range(max(self.claimed, number - MOST_UNSEEN) + 1, number + 1):
                 self.unseen[missed + others] = missed
             self.claimed = number
+            if len(self.unseen) > MOST_UNSEEN:
+                for oldest in list(self.unseen)[: MOST_UNSEEN // 2]:
+                    self.unseen.pop(oldest, None)  # the drain thread removes some as well
+                    self.forgotten += 1
         return count
 
     def next_p2p(self, src: int, dst: int, tag: int) -> int:

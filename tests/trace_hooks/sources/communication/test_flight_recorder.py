@@ -115,3 +115,21 @@ def test_overwritten_entries_are_counted_as_dropped(
     read_until(flight, rows=1)
     assert len(recorder.collectives) == 1
     assert recorder.dropped == 2
+
+
+def test_training_that_notes_a_gap_does_not_disturb_the_drain_thread(
+    recorder: Recorder, flight: FlightRecorder
+) -> None:
+    (group,) = flight._log.groups.scan()
+
+    class Newest(int):
+        """A look at it lets the training thread go on."""
+
+        def __gt__(self, count: int) -> bool:
+            group.unseen[group.claimed] = group.claimed = group.claimed + 1
+            return int(self) > count
+
+    group.unseen.update({-2: -2, -1: -1})
+    flight._forget_overwritten(group, Newest(0))
+    assert recorder.dropped == 2
+    assert not {-2, -1} & set(group.unseen)

@@ -13,7 +13,7 @@ from ingest.readers.tables import process_groups as imported
 from trace_hooks.layout import ParallelLayout
 from trace_hooks.recording.recorder import Recorder
 from trace_hooks.schema import COMM_KINDS
-from trace_hooks.sources.communication.process_groups import Groups, group_id
+from trace_hooks.sources.communication.process_groups import MOST_UNSEEN, Groups, group_id
 
 pytestmark = pytest.mark.usefixtures("one_rank")
 
@@ -66,6 +66,21 @@ def test_communication_along_an_axis_has_the_kind_of_the_axis(axis: str) -> None
     assert group.kind == f"{axis}_comm"
     assert group.kind in COMM_KINDS
     assert imported.Group("g", "", (0, 1), axis).kind == group.kind
+
+
+def test_gaps_that_nothing_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DDP's all-reduces in a job without the source flight_recorder, or with a disk that hangs."""
+    (group,) = Groups(Recorder()).scan()
+    group.claimed = group.count()
+    counted, begun = 10 * MOST_UNSEEN, group.claimed
+    for number in range(begun, begun + counted, 7):
+        monkeypatch.setattr(group, "count", lambda n=number: n)
+        with group.lock:
+            group.note_unseen()
+    assert group.claimed == number
+    assert MOST_UNSEEN // 3 <= len(group.unseen) <= MOST_UNSEEN
+    assert list(group.unseen.values())[-1] == number
+    assert len(group.unseen) + group.forgotten == number - begun
 
 
 def test_a_lock_the_training_thread_was_interrupted_in_does_not_stop_the_drain_thread() -> None:
