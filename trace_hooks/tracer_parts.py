@@ -181,6 +181,7 @@ class Recording:
             recorder.device_clock = clock
 
     def _find_all(self) -> None:
+        self.sources.finish()
         self._session.find_identity(last_call=True)
         self._session.note_if_empty()
         self._session.find_offset()

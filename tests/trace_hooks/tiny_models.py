@@ -191,6 +191,8 @@ def tracing(*names: str, errors: bool = False, **options: Any) -> Iterator[Traci
     finally:
         for source in reversed(found.sources):
             source.uninstall()
+        for source in found.sources:
+            source.finish()
         seen = dict(guard.account.errors)
         guard.disabled.clear()
         guard.account.errors.clear()

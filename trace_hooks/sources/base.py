@@ -14,8 +14,9 @@ class Source:
     """Records one kind of event: installs its hooks, and removes every one of them again.
 
     `install`, `uninstall`, `instrument`, `step_begin` and `step_end` run on the training thread,
-    `poll` every `poll_s` on the drain thread. The caller guards all of them; code that a source
-    puts into the user's calls (hooks, wrappers) guards itself with `guard.guarded`.
+    `poll` every `poll_s` on the drain thread, and `finish` there at the end. The caller guards all
+    of them; code that a source puts into the user's calls (hooks, wrappers) guards itself with
+    `guard.guarded`.
     """
 
     name = ""
@@ -47,3 +48,8 @@ class Source:
 
     def poll(self) -> None:
         """Look at state that cannot be hooked (drain thread)."""
+
+    def finish(self) -> None:
+        """After `uninstall`: what may take long or touch a disk (drain thread). The end of training
+        waits for it, but not without a bound.
+        """

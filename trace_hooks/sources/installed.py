@@ -68,6 +68,11 @@ class InstalledSources:
         for source in reversed(self.all):
             guard.attempt(f"tracer.{source.name}.uninstall", source.uninstall)
 
+    def finish(self) -> None:
+        """Have them record what is left (drain thread)."""
+        for source in self.all:
+            guard.attempt(f"tracer.{source.name}.finish", source.finish)
+
     def instrument(self, model: Any, stage: int | None) -> None:
         """Hook a user's module; `stage` is its global (virtual) pipeline stage."""
         for source in self.all:

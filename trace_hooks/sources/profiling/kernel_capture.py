@@ -63,7 +63,6 @@ class KernelCapture(Source):
         self._running: Capture | None = None
         self._stopped: Capture | None = None  # its spans are not all recorded yet
         self._request_lock = threading.Lock()  # between the agent's thread and training's
-        self._hand_over_lock = threading.Lock()  # between the drain thread and the end of training
         self._annotation: Any = None
         self._cpu_ns = 0  # of training's thread when the step began
         self._before_ns = 0
@@ -75,12 +74,14 @@ class KernelCapture(Source):
         self.context.live.commands.register(COMMAND, self.ask)
 
     def uninstall(self) -> None:
-        """End a running capture, and record its spans."""
+        """End a running capture."""
         self._request = None
         if self._running is not None:
             self._stop(self._running)
-        with self._hand_over_lock:
-            self._hand_over(MAX_EVENTS + 1)
+
+    def finish(self) -> None:
+        """Record the spans of the last capture, and write its file: the disk may hang."""
+        self._hand_over(MAX_EVENTS + 1)
 
     def place(self, identity: Identity) -> None:
         """Keep the identity, for the path of the trace file."""
@@ -193,13 +194,8 @@ class KernelCapture(Source):
 
     def poll(self) -> None:
         """Record spans of an ended capture, a piece at a time (drain thread)."""
-        if self._stopped is not None and self._hand_over_lock.acquire(blocking=False):
-            try:
-                guard.attempt(
-                    "kernel_capture.spans", lambda: self._hand_over(PIECE), switch_off=False
-                )
-            finally:
-                self._hand_over_lock.release()
+        if self._stopped is not None:
+            guard.attempt("kernel_capture.spans", lambda: self._hand_over(PIECE), switch_off=False)
 
     def _hand_over(self, most: int) -> None:
         capture = self._stopped

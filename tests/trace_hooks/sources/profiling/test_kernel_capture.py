@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -190,3 +191,33 @@ def test_the_end_of_training_ends_a_capture() -> None:
         job.step(0)
     assert {span.row.step for span in traced.spans()} == {0}
     assert not torch.autograd._profiler_enabled()
+
+
+@pytest.mark.parametrize("is_being_written", [False, True])
+def test_the_end_of_training_does_not_wait_for_a_disk_that_hangs(
+    job: Job, monkeypatch: pytest.MonkeyPatch, is_being_written: bool
+) -> None:
+    hangs, works_again = threading.Event(), threading.Event()
+
+    def write(capture: object) -> None:
+        hangs.set()
+        works_again.wait(60)
+
+    monkeypatch.setattr(job.source, "_write", write)
+    job.ask(steps=1)
+    job.step(0)
+    drain = threading.Thread(target=job.source.poll)
+    if is_being_written:
+        drain.start()
+        assert hangs.wait(60)
+    end = threading.Thread(target=job.source.uninstall)
+    end.start()
+    end.join(10)
+    has_ended = not end.is_alive()
+    works_again.set()
+    end.join()
+    if is_being_written:
+        drain.join()
+    assert has_ended
+    job.source.finish()
+    assert {span.row.step for span in job.traced.spans()} == {0}
