@@ -12,6 +12,7 @@ in the backward pass; see benchmarks/hook_overhead.py.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -166,12 +167,12 @@ class Modules(Source):
             handle.remove()
 
     def _around_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)  # pickle wants it to be a function of torch
         def compile(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             compiled = args[0] if args else kwargs.get("model")
             return self._compiled_later(compiled, result) or result
 
-        compile.__wrapped__ = original  # type: ignore[attr-defined]
         return compile
 
     @guarded("modules.compile")

@@ -1,9 +1,12 @@
 import copy
 import gc
+import inspect
 import io
+import pickle  # noqa: TID251 - of our own making
 import subprocess
 import sys
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -230,6 +233,16 @@ def test_what_is_watched_must_be_a_module():
 
 
 # --- torch.compile
+
+
+def test_torch_compile_looks_and_pickles_as_without_hooks() -> None:
+    """A model or a configuration that keeps it, alone or in a partial, may be saved or sent."""
+    original = torch.compile
+    with tracing("modules"):
+        kept = pickle.dumps(partial(torch.compile, backend="eager"))
+        assert inspect.signature(torch.compile) == inspect.signature(original)
+        assert torch.compile.__doc__ == original.__doc__
+    assert pickle.loads(kept).func is original
 
 
 @pytest.fixture
