@@ -49,7 +49,7 @@ class Group:
 
     def __init__(self, pg: Any, ordinal: int, ranks: tuple[int, ...]) -> None:
         self.pg = weakref.ref(pg)  # holding a group would keep its communicator alive
-        self.name = str(pg.group_name)
+        self.name = _name_of(pg)
         self.desc = str(pg.group_desc)
         self.backend = str(pg.name())
         self.ranks = ranks
@@ -199,6 +199,16 @@ class Groups:
             axis=group.axis,
             ranks=list(group.ranks),
         )
+
+
+def _name_of(pg: Any) -> str:
+    """Its name; that of torch's registry where a class of the job's own has none."""
+    from torch.distributed import distributed_c10d
+
+    try:
+        return str(pg.group_name)
+    except RuntimeError:
+        return str(distributed_c10d._world.pg_names.get(pg, ""))
 
 
 def _in_group_order(group_rank_of: dict[int, int]) -> tuple[int, ...]:

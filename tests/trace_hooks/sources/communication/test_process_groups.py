@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from ingest.readers.tables import process_groups as imported
@@ -66,6 +67,29 @@ def test_communication_along_an_axis_has_the_kind_of_the_axis(axis: str) -> None
     assert group.kind == f"{axis}_comm"
     assert group.kind in COMM_KINDS
     assert imported.Group("g", "", (0, 1), axis).kind == group.kind
+
+
+class OwnGroup(dist.ProcessGroup):
+    """A process group in Python, without a name, such as torchft's."""
+
+    def getBackendName(self) -> str:
+        return "own"
+
+
+def test_a_group_of_a_class_of_the_jobs_own_is_one_as_well() -> None:
+    dist.Backend.register_backend(
+        "own", lambda store, *place: OwnGroup(*place[:2]), devices=["cpu"]
+    )
+    own = dist.new_group([0], backend="own")
+    later = dist.new_group([0])
+    try:
+        names = [group.name for group in Groups(Recorder()).scan()]
+        assert names[-2:] == [distributed_c10d._world.pg_names[own], later.group_name]
+    finally:
+        dist.destroy_process_group(later)
+        world = distributed_c10d._world  # torch destroys it only together with all others
+        for table in (world.pg_map, world.pg_names, world.pg_group_ranks):
+            table.pop(own)
 
 
 def test_gaps_that_nothing_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
