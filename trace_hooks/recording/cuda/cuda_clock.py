@@ -29,6 +29,10 @@ MAX_EVENTS = 65_536
 """Most events of marks, pending or kept for reuse; more would pile up only where nothing resolves
 them, as with a disk that hangs."""
 
+LEAST_NS = 60_000_000_000
+"""Anchors that no stamp is measured from are kept this far apart, 4 us exact: where nothing dates
+them, as in a job that records no spans of the device, each would keep an event for ever."""
+
 
 class Events(Protocol):
     """What the clock needs of a device: events in the current stream."""
@@ -96,6 +100,7 @@ class _Anchor:
     recorded_ns: int  # host time just before it was recorded
     before: _Anchor | None
     device_ns: int | None = field(default=None)  # host time at which the device reached it
+    has_stamps: bool = False
 
 
 class _NotReached(Exception):
@@ -124,6 +129,14 @@ class Stamp(NamedTuple):
     def event(self) -> Any | None:
         """The device's own, where there was one left."""
         return None if self.held is None else self.held.event
+
+
+def _needed(newest: _Anchor) -> _Anchor:
+    """The newest anchor, or the one before it where that will do."""
+    before = newest.before  # the drain thread takes it away once the newest is dated
+    if newest.has_stamps or before is None or newest.recorded_ns - before.recorded_ns >= LEAST_NS:
+        return newest
+    return before
 
 
 class CudaClock:
@@ -170,7 +183,9 @@ class CudaClock:
                     return Stamp(None, self._anchor, stream)
                 held = _Held(self._events.record(None, handle))
                 self._alive.add(held)
-            return Stamp(held, self._anchor, stream)
+            anchor = self._anchor
+            anchor.has_stamps = True
+            return Stamp(held, anchor, stream)
         except RuntimeError as error:
             self._lose(error)
             return None
@@ -184,7 +199,7 @@ class CudaClock:
             if handle is not None:
                 recorded_ns = now()
                 event = self._events.record(None, handle)
-                self._anchor = _Anchor(event, recorded_ns, self._anchor)
+                self._anchor = _Anchor(event, recorded_ns, _needed(self._anchor))
         except RuntimeError as error:
             self._lose(error)
 

@@ -138,6 +138,24 @@ def test_events_that_nobody_resolves_are_bounded(
     assert [stamp.event is None for stamp in again if stamp is not None] == [False] * 10 + [True]
 
 
+def test_steps_that_nothing_is_marked_in_keep_few_events(device: SimulatedDevice) -> None:
+    clock = CudaClock(device, "cuda:0")
+    for _ in range(20_000):  # 0.2 s each
+        device.host_ns += 200_000_000
+        clock.begin_step()
+    anchor, kept = clock._anchor, 0
+    while anchor.before is not None:
+        anchor, kept = anchor.before, kept + 1
+    assert kept <= 20_000 * 0.2 / 60 + 1
+    device.work(1_234_567_891)
+    stamp = clock.mark()
+    assert stamp is not None
+    assert stamp.event is not None
+    reached_ns = stamp.event.at_ns
+    device.host_ns += 1_300_000_000
+    assert clock.resolve(stamp) == pytest.approx(reached_ns, abs=300)
+
+
 def test_marks_that_nobody_ends_do_not_use_up_the_events(
     device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
