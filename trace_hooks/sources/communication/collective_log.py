@@ -67,6 +67,11 @@ def _new_payload(num_bytes: int, dtype: Any, on_cpu: bool) -> Payload:
     return _payloads.setdefault((num_bytes, dtype, on_cpu), payload)
 
 
+MOST_ON_DEVICE = 65_536
+"""Instances that wait for the stamps of the device; more would pile up only where a disk hangs, and
+the device's clock has no more events for them anyway."""
+
+
 class Instance:
     """One collective or message this rank has entered and not yet seen complete."""
 
@@ -221,10 +226,10 @@ class CollectiveLog:
         """Write an instance about which no more will be known; end_ns -1: its end was not seen."""
         if instance.start_event is not None and state == "completed":
             instance.end_event = self.recorder.device_clock.mark()
-            if instance.end_event is not None:
+            if instance.end_event is not None and len(self._on_device) < MOST_ON_DEVICE:
                 self._on_device.append((instance, state))
                 return
-            state, end_ns = "started", UNKNOWN  # a graph is being captured: it runs later
+            state, end_ns = "started", UNKNOWN  # also while a graph is captured: it runs later
         self._record(instance, state, instance.enqueue_ns, end_ns)
 
     def resolve_device_times(self) -> None:
