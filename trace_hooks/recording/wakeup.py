@@ -6,6 +6,7 @@ It uses poll: select refuses the high descriptors of jobs that keep a thousand f
 from __future__ import annotations
 
 import select
+import signal
 import socket
 import time
 from contextlib import suppress
@@ -33,19 +34,23 @@ class Wakeup:
             self._writer.send(PLAIN)
 
     def wait(self, seconds: float) -> bytes:
-        """Wait for a wake-up or this many seconds; returns the numbers of signals that came.
+        """Wait for a call, SIGTERM or this many seconds; returns the numbers of signals that came.
 
-        Where the program has closed our descriptors (daemons close all), it only sleeps.
+        Other signals do not end it: a job may have a timer that sends a thousand a second. Where
+        the program has closed our descriptors (daemons close all), it only sleeps.
         """
+        until_s, signals = time.monotonic() + seconds, b""
         try:
-            if not self._poll.poll(seconds * 1e3):
-                return b""
-            return self._reader.recv(4096).replace(PLAIN, b"")
+            while self._poll.poll(max(0.0, until_s - time.monotonic()) * 1e3):
+                came = self._reader.recv(4096)
+                signals += came.replace(PLAIN, b"")
+                if PLAIN in came or signal.SIGTERM in came or time.monotonic() >= until_s:
+                    break
         except BlockingIOError:
-            return b""
+            pass
         except OSError:
             time.sleep(seconds)
-            return b""
+        return signals
 
     def close(self) -> None:
         """Close both ends."""
