@@ -76,7 +76,21 @@ class Recording:
         self._session.on_identity += [source.place for source in self.sources.all]
         self.sources.install()
         self._exits.install()
-        self._drain.start()
+        try:
+            self._drain.start()
+        except RuntimeError:  # the system has no thread to give: nobody would take the rows
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        self.sources.uninstall()
+        self.context.recorder.end()
+        if self._agent is not None:
+            self._agent.stop()
+        if self._rank_side is not None:
+            guard.attempt("tracer.watching", self._rank_side.end, switch_off=False)
+        self._exits.uninstall()
+        self._drain.close()
 
     def abandon(self) -> None:
         """Become inert without writing: this is a forked child, the parent has the run."""
