@@ -11,7 +11,6 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 MOST_BYTES = 1 << 20
@@ -28,21 +27,15 @@ class Code(NamedTuple):
     line: int
 
 
-class _MemoryFile:
-    """Closed with its last user: nobody may dump to a descriptor that means another file by now."""
-
-    def __init__(self) -> None:
-        self.descriptor = os.memfd_create("trace_hooks stacks")
-
-    def __del__(self, close: Callable[[int], object] = os.close) -> None:  # also at exit
-        close(self.descriptor)
-
-
 class StackDump:
-    """Dumps stacks to a file in memory, where the system has such files (Linux)."""
+    """Dumps stacks to a file in memory, where the system has such files (Linux).
+
+    The file is a new one each time: a job may close all descriptors, and open files of its own
+    under their numbers.
+    """
 
     def __init__(self) -> None:
-        self._file = _MemoryFile() if hasattr(os, "memfd_create") else None
+        self._is_open = hasattr(os, "memfd_create")
 
     def stack_of(self, thread: int) -> list[Code]:
         """Frames of a thread, by its ident, from the innermost outwards; at most 100."""
@@ -50,17 +43,21 @@ class StackDump:
 
     def text(self) -> str:
         """All threads, the newest first; '' without such a file."""
-        file = self._file
-        if file is None:
+        if not self._is_open:
             return ""
-        os.ftruncate(file.descriptor, 0)
-        os.lseek(file.descriptor, 0, os.SEEK_SET)
-        faulthandler.dump_traceback(file.descriptor, all_threads=True)
-        return os.pread(file.descriptor, MOST_BYTES, 0).decode("utf-8", "replace")
+        try:
+            descriptor = os.memfd_create("trace_hooks stacks")
+        except OSError:  # the job has none left
+            return ""
+        try:
+            faulthandler.dump_traceback(descriptor, all_threads=True)
+            return os.pread(descriptor, MOST_BYTES, 0).decode("utf-8", "replace")
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
-        """Give the file back, from any thread."""
-        self._file = None
+        """Dump no more, from any thread."""
+        self._is_open = False
 
 
 def stack_in(text: str, thread: int) -> list[Code]:

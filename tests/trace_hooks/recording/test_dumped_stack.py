@@ -48,6 +48,13 @@ def test_the_stack_of_a_thread_that_waits() -> None:
     assert again == names
 
 
+def test_no_descriptor_is_kept_that_may_become_one_of_the_jobs_own() -> None:
+    before = num_files()
+    dump = StackDump()
+    assert dump.stack_of(threading.get_ident())
+    assert num_files() == before
+
+
 def test_a_closed_dump_has_no_stack_and_keeps_no_file() -> None:
     before = num_files()
     dump = StackDump()
