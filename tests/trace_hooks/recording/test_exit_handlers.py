@@ -162,6 +162,42 @@ def test_a_program_that_closes_our_descriptors_is_still_recorded(tmp_path: Path)
     wait_until(lambda: not list((tmp_path / "rings").glob("trace_hooks-*/*")))
 
 
+CLOSES_ALL = """
+import os, socket
+time.sleep(1)
+os.closerange(3, 64)
+"""
+
+OWN_FILES = """
+files = [open(f"{number}.txt", "w+") for number in range(15)]
+for file in files:
+    print("the job's own", file=file, flush=True)
+time.sleep(1)
+tracer.stop()
+for file in files:
+    assert os.pread(file.fileno(), 100, 0) == b"the job's own\\n", file
+"""
+
+OWN_SOCKETS = """
+pairs = [socket.socketpair() for _ in range(15)]
+for ours, theirs in pairs:
+    ours.send(b"from ours")
+    theirs.send(b"from theirs")
+time.sleep(1)
+tracer.stop()
+for ours, theirs in pairs:
+    ours.settimeout(5)
+    theirs.settimeout(5)
+    assert (ours.recv(100), theirs.recv(100)) == (b"from theirs", b"from ours")
+"""
+
+
+@pytest.mark.parametrize("own", [OWN_FILES, OWN_SOCKETS], ids=["files", "sockets"])
+def test_what_a_program_opens_under_our_descriptors_is_its_own(tmp_path: Path, own: str) -> None:
+    code, _, err = run(tmp_path, STEPS + CLOSES_ALL + own, TRACE_HOOKS_SOURCES="gc,startup")
+    assert (code, err) == (0, "")
+
+
 def test_a_signal_while_a_lock_of_the_hooks_is_held_does_not_hang(tmp_path: Path) -> None:
     """The handler runs between two bytecodes of the main thread, wherever that is."""
     inside = (
