@@ -26,7 +26,7 @@ class Wakeup:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        self._places = {end: _place(end.fileno()) for end in (self._reader, self._writer)}
+        self._places = {end: opened_as(end.fileno()) for end in (self._reader, self._writer)}
         self._poll = select.poll()
         self._poll.register(self._reader, select.POLLIN)
 
@@ -73,11 +73,11 @@ class Wakeup:
                 end.detach()
 
     def _is_ours(self, end: socket.socket) -> bool:
-        return _place(end.fileno()) == self._places[end]
+        return opened_as(end.fileno()) == self._places[end]
 
 
-def _place(descriptor: int) -> tuple[int, int] | None:
-    """What an open descriptor stands for; None where it is closed."""
+def opened_as(descriptor: int) -> tuple[int, int] | None:
+    """What a descriptor stands for, to tell when it is another's; None where it is closed."""
     try:
         status = os.fstat(descriptor)
     except OSError:

@@ -32,6 +32,7 @@ from trace_hooks.job.spool import Spool
 from trace_hooks.recording.clock import Anchor, now
 from trace_hooks.recording.flight_ring import UNPLACED, Ring
 from trace_hooks.recording.rank_state import RankState
+from trace_hooks.recording.wakeup import opened_as
 from trace_hooks.settings import Settings
 from trace_hooks.watchdog.other_threads import OtherThreads
 from trace_hooks.watchdog.watchdog import claimed
@@ -51,14 +52,8 @@ class RankSide:
         self.folder = meeting_folder(settings.ring_folder, launch_key(os.environ))
         pid, ticks = os.getpid(), start_ticks(os.getpid()) or 0
         self._stem = self.folder / f"{pid}-{now()}"
-        # a bare descriptor, never closed: the handler may run until the process is gone
-        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY
-        flags |= os.O_APPEND  # the watchdog cuts it off where it becomes long
-        stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
-        number = free_signal()
-        if number:
-            # not of all threads: to read the frames of one that runs ends the process
-            faulthandler.register(number, file=stacks, all_threads=False, chain=False)
+        self._signal = number = free_signal()
+        self._open_stacks(os.O_CREAT | os.O_EXCL)
         self._others = OtherThreads(self._stem.with_suffix(".threads"))
         self.ring = Ring(self._stem.with_suffix(".ring"), ticks, anchor.offset_ns, number)
         self.spool = Spool(self.folder, self._stem.name) if settings.collector else None
@@ -68,6 +63,19 @@ class RankSide:
             self.ring.place("", UNPLACED, place.rank, place.world_size)
         rank_state.ring = self.ring
         self.beat()
+
+    def _open_stacks(self, flags: int = 0) -> None:
+        """Have the signal write the stack of the main thread to a file.
+
+        A bare descriptor, never closed: the handler may run until the process is gone.
+        """
+        flags |= os.O_NOFOLLOW | os.O_WRONLY
+        flags |= os.O_APPEND  # the watchdog cuts it off where it becomes long
+        self._stacks = os.open(self._stem.with_suffix(".stacks"), flags, 0o600)
+        self._stacks_are = opened_as(self._stacks)
+        if self._signal:
+            # not of all threads: to read the frames of one that runs ends the process
+            faulthandler.register(self._signal, file=self._stacks, all_threads=False, chain=False)
 
     @property
     def has_relay(self) -> bool:
@@ -117,6 +125,9 @@ class RankSide:
         """Record a heartbeat (drain thread)."""
         state = self._rank_state
         self.ring.beat(now(), state.step, state.phase, state.last_op)
+        if opened_as(self._stacks) != self._stacks_are:  # the job has closed it, and may use it
+            with suppress(OSError):  # it has no descriptor left
+                self._open_stacks()
         with suppress(OSError):  # no room on node-local memory
             self._others.see(state.step, state.phase, state.last_op, self.ring.num_entered)
         if self._starting is not None and self._starting.poll() is not None:

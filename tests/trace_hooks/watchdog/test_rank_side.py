@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trace_hooks.processes import begin, environment
+from tests.trace_hooks.processes import begin, environment, run
 from tests.trace_hooks.watchdog.on_host import watchdogs_of
 from tests.waiting import wait_until
 from trace_hooks.watchdog.rank_side import meeting_folder
@@ -39,6 +39,24 @@ def test_any_first_rank_of_a_host_starts_it(tmp_path: Path) -> None:
     process.kill()
     process.communicate(timeout=90)
     wait_until(lambda: not watchdogs_of(tmp_path))
+
+
+def test_stacks_are_not_written_into_a_file_of_the_job(tmp_path: Path) -> None:
+    """Daemons close all descriptors, and open files of their own under their numbers."""
+    job = """
+import os, time
+import trace_hooks as th
+tracer = th.start()
+side = tracer._recording._rank_side
+os.closerange(3, 64)
+files = [open(f"{number}.txt", "w+") for number in range(15)]
+time.sleep(2.5)
+os.kill(os.getpid(), side._signal)
+assert not any(os.fstat(file.fileno()).st_size for file in files)
+assert "most recent call first" in side._stem.with_suffix(".stacks").read_text()
+"""
+    code, _, err = run(tmp_path, job)
+    assert (code, err) == (0, "")
 
 
 @pytest.mark.long
