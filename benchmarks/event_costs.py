@@ -25,6 +25,7 @@ from torch.utils.data import ConcatDataset, DataLoader
 from trace_hooks.log_text.line_rows import LineRows
 from trace_hooks.recording.arrow_columns import collective_table, row_table, span_table
 from trace_hooks.recording.clock import Anchor
+from trace_hooks.recording.dumped_stack import StackDump
 from trace_hooks.recording.fetch_ring import FetchRing
 from trace_hooks.recording.flight_ring import Ring
 from trace_hooks.recording.guard import guarded
@@ -37,7 +38,6 @@ from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.experts.routers import own_router
 from trace_hooks.sources.mixtures.draws import Draws
 from trace_hooks.sources.mixtures.libraries import Libraries
-from trace_hooks.sources.startup.dumped_stack import StackDump
 from trace_hooks.sources.startup.stack_phases import place_of
 from trace_hooks.sources.training.worker_fetches import Worker
 
