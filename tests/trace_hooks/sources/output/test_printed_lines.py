@@ -15,6 +15,7 @@ from app.analysis.diagnosis import diagnose_run
 from ingest.run import open_run
 from tests.trace_hooks.processes import begin, rows
 from tests.trace_hooks.tiny_models import tracing
+from tests.waiting import wait_until
 
 FAILS = """
 import sys, time, torch, torch.distributed as dist
@@ -102,8 +103,9 @@ def test_a_real_job_whose_rank_fails(tmp_path: Path, own_files: bool) -> None:
     module = (*TORCHRUN, "--redirects", "3", "--log-dir", str(tmp_path)) if own_files else TORCHRUN
     job = begin(tmp_path, FAILS, module=module, TRACE_HOOKS_SOURCES="collectives,logs")
     job.communicate(timeout=120)
+    # those of a file are written by the watchdog, which lives on for a moment
+    wait_until(lambda: {row["rank"] for row in rows(tmp_path, "log_lines")} == {0, 1})
     found = rows(tmp_path, "log_lines")
-    assert {row["rank"] for row in found} == {0, 1}
     assert not any("diary" in row["text"] for row in found)
     files = {row["file"] for row in found if row["rank"] == 1}
     assert files == {"attempt_0/1/stderr.log"} if own_files else {"stderr"}
