@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import torch
 
 from tests.trace_hooks.tracers import rows, start
+from tests.waiting import wait_until
+from trace_hooks import integrations
 
 pytestmark = pytest.mark.torch
 
@@ -74,9 +77,8 @@ def deepspeed(monkeypatch: pytest.MonkeyPatch, plain_environment: None) -> Any:
     own = "trace_hooks.integrations.deepspeed"
     for name in (own, f"{own}_pipeline"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    from trace_hooks.integrations import deepspeed
-
-    yield deepspeed
+    monkeypatch.delattr(integrations, "deepspeed", raising=False)  # of DeepSpeed itself
+    yield import_module(own)
     for name in (own, f"{own}_pipeline"):
         sys.modules.pop(name, None)
 
@@ -96,7 +98,7 @@ def test_an_engine_that_the_job_drops_is_freed(deepspeed: Any, tmp_path: Path) -
     gc.collect()
     assert [held() for held in gone] == [None] * 3
     tracer.stop()
-    names = [row["name"] for row in rows(tmp_path, "spans")]
+    names = [row["name"] for row in wait_until(lambda: rows(tmp_path, "spans"))]
     assert {"engine.backward", "engine.step"} <= set(names)
 
 
