@@ -15,12 +15,11 @@ from pathlib import Path
 from ingest.errors import UserError
 from ingest.run import Run
 from ingest.run_folder.run_files import LAYOUT_FILE
-from trace_hooks.layout import AXES, EXPERT_AXES, ParallelLayout
+from trace_hooks.layout import AXES, EXPERT_AXES, MOST_RANKS, ParallelLayout
 from trace_hooks.schema import SCHEMA_VERSION, UNKNOWN, LayoutInfo, RankInfo, publish_json
 
 ORDER = "pp-dp-cp-tp"
 """Axes slowest first, Megatron's default (whose own order strings name the fastest first)."""
-_MOST_RANKS = 1 << 24
 
 
 def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
@@ -33,9 +32,9 @@ def layout_of(sizes: Mapping[str, int], order: str = ORDER) -> ParallelLayout:
             raise UserError(
                 f"{name} is not a parallel axis; known: {', '.join(AXES + EXPERT_AXES)}"
             )
-        if not 1 <= size <= _MOST_RANKS:
+        if not 1 <= size <= MOST_RANKS:
             raise UserError(
-                f"axis {name} has size {size}; give a whole number from 1 to {_MOST_RANKS}"
+                f"axis {name} has size {size}; give a whole number from 1 to {MOST_RANKS}"
             )
     for name in order.split("-"):
         if name not in AXES:

@@ -18,7 +18,7 @@ import msgspec
 
 from ingest.errors import UserError
 from ingest.run_folder.run_paths import Linked, plain_file, read_plain_file
-from trace_hooks.layout import ParallelLayout
+from trace_hooks.layout import MOST_RANKS, ParallelLayout
 from trace_hooks.schema import LayoutInfo, RankInfo, RunInfo, check_version
 from trace_hooks.schema.bounds import LARGEST, MAX_RANKS
 
@@ -223,8 +223,8 @@ def read_rank_info(path: Path) -> RankInfo:
 
 
 def _check_size(layout: dict[str, Any], path: Path) -> None:
-    if math.prod(layout["axes"].values()) > MAX_RANKS:
-        raise UserError(f"{path} has a layout of more than {MAX_RANKS} ranks; it is damaged")
+    if math.prod(layout["axes"].values()) > MOST_RANKS:
+        raise UserError(f"{path} has a layout of more than {MOST_RANKS} ranks; it is damaged")
 
 
 DECODER_SIZES = ("parameters", "layers", "hidden", "seq")

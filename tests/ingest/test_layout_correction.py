@@ -18,8 +18,8 @@ from trace_hooks.layout import ParallelLayout
     ("sizes", "order", "sentence"),
     [
         ({"xp": 2}, "pp-dp", "xp is not a parallel axis; known: "),
-        ({"dp": 0}, "pp-dp", "axis dp has size 0; give a whole number from 1 to 16777216"),
-        ({"tp": 10**23}, "pp-dp", "give a whole number from 1 to 16777216"),
+        ({"dp": 0}, "pp-dp", "axis dp has size 0; give a whole number from 1 to 1048576"),
+        ({"tp": 10**23}, "pp-dp", "give a whole number from 1 to 1048576"),
         ({"dp": 2}, "pp-xp", "'xp' in the order 'pp-xp' is not an axis"),
         ({"dp": 2, "dp_shard": 2}, "pp-dp", "give either dp or dp_replicate x dp_shard"),
         ({"dp": 2, "ep": 3}, "pp-dp", "ep x etp = 3 does not divide"),

@@ -43,10 +43,14 @@ def rows(table: str, num_rows: int, columns: Mapping[str, Any]) -> pa.Table:
     """Rows of `table`; a value is an array, a list, Coded, or one value for all rows.
 
     Columns not given get "not known": -1 for numbers, null where the schema allows it; so does a
-    number of bytes that no operation has, for which the indexer would set the file aside.
+    number of bytes that no collective has, for which the indexer would set the file aside.
     """
     schema = TABLES[table].schema
     arrays = [_array(column, num_rows, columns) for column in TABLES[table].columns]
+    if table == "collectives":
+        place = schema.get_field_index("num_bytes")
+        is_known = pc.less_equal(arrays[place], MAX_BYTES)
+        arrays[place] = pc.if_else(is_known, arrays[place], pa.scalar(UNKNOWN, pa.int64()))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -67,10 +71,7 @@ def _array(column: Column, num_rows: int, columns: Mapping[str, Any]) -> pa.Arra
     if _is_text(column):
         fit = {text: text if text is None else utf8(text) for text in set(value)}
         value = [fit[text] for text in value]
-    array = pa.array(value, column.type)
-    if column.name == "num_bytes":
-        return pc.if_else(pc.greater(array, MAX_BYTES), pa.scalar(UNKNOWN, column.type), array)
-    return array
+    return pa.array(value, column.type)
 
 
 def utf8(text: str) -> str:
