@@ -9,3 +9,8 @@ export const asSentence = (message) => `${message.slice(0, 1).toUpperCase()}${me
 
 /** @param {string} what part of the page @param {Error} error */
 export const cannotBeShown = (what, error) => sentence('alert', make('strong', {}, `${what} cannot be shown. `), asSentence(error.message));
+
+/** The state of a run in a word; one that is over may also have failed. @param {string} state */
+export function stateText(state) {
+  return state === 'finished' ? 'ended' : state;
+}

@@ -25,6 +25,8 @@
  * @property {boolean} was_judged a diagnosis of it has ended
  */
 
+import { stateText } from '../lib/sentences.mjs';
+
 export const NONE = '\u2013';
 
 const COUNT = new Intl.NumberFormat('en');
@@ -86,16 +88,11 @@ export function findings(row) {
   return { text: 'none', tone: 'quiet' };
 }
 
-/** The state in a word; a run that is over may also have failed. @param {RunRow} row */
-export function state(row) {
-  return row.state === 'finished' ? 'ended' : row.state;
-}
-
 /** Rows whose name, state, layout or end contain all words. @param {RunRow[]} rows @param {string} text */
 export function filtered(rows, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter((row) => {
-    const hay = [row.name, row.state, state(row), row.layout, row.ended, row.problem, row.first_finding].join(' ').toLowerCase();
+    const hay = [row.name, row.state, stateText(row.state), row.layout, row.ended, row.problem, row.first_finding].join(' ').toLowerCase();
     return words.every((word) => hay.includes(word));
   });
 }

@@ -1,7 +1,8 @@
 /** The list of runs: drawn from the rows that came with the page, updated every 2 s. */
 import { make } from '../lib/dom.mjs';
+import { stateText } from '../lib/sentences.mjs';
 import { emptyView, formatUrl } from '../lib/view_state.mjs';
-import { COLUMNS, filtered, findings, state, summary } from './run_rows.mjs';
+import { COLUMNS, filtered, findings, summary } from './run_rows.mjs';
 import { uploadPanel } from './upload_panel.mjs';
 
 const POLL_MS = 2000;
@@ -11,7 +12,7 @@ function runUrl(app, name) {
 }
 
 function stateCell(row) {
-  const cell = make('td', { class: 'state-cell' }, [make('span', { class: `state ${row.state}`, text: state(row) })]);
+  const cell = make('td', { class: 'state-cell' }, [make('span', { class: `state ${row.state}`, text: stateText(row.state) })]);
   if (row.ended && row.ended !== 'finished') {
     cell.append(make('div', { class: 'fault ended', text: row.ended, title: row.ended }));
   }

@@ -52,7 +52,7 @@ def pauses(prepared: Prepared) -> Pauses | None:
     by_type = {}
     for optype in COMPUTE:
         members = [op for stage in range(ops.sizes.pp) for op in ops.of_type(optype, stage)]
-        if not members:  # what pauses only in the other direction cannot be told
+        if not members:  # nothing ran in this direction: its pauses are unknown
             return None
         base_OSD = np.median(own_OSD[members], axis=1, keepdims=True)
         excess_OSD = own_OSD[members] - base_OSD

@@ -28,6 +28,7 @@ from trace_hooks.integrations.deepspeed_pipeline import PipelineActions
 from trace_hooks.integrations.framework_source import FrameworkSource, named
 from trace_hooks.recording.guard import guarded
 from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.alive import alive
 from trace_hooks.sources.context import SourceContext
 from trace_hooks.sources.patching import Patches
 from trace_hooks.sources.training.pipeline import Action
@@ -75,10 +76,7 @@ class WatchedEngine(FrameworkSource):
     @property
     def engine(self) -> Any:
         """Raises RuntimeError where it is gone."""
-        engine = self.held()
-        if engine is None:
-            raise RuntimeError("the engine is gone")
-        return engine
+        return alive(self.held, "the engine")
 
     def install(self) -> None:
         """Wrap the engine's methods."""

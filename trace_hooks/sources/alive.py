@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+T = TypeVar("T")
 V = TypeVar("V")
+
+
+def alive(held: weakref.ref[T], what: str) -> T:
+    """The object, called `what` in the RuntimeError that is raised where the job has dropped it."""
+    thing = held()
+    if thing is None:
+        raise RuntimeError(f"{what} is gone")
+    return thing
 
 
 class ByObject(Generic[V]):

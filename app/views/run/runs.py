@@ -238,8 +238,8 @@ def live_state(card: Card, now_ns: int) -> str:
 
 
 def state_text(state: str) -> str:
-    """The state in a word, as `state` of assets/runs/run_rows.mjs: a run that is over may also have
-    failed.
+    """The state in a word, as `stateText` of assets/lib/sentences.mjs; a run that is over may also
+    have failed.
     """
     return "ended" if state == "finished" else state
 

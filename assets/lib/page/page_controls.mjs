@@ -6,6 +6,7 @@
  * contain (lanes, a time window it chose itself) adds it to patch, so that the link opens the same
  * view later.
  */
+import { stateText } from '../sentences.mjs';
 import { FLEET, parseUrl } from '../view_state.mjs';
 import { copyText, toast, toggleHelp } from './dialogs.mjs';
 import { findingAfter, Keys } from './keys.mjs';
@@ -25,7 +26,7 @@ export function age(seconds) {
 
 /** Text of the live chip; a job that has ended may also have failed. @param {Object} live detail of 'live' @param {number} sinceS its age */
 export function liveText(live, sinceS) {
-  const state = live.state === 'finished' ? 'ended' : live.state ?? 'unknown';
+  const state = stateText(live.state ?? 'unknown');
   if (!live.connected) return state === 'ended' ? state : 'reconnecting';
   if (live.paused) return 'paused';
   if (state === 'ended' || live.data_age_s === null) return state;

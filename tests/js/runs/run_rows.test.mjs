@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { age, count, duration, filtered, findings, ranks, size, state, steps, summary } from '../../../assets/runs/run_rows.mjs';
+import { stateText } from '../../../assets/lib/sentences.mjs';
+import { age, count, duration, filtered, findings, ranks, size, steps, summary } from '../../../assets/runs/run_rows.mjs';
 
 const row = (given) => ({
   name: 'a', state: 'finished', ended: null, layout: 'pp 2', num_ranks: 8, world_size: 8,
@@ -28,7 +29,7 @@ test('every word of the filter must be somewhere in the row', () => {
   assert.deepEqual(filtered(rows, 'oom').map((r) => r.name), ['mixtral']);
   assert.equal(filtered(rows, '  ').length, 2);
   const over = row({ name: 'gpt', state: 'finished', ended: null });
-  assert.equal(state(over), 'ended');
+  assert.equal(stateText(over.state), 'ended');
   assert.deepEqual(filtered([rows[0], over], 'ended').map((r) => r.name), ['gpt']);
   assert.equal(summary(rows, rows), '2 runs, 1 running');
   assert.equal(summary(rows, rows.slice(1)), '1 of 2 runs, 1 running');

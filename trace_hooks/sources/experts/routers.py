@@ -18,6 +18,7 @@ from weakref import ref
 from torch import Tensor, nn
 
 from trace_hooks.schema import UNKNOWN
+from trace_hooks.sources.alive import alive
 from trace_hooks.sources.training.module_parts import is_compiled
 from trace_hooks.sources.unseen import unseen
 
@@ -54,10 +55,7 @@ class Router:
     @property
     def module(self) -> nn.Module:
         """Raises RuntimeError where it is gone."""
-        module = self.held()
-        if module is None:
-            raise RuntimeError("the router is gone")
-        return module
+        return alive(self.held, "the router")
 
 
 def find_routers(model: nn.Module) -> Iterator[tuple[str, Router, bool]]:

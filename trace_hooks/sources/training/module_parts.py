@@ -18,6 +18,8 @@ from weakref import ref
 import torch
 from torch import nn
 
+from trace_hooks.sources.alive import alive
+
 LISTS = (nn.ModuleList, nn.ModuleDict)  # never called themselves
 CONTAINERS = (*LISTS, nn.Sequential)
 
@@ -55,10 +57,7 @@ class Part:
     @property
     def module(self) -> nn.Module:
         """Raises RuntimeError where it is gone."""
-        module = self.held()
-        if module is None:
-            raise RuntimeError(f"the module {self.name} is gone")
-        return module
+        return alive(self.held, f"the module {self.name}")
 
 
 def unwrap(module: nn.Module) -> nn.Module:
