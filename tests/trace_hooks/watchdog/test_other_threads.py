@@ -46,10 +46,10 @@ import trace_hooks as th
 tracer = th.start(run="busy")
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 def busy():
-    return [tuple(n for n in range(3)) for _ in range(100_000)]
+    while not os.path.exists("stop"):
+        [tuple(n for n in range(3)) for _ in range(100_000)]
 print("ready", flush=True)
-while not os.path.exists("stop"):
-    busy()
+busy()
 tracer.stop()
 """
 LOOKS = 300
