@@ -22,13 +22,14 @@ no spike by themselves, nor do those that follow as long as each is shorter than
 belong to those that come later where they are as long and one period before the first. Known false
 positives: rare work on purpose without a kind of its own (evaluation, logging) looks the same, and
 is named among the alternatives; a machine that stops all its processes at once. Blind
-spots: spikes on another rank each time, which any busy host makes (set aside); a single one. Cost:
-one pass over the cells.
+spots: spikes on another rank each time, which any busy host makes (set aside), unless one rank has
+four similar ones in a row (diagnosis/statistics/spikes_in_a_row.py); a single one. Cost: one pass
+over the cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +37,7 @@ import pyarrow as pa
 
 from diagnosis.detectors.allocator_stalls import retried_steps
 from diagnosis.findings import MEASURED, Evidence, Finding, Verdict
-from diagnosis.statistics.episodes import FEWEST_HITS, LEAST_DENSE, Episode
+from diagnosis.statistics.episodes import Episode
 from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.late_ranks import STEADY_SHARE
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
@@ -44,6 +45,7 @@ from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 from diagnosis.statistics.spike_measures import MIN_SPIKE, Measure, spike_measures
+from diagnosis.statistics.spikes_in_a_row import FEWEST_IN_A_ROW, SIMILAR, spikes_in_a_row
 from diagnosis.statistics.step_levels import SHORT_RISE
 from diagnosis.statistics.units import in_ms, named_ranks
 
@@ -54,8 +56,8 @@ QUESTIONS = ("allocator_retries", "rank_phases", "rank_places")
 APART = 2.0
 """The least spike is at least this many times the greatest excess of the other steps."""
 
-FEWEST, FEWEST_SIMILAR, SIMILAR = 3, 2, 1.25
-"""Three spikes; two where the longer is at most 1.25 times the other, as causes repeat and chance
+FEWEST, FEWEST_SIMILAR = 3, 2
+"""Three spikes; two where the longer is at most SIMILAR times the other: causes repeat, and chance
 does not. Long steps side by side are one: they may be the begin of something that lasts."""
 
 WARM_UP_STEPS = 3
@@ -77,10 +79,10 @@ class _Spikes:
     excess_RN: Floats  # ms of each rank beyond its own median of the steps around
     waits_RN: Floats  # the same of its communication
     longer_S: Floats  # ms of the job's step beyond the running median
-    apart_S: Floats  # ms by which they stand apart: of most ranks at once, else longer_S
     of_all: bool  # three in four ranks have them
     begins: int  # column of the first step after the warm-up
     others: str  # what is compared in the other steps
+    others_ms: float  # by which the longest of them stands apart
 
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
@@ -88,7 +90,22 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
-    spikes = _spikes(times, retried_steps(tables["allocator_retries"], times))
+    longer_S = times.window_S - running_medians(times.window_S)
+    measures = spike_measures(times, longer_S, retried_steps(tables["allocator_retries"], times))
+    of_run = _of_run(times, longer_S, measures, attempt)
+    named = {place.rank for finding in of_run.findings for place in finding.culprits}
+    more = tuple(
+        _finding(times, part, rows, attempt)
+        for part, rows in _in_a_row(times, longer_S, measures)
+        if not named.issuperset(times.ranks.rank_R[list(rows)].tolist())
+    )
+    return Verdict(NAME, (*of_run.findings, *more)) if more else of_run
+
+
+def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attempt: int) -> Verdict:
+    """Of long steps that all have one cause."""
+    found = (_standing_apart(times, longer_S, by) for by in measures)
+    spikes = next((spikes for spikes in found if spikes is not None), None)
     if spikes is None:
         checked = (
             "No rare long steps (compute longer than in the steps around them, by "
@@ -96,9 +113,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         )
         return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
     rows = () if spikes.of_all else _at_fault(spikes)
-    if rows and _come_often(spikes.columns):
-        checked = "No rare long steps; what one rank does as often as that makes it a slow one."
-        return Verdict(NAME, checked=checked)
     if rows is None:
         spread = (
             f"{spikes.columns.size} steps ({_listed(times.step_S[spikes.columns])}) are far longer "
@@ -109,13 +123,6 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         checked = "No rare long steps that come regularly or cost much."
         return Verdict(NAME, checked=checked, set_aside=(why,))
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
-
-
-def _spikes(times: PhaseTimes, retried_RS: Bools) -> _Spikes | None:
-    longer_S = times.window_S - running_medians(times.window_S)
-    measures = spike_measures(times, longer_S, retried_RS)
-    found = (_standing_apart(times, longer_S, by) for by in measures)
-    return next((spikes for spikes in found if spikes is not None), None)
 
 
 def _standing_apart(times: PhaseTimes, longer_S: Floats, by: Measure) -> _Spikes | None:
@@ -136,9 +143,8 @@ def _standing_apart(times: PhaseTimes, longer_S: Floats, by: Measure) -> _Spikes
     as_long_N = apart_S[long] <= SIMILAR * spike_N.max()
     in_rhythm_N = as_long_N & _in_rhythm(times.step_S[long], times.step_S[late])
     long = long[(long >= begins) | in_rhythm_N]
-    waits_RS = times.comm_RS - running_medians(times.comm_RS)
-    excess_RN, waits_RN = by.excess_RS[:, long], waits_RS[:, long]
-    return _Spikes(long, excess_RN, waits_RN, longer_S, apart_S, by.of_all, begins, by.others)
+    others_ms = float(np.nanmax(others_S, initial=0.0))
+    return _those(times, longer_S, by, long, begins, others_ms)
 
 
 def _in_rhythm(steps: Ints, late: Ints) -> Bools:
@@ -169,14 +175,48 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
 
     A rank that also communicates longer then has waited: part of that lies in its compute.
     """
-    most_N = spikes.excess_RN.max(axis=0)
-    is_long_RN = spikes.excess_RN >= most_N / 2
-    often_R = is_long_RN.mean(axis=1) >= STEADY_SHARE
+    often_R = _is_long(spikes).mean(axis=1) >= STEADY_SHARE
     if often_R.mean() > 1 / 2:
         return ()
-    has_waited_RN = np.nan_to_num(spikes.waits_RN) >= BORDER * most_N
-    often_R = (is_long_RN & ~has_waited_RN).mean(axis=1) >= STEADY_SHARE
+    often_R = _makes_long(spikes).mean(axis=1) >= STEADY_SHARE
     return tuple(np.flatnonzero(often_R).tolist()) or None
+
+
+def _is_long(spikes: _Spikes) -> Bools:
+    """Who is longer in each of the steps by half of what the longest one is, or more: (R, N)."""
+    is_long_RN: Bools = spikes.excess_RN >= spikes.excess_RN.max(axis=0) / 2
+    return is_long_RN
+
+
+def _makes_long(spikes: _Spikes) -> Bools:
+    """Who of them has not waited for another one: (R, N)."""
+    most_N = spikes.excess_RN.max(axis=0)
+    has_waited_RN = np.nan_to_num(spikes.waits_RN) >= BORDER * most_N
+    makes_long_RN: Bools = _is_long(spikes) & ~has_waited_RN
+    return makes_long_RN
+
+
+def _in_a_row(
+    times: PhaseTimes, longer_S: Floats, measures: list[Measure]
+) -> Iterator[tuple[_Spikes, tuple[int, ...]]]:
+    """Long steps that one rank makes several times in a row, and its row, by what ranks compute."""
+    for by in (by for by in measures if by.of_compute):
+        long = by.long[by.long >= WARM_UP_STEPS]
+        if long.size < FEWEST_IN_A_ROW:
+            continue
+        not_others = np.union1d(by.long, np.arange(WARM_UP_STEPS))
+        others_ms = float(np.delete(by.along_S, not_others).max(initial=0.0))
+        spikes = _those(times, longer_S, by, long, WARM_UP_STEPS, others_ms)
+        for rows, part in spikes_in_a_row(long, spikes.excess_RN, _makes_long(spikes)):
+            yield _those(times, longer_S, by, long[part], WARM_UP_STEPS, others_ms), rows
+
+
+def _those(
+    times: PhaseTimes, longer_S: Floats, by: Measure, long: Ints, begins: int, others_ms: float
+) -> _Spikes:
+    waits_RN = times.comm_RS[:, long] - running_medians(times.comm_RS)[:, long]
+    excess_RN = by.excess_RS[:, long]
+    return _Spikes(long, excess_RN, waits_RN, longer_S, by.of_all, begins, by.others, others_ms)
 
 
 def _not_worth_telling(times: PhaseTimes, spikes: _Spikes) -> str:
@@ -209,11 +249,6 @@ def _period(times: PhaseTimes, spikes: _Spikes) -> int | None:
     return period_of(times.step_S[spikes.columns[spikes.columns >= spikes.begins]])
 
 
-def _come_often(columns: Ints) -> bool:
-    """Whether these steps come so often that slow_worker names their rank."""
-    return columns.size >= FEWEST_HITS and float(np.median(np.diff(columns))) < 1 / LEAST_DENSE
-
-
 def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt: int) -> Finding:
     columns, num_steps = spikes.columns, times.step_S.size
     first, gap = int(columns[0]), int(np.diff(columns).max())
@@ -235,7 +270,6 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
 
 def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
-    others_S = np.delete(spikes.apart_S, np.union1d(spikes.columns, np.arange(spikes.begins)))
     steps = times.step_S[spikes.columns]
     at, period = int(steps[0]), period_of(steps)
     every = f"; one in {period}" if period else ""
@@ -244,7 +278,7 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}{every}) take "
         f"{in_ms(longer_ms)} "
         f"longer than those around them; {spikes.others} "
-        f"{in_ms(max(float(np.nanmax(others_S, initial=0.0)), 0.0))}.",
+        f"{in_ms(max(spikes.others_ms, 0.0))}.",
         round(longer_ms, 3),
         "ms",
         "rank_phases",

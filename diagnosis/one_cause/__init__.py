@@ -9,7 +9,7 @@
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A rank that starts late from the step on from which another host is slow may be waiting for it.
 - A rank that comes late at intervals gets one finding, though its rare long steps or the retries of
-  its allocator show, too.
+  its allocator show, too; so does a rank that is slow in single steps.
 - A whole job that is slower is no finding where others explain its steps.
 - At most MOST_FINDINGS are listed, by urgency and cost.
 """
@@ -23,6 +23,7 @@ from diagnosis.findings import Diagnosis
 from diagnosis.one_cause.changes import Change, with_changes
 from diagnosis.one_cause.episodes import of_one_place
 from diagnosis.one_cause.hosts import Still, of_one_host
+from diagnosis.one_cause.intervals import rare_steps_of_slow_ranks
 from diagnosis.one_cause.waiting import links_of_held_ranks, of_held_hosts, waiting_for_hosts
 
 
@@ -37,6 +38,7 @@ def merged(
     """
     of_host = partial(of_one_host, hosts=hosts, still=still)
     changes: list[Change] = [
+        rare_steps_of_slow_ranks,
         partial(of_full_experts, against=against),
         of_one_place,
         of_host,

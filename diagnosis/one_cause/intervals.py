@@ -1,4 +1,4 @@
-"""A rank that comes late in one step of so many, which another finding says of it, too."""
+"""A rank that loses one step of so many, which two findings say of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _SAYS_WHY = "allocator_stalls"
 
 _SAYS_WHEN = "jit_spikes"
 """It knows the steps, and not in which phase the rank loses them."""
+
+_IS_SLOW = "slow_worker"
 
 _MOST = 0.8
 
@@ -38,6 +40,20 @@ def said_once(diagnosis: Diagnosis, name: str) -> Diagnosis:
         return changed
 
     return with_changes(diagnosis, [change])
+
+
+def rare_steps_of_slow_ranks(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
+    """Rare long steps on ranks that are named as slow in these steps become evidence of that."""
+    slow = [finding for finding in flat if finding.kind == _IS_SLOW]
+    whens = [f for f in flat if f.kind == _SAYS_WHEN and _named_by(f, slow)]
+    changed: dict[int, Finding | str | None] = {}
+    for index, finding in enumerate(flat):
+        more = tuple(w.evidence[0] for w in whens if finding in slow and _is_of(finding, w))
+        if more:
+            changed[index] = replace(finding, evidence=(*finding.evidence, *more))
+        elif finding in whens:
+            changed[index] = None
+    return changed
 
 
 def _named_by(rare: Finding, late: Sequence[Finding]) -> bool:

@@ -46,6 +46,7 @@ class Measure:
     along_S: Floats  # ms of each step that ranks explain
     apart_S: Floats  # ms by which steps are compared
     of_all: bool  # most ranks do it at once
+    of_compute: bool  # by what ranks compute, else by how long steps take
     others: str  # what is said of the other steps
 
 
@@ -70,12 +71,12 @@ def _by_steps(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[Mea
         along_S = longer_S - np.maximum(other_S, _a_step_later(other_S))
         along_S[retried_S] = 0.0
         long = long[along_S[long] >= EXPLAINED * longer_S[long]]
-        return [Measure(long, least, excess_RS, along_S, longer_S, True, _OF_OTHERS)]
+        return [Measure(long, least, excess_RS, along_S, longer_S, True, False, _OF_OTHERS)]
     most_S, any_S = _of_most(times, excess_RS), along_pipeline(times, excess_RS)
     long = long[any_S[long] >= EXPLAINED * longer_S[long]]
     return [
-        Measure(long, least, excess_RS, most_S, most_S, True, _ON_MOST),
-        Measure(long, least, excess_RS, any_S, longer_S, False, _OF_OTHERS),
+        Measure(long, least, excess_RS, most_S, most_S, True, False, _ON_MOST),
+        Measure(long, least, excess_RS, any_S, longer_S, False, False, _OF_OTHERS),
     ]
 
 
@@ -95,7 +96,7 @@ def _by_compute(times: PhaseTimes, longer_S: Floats, retried_S: Bools) -> list[M
     long = np.flatnonzero((along_S >= least) & (longer_S >= EXPLAINED * along_S))
     if not _are_rare(long, times):
         return []
-    return [Measure(long, least, excess_RS, along_S, along_S, False, _OF_RANKS)]
+    return [Measure(long, least, excess_RS, along_S, along_S, False, True, _OF_RANKS)]
 
 
 def least_spike(times: PhaseTimes, longer_S: Floats) -> float:

@@ -364,6 +364,24 @@ def test_a_rank_late_at_intervals_is_told_once(
     assert seen in evidence  # it is lost with no finding
 
 
+@pytest.mark.parametrize(
+    ("rank", "first", "kept"),
+    [
+        (3, 22, ["slow_worker"]),
+        (4, 22, ["jit_spikes", "slow_worker"]),
+        (3, 70, ["jit_spikes", "slow_worker"]),
+    ],
+)
+def test_rare_long_steps_of_a_rank_that_is_slow_in_them_are_evidence_of_that(
+    rank: int, first: int, kept: list[str]
+) -> None:
+    seen = Evidence("5 of 100 steps take longer.", 5.0, "steps", "rank_phases")
+    rare = finding(rank, first, 99, kind="jit_spikes", evidence=(seen,))
+    left = together(finding(3, 20, 99), rare)
+    assert sorted(f.kind for f in left) == kept
+    assert seen in [sentence for f in left for sentence in f.evidence]
+
+
 def test_at_most_ten_are_listed_and_the_others_counted() -> None:
     many = tuple(finding(rank, rank, 60 + rank, 1.0 + rank) for rank in range(14))
     diagnosis = listed(Diagnosis((Verdict("slow_worker", many),)))

@@ -172,6 +172,28 @@ def test_spikes_on_another_rank_each_time_are_set_aside() -> None:
     assert "another rank each time" in verdict.set_aside[0]
 
 
+@pytest.mark.parametrize(
+    ("ms_of_5", "named"), [((90, 90, 80, 95, 90), [2, 5]), ((60, 110, 75, 50, 120), [2])]
+)
+def test_a_rank_with_similar_spikes_in_a_row_is_named_before_and_after_others(
+    ms_of_5: tuple[int, ...], named: list[int]
+) -> None:
+    """Rank 2 in four steps, then others in one each, then rank 5 in five."""
+    own_ms = {(2, step): 40 for step in (10, 16, 21, 25)} | {(1, 40): 70, (6, 47): 70}
+    own_ms |= {(5, step): ms for step, ms in zip((60, 66, 69, 77, 84), ms_of_5, strict=True)}
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = sum(ms for (_, at), ms in own_ms.items() if at == step)
+        own = own_ms.get((rank, step), 0)
+        return {"step_ms": 200.0 + ms, "compute_ms": 150.0 + own, "comm_ms": 40.0 + ms - own}
+
+    findings = judged(phases, 100).findings
+    assert [place.rank for one in findings for place in one.culprits] == named
+    assert (findings[0].first_step, findings[0].last_step) == (10, 25)
+    assert "4 of 100 steps (10, 16, 21, 25) take 40 ms longer" in findings[0].evidence[0].sentence
+    assert findings[0].severity == "past"
+
+
 @pytest.mark.parametrize("phase", ["data_ms", "gc_ms", "checkpoint_ms", "comm_ms"])
 def test_long_steps_that_have_a_kind_of_their_own(phase: str) -> None:
     longer = {"step_ms": 290.0, "compute_ms": 150.0, phase: 100.0 if phase != "comm_ms" else 130.0}
