@@ -28,6 +28,7 @@ from diagnosis.detectors.rotating_skew import moving
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.late_ranks import Late, late_by, late_by_one, meet, worth_telling
+from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
 from diagnosis.statistics.phase_times import IDLE, PhaseTimes, comparable, middle, phase_times
 from diagnosis.statistics.rank_tables import Floats
@@ -111,10 +112,13 @@ def _is_part(episode: Episode, moving: Episode) -> bool:
 
 
 def _lates(times: PhaseTimes) -> list[Late]:
-    """Who stands still: in forwards alone, which shows most on shared cores, or anywhere."""
+    """Who stands still: in forwards alone, which shows most on shared cores, outside of all phases,
+    or anywhere.
+    """
     lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
-    for late in (*in_forward, *late_by(times, ("stretch", "rest"))):
+    outside = late_by_one(times, "rest", NOISE_MADS)
+    for late in (*in_forward, *outside, *late_by(times, ("stretch", "rest"))):
         is_new = not any(late.row == o.row and meet(late.episode, o.episode) for o in lates)
         if is_new and late.share >= LEAST_SHARE:
             lates.append(late)

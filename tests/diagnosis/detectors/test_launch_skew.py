@@ -105,6 +105,33 @@ def test_sleeps_before_collectives_are_seen_on_shared_cores(seed: int) -> None:
     assert judged(on_shared_cores(0.0, seed)).findings == ()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_busy_outside_of_all_phases_are_seen_on_shared_cores(seed: int) -> None:
+    """Ranks 0 and 2 by 230 ms; in their compute all ranks stand still by 400 ms, some by 700."""
+    random = np.random.default_rng(seed)
+    stood_RS = random.gamma(6.0, 400.0 / 6.0, (PP2_DP8_TP2.world_size, STEPS))
+    outside_RS = random.exponential(20.0, stood_RS.shape)
+    outside_RS[[0, 2], FROM:] += 230.0
+    busy_RS = 110.0 + stood_RS + outside_RS
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        step_ms = float(busy_RS[:, step].max()) + 50.0
+        compute_ms = 110.0 + float(stood_RS[rank, step])
+        return {
+            "step_ms": step_ms,
+            "cpu_ms": 110.0,
+            "compute_ms": compute_ms,
+            "comm_ms": step_ms - float(busy_RS[rank, step]),
+            "covered_ms": step_ms - float(outside_RS[rank, step]),
+        }
+
+    findings = judged(phases).findings
+    assert [place.rank for one in findings for place in one.culprits] == [0, 2]
+    for finding in findings:
+        assert (finding.kind, finding.confidence) == ("launch_skew", "high")
+        assert abs(finding.first_step - FROM) <= 1
+
+
 def test_lateness_that_moves_is_no_ranks_fault() -> None:
     def phases(rank: int, step: int) -> dict[str, float]:
         late = (step * 7) % 32 == rank
