@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from diagnosis.findings import Evidence, Finding, Verdict
+from diagnosis.findings import Evidence, Finding, NotEnoughData, Verdict
 from diagnosis.statistics.onsets import (
     MIN_RISE,
     Onset,
@@ -35,7 +35,7 @@ from diagnosis.statistics.onsets import (
     wall_share,
 )
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
-from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
+from diagnosis.statistics.phase_times import PhaseTimes, kept_from_cores, middle, phase_times
 from diagnosis.statistics.rank_tables import spread_cells
 from diagnosis.statistics.step_levels import (
     CLEAR_FOR_LONG,
@@ -84,6 +84,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
+    if (kept := kept_from_cores(times)) is not None:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     felt = [onset for onset in onsets(times, LEAST_RISE) if _is_felt(times, onset)]
     behind = [(onset, op_behind(times, tables["op_times"], onset)) for onset in felt]
     findings = tuple(_finding(times, onset, op, attempt) for onset, op in behind if op is not None)

@@ -5,6 +5,7 @@ Where one named operation makes up the rise, slow_op finds it and this detector 
 micro-batches have held uneven work since then, or since shortly before, there is more work, and the
 rise is set aside. So it is where one rank has come late since then, or where compute holds waiting
 for other ranks and forwards by themselves have not risen: who computes longer is another question.
+Where ranks wait for cores, only a rise of their CPU time by a quarter or more counts.
 
 Source: jobs at least 1.1 times
 as long as without stragglers count as straggling (what-if study, 2505.05713). Assumes: steps are
@@ -22,10 +23,12 @@ import pyarrow as pa
 
 from diagnosis.detectors.sequence_imbalance import uneven_since_then
 from diagnosis.detectors.slow_op import op_behind
-from diagnosis.findings import Finding, Verdict
+from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.late_ranks import MAIN_SHARE, Late, late_by
 from diagnosis.statistics.onsets import (
+    MIN_RISE,
+    SHARED_RISE,
     Onset,
     checked_text,
     evidence_of,
@@ -38,6 +41,7 @@ from diagnosis.statistics.peers import Work, work_of
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of
 from diagnosis.statistics.phase_times import (
     PhaseTimes,
+    kept_from_cores,
     middle,
     middles,
     phase_times,
@@ -56,13 +60,17 @@ NAME = "step_regression"
 KINDS = ("step_regression",)
 QUESTIONS = ("microbatch_work", "op_times", "rank_phases", "rank_places", "rank_work")
 
+LEAST_UNEVEN = 0.25
+"""Of a rise of the mean: what work that is drawn again varies by at least."""
+
 
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     times = phase_times(tables)
     if missing := not_comparable(NAME, times):
         return Verdict(NAME, not_enough=missing)
-    found = onsets(times)
+    kept = kept_from_cores(times)
+    found = onsets(times, MIN_RISE if kept is None else SHARED_RISE)
     longer = rises(times.window_S) if found else []
     by_itself = [
         onset
@@ -70,6 +78,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         if _takes_longer(times.window_S, longer, onset.episode)
         and op_behind(times, tables["op_times"], onset) is None
     ]
+    if not by_itself and kept is not None:
+        return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     if not by_itself:
         return Verdict(NAME, checked=checked_text(times))
     uneven = uneven_since_then(tables, times)
@@ -118,9 +128,12 @@ def _why_not(
 
 
 def _began_with(onset: Onset, uneven: Episode) -> bool:
-    """Whether work became uneven when compute rose, or before, and is so meanwhile."""
+    """Whether work became uneven when compute rose, or before, and is so meanwhile, by enough to be
+    the reason.
+    """
     began = onset.episode.first
-    return uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
+    is_meanwhile = uneven.first <= began + OVER_AFTER_STEPS and began <= uneven.last
+    return is_meanwhile and uneven.excess >= LEAST_UNEVEN * onset.episode.excess
 
 
 def _waits_for(times: PhaseTimes, onset: Onset, late: Late) -> bool:

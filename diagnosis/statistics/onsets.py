@@ -18,7 +18,7 @@ from diagnosis.findings import Evidence, Finding, NotEnoughData
 from diagnosis.statistics.episodes import MIN_VOTES, Episode, episodes
 from diagnosis.statistics.peers import level_before
 from diagnosis.statistics.phase_findings import steps_missing
-from diagnosis.statistics.phase_times import PhaseTimes, kept_from_cores, middle, middles
+from diagnosis.statistics.phase_times import PhaseTimes, middle, middles
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.step_noise import step_noise
 from diagnosis.statistics.units import in_ms
@@ -26,6 +26,10 @@ from diagnosis.statistics.units import in_ms
 MIN_RISE = 0.05
 """Votes begin at this rise of compute and are full at twice it, where a job counts as straggling.
 Runs on one machine differ by a few percent."""
+
+SHARED_RISE = 0.25
+"""The same where ranks wait for cores: equal work takes more CPU time when others use the same
+caches."""
 
 LEAST_RISEN = 0.1
 """Share of the ranks, those that rose least, by which the job is judged."""
@@ -53,8 +57,6 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
         return (NotEnoughData(name, reason),)
     if not (np.nan_to_num(times.phases["compute"]) > 0).any():
         return (NotEnoughData(name, "No compute was recorded."),)
-    if (kept := kept_from_cores(times)) is not None:
-        return (NotEnoughData(name, kept),)
     return ()
 
 

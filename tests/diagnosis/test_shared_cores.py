@@ -30,6 +30,8 @@ def test_ranks_wait_for_cores(device: str, cpu_ms: float, kept: bool) -> None:
 
 
 def test_work_that_takes_longer_on_shared_cores_is_no_regression() -> None:
+    """By a fifth: caches are shared, too."""
+
     def phases(rank: int, step: int) -> dict[str, float]:
         return {"cpu_ms": 30.0 if step < 15 else 36.0, "compute_ms": 150.0}
 

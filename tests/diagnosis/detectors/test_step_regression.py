@@ -48,18 +48,20 @@ def judged(
     layout: ParallelLayout = DP8,
     work: pa.Table = NO_WORK,
     forward_ms: float | None = None,
+    num_steps: int = STEPS,
+    device: str = "cuda:0",
 ) -> Verdict:
     """`forward_ms`: of all ranks but rank 3, whose forwards take twice as long from FROM on; no
     waiting is recorded.
     """
-    answers = phase_tables(layout, STEPS, phases)
+    answers = phase_tables(layout, num_steps, phases, device=device)
 
     def of_rank(rank: int, step: int) -> float:
         return (forward_ms or 0.0) * (2 if rank == 3 and step >= FROM else 1)
 
     of_work = tables(
         layout,
-        STEPS,
+        num_steps,
         lambda rank, step: 150.0,
         caused_ms=lambda rank, step: 0.0,
         wait_ms=0.0,
@@ -67,6 +69,26 @@ def judged(
     )
     answers |= {"op_times": NO_OPS, "microbatch_work": work, "rank_work": of_work["rank_work"]}
     return detect(answers, attempt=0)
+
+
+@pytest.mark.parametrize(("num_steps", "num_found"), [(FROM, 0), (FROM + 6, 1), (FROM + 20, 1)])
+def test_twice_the_cpu_time_counts_where_ranks_wait_for_cores(
+    num_steps: int, num_found: int
+) -> None:
+    """All ranks stand still for most of their compute, by a third more or less."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        random, more = np.random.default_rng([rank, step]), 1.65 if step >= FROM else 1.0
+        cpu_ms = 120.0 * random.normal(1, 0.05) * (2 if step >= FROM else 1)
+        still_ms = 400.0 * more * random.uniform(0.7, 1.3)
+        step_ms = 1000.0 * more * np.random.default_rng(step).normal(1, 0.1)
+        return {"cpu_ms": cpu_ms, "compute_ms": cpu_ms + still_ms, "step_ms": step_ms}
+
+    verdict = judged(phases, num_steps=num_steps, device="cpu")
+    assert [(f.kind, f.culprits, f.first_step) for f in verdict.findings] == [
+        ("step_regression", (), FROM)
+    ] * num_found
+    assert bool(verdict.not_enough) != bool(num_found)
 
 
 @pytest.mark.parametrize("ms", [75.0, 30.0, 14.0])
