@@ -109,8 +109,12 @@ def inflated(read: Read, damage: Damage, allowance: Allowance) -> Read:
             if not waiting:
                 waiting = read(PIECE_BYTES)
             if inflater.eof:
+                if len(waiting) == 1:  # the next member may begin with the last byte of a piece
+                    waiting += read(PIECE_BYTES)
                 if not waiting.startswith(GZIP):  # the end, or padding behind it
                     ended = True
+                    if waiting.strip(b"\0"):
+                        damage.text = "bytes that follow its gzip are no gzip, left out"
                     break
                 inflater = isal_zlib.decompressobj(wbits=31)
             at_end = not waiting

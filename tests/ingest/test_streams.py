@@ -29,6 +29,21 @@ def test_members_of_gzip_follow_each_other_and_padding_ends_them() -> None:
     assert damage.text == ""
 
 
+@pytest.mark.parametrize("piece_bytes", range(20, 60))
+def test_members_of_gzip_may_begin_anywhere_in_a_piece(piece_bytes: int) -> None:
+    packed, damage = gzip.compress(b"one ") + gzip.compress(b"two"), Damage()
+    stream = io.BytesIO(packed)
+    read = inflated(lambda size: stream.read(min(size, piece_bytes)), damage, Allowance(1))
+    assert _all(read) == b"one two"
+    assert damage.text == ""
+
+
+def test_bytes_behind_a_gzip_that_are_no_gzip_are_reported() -> None:
+    packed, damage = gzip.compress(b"one ") + b"\0\0two", Damage()
+    assert _all(inflated(io.BytesIO(packed).read, damage, Allowance(1))) == b"one "
+    assert damage.text == "bytes that follow its gzip are no gzip, left out"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [(lambda data: data[:-9], "is cut off after"), (lambda data: data[:20] + b"x" * 99, "damaged")],
