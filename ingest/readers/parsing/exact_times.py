@@ -37,7 +37,8 @@ def microseconds_to_ns(
     # a decimal128(19, 3) is the number of nanoseconds as a 128-bit little-endian integer
     words = np.frombuffer(decimals.buffers()[1], "<i8").reshape(-1, 2)[: len(texts)]
     low, high = words[:, 0], words[:, 1]
-    if bool((high != low >> 63).any()):
+    # -2^63 fits into int64 and its absolute value does not: no time has it
+    if bool((high != low >> 63).any()) or low.min(initial=0) < -INT64_MAX:
         return _one_by_one(texts)
     return low.copy(), np.ones(len(texts), np.bool_)
 
@@ -55,12 +56,17 @@ def _as_kineto_writes(joined: bytes, count: int) -> npt.NDArray[np.int64] | None
         return None
     if not len(dots):
         values = np.fromstring(joined, np.int64, sep=",")
-        return None if np.abs(values).max() > INT64_MAX // 1000 else values * 1000
+        return values * 1000 if _are_below(values, INT64_MAX // 1000 + 1) else None
     if len(dots) != count or not (ends - dots == 4).all():
         return None
     values = np.fromstring(joined.replace(b".", b""), np.int64, sep=",")
     # what does not fit into int64 is read as its limits
-    return None if np.abs(values).max() >= INT64_MAX else values
+    return values if _are_below(values, INT64_MAX) else None
+
+
+def _are_below(values: npt.NDArray[np.int64], most: int) -> bool:
+    """Whether all are between -most and most: np.abs would leave -2^63 negative."""
+    return bool(-most < values.min() and values.max() < most)
 
 
 def _one_by_one(

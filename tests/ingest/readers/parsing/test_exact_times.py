@@ -34,7 +34,19 @@ def test_microseconds_become_exact_nanoseconds(text: bytes, ns: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"NaN", b"Infinity", b'"x"', b"null", b"1e400", b"1e999999999", b"9999999999999999", b"\xff"],
+    [
+        b"NaN",
+        b"Infinity",
+        b'"x"',
+        b"null",
+        b"1e400",
+        b"1e999999999",
+        b"9999999999999999",
+        b"-9999999999999999",
+        b"-9223372036854775.808",  # -2^63 ns, which has no absolute value in int64
+        b"-9223372036854775.8080",
+        b"\xff",
+    ],
 )
 def test_what_is_no_time_is_marked_unreadable(text: bytes) -> None:
     values, readable = microseconds_to_ns([b"5.000", text])
