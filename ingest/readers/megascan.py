@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from ingest.limits import limits
 from ingest.readers.base import Format, Sink
 from ingest.readers.parsing.json_events import EventStream, decode_objects, tolerant_object
 from ingest.readers.parsing.sources import Source
@@ -236,7 +237,7 @@ class _AggregatedFile:
         for row in batch:
             pid, ph = row.get("pid"), row.get("ph")
             args = row.get("args") if isinstance(row.get("args"), dict) else {}
-            if not isinstance(pid, int) or pid < 0:
+            if not isinstance(pid, int) or not 0 <= pid < limits().max_ranks:
                 self._num_bad += 1
                 continue
             rank = self._ranks.setdefault(pid, _Rank(self._name, rank=pid))
@@ -354,7 +355,7 @@ def _learn_coordinates(rank: _Rank, args: Mapping[str, Any]) -> None:
         if value is not None and 0 <= value < 1 << 20:
             rank.coords.setdefault(axis, value)
     number = _whole(args.get("g_rk"))
-    if rank.rank is None and number is not None and number >= 0:
+    if rank.rank is None and number is not None and 0 <= number < limits().max_ranks:
         rank.rank = number
 
 

@@ -78,8 +78,15 @@ def read(source: Source, staged: StagedRows) -> _Log | None:
         staged.add_problem(f"{source.name}: {problem}")
     if len(ranks) > 1 or not log.steps:
         return None
-    log.rank = ranks.pop() if ranks else rank_of_name(source.name)
+    log.rank = ranks.pop() if ranks else _rank_in_name(source.name, staged)
     return log
+
+
+def _rank_in_name(name: str, staged: StagedRows) -> int | None:
+    rank = rank_of_name(name)
+    if rank is not None:
+        staged.add_guess(f"{name}: rank {rank} is taken from the name of the file")
+    return rank
 
 
 class Import:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from ingest.limits import limits
 from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_COUNT
@@ -153,7 +152,7 @@ def _rank_of(name: str, pid: int) -> int | None:
     if named is None:
         number = rank_of_name(PurePath(name).name)
         named = None if number == pid else number
-    return named if named is not None and named < limits().max_ranks else None
+    return named
 
 
 def _changed_ns(source: Source) -> int:

@@ -27,7 +27,7 @@ from ingest.readers.tables.rows import rank_info
 from ingest.readers.tables.span_list import SpanList
 from ingest.readers.tables.staged_rows import StagedRows
 from ingest.readers.tables.torch_names import DTYPES, op_of_name
-from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of
+from ingest.readers.tables.whole_files import TooLarge, add_imported_clock, all_of, possible_rank
 from trace_hooks.schema import UNKNOWN
 
 FORMAT = Format("xpu_timer", "DLRover xpu_timer", has_own_clocks=True)
@@ -151,8 +151,9 @@ def _timeline(name: str, data: bytes, sink: Sink) -> _Timeline:
     if bad:
         sink.add_problem(f"{name}: {bad:,} damaged kernels left out")
     match = _FILE_NAME.search(PurePath(name).name)
-    if own_rank is None and match and (is_cut or int(match[1])):
-        own_rank = int(match[1])
+    named = possible_rank(match[1]) if match else None
+    if own_rank is None and named is not None and (is_cut or named):
+        own_rank = named
         sink.add_guess(f"{name}: rank {own_rank} is taken from the name of the file")
     timeline.rank = own_rank or 0  # protobuf leaves a 0 out
     if match and timeline.rank < int(match[2]) <= limits().max_ranks:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from ingest.limits import limits
 from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.parsing.json_lines import JsonLines, Line, first_objects
 from ingest.readers.parsing.sources import Source
@@ -59,9 +58,7 @@ class _Calls:
 def read(source: Source, staged: StagedRows) -> _Calls | None:
     """Read one file."""
     pid = _PID.search(PurePath(source.name).name)
-    rank = named_rank(source.name)
-    known = rank if rank is not None and rank < limits().max_ranks else None
-    calls = _Calls(source.name, known, int(pid[1]) if pid else -1)
+    calls = _Calls(source.name, named_rank(source.name), int(pid[1]) if pid else -1)
     lines = JsonLines(source.read)
     for line in lines:
         if not _take(calls, line):

@@ -20,6 +20,7 @@ from ingest.readers.parsing.trace_events import MAX_NS, Event, event_stream
 from ingest.readers.tables.begin_end_pairs import Track, pair_problems
 from ingest.readers.tables.span_list import BEFORE_FIRST_IN_FILE, MAX_STEP, SpanList
 from ingest.readers.tables.torch_names import COMM_KERNEL, STEP_NAME
+from ingest.readers.tables.whole_files import possible_rank
 from trace_hooks.schema import BEFORE_FIRST_STEP, KINDS
 
 _RANK = re.compile(r"\brank[ _-]?(\d{1,7})(?!\d)", re.IGNORECASE)
@@ -190,7 +191,11 @@ class ChromeFile:
         """
         texts = {pid: self._process_names.get(pid, str(pid)) for pid in self.pids}
         named = {pid: match for pid, text in texts.items() if (match := _RANK.search(text))}
-        ranks = {pid: int(match[1]) for pid, match in named.items()}
+        ranks = {
+            pid: rank
+            for pid, match in named.items()
+            if (rank := possible_rank(match[1])) is not None
+        }
         is_whole = self.pids_of_spans <= ranks.keys()
         return ranks if ranks and (is_whole or len(set(ranks.values())) > 1) else None
 

@@ -21,7 +21,7 @@ from ingest.readers.parsing.plain_pickle import CutShort, NotPlain, loads
 from ingest.readers.parsing.sources import Source
 from ingest.readers.parsing.trace_events import MAX_NS
 from ingest.readers.tables.process_groups import DistributedInfo, Group
-from ingest.readers.tables.whole_files import TooLarge, all_of, rank_of_name
+from ingest.readers.tables.whole_files import TooLarge, all_of, possible_rank, rank_of_name
 from trace_hooks.schema import UNKNOWN
 
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
@@ -154,7 +154,7 @@ def _has_frames(record: Mapping[str, Any]) -> bool:
 def _rank_of(name: str) -> int | None:
     """The number that ends the name, behind which only endings stand: hosts have numbers, too."""
     match = _RANK_AT_END.search(PurePath(name).name)
-    return int(match[1]) if match else rank_of_name(name)
+    return possible_rank(match[1]) if match else rank_of_name(name)
 
 
 def _config(value: object, entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -39,16 +39,23 @@ def all_of(source: Source) -> bytes:
 
 
 def named_rank(name: str) -> int | None:
-    """Rank in a file's name behind the word rank or worker."""
+    """Rank in a file's name behind the word rank or worker; None without one that jobs have."""
     match = _NAMED_RANK.search(PurePath(name).name)
-    return int(match[1]) if match else None
+    return possible_rank(match[1]) if match else None
 
 
 def rank_of_name(name: str) -> int | None:
-    """Rank in a file's name: behind rank or worker, else the last number of its stem."""
+    """Rank in a file's name: behind rank or worker, else the last number of its stem; None without
+    one that jobs have.
+    """
     stem = PurePath(name).name.partition(".")[0]
     match = _NAMED_RANK.search(PurePath(name).name) or _LAST_NUMBER.search(stem)
-    return int(match[1]) if match else None
+    return possible_rank(match[1]) if match else None
+
+
+def possible_rank(digits: str) -> int | None:
+    """The rank that digits name; None above RANKSCOPE_MAX_RANKS: a date or a job's number."""
+    return int(digits) if int(digits) < limits().max_ranks else None
 
 
 def add_imported_clock(sink: Sink, rank: int, ts_ns: int) -> None:

@@ -168,6 +168,22 @@ def test_an_aggregated_file_in_any_order(tmp_path: Path, runs: Path) -> None:
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason=NO_TRACES)
+def test_a_rank_that_no_job_has_costs_only_its_rows(tmp_path: Path, runs: Path) -> None:
+    args = {"iteration": 0, "model_chunk": 0}
+    rows = [
+        {"name": "forward", "ph": ph, "pid": pid, "tid": 0, "ts": ts, "args": args}
+        for pid in (0, 10**30, 200_000, 1)
+        for ph, ts in (("B", 1), ("E", 5))
+    ]
+    path = tmp_path / "aggregated.json"
+    path.write_text(json.dumps({"traceEvents": rows}))
+    run = Imported(path, into=runs)
+    assert set(run.ranks) == {0, 1}
+    assert [problem.partition(": ")[2] for problem in run.problems] == [
+        "4 rows without a usable time, name or rank left out"
+    ]
+
+
 @pytest.mark.parametrize("name", ["pp4", "pp4-aggregated.json"])
 def test_a_real_job(name: str, runs: Path) -> None:
     run = Imported(TRACES / "megascan" / name, into=runs)

@@ -98,6 +98,16 @@ def test_ranks(tmp_path: Path, runs: Path) -> None:
     assert "says it is rank 3, as" in problems
     assert "its lines belong to several ranks (7 and 8)" in problems
     assert any("nobody.jsonl names no rank: shown as rank 0" in guess for guess in run.guesses)
+    assert any("rank 2 is taken from the name of the file" in guess for guess in run.guesses)
+    assert not any("rank 3 is taken" in guess for guess in run.guesses)
+
+
+def test_a_date_in_a_name_is_no_rank_and_costs_no_other_log(tmp_path: Path, runs: Path) -> None:
+    write_lines(tmp_path / "in", "phases_20261128.jsonl", line(0, rank=None))
+    write_lines(tmp_path / "in", "a.jsonl", line(0, rank=3))
+    run = Imported(tmp_path / "in", into=runs)
+    assert set(run.ranks) == {0, 3}
+    assert run.problems == []
 
 
 def test_a_line_longer_than_allowed_ends_the_file(

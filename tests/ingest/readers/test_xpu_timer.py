@@ -149,6 +149,14 @@ def test_what_is_cut_keeps_what_was_before(folder: Path, runs: Path) -> None:
     assert any("rank 5 is taken from the name of the file" in guess for guess in run.guesses)
 
 
+def test_a_number_that_no_rank_has_in_a_name_costs_no_other_file(folder: Path, runs: Path) -> None:
+    (folder / "20261128-00008.timeline").write_bytes(timeline(0, [kernel(MATMUL, 7, 0, 1)]))
+    (folder / "00001-00008.timeline").write_bytes(timeline(1, [kernel(MATMUL, 7, 0, 1)]))
+    run = Imported(folder, into=runs)
+    assert set(run.ranks) == {0, 1}
+    assert run.problems == []
+
+
 def test_damaged_kernels_cost_only_themselves(folder: Path, runs: Path) -> None:
     kernels = [
         kernel(MATMUL, 7, 0, 1),

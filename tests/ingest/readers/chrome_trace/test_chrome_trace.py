@@ -97,6 +97,17 @@ def test_a_process_per_rank_with_steps_is_read_back(tmp_path: Path, runs: Path) 
     assert run.info["events_per_rank"] == {"4": 6, "5": 6}
 
 
+def test_a_rank_that_no_job_has_costs_only_its_process(tmp_path: Path, runs: Path) -> None:
+    names = {1: "rank 0", 2: "rank 9999999", 3: "rank 1"}
+    events = [name_of("process", pid, text) for pid, text in names.items()]
+    events += [x(f"of {pid}", 10, 1, pid=pid) for pid in names]
+    run = Imported(write(tmp_path / "x.json", events), into=runs)
+    assert run.rows("spans", "rank", "name") == [(0, "of 1"), (1, "of 3")]
+    assert [problem.partition(": ")[2] for problem in run.problems] == [
+        "its processes name their ranks, but 1 do not, which are left out"
+    ]
+
+
 def test_profiles_of_several_ranks_that_a_tool_merged(tmp_path: Path, runs: Path) -> None:
     """Its processes name the ranks; one of torch.profiler has a single process and names none."""
     events = [x("aten::mm", 10, 5, cat="cpu_op", pid=f"rank{r} 77") for r in (0, 1)]

@@ -51,6 +51,7 @@ def test_a_dump_has_entries_in_order_groups_and_what_these_did_last(
         ("nccl_trace_rank_10.0.0.12_7", 7),
         ("nccl_trace_rank_n1.cluster4.org_7.pkl", 7),
         ("dump", None),
+        ("dump_20261128", None),  # a date: no job has so many ranks
     ],
 )
 def test_ranks_of_names_with_hosts_in_them(tmp_path: Path, name: str, rank: int | None) -> None:

@@ -15,6 +15,9 @@ from ingest.readers.tables.whole_files import named_rank, rank_of_name
         ("trace_7.1699.json", None, 7),
         ("frank5.json", None, 5),
         ("trace.json", None, None),
+        ("rank131071.json", 131071, 131071),
+        ("rank131072.json", None, None),  # no job has so many
+        ("phases_20261128.jsonl", None, None),
     ],
 )
 def test_a_rank_in_a_name(name: str, named: int | None, by_name: int | None) -> None:
