@@ -1,8 +1,9 @@
 """Times of lines of logs: ISO, Python logging, c10d and glog, syslog, dmesg -T.
 
-A time without a zone is taken as UTC. One without a year (c10d, glog, syslog, vLLM) gets that of
-the line before it in the file that has one, else of a line near the beginning, else of the other
-logs of the import, else the newest year with which it is not later than the file's last change.
+A time without a zone is taken as UTC. One without a year (c10d, glog, syslog, vLLM) gets the year
+in which it is nearest to the line before it in the file, where a line up to there has one, else to
+a line near the beginning that has one, else that of the other logs of the import, else the newest
+year with which it is not later than the file's last change.
 The kernel's time since boot says nothing by itself.
 """
 
@@ -52,8 +53,8 @@ class Clock:
 
     def __init__(self, changed_s: float | None, first_lines: Iterable[str] = ()) -> None:
         self._changed_s = changed_s
-        self._year = next(filter(None, map(_own_year, first_lines)), None)
-        """of the newest time that had one"""
+        self._near_s = next(filter(None, map(_own_day_s, first_lines)), None)
+        """day of the newest line, once the year is known"""
         self.guessed_zone = False
         self.guessed_year = False
 
@@ -85,10 +86,14 @@ class Clock:
     def _day_s(self, own_year: str | None, month: int, day: int) -> int | None:
         if own_year is not None:
             day_s = _day_s(int(own_year), month, day)
-            self._year = int(own_year) if day_s is not None else self._year
-            return day_s
-        if self._year is not None:
-            return _day_s(self._year, month, day)
+        elif self._near_s is not None:
+            day_s = _nearest_day_s(self._near_s, month, day)
+        else:
+            return self._guessed_day_s(month, day)
+        self._near_s = self._near_s if day_s is None else day_s
+        return day_s
+
+    def _guessed_day_s(self, month: int, day: int) -> int | None:
         if self._changed_s is None:
             return None
         self.guessed_year = True
@@ -101,27 +106,24 @@ def has_time(text: str) -> bool:
     return _ANY_CLOCK.search(head) is not None and any(form.match(head) for form in _FORMS)
 
 
-def _own_year(text: str) -> int | None:
-    """The year that a line names; None where it names none."""
+def _own_day_s(text: str) -> int | None:
+    """The day of a line that names its year; None where it names none."""
     head = text[:_LOOKED_AT]
     if _ANY_CLOCK.search(head) is None:
         return None
     match = next(filter(None, (form.match(head) for form in _FORMS)), None)
-    year = None if match is None else match.groupdict().get("y")
-    return int(year) if year and _day_s(int(year), 1, 1) is not None else None
+    parts = {} if match is None else match.groupdict()
+    if not parts.get("y"):
+        return None
+    month = _MONTHS.get(parts["m"], 0) if "m" in parts else int(parts["mo"])
+    return _day_s(int(parts["y"]), month, int(parts["d"]))
 
 
 def nearest_year_ns(at_ns: int, reference_ns: int) -> int:
     """By how much to shift a time whose year was guessed, by whole years, to be near another."""
     when = datetime.fromtimestamp(at_ns // _S, UTC)
-    wanted = datetime.fromtimestamp(reference_ns // _S, UTC).year
-    days_s = [
-        day_s
-        for year in (wanted - 1, wanted, wanted + 1)
-        if (day_s := _day_s(year, when.month, when.day)) is not None
-    ]
-    shifts = [(day_s - at_ns // _S // _DAY_S * _DAY_S) * _S for day_s in days_s]
-    return min(shifts, key=lambda shift: abs(at_ns + shift - reference_ns), default=0)
+    day_s = _nearest_day_s(reference_ns // _S // _DAY_S * _DAY_S, when.month, when.day)
+    return 0 if day_s is None else (day_s - at_ns // _S // _DAY_S * _DAY_S) * _S
 
 
 @lru_cache(maxsize=512)
@@ -129,6 +131,15 @@ def _day_s(year: int, month: int, day: int) -> int | None:
     if not (1970 <= year <= 2200 and 1 <= month <= 12 and 1 <= day <= 31):
         return None
     return timegm((year, month, day, 0, 0, 0))
+
+
+@lru_cache(maxsize=512)
+def _nearest_day_s(near_s: int, month: int, day: int) -> int | None:
+    """The day in the year in which it is nearest to another one."""
+    near = datetime.fromtimestamp(near_s, UTC).year
+    years = (near, near - 1, near + 1)
+    days_s = [day_s for year in years if (day_s := _day_s(year, month, day)) is not None]
+    return min(days_s, key=lambda day_s: abs(day_s - near_s), default=None)
 
 
 @lru_cache(maxsize=512)

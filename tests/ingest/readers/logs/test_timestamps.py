@@ -69,6 +69,20 @@ def test_a_year_of_the_file_counts_more(text: str) -> None:
     assert not clock.guessed_year
 
 
+def test_lines_around_new_year_are_of_two_years() -> None:
+    clock = Clock(None, ["2025-12-31 23:59:58 first"])
+    lines = [
+        "I1231 23:59:59.000000 4711 x.cpp:3] a",
+        "[W101 00:00:00.000000000 ProcessGroupNCCL.cpp:683] a",
+        "2026-01-01 00:00:01 a",
+        "Dec 31 23:59:59 node1 kernel: a",  # another of the job's processes, whose line came late
+        "Jan  1 00:00:02 node1 kernel: a",
+    ]
+    new_year_ns = 1_767_225_600 * 10**9
+    since_s = [(clock.time_ns(line) - new_year_ns) / 1e9 for line in lines]
+    assert since_s == [-1, 0, 1, -1, 2]
+
+
 @pytest.mark.parametrize("text", NO_TIMES)
 def test_what_is_no_time(text: str) -> None:
     assert Clock(AT_S).time_ns(text) == UNKNOWN_NS
