@@ -107,6 +107,8 @@ class RunWriter:
         earlier = self.ranks.get(info["rank"])
         if earlier is not None:
             info["started_ns"] = min(info["started_ns"], earlier["started_ns"])
+            ends = [end for end in (earlier["end"], info["end"]) if end is not None]
+            info["end"] = max(ends, key=lambda end: end["ts_ns"], default=None)
         self.ranks[info["rank"]] = info
 
     def add_guess(self, text: str) -> None:

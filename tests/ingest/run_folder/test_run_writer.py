@@ -37,3 +37,12 @@ def test_ranks_and_starts() -> None:
         check_rank(rank_info(-1))
     assert has_start(rank_info(0, started_ns=5, ended_ns=9))
     assert not has_start(rank_info(0))
+
+
+def test_several_files_of_a_rank_widen_its_time_in_any_order(tmp_path: Path) -> None:
+    for number, order in enumerate(([(50, 90), (10, 20)], [(10, 20), (50, 90)])):
+        (tmp_path / str(number)).mkdir()
+        writer = RunWriter(tmp_path / str(number))
+        for started_ns, ended_ns in order:
+            writer.add_rank(rank_info(0, started_ns=started_ns, ended_ns=ended_ns))
+        assert (writer.ranks[0]["started_ns"], writer.ranks[0]["end"]["ts_ns"]) == (10, 90)
