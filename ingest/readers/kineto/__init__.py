@@ -13,6 +13,7 @@ from dataclasses import replace
 from ingest.readers.base import Format, Sink, same_rank
 from ingest.readers.kineto.events import Window
 from ingest.readers.kineto.file import BLOCK_NS, FileTrace, Written, read_file, write_file
+from ingest.readers.kineto.numbers import Stretches, count_from
 from ingest.readers.parsing.sources import Source
 from ingest.readers.tables.staged_rows import StagedRows
 from trace_hooks.schema import UNKNOWN
@@ -82,6 +83,7 @@ class Import:
         self._assumed: set[tuple[int, ...]] = set()
         self._other: Written | None = None  # one with a base time
         self._world_size = UNKNOWN
+        self._stretches = Stretches()
 
     def add_file(self, file: _Found) -> None:
         """One file; of several that say they are one rank, those that show other steps."""
@@ -92,6 +94,9 @@ class Import:
         if not self._is_new(written.name, written.rank, written.windows):
             rows.drop()
             return
+        first_number = self._stretches.first_number(written.rank, written.windows)
+        if first_number:
+            count_from(first_number, rows, written.counted_groups)
         rows.give_to(self._sink)
         self._learn(written)
 
@@ -140,7 +145,8 @@ class Import:
         elif not self._is_new(trace.name, rank, trace.windows):
             return
         self._sink.count_events(UNKNOWN if trace.rank is None else rank, trace.num_elements)
-        self._learn(write_file(trace, rank, self._sink))
+        first_number = self._stretches.first_number(rank, trace.windows)
+        self._learn(write_file(trace, rank, self._sink, first_number))
 
     def _note_assumptions(self) -> None:
         if self._layouts == {""} and max(self._world_size, len(self._names)) > 1:

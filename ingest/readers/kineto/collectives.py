@@ -28,12 +28,15 @@ class Instance:
     state: str
     row: int
     """its span, -1 none"""
+    is_counted: bool = False
+    """its number is its position in the file, as PyTorch wrote none that all members share"""
 
 
 def instances(
-    columns: Columns, info: DistributedInfo, rank: int
+    columns: Columns, info: DistributedInfo, rank: int, first_number: int = 0
 ) -> tuple[list[Instance], tuple[int, ...]]:
     """Collectives in order of start, and the ranks of the group assumed where none was named.
+    Numbers that PyTorch did not write count from `first_number`.
 
     Kernels show when a collective really ran. Without any, gloo's annotations do (they block);
     NCCL's annotations and calls only show when it was enqueued.
@@ -56,7 +59,7 @@ def instances(
             collectives.append(_instance(event, group, op or "unknown", runs))
     if kernels:
         _find_calls(collectives, calls, info)
-    _number(collectives, rank)
+    _number(collectives, rank, first_number)
     return collectives, assumed
 
 
@@ -122,7 +125,7 @@ def _find_calls(
                 instance.op = _op_of_call(call.name) or instance.op
 
 
-def _number(collectives: list[Instance], rank: int) -> None:
+def _number(collectives: list[Instance], rank: int, first_number: int) -> None:
     """Number collectives per group, point-to-point per (group, source, destination).
 
     PyTorch's own number is taken where every collective of the group has one; its numbers of
@@ -137,10 +140,11 @@ def _number(collectives: list[Instance], rank: int) -> None:
     for key, part in parts.items():
         numbers = [instance.args.seq for instance in part]
         own = key[1] != UNKNOWN or key[2] != UNKNOWN or not all(_is_seq(n) for n in numbers)
-        if own or len(set(numbers)) != len(numbers):
-            numbers = list(range(len(part)))
+        are_counted = own or len(set(numbers)) != len(numbers)
+        if are_counted:
+            numbers = list(range(first_number, first_number + len(part)))
         for instance, seq in zip(part, numbers, strict=True):
-            instance.seq = seq
+            instance.seq, instance.is_counted = seq, are_counted
 
 
 def _is_seq(value: object) -> bool:

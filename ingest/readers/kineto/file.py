@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ingest.readers.base import Sink
 from ingest.readers.kineto.collectives import instances
 from ingest.readers.kineto.events import Columns, Window
+from ingest.readers.kineto.numbers import counted_groups
 from ingest.readers.kineto.rows import Spans, write_collectives, write_memory, write_steps
 from ingest.readers.parsing.json_events import EventStream, tolerant_json
 from ingest.readers.parsing.sources import Source
@@ -80,6 +81,8 @@ class Written:
     """ranks of the group that was assumed for communication that names none"""
     base_ns: int
     started_ns: int
+    counted_groups: tuple[int, ...]
+    """those whose collectives have their positions in the file as numbers"""
 
 
 def read_file(source: Source, sink: Sink) -> FileTrace | None:
@@ -133,11 +136,11 @@ def _described(name: str, stream: EventStream[Any], columns: Columns, sink: Sink
     )
 
 
-def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
-    """Give the rows of a file to the sink."""
+def write_file(trace: FileTrace, rank: int, sink: Sink, first_number: int = 0) -> Written:
+    """Give the rows of a file to the sink; `first_number`: as `instances` takes it."""
     windows = trace.windows
     layout = trace.info.layout()
-    collectives, assumed = instances(trace.columns, trace.info, rank)
+    collectives, assumed = instances(trace.columns, trace.info, rank, first_number)
     on_cpu = not trace.lists_devices
     spans = Spans.of(trace.columns, collectives, windows, trace.base_ns, on_cpu)
     started_ns, ended_ns = trace.extent_ns
@@ -167,6 +170,7 @@ def write_file(trace: FileTrace, rank: int, sink: Sink) -> Written:
         assumed=assumed,
         base_ns=trace.base_ns,
         started_ns=started_ns,
+        counted_groups=counted_groups(collectives),
     )
 
 

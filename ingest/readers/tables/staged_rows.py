@@ -6,11 +6,13 @@ rest is remembered. Staged rows can be pickled: files are read in processes of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingest.readers.base import Sink
 from ingest.run_folder.run_writer import check_rank, has_start, write_rows
@@ -39,6 +41,13 @@ class StagedRows:
         for method, values in self._given:
             getattr(sink, method)(*values)
         self._given.clear()
+
+    def revise(self, table: str, revised: Callable[[pa.Table], pa.Table]) -> None:
+        """Replace the staged rows of a table; raises UserError where that cannot be written."""
+        for method, values in self._given:
+            if method == "adopt_rows" and values[0] == table:
+                path = values[-1]
+                write_rows(revised(pq.read_table(path)), path)
 
     def drop(self) -> None:
         """Remove the rows."""

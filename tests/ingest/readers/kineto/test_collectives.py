@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.ingest.readers.kineto.profiler_files import collective, event, write
+from tests.ingest.readers.kineto.profiler_files import collective, event, step, write
 from tests.reader_results import Imported
 
 
@@ -46,6 +46,62 @@ def test_collectives_have_one_identity_on_all_members(tmp_path: Path, runs: Path
         ("other_comm", 0, 200),
         ("other_comm", 1, 200),
     }
+
+
+def _of_two_cycles(folder: Path, **more: object) -> None:
+    """Two files of two ranks each; of the first cycle rank 1 shows no step but the last."""
+    for name, first_step, at in (("a", 5, 0.0), ("b", 10, 9e6)):
+        for rank in (0, 1):
+            begun = first_step + (rank == 1 and first_step == 5)
+            events = [step(n, at + 100 * n, 100) for n in range(begun, first_step + 2)]
+            for number in range(2):
+                seq = {} if more else {"Seq": first_step * 100 + number}
+                start = at + 100 * first_step + 120 + 20 * number + 3 * rank
+                args = collective("allreduce", **more, **seq)
+                events.append(event("ncclDevKernel_AllReduce", start, 9, "kernel", args=args))
+                ends = [{"Dst Rank": 1}, {"Src Rank": 0}][rank]
+                args = collective(["send", "recv"][rank], **ends)
+                events.append(event("ncclDevKernel_SendRecv", start + 10, 5, "kernel", args=args))
+            write(folder / f"{name}{rank}.json", events, rank)
+
+
+def test_files_of_two_cycles_share_no_numbers(tmp_path: Path, runs: Path) -> None:
+    """Else collectives of both would be one, in which ranks wait for the time between them."""
+    _of_two_cycles(tmp_path / "in", **{"Seq": None})
+    run = Imported(tmp_path / "in", into=runs)
+    instances: dict[tuple[object, ...], list[int]] = {}
+    for rank, op, group, seq, start_ns in run.rows(
+        "collectives", "rank", "op", "group_id", "seq", "start_ns"
+    ):
+        key = ("message" if op in ("send", "recv") else op, group, seq)
+        instances.setdefault(key, []).extend((rank, start_ns))
+    assert sorted((what, seq) for what, _, seq in instances) == [
+        (what, base + number)
+        for what in ("all_reduce", "message")
+        for base in (0, 10**9)
+        for number in (0, 1)
+    ]
+    for first, first_ns, other, other_ns in instances.values():
+        assert (first, other) == (0, 1)
+        assert other_ns - first_ns == 3000
+    spans = run.rows("spans", "rank", "group_id", "coll_seq", "ts_ns")
+    assert spans == run.rows("collectives", "rank", "group_id", "seq", "start_ns")
+    assert {
+        rank: info["end"]["ts_ns"] - info["started_ns"] for rank, info in run.ranks.items()
+    } == {
+        0: 9_000_700_000,
+        1: 9_000_600_000,
+    }
+
+
+def test_numbers_that_pytorch_wrote_stay_in_files_of_two_cycles(tmp_path: Path, runs: Path) -> None:
+    _of_two_cycles(tmp_path / "in")
+    run = Imported(tmp_path / "in", into=runs)
+    rows = run.rows("collectives", "rank", "seq", "op")
+    assert [(rank, seq) for rank, seq, op in rows if op == "all_reduce"] == [
+        (rank, seq) for rank in (0, 1) for seq in (500, 501, 1000, 1001)
+    ]
+    assert {seq for _, seq, op in rows if op == "send"} == {0, 1, 10**9, 10**9 + 1}
 
 
 def test_point_to_point_is_numbered_per_pair(tmp_path: Path, runs: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle  # noqa: TID251  # what the test itself packed
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from ingest.readers.tables.rows import rank_info, rows
@@ -35,6 +36,16 @@ def test_a_run_gets_all_of_it_once(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run").rglob("*.parquet")] == [
         "steps-0000-00001-00000000.parquet"
     ]
+
+
+def test_staged_rows_of_a_table_can_be_revised(tmp_path: Path) -> None:
+    staged = _staged(tmp_path)
+    staged.add_rows("marks", 1, rows("marks", 1, {"rank": 1, "ts_ns": 5, "kind": "x", "text": "y"}))
+    staged.revise("steps", lambda table: table.slice(0, 0))
+    (tmp_path / "run" / "segments").mkdir(parents=True)
+    staged.give_to(RunWriter(tmp_path / "run"))
+    num_rows = {path.name[:5]: pq.read_table(path).num_rows for path in tmp_path.rglob("*.parquet")}
+    assert num_rows == {"steps": 0, "marks": 1}
 
 
 def test_what_is_dropped_leaves_no_file(tmp_path: Path) -> None:
