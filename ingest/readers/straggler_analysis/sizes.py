@@ -21,7 +21,7 @@ def sizes_in(text: bytes) -> dict[str, int] | None:
 
     try:
         return _checked(yaml.safe_load(text))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date that does not exist
         return None
 
 
@@ -49,13 +49,20 @@ def _text(value: object) -> object:
 
 
 def sizes_in_folder(path: Path) -> dict[str, dict[str, int]]:
-    """Sizes by the path of each yaml in the folder of a file that has any."""
+    """Sizes by the path of each yaml in the folder of a file that has any; what cannot be read has
+    none.
+    """
     candidates = {
-        str(other): sizes_in(_beginning(other)) for other in sorted(path.parent.glob("*.y*ml"))
+        str(other): sizes_in(_beginning(other))
+        for other in sorted(path.parent.glob("*.y*ml"))
+        if other.is_file()
     }
     return {name: sizes for name, sizes in candidates.items() if sizes is not None}
 
 
 def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MAX_YAML_BYTES + 1)
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_YAML_BYTES + 1)
+    except OSError:
+        return b""

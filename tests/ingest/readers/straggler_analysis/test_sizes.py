@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ def test_a_yaml_of_sizes() -> None:
         YAML + b"[" * 65,
         YAML + b"#" * (1 << 12),
         b"dp_size pp_size: [",
+        YAML + b"begun: 2026-13-45\n",
     ],
-    ids=["incomplete", "deep", "long", "broken"],
+    ids=["incomplete", "deep", "long", "broken", "no day"],
 )
 def test_anything_else_has_no_sizes(text: bytes) -> None:
     assert sizes_in(text) is None
@@ -40,4 +42,7 @@ def test_keys_of_metadata_or_one_value() -> None:
 def test_yamls_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(YAML)
     (tmp_path / "b.yml").write_bytes(b"x: 1")
+    (tmp_path / "c.yaml").mkdir()
+    (tmp_path / "d.yaml").symlink_to(tmp_path / "gone.yaml")
+    os.mkfifo(tmp_path / "e.yaml")  # reading it would wait for ever
     assert sizes_in_folder(tmp_path / "t.parquet") == {str(tmp_path / "a.yaml"): SIZES}
