@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.index.engine import Engine
 from ingest.index.index_database import IndexDatabase
-from ingest.index.merging import Kept, Merge, publish_merged
+from ingest.index.merging import Kept, Merge, merged_rows, publish_merged
 from ingest.index.pass_plan import BAND
 from ingest.query.manifest import FileEntry, read_entry
 from ingest.run_folder.run_paths import is_data_path
@@ -195,11 +194,12 @@ class Compaction:
         return sorted(named & {path for (path,) in known})
 
     def set_damaged_aside(self, batch: list[FileEntry]) -> bool:
-        """Set those aside that cannot be read; whether there was any."""
+        """Set those aside that cannot be read, or merged with others; whether there was any."""
         any_damaged = False
         for entry in batch:
             try:
-                pq.read_table(self.database.run_folder / entry.path)
+                for _ in merged_rows(entry.table_name, [self.database.run_folder / entry.path]):
+                    pass
             except (pa.ArrowException, OSError) as error:
                 reason = " ".join(str(error).split())[:400]
                 problem = f"{entry.path} was set aside: {reason}"

@@ -97,11 +97,10 @@ def merged_rows(table: str, paths: Iterable[Path]) -> Iterator[pa.Table]:
             if MERGED_FROM in (file.metadata.metadata or {}):
                 sorted_pieces.append(_by_rank(_of_schema(table, part) for part in _parts(file)))
             else:
-                segments.append(file.read(use_threads=False))
+                segments.append(_of_schema(table, file.read(use_threads=False)))
                 file.close()
         if segments:
-            rows = _of_schema(table, pa.concat_tables(segments, promote_options="permissive"))
-            rows = rows.unify_dictionaries()
+            rows = pa.concat_tables(segments).unify_dictionaries()
             rows = rows.take(pc.sort_indices(rows, sort_keys=[("rank", "ascending"), *by_time]))
             sorted_pieces.append(_by_rank([rows]))
             if len(sorted_pieces) == 1:  # of segments alone all is sorted
@@ -132,12 +131,17 @@ def _by_rank(parts: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
 
 
 def _of_schema(table: str, part: pa.Table) -> pa.Table:
-    """With the columns of today's schema; those that an older minor lacks are NULL."""
+    """With the columns of today's schema; those that an older minor lacks are NULL. Raises
+    pa.ArrowInvalid for a value that its column cannot have.
+    """
     schema = TABLES[table].schema
     for column in TABLES[table].columns:
         if column.name not in part.column_names:
             part = part.append_column(column.name, pa.nulls(part.num_rows, column.type))
-    return part.select(schema.names).cast(schema)
+    try:
+        return part.select(schema.names).cast(schema)
+    except ValueError as error:  # of pyarrow itself where a column must not be NULL
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def _row_groups(ranks: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -212,6 +213,28 @@ def test_a_damaged_segment_does_not_stop_merging(tmp_path, eager):
     with open_run(builder.folder) as run:
         assert len(run.problems) == 1
         assert spans(run) == [row for row in truth(3) if (row[0], row[2]) != (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("depth", None), ("peer", 1 << 40)], ids=["NULL", "too large"]
+)
+def test_a_segment_with_impossible_values_does_not_stop_merging(tmp_path, eager, name, value):
+    """Nor does it keep what comes after it from being published."""
+    builder = RunBuilder(tmp_path / "run", 2)
+    for number in range(2):
+        grow(builder, number)
+    path = builder.folder / "segments" / str(SegmentName("spans", 0, 1, 1))
+    rows = pq.read_table(path)
+    column = pa.array([value] * rows.num_rows, pa.int64())
+    pq.write_table(rows.set_column(rows.column_names.index(name), name, column), path)
+    with Indexer(builder.folder) as indexer:
+        indexer.refresh()
+        grow(builder, 2)
+        indexer.refresh()
+    with open_run(builder.folder, refresh=False) as run:
+        (problem,) = run.problems
+        assert f"{path.name} was set aside" in problem
+        assert spans(run) == [row for row in truth(3) if (row[0], row[2]) != (1, 1)]
 
 
 @pytest.mark.parametrize("merge", [False, True])

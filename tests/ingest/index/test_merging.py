@@ -47,6 +47,22 @@ def test_segments_and_merged_files_become_one_sorted_file(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()])
+def test_texts_of_any_encoding_are_merged(tmp_path, text):
+    """As other tools write them: the manifest takes such files, too."""
+    own, other = written(tmp_path, "0.parquet", [0], 0), written(tmp_path, "1.parquet", [0, 1], 1)
+    rows = pq.read_table(other)
+    columns = [
+        column.cast(pa.string()).cast(text) if pa.types.is_dictionary(column.type) else column
+        for column in rows.columns
+    ]
+    pq.write_table(pa.table(columns, names=rows.column_names), other)
+    publish_merged("spans", [own, other], tmp_path / "whole.parquet", [])
+    merged = pq.read_table(tmp_path / "whole.parquet")
+    assert as_rows([merged]) == sorted(as_rows([pq.read_table(own), rows]))
+    assert merged.schema.equals(TABLES["spans"].schema)
+
+
 def test_one_rank_is_in_memory_at_a_time(tmp_path):
     paths = [written(tmp_path, f"{n}.parquet", [0, 1, 2, 3], n) for n in range(3)]
     tables = list(merged_rows("spans", paths))
