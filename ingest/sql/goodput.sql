@@ -1,6 +1,6 @@
 -- Where the run's wall time went over its attempts. Productive: steps whose result was kept, without
--- their checkpoints; a step repeated by a later attempt counts as rewound. One row per attempt; its
--- parts add up to its wall time but for pauses between steps of different ranks.
+-- their checkpoints; from the step on at which a later attempt began, they count as rewound. One row per
+-- attempt; its parts add up to its wall time but for pauses between steps of different ranks.
 -- reads: startup
 -- column: attempt  start of the job
 -- column: started_ns  when the first of its processes started, or its hooks where that is not recorded,
@@ -9,8 +9,9 @@
 --   NULL where the start is unknown
 -- column: start_up_s  from its start to the begin of its first step, or to its last sign of life where it
 --   finished none, s
--- column: productive_s  step time of steps no later attempt repeated, without checkpoints, s
--- column: rewound_s  step time of steps a later attempt repeated, s
+-- column: productive_s  step time of steps before those of all later attempts, without checkpoints, s
+-- column: rewound_s  step time of steps from which a later attempt began again, or which come after these,
+--   s: their result is lost, even if that attempt has not come so far
 -- column: checkpoint_s  checkpoint time inside kept steps not hidden by compute, of the slowest rank, s
 -- column: evaluation_s  evaluations of the model before kept steps and after the last one, of the rank
 --   that takes longest, s
@@ -46,12 +47,17 @@ apart AS (
     FROM per_step JOIN saves s USING (attempt, step) WHERE s.saved_ns > 0
 ),
 intervals AS (SELECT attempt, median(apart_ns) AS interval_ns FROM apart GROUP BY attempt),
+begins AS (
+    SELECT attempt, min(min(step)) OVER (
+        ORDER BY attempt ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS again_step
+    FROM step_rollup WHERE step >= 0 GROUP BY attempt
+),
 -- a rank that evaluates alone is waited for in the step after
 steps AS (
-    SELECT p.attempt, p.step, begin_ns, end_ns, n.attempt = p.attempt AS is_kept, save_ns, saved_ns,
-        coalesce(evaluation_ns, 0) AS evaluation_ns,
+    SELECT p.attempt, p.step, begin_ns, end_ns, again_step IS NULL OR p.step < again_step AS is_kept,
+        save_ns, saved_ns, coalesce(evaluation_ns, 0) AS evaluation_ns,
         least(window_ns, greatest(whole_ns - coalesce(evaluation_ns, 0), 0)) AS step_ns
-    FROM per_step p JOIN newest_steps n ON n.step = p.step
+    FROM per_step p JOIN begins USING (attempt)
         LEFT JOIN saves s ON s.attempt = p.attempt AND s.step = p.step
         LEFT JOIN evaluated e ON e.attempt = p.attempt AND e.step = p.step
 ),

@@ -123,6 +123,20 @@ def test_goodput_excludes_rewound_steps(tmp_path):
         assert (second["productive_s"], second["rewound_s"]) == (pytest.approx(300e-6), 0)
 
 
+def test_steps_that_a_later_attempt_has_yet_to_repeat_are_lost_already(tmp_path):
+    builder = RunBuilder(tmp_path / "run", 1)
+    for attempt, steps in enumerate([range(10), range(4, 6), range(5, 7)]):
+        builder.rank_files(attempt)
+        for step in steps:
+            at_ns = T0 + (attempt * 2000 + step * 100) * US
+            builder.add("steps", 0, step, attempt, start_ns=at_ns, dur_ns=100 * US)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        rows = run.ask("goodput").to_pylist()
+    assert [row["productive_s"] for row in rows] == pytest.approx([400e-6, 100e-6, 200e-6])
+    assert [row["rewound_s"] for row in rows] == pytest.approx([600e-6, 100e-6, 0])
+
+
 def test_a_job_begins_at_the_latest_with_its_first_step(tmp_path):
     """Clocks of hosts differ: a step may seem to begin before the hooks of another host did."""
     builder = RunBuilder(tmp_path / "run", 1)
