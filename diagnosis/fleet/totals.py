@@ -88,7 +88,7 @@ def slowdowns(runs: Iterable[Summary]) -> Slowdowns:
         num_runs=len(values),
         num_straggling=sum(S >= STRAGGLING_S for S in values),
         median=statistics.median(values) if values else None,
-        p90=_at_least_so_many(values, 0.9),
+        p90=_p90(values),
         lost_share=lost / hours if hours > 0 else None,
         unknown=dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0]))),
     )
@@ -105,11 +105,9 @@ def _bins(known: Sequence[tuple[float, float]]) -> tuple[Bin, ...]:
     return tuple(bins)
 
 
-def _at_least_so_many(ascending: Sequence[float], share: float) -> float | None:
-    """The least value that this share of the values does not exceed."""
-    if not ascending:
-        return None
-    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
+def _p90(ascending: Sequence[float]) -> float | None:
+    """The least value that nine tenths of the values do not exceed."""
+    return ascending[-(-9 * len(ascending) // 10) - 1] if ascending else None
 
 
 def lost_hours(run: Summary) -> dict[tuple[str, bool], float]:

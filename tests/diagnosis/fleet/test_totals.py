@@ -35,6 +35,11 @@ def test_the_distribution_of_S() -> None:
     assert found.unknown == {"the layout is unknown": 1}
 
 
+def test_nine_of_ten_jobs_do_not_exceed_the_90th_percentile() -> None:
+    found = slowdowns([a_run(S=1.0 + n / 10) for n in range(10)])
+    assert found.p90 == pytest.approx(1.8)
+
+
 def test_S_weighs_by_rank_hours() -> None:
     found = slowdowns([a_run(S=2.0, rank_hours=900.0), a_run(S=1.0, rank_hours=100.0)])
     assert found.lost_share == pytest.approx(0.45)
