@@ -16,6 +16,9 @@ from app.views.efficiency.startup import Startup, sentences, startup_of
 from diagnosis.statistics.units import named_ranks, steps_text
 from ingest.errors import UserError, printable
 
+_LEAST_SHOWN = 0.0005
+"""Share of the wall time that is not displayed as 0.0 %."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of `rankscope goodput`."""
@@ -61,6 +64,9 @@ def _ledger(goodput: Goodput) -> Iterator[str]:
         seconds = goodput.totals[part]
         of_all = f"{100 * seconds / goodput.wall_s:6.1f} %" if goodput.wall_s else ""
         yield f"  {goodput.words[part]:20}{in_words(seconds):>10} {of_all}"
+    in_none = sum(row["unaccounted_s"] for row in goodput.attempts)
+    if goodput.wall_s and in_none >= _LEAST_SHOWN * goodput.wall_s:
+        yield f"  {'in no part':20}{in_words(in_none):>10} {100 * in_none / goodput.wall_s:6.1f} %"
     for row in goodput.attempts:
         steps = steps_text(row["first_step"], row["last_step"]) if row["num_steps"] else "no step"
         parts = ", ".join(

@@ -24,7 +24,7 @@ export function formatValue(value, metric) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return 'unknown';
   if (seconds === 0) return '0 s';
-  if (seconds < 1) return `${(1000 * seconds).toPrecision(seconds < 0.0995 ? 2 : 3)} ms`;
+  if (seconds < 0.9995) return `${(1000 * seconds).toPrecision(seconds < 0.0995 ? 2 : 3)} ms`;
   if (seconds < 119.5) return `${seconds.toFixed(seconds < 99.5 ? 1 : 0)} s`;
   if (seconds < 7200) return `${(seconds / 60).toFixed(1)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;

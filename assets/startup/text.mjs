@@ -56,7 +56,7 @@ export const callCells = (call) => [
   call.step < 0 ? 'before the first step' : `step ${call.step}`,
   { save: 'save', background: 'save, in the background', read: 'read' }[call.action],
   call.name, String(call.num_ranks), duration(call.longest_s), bytes(call.num_bytes),
-  call.mb_per_s === null ? '' : `${call.mb_per_s.toPrecision(3)} MB/s`, call.num_failed ? `failed on ${call.num_failed}` : '',
+  call.mb_per_s === null ? '' : `${bytes(1e6 * call.mb_per_s)}/s`, call.num_failed ? `failed on ${call.num_failed}` : '',
 ];
 
 /** Files have a schema, which counts by itself: the hooks have other versions. */

@@ -33,8 +33,8 @@ _WIDEST = 30.0
 class Advice:
     """`mtbf_s`: mean time between interruptions, None without any; `low_s`, `high_s`: its interval
     with CONFIDENCE, `high_s` None: no upper limit. `best_s`: work between saves that leaves most,
-    `best_low_s` and `best_high_s` at the ends of the interval. `now_share`, `best_share`: what is
-    left of the time with today's interval and the best one. `curve`: (interval s, share, share at
+    `best_low_s` and `best_high_s` at the ends of the interval. `interval_s`: the same of today's saves.
+    `now_share`, `best_share`: what is left of the time with today's work between saves and the best. `curve`: (interval s, share, share at
     `low_s`, share at `high_s`), of None where unknown. `why_not`: why nothing is recommended; ''.
     """
 
@@ -64,6 +64,8 @@ def advice_of(ledger: Ledger) -> Advice | None:
     low_s, high_s = mtbf_interval(number, risk_s)
     mtbf_s = risk_s / number if number else None
     save_s, restart_s = ledger.save_s, ledger.restart_s or 0.0
+    # from the end of one save to the end of the next, so the save itself is in it
+    work_s = max(ledger.interval_s - (save_s or 0.0), 0.0) if ledger.interval_s else None
 
     def best(at_s: float | None) -> float | None:
         return best_interval(save_s, at_s) if save_s and at_s else None
@@ -82,12 +84,12 @@ def advice_of(ledger: Ledger) -> Advice | None:
         high_s=high_s,
         save_s=save_s,
         restart_s=ledger.restart_s,
-        interval_s=ledger.interval_s,
+        interval_s=work_s,
         young_s=sqrt(2 * save_s * mtbf_s) if save_s and mtbf_s else None,
         best_s=bests[0],
         best_low_s=bests[1],
         best_high_s=bests[2],
-        now_share=share(ledger.interval_s),
+        now_share=share(work_s),
         best_share=share(bests[0]),
         curve=_curve(bests, save_s, restart_s, (mtbf_s, low_s, high_s)),
         why_not=_why_not(number, bool(save_s)),

@@ -91,14 +91,14 @@ def sentences(advice: Advice) -> list[str]:
     """What is known of interruptions, and what follows for the interval between saves."""
     said = [_interruptions(advice)]
     if advice.save_s is not None:
-        every = f", one each {in_words(advice.interval_s)}" if advice.interval_s else ""
-        said.append(f"A save costs {in_words(advice.save_s)}{every}.")
+        work = f", after {in_words(advice.interval_s)} of work" if advice.interval_s else ""
+        said.append(f"A save costs {in_words(advice.save_s)}{work}.")
     if advice.why_not:
         said.append(advice.why_not)
     if advice.best_s and advice.best_low_s and advice.best_high_s:
         between = f"{in_words(advice.best_low_s)} to {in_words(advice.best_high_s)}"
         if advice.num_interruptions < FEWEST:
-            said.append(f"All that follows for the interval between saves: {between}.")
+            said.append(f"All that follows for the work between saves: {between}.")
         else:
             said.append(_recommended(advice, between))
     return said
@@ -113,13 +113,14 @@ def _interruptions(advice: Advice) -> str:
     high = in_words(advice.high_s or 0.0)
     return (
         f"{advice.num_interruptions} interruption{'s' if advice.num_interruptions > 1 else ''} in "
-        f"{in_words(advice.at_risk_s)}: one each {in_words(advice.mtbf_s)} "
+        f"{in_words(advice.at_risk_s)}: one every {in_words(advice.mtbf_s)} "
         f"(95 %: {in_words(advice.low_s)} to {high})."
     )
 
 
 def _recommended(advice: Advice, between: str) -> str:
-    said = f"Saving each {in_words(advice.best_s or 0.0)} ({between}) would leave most of the time"
+    best = in_words(advice.best_s or 0.0)
+    said = f"Saving after {best} of work ({between}) would leave most of the time"
     if advice.now_share is not None and advice.best_share is not None:
         said += f": {100 * advice.best_share:.1f} %, against {100 * advice.now_share:.1f} % now"
     return said + "."
@@ -131,8 +132,11 @@ def in_words(seconds: float) -> str:
         return "0 s"
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
-    if seconds < 1:
+    if seconds < 0.9995:  # 999.6 ms is 1 s
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 120:
         return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.3g} min"
+    hours = seconds / 3600
+    return f"{hours:.3g} h" if hours < 999.5 else f"{hours:,.0f} h"

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from app.cli import EXIT_USER_ERROR, main
+from app.views.efficiency.goodput import in_words
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
-from tests.startup_runs import interrupted_run, phases, started_run
+from tests.startup_runs import S, interrupted_run, phases, started_run
 
 
 def printed(capsys, *arguments):
@@ -24,6 +25,25 @@ def test_the_ledger_of_an_interrupted_run(tmp_path, capsys):
     assert "attempt 1   killed, steps 6 to 19:" in out
     assert "interrupted only twice" in out
     assert "start-up    not recorded" in out
+
+
+def test_the_parts_printed_add_up_to_the_wall_time(tmp_path, capsys):
+    run = RunBuilder(tmp_path / "run", 1)
+    run.rank_files(end={"ts_ns": T0 + 400 * S, "status": "finished", "error": ""})
+    for step, begin_s in enumerate((100, 140, 300)):  # the last rank to come waits outside of steps
+        run.step(0, step, begin_s * 1e6, (begin_s + 40) * 1e6)
+    run.publish()
+    out = printed(capsys, run.folder)
+    shares = [float(line.split()[-2]) for line in out.splitlines() if line.startswith("  ")]
+    assert sum(shares) == pytest.approx(100.0, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.9996, "1 s"), (0.23, "230 ms"), (7000, "117 min"), (3.6e6, "1,000 h"), (4.32e7, "12,000 h")],
+)
+def test_times_in_words(seconds, text):
+    assert in_words(seconds) == text
 
 
 def test_the_start_up_names_who_was_slow(tmp_path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from diagnosis.goodput.checkpoint_interval import advice_of
+from diagnosis.goodput.checkpoint_interval import advice_of, effective_share
 from diagnosis.goodput.ledger import ledger_of
 from ingest.run import open_run
 from tests.startup_runs import interrupted_run
@@ -72,6 +72,13 @@ def test_few_interruptions_give_a_range_and_no_advice(ledger):
     assert advice.mtbf_s == pytest.approx((229 - 38) / 2)
     assert "only twice" in advice.why_not
     assert advice.best_low_s < advice.best_s < advice.best_high_s
+
+
+def test_what_is_left_now_is_by_the_work_between_saves(ledger):
+    advice = advice_of(ledger)
+    assert advice.interval_s == pytest.approx(20.0 - 0.5)  # from save to save, without the save
+    left = effective_share(19.5, 0.5, ledger.restart_s, (229 - 38) / 2)
+    assert advice.now_share == pytest.approx(left)
 
 
 def test_without_saves_nothing_is_advised(tmp_path):

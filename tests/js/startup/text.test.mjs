@@ -4,8 +4,8 @@ import { duration } from '../../../assets/lib/value_text.mjs';
 import { barsOf, bytes, callCells, headline, NOT_RECORDED, nowText, ranksText, slowSentences } from '../../../assets/startup/text.mjs';
 
 test('times and sizes as text', () => {
-  assert.deepEqual([null, 0, 0.0042, 0.23, 4.21, 110, 720, 9000].map(duration),
-    ['unknown', '0 s', '4.2 ms', '230 ms', '4.2 s', '110 s', '12.0 min', '2.5 h']);
+  assert.deepEqual([null, 0, 0.0042, 0.23, 0.9996, 4.21, 110, 720, 9000].map(duration),
+    ['unknown', '0 s', '4.2 ms', '230 ms', '1.0 s', '4.2 s', '110 s', '12.0 min', '2.5 h']);
   assert.deepEqual([null, 12, 3_000_000, 2.5e9].map(bytes), ['', '12 B', '3.0 MB', '2.5 GB']);
   assert.equal(ranksText([1]), 'rank 1');
   assert.equal(ranksText([...Array(11).keys()]), 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 3 more');
@@ -50,7 +50,8 @@ test('a rank that still starts has no step', () => {
 
 test('a read of a checkpoint as cells', () => {
   const call = { step: -1, action: 'read', name: 'torch.load', num_ranks: 4, longest_s: 2, num_bytes: 4e9, mb_per_s: 500, num_failed: 0 };
-  assert.deepEqual(callCells(call), ['before the first step', 'read', 'torch.load', '4', '2.0 s', '4.0 GB', '500 MB/s', '']);
+  assert.deepEqual(callCells(call), ['before the first step', 'read', 'torch.load', '4', '2.0 s', '4.0 GB', '500.0 MB/s', '']);
+  assert.equal(callCells({ ...call, mb_per_s: 2345.6 })[6], '2.3 GB/s');
   assert.deepEqual(callCells({ ...call, step: 7, action: 'background', num_bytes: null, mb_per_s: null, num_failed: 1 }).slice(0, 2), ['step 7', 'save, in the background']);
 });
 
