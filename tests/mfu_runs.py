@@ -39,6 +39,7 @@ def changed_run(
     gc_ms: float = 4,
     has_gc: bool = True,
     move_ms: float = 0,
+    first_step: int = 0,
 ) -> Path:
     """From step `changed_at` on rank 1 collects for `gc_ms` more on top of its 4 ms, and the
     reduce-scatter takes `move_ms` longer. `has_gc`: whether collections are recorded.
@@ -46,7 +47,7 @@ def changed_run(
     run = RunBuilder(folder, 2, ParallelLayout.from_sizes(dp=2))
     run.group(DP_GROUP, [0, 1], "dp")
     begin_us = 0.0
-    for step in range(num_steps):
+    for step in range(first_step, first_step + num_steps):
         is_changed = step >= changed_at
         gc_us = 1000 * (4 + (gc_ms if is_changed else 0))
         move_us = 1000 * (6 + (move_ms if is_changed else 0))

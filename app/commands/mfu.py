@@ -106,7 +106,7 @@ def _refuse(arguments: argparse.Namespace, steps: Steps | None) -> int:
 
 
 def _all_steps(asked: Asked) -> Steps | None:
-    step_S = without_warm_up(asked.times()).step_S
+    step_S = without_warm_up(asked, asked.times()).step_S
     return (int(step_S[0]), int(step_S[-1])) if step_S.size else None
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.views.ranks.metric_matrix import Steps
+from app.views.run.hook_costs import warm_from
 from diagnosis.mfu.change_point import Decline, decline, smallest_shown
 from diagnosis.mfu.comparison import Comparison, compare, is_loss
 from diagnosis.mfu.explain import QUESTIONS as EXPLAINED_BY
@@ -145,13 +146,17 @@ def change_between(asked: Asked, before: Steps, after: Steps) -> Change:
 
 def change_from(other: Asked, asked: Asked, steps: Steps | None, name: str) -> Change:
     """From another run, without its warm-up, to steps of this one; raises UserError."""
-    before, after = (without_warm_up(one.times(at)) for one, at in ((other, None), (asked, steps)))
+    before, after = (
+        without_warm_up(one, one.times(at)) for one, at in ((other, None), (asked, steps))
+    )
     return _change((other, before), (asked, after), f"compared with {name}")
 
 
-def without_warm_up(times: StepTimes) -> StepTimes:
-    """Without the first steps of a job, where enough others are left."""
-    later = times.within(WARM_UP_STEPS, 2**62)
+def without_warm_up(asked: Asked, times: StepTimes) -> StepTimes:
+    """Without the first steps of the attempt, where enough others are left. A job that resumes
+    warms up again, whatever the number of its first step.
+    """
+    later = times.within(warm_from(asked.run, asked.attempt), 2**62)
     return later if later.step_S.size > WARM_UP_STEPS else times
 
 

@@ -29,6 +29,13 @@ def test_the_waterfall_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str
     )
 
 
+def test_a_job_that_resumes_warms_up_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mfu", str(changed_run(tmp_path / "run", 8, 600, first_step=500))]) == 0
+    assert capsys.readouterr().out.startswith("steps 503 to 507: ")
+
+
 def test_one_step_says_that_there_is_nothing_to_compare_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
