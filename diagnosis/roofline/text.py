@@ -97,7 +97,7 @@ def notes_of(
             f"The bandwidth of the device memory is not known (device {', '.join(devices)}): give"
             " it with --bandwidth, in 1e9 B/s."
         )
-    unknown = sorted({one.dtype or "unknown type" for one in operations if _lacks_peak(one)})
+    unknown = sorted({one.dtype or "unknown type" for one in operations if _lacks_peak(one, roofs)})
     if unknown:
         notes.append(
             f"The peak for {', '.join(unknown)} is not known (device {', '.join(devices)}): give it"
@@ -121,8 +121,8 @@ def notes_of(
     return notes
 
 
-def _lacks_peak(one: Operation) -> bool:
-    return bool(one.flops) and one.peak_tflops is None
+def _lacks_peak(one: Operation, roofs: Sequence[Roofs]) -> bool:
+    return bool(one.flops) and any(device.peak(one.precision) is None for device in roofs)
 
 
 def _too_fast(one: Operation) -> bool:

@@ -61,6 +61,14 @@ def test_without_a_roof_there_is_no_share_of_it(roofs: Roofs) -> None:
     assert any("is not known" in note for note in notes_of([one], [roofs], 1.0))
 
 
+def test_peaks_of_devices_of_two_kinds_are_known() -> None:
+    other = replace(H100, device="NVIDIA A100", tflops={**H100.tflops, "half": 312.0})
+    (one,) = operations_of([kernel_row(0), kernel_row(1, 600.0)], {0: H100, 1: other})
+    least_us = [2 * 4096**3 / peak / 1e6 for peak in (989.0, 312.0)]
+    assert one.roof_share == pytest.approx(sum(least_us) / 800.0)
+    assert not [note for note in notes_of([one], [H100, other], 1.0) if "is not known" in note]
+
+
 def test_a_peak_that_is_given_counts_for_all_types() -> None:
     roofs = replace(H100, given=1000.0)
     (one,) = operations_of([kernel_row(operation=mm_text(dtype="double"))], {0: roofs})
