@@ -20,6 +20,7 @@ from app.commands.run_argument import add_run_arguments, open_run
 from app.views.whatif.analysis import Answer, whatif_of
 from app.views.whatif.answer import worst_first
 from app.views.whatif.schedules import EQUAL, TENSOR_PARALLEL, Asked, advice_of
+from diagnosis.statistics.units import in_ms
 from diagnosis.whatif.analysis import STRAGGLING, WhatIf
 from diagnosis.whatif.causes import NOT_IDENTIFIABLE, causes
 from diagnosis.whatif.operations import NotAnswerable
@@ -174,7 +175,7 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
 
 
 def _amount(num_bytes: float) -> str:
-    return f"{num_bytes / 1e9:.3g} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.3g} MB"
+    return f"{num_bytes / 1e9:.3g} GB" if num_bytes >= 0.9995e9 else f"{num_bytes / 1e6:.3g} MB"
 
 
 def advice(answer: Answer) -> dict[str, Any]:
@@ -227,7 +228,7 @@ def as_text(answer: Answer) -> str:
     lines = [
         f"S          {metrics.S:.4f}  ({lost:.1f} % of the replayed time, {steps})",
         f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
-        f"(fidelity {100 * metrics.fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
+        f"(fidelity {round(100 * metrics.fidelity, 2) + 0.0:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]
     is_healthy = metrics.S < STRAGGLING
     if is_healthy:
@@ -248,7 +249,7 @@ def as_text(answer: Answer) -> str:
         lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [
         f"cause      {cause.kind}: {printable(cause.text)}; replayed with it alone, all steps "
-        f"together are {1000 * cause.cost_s:.3g} ms longer on average"
+        f"together are {in_ms(1000 * cause.cost_s)} longer on average"
         for cause in causes(answer.prepared)
     ]
     lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.cli import main
+from app.commands.whatif import as_text
+from app.views.whatif.analysis import whatif_of
+from diagnosis.whatif.causes import Cause
 from diagnosis.whatif.schedules.names import NAMES
+from ingest.run import open_run
 from sample_traces import RECORDED
 from sample_traces.generate.straggler_trace import MegatronJob
 from tests.app.views.whatif.test_analysis import refused, whatif, written
@@ -44,6 +49,17 @@ def test_of_next_to_nothing_no_share_is_recovered(
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("healthy")]
     assert not [line for line in lines if line.startswith(("M_W", "M_S"))]
+
+
+def test_times_and_shares_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_rank_run(tmp_path / "run", num_steps=5)
+    with open_run(tmp_path / "run") as run:
+        answer = whatif_of(run)
+    long = Cause("slow_stage", (0,), (), 2.0, 1.234, "stage 0 is slow")
+    monkeypatch.setattr("app.commands.whatif.causes", lambda prepared: (long,))
+    text = as_text(replace(answer, metrics=replace(answer.metrics, fidelity=-1e-9)))
+    assert "(fidelity +0.00 %)" in text
+    assert "all steps together are 1,234 ms longer on average" in text
 
 
 def test_what_findings_cost_is_listed_apart_from_the_replay(
