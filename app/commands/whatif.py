@@ -154,7 +154,7 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
     for one in sorted(known, key=lambda one: (one.expected_s or 0.0) * one.num_devices):
         most = max(one.in_flight)
         unit = "micro-batch" if most == 1 else "micro-batches"
-        held = f"{most:.3g} {unit} on the fullest of {one.num_devices} devices"
+        held = f"{f'{most:,.1f}'.removesuffix('.0')} {unit} on the fullest of {one.num_devices} devices"
         if one.memory_bytes is not None:
             held += f", {_amount(one.memory_bytes)} of activations"
         if one.peak_bytes is not None:

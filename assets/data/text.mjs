@@ -9,6 +9,9 @@ export const percent = (ratio) => `${(100 * ratio).toFixed(ratio < 0.1 && ratio 
 /** '1,240 MB'. */
 export const megabytes = (value) => `${Math.round(value).toLocaleString('en')} MB`;
 
+/** Of a sample: '0.031 MB', '1.4 MB', '1,240 MB', 'unknown'. */
+export const sampleSize = (value) => (value === null ? 'unknown' : value >= 10 ? megabytes(value) : `${value.toPrecision(2)} MB`);
+
 const MOST_COMPUTING = 0.6;
 const MOST_TRANSFORM = 0.5;
 

@@ -2,7 +2,7 @@
 import { make } from '../lib/dom.mjs';
 import { makeFetcher } from '../lib/fetcher.mjs';
 import { cannotBeShown, sentence } from '../lib/sentences.mjs';
-import { doing, longestOf, megabytes, milliseconds, percent, saved, shownOf, standsOut } from './text.mjs';
+import { doing, longestOf, megabytes, milliseconds, percent, sampleSize, saved, shownOf, standsOut } from './text.mjs';
 
 const NEWS_MS = 2000;
 const LEAST_FULL = 0.1;
@@ -113,7 +113,7 @@ function workerPanel(workers, numWorkers, rankButton) {
     number(String(row.worker)), make('td', {}, row.source),
     number(milliseconds(row.sample_ms), standsOut(row) ? 'is-slow' : ''), number(milliseconds(row.sample_p99_ms)),
     number(`${row.slower.toFixed(1)} x`), make('td', {}, doing(row)), number(row.samples.toLocaleString('en')),
-    number(row.read_mb === null ? 'unknown' : `${row.read_mb.toPrecision(2)} MB`)));
+    number(sampleSize(row.read_mb))));
   const about = ['slowest first', shownOf(workers.length, numWorkers, 'rows')].filter(Boolean).join('; ');
   return panel('Workers', about, table(['', ['worker'], 'source', ['a sample'], ['99 of 100'],
     ['of the usual'], 'does', ['samples'], ['read by a sample']], rows));

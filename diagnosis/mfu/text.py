@@ -62,7 +62,7 @@ def _usual_steps(comparison: Comparison, since: str, causes: tuple[Cause, ...]) 
     by = f"{_number(abs(lost.points))} {{}} ({_number(low)} to {_number(high)})"
     parts = _parts(comparison, causes) if lost.points > 0 else ""
     if comparison.mfu_before is None or comparison.mfu_after is None:
-        how = "longer" if lost.points > 0 else "less"
+        how = "longer" if lost.points > 0 else "less time"
         return f"Steps take {by.format('%')} {how} {since}{parts}."
     levels = f"from {100 * comparison.mfu_before:.1f} % to {100 * comparison.mfu_after:.1f} %"
     verb = "fell" if lost.points > 0 else "rose"

@@ -118,7 +118,9 @@ def advise(job: Measured, step_s: float, go_on: Callable[[], object]) -> Advised
         new_s = span_s + rest_s * one.rest
         needs, held = list(one.needs), max(predicted.in_flight) * one.share
         if held > max(usual.in_flight) * 1.01:
-            needs.append(f"memory for {held / max(usual.in_flight):.2g} times the activations")
+            times = held / max(usual.in_flight)
+            many = f"{times:.2g}" if times < 10 else f"{times:,.0f}"
+            needs.append(f"memory for {many} times the activations")
         link = one.job is job
         saves, off = 1 - new_s / step_s, error + one.error
         found.append(
@@ -187,7 +189,7 @@ def _of_other_sizes(job: Measured, own: str, as_now: Changes) -> Iterator[_Candi
             yield _Candidate(text, own, job, changes, needs, SIZE_ERROR, m / many)
     if v != 4:
         changes = Changes(chunks=4)
-        needs = (f"{4 / v:g} times the transfers",) if v < 4 else ()
+        needs = (f"{4 / v:.3g} times the transfers",) if v < 4 else ()
         yield _Candidate("interleaved with 4 chunks", "interleaved", job, changes, needs)
 
 

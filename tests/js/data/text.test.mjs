@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { doing, longestOf, megabytes, milliseconds, percent, saved, shownOf, standsOut } from '../../../assets/data/text.mjs';
+import { doing, longestOf, megabytes, milliseconds, percent, sampleSize, saved, shownOf, standsOut } from '../../../assets/data/text.mjs';
 
 test('numbers as text', () => {
   assert.deepEqual([80.34, 1, 0.0312].map(milliseconds), ['80.3 ms', '1.0 ms', '0.031 ms']);
   assert.deepEqual([0, 0.021, 0.34, 1].map(percent), ['0 %', '2.1 %', '34 %', '100 %']);
   assert.equal(megabytes(1240.4), '1,240 MB');
+  assert.deepEqual([null, 0.0312, 1.44, 123.4].map(sampleSize), ['unknown', '0.031 MB', '1.4 MB', '123 MB']);
 });
 
 test('what a worker does', () => {

@@ -89,6 +89,11 @@ def test_what_a_change_needs_is_said() -> None:
     assert "micro-batches that can be divided" in by_change(found, "32 micro-batches").needs
 
 
+def test_much_more_memory_is_given_in_whole_numbers() -> None:
+    found = advised(pp=2, dp=1, num_microbatches=256)
+    assert "memory for 128 times the activations" in by_change(found, "gpipe").needs
+
+
 @pytest.mark.long
 def test_a_job_of_very_many_micro_batches_has_the_changes_that_can_be_replayed() -> None:
     found = advised(pp=2, dp=1, num_microbatches=1030)
