@@ -36,7 +36,8 @@ wanted AS (
     FROM cells GROUP BY attempt, rank
 ),
 waits AS (
-    SELECT c.attempt, c.rank, coalesce(g.axis, 'other') AS axis, sum(wait_ns) AS wait_ns
+    SELECT c.attempt, c.rank, sum(wait_ns) AS wait_ns,
+        if(g.axis IN ('tp', 'pp', 'dp', 'ep', 'cp'), g.axis, 'other') AS axis
     FROM chosen_collectives($attempt) c JOIN (SELECT attempt, rank, step FROM cells)
         USING (attempt, rank, step)
         LEFT JOIN group_members g USING (attempt, group_id)
@@ -50,8 +51,7 @@ exposed AS (
 ),
 weights AS (
     SELECT e.attempt, e.rank, e.axis, greatest(exposed_ns - coalesce(wait_ns, 0), 0) + 1 AS weight
-    FROM exposed e LEFT JOIN waits w ON w.attempt = e.attempt AND w.rank = e.rank
-        AND w.axis = if(e.axis = 'other', 'world', e.axis)
+    FROM exposed e LEFT JOIN waits w USING (attempt, rank, axis)
 ),
 parts AS (
     SELECT attempt, rank, sum(weight) AS total,

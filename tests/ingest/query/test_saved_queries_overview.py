@@ -144,6 +144,26 @@ def test_without_aligned_clocks_communication_keeps_its_waiting(tmp_path):
     assert shares["bubble_ratio"] is None
 
 
+@pytest.mark.parametrize("axis", ["world", "mixed", "unknown", "etp"])
+def test_waiting_is_taken_out_of_the_groups_of_every_axis(tmp_path, axis):
+    builder = RunBuilder(tmp_path / "run", 2, ParallelLayout.from_sizes(dp=2))
+    builder.rank_files()
+    builder.group(1, [0, 1], "dp")
+    builder.group(2, [0, 1], axis)
+    for rank, late_us in enumerate((0, 90)):
+        builder.step(rank, 0, 0, 1000)
+        builder.span(rank, 0, "dp_comm", 100, 200)
+        builder.collective(rank, 0, 1, 0, 100, 200)
+        builder.span(rank, 0, "forward", 200, 300 + late_us)
+        builder.span(rank, 0, "other_comm", 300 + late_us, 400)
+        builder.collective(rank, 0, 2, 0, 300 + late_us, 400)
+    builder.publish()
+    with open_run(builder.folder) as run:
+        row = run.ask("where_time_goes").to_pylist()[0]
+    moved = (row["dp_ms"], row["other_comm_ms"], row["waiting_ms"])
+    assert moved == pytest.approx((0.1, 0.01, 0.09), abs=1e-4)
+
+
 def test_hook_cost_by_step(tmp_path):
     builder = RunBuilder(tmp_path / "run", 2)
     for rank in range(2):
