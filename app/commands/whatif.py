@@ -149,7 +149,7 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
     known = [one for one in predicted if one.span_s is not None]
     lines = [
         f"{'schedule':15} {'by operations':>13} {'with gaps':>11} "
-        f"{'10 % to 90 % of the steps':>27} {'bubble':>7}  held"
+        f"{'10 % to 90 % of the steps':>27} {'idle':>7}  held"
     ]
     for one in sorted(known, key=lambda one: (one.expected_s or 0.0) * one.num_devices):
         most = max(one.in_flight)
@@ -162,7 +162,7 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
         between = f"{one.low_s:.4g} to {one.high_s:.4g} s"
         lines.append(
             f"{one.name:15} {one.span_s:11.4g} s {one.expected_s:9.4g} s {between:>27} "
-            f"{one.bubble:6.1%}  {held}"
+            f"{one.expected_bubble:7.1%}  {held}"
         )
     lines += [f"{one.name:15} not possible: {one.reason}" for one in predicted if one.reason]
     assumed = dict.fromkeys(text for one in known for text in one.assumptions)

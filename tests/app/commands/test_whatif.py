@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.commands.whatif import as_text
+from app.commands.whatif import as_text, schedules_text
 from app.views.whatif.analysis import whatif_of
 from diagnosis.whatif.causes import Cause
 from diagnosis.whatif.schedules.names import NAMES
+from diagnosis.whatif.schedules.predict import Prediction
 from ingest.run import open_run
 from sample_traces import RECORDED
 from sample_traces.generate.straggler_trace import MegatronJob
@@ -99,6 +100,16 @@ def test_schedules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert known["fbd"]["num_devices"] == 8
     assert known["1f1b"]["in_flight"] == [4, 3, 2, 1]
     assert known["zb-h1"]["span_s"] < known["1f1b"]["span_s"]
+
+
+def test_devices_stand_idle_as_long_as_the_page_says() -> None:
+    """With the gaps between operations, as the time that is to be expected has them."""
+    one = Prediction(
+        "gpipe", 1.0, 1.25, 1.2, 1.3, 0.2, 0.36, 2, (4.0, 4.0), None, None, ("Nothing.",)
+    )
+    heads, row, _ = schedules_text([one]).splitlines()
+    assert heads.split()[-2:] == ["idle", "held"]
+    assert " 36.0%  4 micro-batches" in row
 
 
 def test_schedules_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
