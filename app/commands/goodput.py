@@ -16,6 +16,7 @@ from app.views.efficiency.startup import Startup, sentences, startup_of
 from diagnosis.statistics.units import named_ranks, steps_text
 from ingest.errors import UserError, printable
 
+_MOST_MISSING = 16
 _LEAST_SHOWN = 0.0005
 """Share of the wall time that is not displayed as 0.0 %."""
 
@@ -104,7 +105,9 @@ def _startup(startup: Startup) -> Iterator[str]:
             what = f"{startup.doing[now['phase']]} ({now['what']})"
             yield f"now         rank {row['rank']}: {what} for {in_words(now['seconds'])}"
     if startup.missing:
-        yield f"no sign yet of {named_ranks(startup.missing[:16])}"
+        left = len(startup.missing) - _MOST_MISSING
+        more = f" and {left:,} more" if left > 0 else ""
+        yield f"no sign yet of {named_ranks(startup.missing[:_MOST_MISSING])}{more}"
     for call in startup.calls:
         if call["action"] == "read" and call["step"] < 0:
             rate = f", {call['mb_per_s']:,.1f} MB/s" if call["mb_per_s"] else ""

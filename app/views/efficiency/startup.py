@@ -78,7 +78,7 @@ def startup_of(run: Run, attempt: int | None, stop: Stop | None = None) -> Start
         ranks=tuple(map(_rank, first[:MOST_RANKS])),
         spread=tuple(_spread(part, recorded) for part in PARTS if part in present),
         num_ranks=len(recorded),
-        missing=_missing(run, wanted, recorded),
+        missing=_missing(run, wanted, starts) if recorded else (),
         slow=tuple(map(asdict, slow)),
         groups=asdict(groups) if groups else None,
         job_groups=max((start.job_groups for start in recorded), default=0),
@@ -139,8 +139,10 @@ def _spread(part: str, starts: Sequence[RankStart]) -> Row:
     }
 
 
-def _missing(run: Run, attempt: int, recorded: Sequence[RankStart]) -> tuple[int, ...]:
-    """Ranks of a job that have recorded nothing, where some have and the size is known."""
+def _missing(run: Run, attempt: int, starts: Sequence[RankStart]) -> tuple[int, ...]:
+    """Ranks of a job that have recorded nothing, where the size is known: neither a start nor, as
+    those without the source of start-ups, a step.
+    """
     sizes = [info["world_size"] for info in run.ranks if info["attempt"] == attempt]
-    seen = {start.rank for start in recorded}
-    return tuple(rank for rank in range(max(sizes, default=0)) if rank not in seen) if seen else ()
+    seen = {start.rank for start in starts if start.is_recorded or start.is_over}
+    return tuple(rank for rank in range(max(sizes, default=0)) if rank not in seen)

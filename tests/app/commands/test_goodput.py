@@ -10,7 +10,7 @@ from app.cli import EXIT_USER_ERROR, main
 from app.views.efficiency.goodput import in_words
 from tests.runs_builder import T0, RunBuilder
 from tests.selftest_runs import selftest_run
-from tests.startup_runs import S, interrupted_run, phases, started_run
+from tests.startup_runs import S, interrupted_run, phases, started_run, startup_rows
 
 
 def printed(capsys, *arguments):
@@ -40,7 +40,13 @@ def test_the_parts_printed_add_up_to_the_wall_time(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.9996, "1 s"), (0.23, "230 ms"), (7000, "117 min"), (3.6e6, "1,000 h"), (4.32e7, "12,000 h")],
+    [
+        (0.9996, "1 s"),
+        (0.23, "230 ms"),
+        (7000, "117 min"),
+        (3.6e6, "1,000 h"),
+        (4.32e7, "12,000 h"),
+    ],
 )
 def test_times_in_words(seconds, text):
     assert in_words(seconds) == text
@@ -72,6 +78,17 @@ def test_a_rank_that_still_starts_is_shown_with_what_it_does(tmp_path, capsys):
     started_run(tmp_path / "run", {0: phases("restore", 30), 1: phases(waits=30)}, num_steps=0)
     out = printed(capsys, tmp_path / "run")
     assert "now         rank 1: waiting for other ranks (barrier) for 30 s" in out
+
+
+def test_ranks_without_a_sign_are_counted_and_those_that_train_are_none(tmp_path, capsys):
+    run = RunBuilder(tmp_path / "run", 20)
+    startup_rows(run, 0, phases())
+    run.step(1, 0, 0, 100)  # its start-up is not recorded
+    run.rank_files()
+    run.publish()
+    out = printed(capsys, run.folder)
+    ranks = ", ".join(map(str, range(2, 18)))
+    assert f"no sign yet of ranks {ranks} and 2 more\n" in out
 
 
 def test_json_has_the_ledger_and_the_start(tmp_path, capsys):
