@@ -30,7 +30,8 @@ from ingest.run_folder.run_files import is_run_folder
 
 MOST_UNFINISHED = 64
 MOST_OF_ONE_TOKEN = 32
-"""Unfinished uploads: those of one token leave room for the others'."""
+"""Uploads that are not imported yet, each with a lock file and, once whole, a thread; those of one
+token leave room for the others'."""
 QUIET_S = 5.0
 """A connection that sent nothing for this long gives way to another one for the same upload."""
 _MOST_RESULTS = 64
@@ -62,6 +63,11 @@ class Upload:
     def offset(self) -> int:
         """Bytes that have arrived."""
         return self.storage.files.offset
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is imported, or will never be."""
+        return self.state in ("done", "failed")
 
     def as_json(self) -> dict[str, Any]:
         """The upload as the page shows it."""
@@ -147,7 +153,7 @@ class Uploads:
         with self._lock:
             if self._closed.is_set():
                 raise Stopping("the server is stopping; send it again later")
-            unfinished = [other for other in self._uploads.values() if other.state == "receiving"]
+            unfinished = [other for other in self._uploads.values() if not other.has_ended]
             if len(unfinished) >= MOST_UNFINISHED:
                 raise TooMany(
                     f"{MOST_UNFINISHED} uploads are in progress, which is the limit; wait until "
@@ -202,7 +208,7 @@ class Uploads:
         upload = self.get(upload_id)
         upload.cancelled = True
         with self._lock:
-            if upload.state in ("receiving", "done", "failed"):
+            if upload.state == "receiving" or upload.has_ended:
                 self._uploads.pop(upload_id, None)
                 upload.remove()
 
@@ -291,7 +297,7 @@ class Uploads:
         upload.remove()
         upload.state = "done" if upload.result.run is not None else "failed"
         with self._lock:
-            ended = [i for i, other in self._uploads.items() if other.state in ("done", "failed")]
+            ended = [i for i, other in self._uploads.items() if other.has_ended]
             for upload_id in ended[:-_MOST_RESULTS]:
                 del self._uploads[upload_id]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import app.uploads.files
@@ -146,3 +148,20 @@ def test_there_is_an_end_to_uploads_under_way(runs, monkeypatch):
     with pytest.raises(UserError, match="2 uploads are in progress"):
         uploads.create([FileHead("a", 10)])
     uploads.close()
+
+
+def test_uploads_that_wait_for_their_import_count(client, monkeypatch):
+    monkeypatch.setattr(app.uploads.uploads, "MOST_UNFINISHED", 2)
+    is_over = threading.Event()
+
+    def import_slowly(*_):
+        is_over.wait()
+        raise UserError("these are no traces")
+
+    monkeypatch.setattr(app.uploads.uploads, "import_files", import_slowly)
+    for number in range(2):
+        patch(client, begun(client, ("a.json", trace(number))), 0, trace(number))
+    refused = create(client, ("a.json", trace(2)))
+    is_over.set()
+    assert refused.status_code == 429
+    assert "2 uploads are in progress" in refused.json()["error"]
