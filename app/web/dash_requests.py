@@ -1,7 +1,8 @@
 """Refuses malformed requests for Dash callbacks and scripts with one sentence.
 
 Dash passes whatever a client sent to a callback. Here a request must name a callback, with exactly
-its inputs, states and outputs, and each value must have the type that the page gives it.
+its inputs, states and outputs, and each value must have the type that the page gives it. An address
+in it may be as long as that of a request: a callback would parse a longer one for minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import msgspec
 from dash import Dash
 from dash.exceptions import DependencyException
 from flask import Response, jsonify, request
+
+from app.web.request_limits import too_long
 
 PATH = "/_dash-update-component"
 
@@ -126,4 +129,12 @@ def _wrong_value(sent: _Property) -> str | None:
         msgspec.convert(sent.value, VALUES[sent.name])
     except (ValueError, RecursionError) as error:
         return f"{sent.name} of this callback's request is not what the page sends: {error}"
-    return None
+    return next(filter(None, (too_long(text.encode()) for text in _addresses(sent))), None)
+
+
+def _addresses(sent: _Property) -> list[str]:
+    """Paths and queries in a value."""
+    if sent.name not in ("url.pathname", "url.search", "view.data"):
+        return []
+    parts = sent.value.values() if isinstance(sent.value, dict) else [sent.value]
+    return [text for text in parts if isinstance(text, str)]

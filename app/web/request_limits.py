@@ -29,13 +29,19 @@ class RequestLimits:
             answer.headers["Connection"] = "close"
             await refuse(answer, scope, receive, send)
             return
-        query = scope.get("query_string", b"")
-        num_parameters = query.count(b"&") + 1
-        if len(query) <= LONGEST_QUERY and num_parameters <= MOST_PARAMETERS:
+        text = too_long(scope.get("query_string", b""))
+        if not text:
             await self.app(scope, receive, send)
             return
-        text = (
-            f"This address has {num_parameters:,} parameters in {len(query):,} bytes; at most "
-            f"{MOST_PARAMETERS} in {LONGEST_QUERY:,} bytes are allowed. Request less at a time."
-        )
         await refuse(sentence(414, text), scope, receive, send)
+
+
+def too_long(query: bytes) -> str:
+    """Why nobody may parse this query of an address, one sentence; '' if it is short enough."""
+    num_parameters = query.count(b"&") + 1
+    if len(query) <= LONGEST_QUERY and num_parameters <= MOST_PARAMETERS:
+        return ""
+    return (
+        f"This address has {num_parameters:,} parameters in {len(query):,} bytes; at most "
+        f"{MOST_PARAMETERS} in {LONGEST_QUERY:,} bytes are allowed. Request less at a time."
+    )

@@ -128,6 +128,22 @@ def test_no_malformed_address_fails(dash: Dash, caplog: pytest.LogCaptureFixture
     assert set(counts) <= {200, 204}
 
 
+@pytest.mark.parametrize("search", ["?" + "&".join(["ranks=0-4095"] * 300), "?sql=" + "x" * 40_000])
+def test_addresses_in_callbacks_are_as_short_as_those_of_requests(
+    dash: Dash, search: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = "?attempt=0"
+    for given, stored in ((search, at), (at, search)):
+        bodies = [
+            body
+            for body in honest(
+                dash, url__search=given, view__data={"path": ADDRESS, "search": stored}
+            )
+            if search in json.dumps(body)
+        ]
+        assert statuses(dash, iter(bodies), caplog) == {400: len(bodies)} != {400: 0}
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 50_000, b"\x00", b"9" * 5000]
 )
