@@ -188,8 +188,11 @@ def _newest_ns(evidence: Evidence, rank: int) -> int:
 
 
 def other_halves(one: Entered, of_peer: Iterable[Entered]) -> list[Entered]:
-    """What the peer of a message has entered of its kind on the other side, with the same tag."""
-    other = {"send": "recv", "recv": "send"}[one.op]
+    """What the peer of a message has entered of its kind on the other side, with the same tag.
+
+    What is neither sent nor received, as some libraries name it, has the same name on both sides.
+    """
+    other = {"send": "recv", "recv": "send"}.get(one.op, one.op)
     return [
         half for half in of_peer if (half.op, half.peer, half.tag) == (other, one.rank, one.tag)
     ]

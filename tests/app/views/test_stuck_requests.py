@@ -69,3 +69,8 @@ def test_a_message_whose_sender_went_on_is_posted_by_both() -> None:
 def test_a_message_without_a_common_number_blames_nobody() -> None:
     rows = [message(1, "recv", 0, 1 << 40)]
     assert rows_of(rows, LOOKS) == [("message from rank 0 to rank 1", "rank 1", "", "rank 0")]
+
+
+def test_a_message_that_is_neither_sent_nor_received() -> None:
+    rows = [message(1, "coalesced", 0, 5), message(0, "coalesced", 1, 5, state="completed")]
+    assert rows_of(rows, LOOKS) == [("message 5 from rank 0 to rank 1", "ranks 0 and 1", "", "")]
