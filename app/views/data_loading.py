@@ -5,9 +5,9 @@ how evenly sequences are dealt.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite
 from statistics import median
 from typing import Any
 
@@ -88,7 +88,7 @@ def data_loading_of(
     workers = _slowest(work.to_pylist())
     memory = run.ask("loader_memory", **wanted, stop=stop).to_pylist()
     growing = sorted(_one_each(memory), key=_growth, reverse=True)
-    standby = run.ask("loader_standby", **within, stop=stop).to_pylist()
+    standby = _without_infinities(run.ask("loader_standby", **within, stop=stop).to_pylist())
     standby.sort(key=lambda row: (-(row["end_samples"] or 0), -(row["end_age_s"] or 0)))
     why = why_slow({QUESTION: work}, waits[0]["rank"]) if waits else None
     waiting = tuple(row for row in waits if row["data_wait_ms"] or row["data_fetch_ms"])
@@ -97,7 +97,7 @@ def data_loading_of(
         num_ranks=num_ranks if len(waiting) == top else len(waiting),
         workers=tuple(workers[:MOST_ROWS]),
         num_workers=len(workers),
-        sources=tuple(run.ask("source_mix", **within, stop=stop).to_pylist()),
+        sources=tuple(_without_infinities(run.ask("source_mix", **within, stop=stop).to_pylist())),
         memory=tuple(growing[:MOST_ROWS]),
         num_memory=len(growing),
         standby=tuple(standby[:MOST_ROWS]),
@@ -130,10 +130,9 @@ def _dealing(run: Run, within: dict[str, Any], stop: Stop | None) -> Dealing | N
         "measured_ms": shown.measured_RM.sum(axis=1),
     }
     by_rank = zip(*(values.tolist() for values in columns.values()), strict=True)
-    rows = [
-        {name: None if isnan(value) else value for name, value in zip(columns, row, strict=True)}
-        for row in sorted(by_rank, key=lambda row: -row[1])
-    ]
+    rows = _without_infinities(
+        dict(zip(columns, row, strict=True)) for row in sorted(by_rank, key=lambda row: -row[1])
+    )
     return Dealing(
         balance.of_microbatches,
         balance.of_replicas,
@@ -145,6 +144,19 @@ def _dealing(run: Run, within: dict[str, Any], stop: Stop | None) -> Dealing | N
         len(rows),
         sentence(balance),
     )
+
+
+def _without_infinities(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with None for what is not finite, such as a share that the job computed by dividing
+    by 0: JSON has no such numbers.
+    """
+    return [
+        {
+            name: None if isinstance(value, float) and not isfinite(value) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _slowest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
