@@ -109,8 +109,8 @@ def _mapped(tensor: str, table: pa.Table, is_cut: bool) -> TensorMap:
     for name, statistic in STATISTICS.items():
         if name in columns and statistic.is_of(tensor):
             value_RS = np.full((len(rows), len(steps_S)), np.nan, dtype=np.float32)
-            column_values_N = columns[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
-            value_RS[row_N, column_N] = np.asarray(column_values_N, dtype=np.float32)
+            rounded = columns[name].cast(pa.float64(), safe=False)
+            value_RS[row_N, column_N] = rounded.to_numpy(zero_copy_only=False).astype(np.float32)
             values[name] = value_RS
     return TensorMap(tensor, tuple(rows), steps_S, values, is_cut)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from app.views.model.tensor_map import Row, pooled
+from app.views.model.tensor_map import Row, pooled, tensor_map
+from ingest.run import open_run
+from tests.runs_builder import T0, two_rank_run
 
 
 def test_the_worst_of_a_block_is_what_the_statistic_fears() -> None:
@@ -21,3 +25,14 @@ def test_rows_have_keys_of_their_own() -> None:
     assert Row(3, "layers.3").key == "3"
     assert Row(0, "h.0.attn", 5).key == "0.h5"
     assert Row(-1, "lm_head").key == "-1.lm_head"
+
+
+def test_counts_that_no_float_holds_exactly_are_rounded(tmp_path: Path) -> None:
+    builder = two_rank_run(tmp_path / "job")
+    counts = {"count": 2**60, "sampled": 2**60, "zero_ratio": 0.0, "nonfinite": 2**53 + 1}
+    builder.add("tensor_stats", 0, 1, ts_ns=T0, tensor="residual", layer=0, name="layers.0",
+                shard="", microbatch=-1, chunk=-1, log2_counts=[0] * 64, **counts)  # fmt: skip
+    builder.publish()
+    with open_run(builder.folder) as run:
+        found = tensor_map(run, "residual", None, None)
+    assert found.values["nonfinite"].tolist() == [[2.0**53]]
