@@ -45,7 +45,7 @@ from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
 from diagnosis.statistics.spike_measures import MIN_SPIKE, Measure, spike_measures
-from diagnosis.statistics.spikes_in_a_row import FEWEST_IN_A_ROW, SIMILAR, spikes_in_a_row
+from diagnosis.statistics.spikes_in_a_row import FEWEST_IN_A_ROW, SIMILAR, of_most, spikes_in_a_row
 from diagnosis.statistics.step_levels import SHORT_RISE
 from diagnosis.statistics.units import in_ms, named_ranks
 
@@ -97,7 +97,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     more = tuple(
         _finding(times, part, rows, attempt)
         for part, rows in _in_a_row(times, longer_S, measures)
-        if not named.issuperset(times.ranks.rank_R[list(rows)].tolist())
+        if not (of_run.findings and named.issuperset(times.ranks.rank_R[list(rows)].tolist()))
     )
     return Verdict(NAME, (*of_run.findings, *more)) if more else of_run
 
@@ -178,6 +178,8 @@ def _at_fault(spikes: _Spikes) -> tuple[int, ...] | None:
     often_R = _is_long(spikes).mean(axis=1) >= STEADY_SHARE
     if often_R.mean() > 1 / 2:
         return ()
+    if of_most(spikes.excess_RN).mean() > 1 - STEADY_SHARE:
+        return None
     often_R = _makes_long(spikes).mean(axis=1) >= STEADY_SHARE
     return tuple(np.flatnonzero(often_R).tolist()) or None
 
@@ -208,7 +210,9 @@ def _in_a_row(
         others_ms = float(np.delete(by.along_S, not_others).max(initial=0.0))
         spikes = _those(times, longer_S, by, long, WARM_UP_STEPS, others_ms)
         for rows, part in spikes_in_a_row(long, spikes.excess_RN, _makes_long(spikes)):
-            yield _those(times, longer_S, by, long[part], WARM_UP_STEPS, others_ms), rows
+            own = _those(times, longer_S, by, long[part], WARM_UP_STEPS, others_ms)
+            if rows or not _not_worth_telling(times, own):
+                yield own, rows
 
 
 def _those(

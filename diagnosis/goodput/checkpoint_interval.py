@@ -33,9 +33,10 @@ _WIDEST = 30.0
 class Advice:
     """`mtbf_s`: mean time between interruptions, None without any; `low_s`, `high_s`: its interval
     with CONFIDENCE, `high_s` None: no upper limit. `best_s`: work between saves that leaves most,
-    `best_low_s` and `best_high_s` at the ends of the interval. `interval_s`: the same of today's saves.
-    `now_share`, `best_share`: what is left of the time with today's work between saves and the best. `curve`: (interval s, share, share at
-    `low_s`, share at `high_s`), of None where unknown. `why_not`: why nothing is recommended; ''.
+    `best_low_s` and `best_high_s` at the ends of the interval. `interval_s`: the same of today's
+    saves. `now_share`, `best_share`: what is left of the time with today's work between saves and
+    the best. `curve`: (interval s, share, share at `low_s`, share at `high_s`), of None where
+    unknown. `why_not`: why nothing is recommended; ''.
     """
 
     num_interruptions: int

@@ -259,7 +259,7 @@ def lasting_or_calm(
 
 def not_moving(lates: Sequence[Late]) -> list[Late]:
     """Without short episodes where they move from rank to rank: so do the swings of a busy host."""
-    short = [late for late in lates if late.episode.last - late.episode.first < SHORT_STEPS]
+    short = [late for late in lates if late.num_steps < SHORT_STEPS]
     if len({late.row for late in short}) < FEWEST_MOVING or _at_once(short):
         return list(lates)
     return [late for late in lates if late not in short]

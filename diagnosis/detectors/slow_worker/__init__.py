@@ -213,7 +213,9 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
         cells = [cell for cell in cells if cell[1].size >= SHORT_STEPS]
     last = last_shares(excess_RS, judged.peers.group_R, cells)
     left = {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
-    short = {row for row, own in left.items() if max(e.last - e.first for e in own) < SHORT_STEPS}
+    short = {
+        row for row, own in left.items() if max(e.last - e.first + 1 for e in own) < SHORT_STEPS
+    }
     moves = len(short) >= FEWEST_MOVING and not _at_once([left[row] for row in sorted(short)])
     return {row: own for row, own in left.items() if not (moves and row in short)}
 

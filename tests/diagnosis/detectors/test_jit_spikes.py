@@ -194,6 +194,28 @@ def test_a_rank_with_similar_spikes_in_a_row_is_named_before_and_after_others(
     assert findings[0].severity == "past"
 
 
+def test_spikes_of_all_ranks_and_later_ones_of_one_rank_are_two_findings() -> None:
+    """All ranks unevenly in some steps; rank 3 later, with a little of rank 6 in between."""
+    of_all, of_one = (10, 20, 29, 41, 50), (120, 127, 135, 140, 149)
+
+    def own_ms(rank: int, step: int) -> float:
+        if step in of_all:
+            return float(np.random.default_rng([rank, step]).uniform(50, 120))
+        if step in of_one:
+            return 180.0 if rank == 3 else 0.0
+        return 30.0 if (rank, step) == (6, 128) else 0.0
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = max(own_ms(other, step) for other in range(8))
+        own = own_ms(rank, step)
+        return {"step_ms": 200.0 + ms, "compute_ms": 150.0 + own, "comm_ms": 40.0 + ms - own}
+
+    all_ranks, rank_3 = judged(phases, 160).findings
+    assert (all_ranks.culprits, all_ranks.first_step, all_ranks.last_step) == ((), 10, 50)
+    assert [place.rank for place in rank_3.culprits] == [3]
+    assert (rank_3.first_step, rank_3.last_step) == (120, 159)
+
+
 @pytest.mark.parametrize("phase", ["data_ms", "gc_ms", "checkpoint_ms", "comm_ms"])
 def test_long_steps_that_have_a_kind_of_their_own(phase: str) -> None:
     longer = {"step_ms": 290.0, "compute_ms": 150.0, phase: 100.0 if phase != "comm_ms" else 130.0}

@@ -47,6 +47,21 @@ def test_the_slow_rank_and_its_first_step(x: float) -> None:
     assert f"since step {SLOW_FROM}" in finding.text
 
 
+@pytest.mark.parametrize(("num_slow", "is_named"), [(20, True), (19, False)])
+def test_ranks_that_are_slow_after_each_other_are_named_if_each_is_for_20_steps(
+    num_slow: int, is_named: bool
+) -> None:
+    """Fewer steps on one rank after the other are what a busy host does by itself."""
+    begins = {1: 10, 6: 50, 11: 90}
+
+    def compute(rank: int, step: int) -> float:
+        first = begins.get(rank, 1000)
+        return 100.0 * (1.5 if first <= step < first + num_slow else 1.0)
+
+    verdict = judged(compute=compute, steps=130)
+    assert named(verdict) == (sorted(begins.items()) if is_named else [])
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.1])
 def test_a_healthy_job_has_none(seed: int, noise: float) -> None:
