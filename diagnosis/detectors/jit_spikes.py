@@ -44,7 +44,7 @@ from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_m
 from diagnosis.statistics.phase_times import PhaseTimes, middle, phase_times
 from diagnosis.statistics.rank_tables import Bools, Floats, Ints
 from diagnosis.statistics.running_median import running_medians
-from diagnosis.statistics.spike_measures import MIN_SPIKE, Measure, spike_measures
+from diagnosis.statistics.spike_measures import EXPLAINED, MIN_SPIKE, Measure, spike_measures
 from diagnosis.statistics.spikes_in_a_row import FEWEST_IN_A_ROW, SIMILAR, of_most, spikes_in_a_row
 from diagnosis.statistics.step_levels import SHORT_RISE
 from diagnosis.statistics.units import in_ms, named_ranks
@@ -93,13 +93,18 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     longer_S = times.window_S - running_medians(times.window_S)
     measures = spike_measures(times, longer_S, retried_steps(tables["allocator_retries"], times))
     of_run = _of_run(times, longer_S, measures, attempt)
-    named = {place.rank for finding in of_run.findings for place in finding.culprits}
+    told = [{place.rank for place in finding.culprits} for finding in of_run.findings]
     more = tuple(
         _finding(times, part, rows, attempt)
         for part, rows in _in_a_row(times, longer_S, measures)
-        if not (of_run.findings and named.issuperset(times.ranks.rank_R[list(rows)].tolist()))
+        if not any(_says_it(ranks, times.ranks.rank_R[list(rows)].tolist()) for ranks in told)
     )
     return Verdict(NAME, (*of_run.findings, *more)) if more else of_run
+
+
+def _says_it(told: set[int], ranks: list[int]) -> bool:
+    """Whether a finding on these ranks (none: on all) is about those, too."""
+    return told.issuperset(ranks) if ranks else not told
 
 
 def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attempt: int) -> Verdict:
@@ -113,6 +118,9 @@ def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attemp
         )
         return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
     rows = () if spikes.of_all else _at_fault(spikes)
+    of_one = () if rows else _computed_by_one(times, longer_S, measures, spikes)
+    if of_one:
+        spikes, rows = of_one
     if rows is None:
         spread = (
             f"{spikes.columns.size} steps ({_listed(times.step_S[spikes.columns])}) are far longer "
@@ -196,6 +204,20 @@ def _makes_long(spikes: _Spikes) -> Bools:
     has_waited_RN = np.nan_to_num(spikes.waits_RN) >= BORDER * most_N
     makes_long_RN: Bools = _is_long(spikes) & ~has_waited_RN
     return makes_long_RN
+
+
+def _computed_by_one(
+    times: PhaseTimes, longer_S: Floats, measures: list[Measure], spikes: _Spikes
+) -> tuple[_Spikes, tuple[int, ...] | None] | tuple[()]:
+    """The same steps by what ranks compute, and rows of the ranks at fault, if in most of them a
+    single rank computes longer: the others wait for it in their timers. Empty of others.
+    """
+    for by in (by for by in measures if by.of_compute):
+        own = _those(times, longer_S, by, spikes.columns, spikes.begins, spikes.others_ms)
+        is_explained_N = by.along_S[own.columns] >= EXPLAINED * longer_S[own.columns]
+        if (is_explained_N & ~of_most(own.excess_RN)).mean() >= STEADY_SHARE:
+            return own, _at_fault(own)
+    return ()
 
 
 def _in_a_row(

@@ -61,6 +61,9 @@ MOVED = 0.5
 
 _STEPS_BEFORE = 100
 _REASONS = ("data", "compute", "stretch", "rest")
+_OF_OTHERS = ("gc", "checkpoint")
+"""Detectors of their own name who is late by these in every step."""
+
 _RECURRING = ("data", "stretch", "rest")
 """What slow_worker does not look for in single steps."""
 _LEAST_DENSE = 1 / 25
@@ -89,7 +92,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
     longer += [rise for rise in _by_strikes(times) if not _meets_any(rise, longer)]
     if not longer:
         return None
-    steady = late_by(times, _REASONS)
+    steady = [*late_by(times, _REASONS), *late_by(times, (*_REASONS, *_OF_OTHERS))]
     free_S = np.ones(times.step_S.size, np.bool_)  # of ranks late in every step, one or by turns
     for late in steady:
         free_S[late.span] = False

@@ -72,21 +72,32 @@ def _beyond(excess_RS: Floats, stage_R: Ints, accused: Mapping[int, Span]) -> di
 
 
 def _not_apart(excess_RS: Floats, accused: Mapping[int, Span]) -> set[int]:
-    """Indices of the accused that some rank was late by half as much as, outside of all spans."""
+    """Indices of the accused that some rank was late by half as much as, outside of all spans.
+
+    A single step counts at most what the accused is late by on average: few long ones are no swing.
+    """
     others_RS = np.nan_to_num(excess_RS)
     for row, first, last in accused.values():
         others_RS[row, first : last + 1] = 0.0
-    sums_RS = np.cumsum(np.pad(others_RS, ((0, 0), (1, 0))), axis=1)
     most: dict[int, float] = {}
     found = set()
     for index, (row, first, last) in accused.items():
         length = last - first + 1
         if length not in most:
-            most[length] = float((sums_RS[:, length:] - sums_RS[:, :-length]).max()) / length
+            most[length] = _greatest_mean(others_RS, length)
         own_S = excess_RS[row, first : last + 1]
-        if np.isfinite(own_S).any() and np.nanmean(own_S) < LEAST_APART * most[length]:
-            found.add(index)
+        own = float(np.nanmean(own_S)) if np.isfinite(own_S).any() else float("inf")
+        if own < LEAST_APART * most[length]:
+            capped_RS = np.minimum(others_RS, max(own, 0.0))
+            if own < LEAST_APART * _greatest_mean(capped_RS, length):
+                found.add(index)
     return found
+
+
+def _greatest_mean(excess_RS: Floats, length: int) -> float:
+    """Of any rank over so many steps in a row."""
+    sums_RS = np.cumsum(np.pad(excess_RS, ((0, 0), (1, 0))), axis=1)
+    return float((sums_RS[:, length:] - sums_RS[:, :-length]).max()) / length
 
 
 def _spread(excess_RS: Floats, length: int) -> float:

@@ -194,6 +194,19 @@ def test_a_rank_with_similar_spikes_in_a_row_is_named_before_and_after_others(
     assert findings[0].severity == "past"
 
 
+def test_a_rank_that_computes_longer_is_named_where_the_others_wait_in_their_backwards() -> None:
+    """DDP reduces while backwards run: waiting stands there, without CPU time."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = 360.0 if step in AT else 0.0
+        own = ms if rank == 1 else 0.0
+        return {"step_ms": 200.0 + ms, "cpu_ms": 140.0 + own, "compute_ms": 150.0 + ms}
+
+    tables = phase_tables(ParallelLayout.from_sizes(dp=4), STEPS, phases, device="cpu")
+    (finding,) = detect(tables, attempt=0).findings
+    assert [place.rank for place in finding.culprits] == [1]
+
+
 def test_spikes_of_all_ranks_and_later_ones_of_one_rank_are_two_findings() -> None:
     """All ranks unevenly in some steps; rank 3 later, with a little of rank 6 in between."""
     of_all, of_one = (10, 20, 29, 41, 50), (120, 127, 135, 140, 149)

@@ -64,3 +64,10 @@ def test_a_rare_swing_of_another_rank_by_half_as_much_clears_the_accused() -> No
     assert no_swings(excess_RS, STAGE_R, [(3, 100, 119)]) == {}
     excess_RS[6, 20:40] -= 0.06
     assert list(no_swings(excess_RS, STAGE_R, [(3, 100, 119)])) == [0]
+
+
+def test_few_far_longer_steps_of_another_rank_clear_nobody() -> None:
+    excess_RS = swinging(0.001, 20)
+    excess_RS[3, 100:120] += 0.2
+    excess_RS[6, [20, 27, 33]] += 5.0
+    assert list(no_swings(excess_RS, STAGE_R, [(3, 100, 119)])) == [0]
