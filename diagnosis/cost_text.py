@@ -8,7 +8,7 @@ from __future__ import annotations
 from diagnosis.findings import ESTIMATED, MEASURED, Cost, Finding
 from diagnosis.statistics.units import in_ms, steps_text
 
-_LEAST_HOURS = 0.00001
+_LEAST_HOURS, _LEAST_MS = 0.00001, 0.05
 _BASIS = {
     MEASURED: "measured against steps without it",
     ESTIMATED: "estimated",
@@ -18,6 +18,8 @@ _BASIS = {
 def cost_text(cost: Cost, ongoing: bool) -> str:
     """One sentence: by how much the steps of the job are longer for it."""
     take = "take" if ongoing else "took"
+    if cost.ms_per_step < _LEAST_MS:
+        return f"Steps {take} no longer for it, as far as can be measured."
     about = "about " if cost.basis == ESTIMATED else ""
     return (
         f"Steps {take} {about}{in_ms(cost.ms_per_step)} longer for it, "

@@ -154,7 +154,8 @@ def schedules_text(predicted: Sequence[Prediction]) -> str:
     for one in sorted(known, key=lambda one: (one.expected_s or 0.0) * one.num_devices):
         most = max(one.in_flight)
         unit = "micro-batch" if most == 1 else "micro-batches"
-        held = f"{f'{most:,.1f}'.removesuffix('.0')} {unit} on the fullest of {one.num_devices} devices"
+        number = f"{most:,.1f}".removesuffix(".0")
+        held = f"{number} {unit} on the fullest of {one.num_devices} devices"
         if one.memory_bytes is not None:
             held += f", {_amount(one.memory_bytes)} of activations"
         if one.peak_bytes is not None:
@@ -225,10 +226,11 @@ def as_text(answer: Answer) -> str:
     num_steps, first, last = len(metrics.step_S), metrics.step_S[0], metrics.step_S[-1]
     over = f"on average over {num_steps} steps, {first} to {last}"
     steps = over if num_steps > 1 else f"in step {first}"
+    fidelity = round(100 * metrics.fidelity, 2) + 0.0  # without the sign of a zero
     lines = [
         f"S          {metrics.S:.4f}  ({lost:.1f} % of the replayed time, {steps})",
         f"step       {metrics.T_base_s:.6g} s measured, {metrics.T_s:.6g} s replayed "
-        f"(fidelity {round(100 * metrics.fidelity, 2) + 0.0:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
+        f"(fidelity {fidelity:+.2f} %), {metrics.T_ideal_s:.6g} s ideal",
     ]
     is_healthy = metrics.S < STRAGGLING
     if is_healthy:

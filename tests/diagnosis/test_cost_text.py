@@ -58,6 +58,10 @@ def test_little_is_not_rounded_to_nothing() -> None:
 
 def test_the_sentence_and_the_line_have_the_same_numbers() -> None:
     assert cost_text(COST, ongoing=True) == "Steps take 24 ms longer for it, 15 % of their time."
+    nothing = replace(COST, ms_per_step=0.0)
+    assert cost_text(nothing, ongoing=False) == (
+        "Steps took no longer for it, as far as can be measured."
+    )
     assert cost_line(FINDING) == (
         "24 ms per step, 15 % of step time; 0.0034 rank-hours in steps 9 to 40; wall time, "
         "measured against steps without it"
