@@ -27,6 +27,10 @@ def unexplained(diagnosis: Diagnosis, name: str) -> Diagnosis:
         for index, finding in enumerate(flat):
             if id(finding) in own:
                 changed |= {} if finding in kept else {index: None}
+            elif finding.kind == _COMPUTES and any(_holds(other, finding) for other in others):
+                changed[index] = (
+                    f"{finding.text} Another finding names who was slow in these steps."
+                )
             elif any(_is_part(finding, whole) for whole in kept):
                 changed[index] = f"{finding.text} That is part of what all steps are longer by."
         return changed
@@ -53,15 +57,13 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
     """
     own = num_steps(steps_of(finding))
     near = max(NEAR_STEPS, own // 10)
-    is_short = own < FEWEST_STEPS
     taken, covered = 0.0, list[tuple[int, int]]()
     for other in others:
         both = shared_steps(finding, other)
         shared = num_steps(both)
         begins = min(abs(first - finding.first_step) for first, _ in steps_of(other)) <= near
         lasts = shared >= _PART * own
-        holds = is_short and other.kind != _RARE
-        if lasts and (begins or holds) and _names(other):
+        if (lasts and begins and _names(other)) or _holds(other, finding):
             return True
         if lasts and begins and _may_be_all(other, finding, shared):
             return True
@@ -69,6 +71,13 @@ def _is_explained(finding: Finding, others: Sequence[Finding]) -> bool:
             taken += other.cost.ms_per_step * shared
             covered += both
     return taken >= EXPLAINED * lost_ms(finding) and 2 * num_steps(covered) >= own
+
+
+def _holds(other: Finding, finding: Finding) -> bool:
+    """Whether it names somebody in most steps of a short one."""
+    own = num_steps(steps_of(finding))
+    lasts = num_steps(shared_steps(finding, other)) >= _PART * own
+    return lasts and own < FEWEST_STEPS and other.kind != _RARE and _names(other)
 
 
 def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:
@@ -81,5 +90,8 @@ def _may_be_all(other: Finding, finding: Finding, shared: int) -> bool:
 
 
 _FAIR_PART = 1 / 3
+_COMPUTES = "step_regression"
+"""Also what the detector of longer compute finds."""
+
 _RARE = "jit_spikes"
 """Of all the steps from its first to its last one it means a few, which never follow each other."""

@@ -329,6 +329,17 @@ def test_rare_steps_of_a_rank_hide_no_few_steps_on_end(kind: str, kept: int) -> 
     assert len(unexplained(diagnosis, "job_slower").findings) == kept
 
 
+@pytest.mark.parametrize(("first", "last", "kept"), [(40, 47, 1), (40, 70, 2), (70, 77, 2)])
+def test_longer_compute_of_all_for_few_steps_of_a_slow_rank_is_set_aside(
+    first: int, last: int, kept: int
+) -> None:
+    slow = Verdict("slow_worker", (finding(3, 30, 59, 20.0),))
+    more = finding(None, first, last, 30.0, kind="step_regression")
+    left = unexplained(Diagnosis((slow, Verdict("step_regression", (more,)))), "job_slower")
+    assert len(left.findings) == kept
+    assert kept == 2 or "names who was slow" in left.set_aside[0]
+
+
 def test_a_small_part_that_names_nobody_is_set_aside() -> None:
     part = finding(None, 22, 50, 3.0, kind="data_loader")
     left = unexplained(
