@@ -159,7 +159,7 @@ def again(options: argparse.Namespace) -> None:
     done = {job["id"] for job in read(options.results).jobs}
     for folder in runs_below(options.again):
         if folder.name not in done:
-            job, row = diagnosed_again(folder)
+            job, row = diagnosed_again(folder, options.every)
             row |= job_row(job)
             append(options.results, row, job.episodes)
             print_job(row, job.episodes)
@@ -197,6 +197,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--episodes", type=int, help="end when the results have as many")
     add("--healthy", type=float, metavar="MINUTES", help="healthy jobs for so long, no faults")
     add("--again", type=Path, metavar="FOLDER", help="diagnose the runs kept there again")
+    add("--every", type=int, default=1, metavar="N", help="of --again: at one step of so many")
     add("--report", type=Path, metavar="FILE", help="print the tables of these results")
     add("--write", type=Path, metavar="PAGE", help="put the tables into this page, too")
     add("--keep", type=Path, help="keep the runs in this folder, for --again")

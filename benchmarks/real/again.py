@@ -28,9 +28,10 @@ def runs_below(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{TRUTH}"))
 
 
-def diagnosed_again(folder: Path) -> tuple[Job, dict[str, Any]]:
-    """A kept run with the rules of today: what they say at the end of each step, about the steps so
-    far. An alert comes at the end of a step; writing, indexing and diagnosis take no time."""
+def diagnosed_again(folder: Path, every: int = 1) -> tuple[Job, dict[str, Any]]:
+    """A kept run with the rules of today: what they say at the end of each step, or of one in
+    `every`, about the steps so far. An alert comes at the end of a step; writing, indexing and
+    diagnosis take no time."""
     truth = read(folder / TRUTH)
     job = Job([_planted(row) for row in truth.episodes])
     with tempfile.TemporaryDirectory() as scratch:
@@ -39,7 +40,7 @@ def diagnosed_again(folder: Path) -> tuple[Job, dict[str, Any]]:
         with open_run(copy) as run:
             ends_ns = _ends_ns(run)
             begun_s = time.perf_counter()
-            for step in moments(sorted(ends_ns), job.episodes):
+            for step in moments(sorted(ends_ns), job.episodes, every):
                 tables = tables_of(run, run.newest_attempt, (min(ends_ns), step))
                 parts = parts_of(diagnose(tables, run.newest_attempt))
                 if not job.reported or job.reported[-1][1] != parts:
@@ -48,11 +49,14 @@ def diagnosed_again(folder: Path) -> tuple[Job, dict[str, Any]]:
     return job, {**_of_job(truth), "again_s": round(time.perf_counter() - begun_s, 1)}
 
 
-def moments(steps: list[int], episodes: list[Episode]) -> Iterator[int]:
-    """Steps at whose end a run is diagnosed: all that matter for a delay, some others, the last."""
+def moments(steps: list[int], episodes: list[Episode], every: int = 1) -> Iterator[int]:
+    """Steps at whose end a run is diagnosed: all that matter for a delay, or one in `every` of
+    them, some others, the last.
+    """
     near = {s for e in episodes for s in range(e.first, e.last + AFTER_STEPS)}
     for step in steps[int(MIN_VOTES) - 1 :]:
-        if step in near or step % FAR_STRIDE == 0 or step == steps[-1]:
+        is_due = step % (every if step in near else every * FAR_STRIDE) == 0
+        if is_due or step == steps[-1]:
             yield step
 
 

@@ -22,6 +22,12 @@ def test_each_step_of_an_episode_and_some_others_are_moments() -> None:
     assert all(step % FAR_STRIDE == 0 for step in found if step < 52)
 
 
+def test_one_step_in_some_is_enough_where_delays_do_not_matter() -> None:
+    steps = list(range(200))
+    found = set(moments(steps, [Episode("gc", "loud", (1,), 52, 71)], every=5))
+    assert found == {25, 50, 55, 60, 65, 70, 75, 80, 85, 90, 95, 100, 125, 150, 175, 199}
+
+
 @pytest.mark.long
 def test_a_kept_run_is_diagnosed_by_the_end_of_each_step(tmp_path: Path) -> None:
     folder = tmp_path / "kept" / "slow"
