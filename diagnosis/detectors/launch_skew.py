@@ -30,7 +30,14 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.late_ranks import Late, late_by, late_by_one, meet, worth_telling
 from diagnosis.statistics.peers import NOISE_MADS
 from diagnosis.statistics.phase_findings import Lost, Words, finding_of, steps_missing
-from diagnosis.statistics.phase_times import IDLE, PhaseTimes, comparable, middle, phase_times
+from diagnosis.statistics.phase_times import (
+    IDLE,
+    PhaseTimes,
+    comparable,
+    kept_from_cores,
+    middle,
+    phase_times,
+)
 from diagnosis.statistics.rank_tables import Floats
 from diagnosis.statistics.step_levels import WARM_UP_STEPS
 
@@ -112,12 +119,13 @@ def _is_part(episode: Episode, moving: Episode) -> bool:
 
 
 def _lates(times: PhaseTimes) -> list[Late]:
-    """Who stands still: in forwards alone, which shows most on shared cores, outside of all phases,
-    or anywhere.
+    """Who stands still: in forwards alone, which shows most on shared cores; there also outside of
+    all phases; or anywhere.
     """
     lates: list[Late] = []
     in_forward = late_by_one(times, IDLE[0], FORWARD_MADS)
-    outside = late_by_one(times, "rest", NOISE_MADS)
+    on_shared_cores = kept_from_cores(times) is not None
+    outside = late_by_one(times, "rest", NOISE_MADS) if on_shared_cores else []
     for late in (*in_forward, *outside, *late_by(times, ("stretch", "rest"))):
         is_new = not any(late.row == o.row and meet(late.episode, o.episode) for o in lates)
         if is_new and late.share >= LEAST_SHARE:

@@ -34,7 +34,9 @@ def spikes_in_a_row(
     `is_long_RN`: who makes a step long.
     """
     of_most_N, most_N = of_most(excess_RN), excess_RN.max(axis=0)
-    parts = [((), part) for part in _in_a_row(columns, of_most_N, most_N, most_N)]
+    parts: list[tuple[tuple[int, ...], Ints]] = [
+        ((), part) for part in _in_a_row(columns, of_most_N, most_N, most_N)
+    ]
     rows_of: dict[tuple[int, ...], list[int]] = {}
     for row in np.flatnonzero((is_long_RN & ~of_most_N).sum(axis=1) >= FEWEST_IN_A_ROW).tolist():
         for part in _in_a_row(columns, is_long_RN[row] & ~of_most_N, excess_RN[row], most_N):

@@ -18,7 +18,9 @@ from ingest.readers.tables.staged_rows import StagedRows
 
 NUMBERS_APART = 10**9
 """Between the numbers of two stretches of steps: no file has so many collectives."""
-_MESSAGES = pa.array(["send", "recv"])
+_MESSAGES = ("send", "recv")
+"""No array: what Arrow allocates at import, 1 GiB of addresses, counts towards the limit of a
+reader's memory."""
 
 
 class Stretches:
@@ -60,7 +62,7 @@ def count_from(first_number: int, rows: StagedRows, groups: Sequence[int]) -> No
     of_groups = pa.array(groups, pa.int64())
 
     def collectives(table: pa.Table) -> pa.Table:
-        is_message = pc.is_in(table["op"].cast(pa.string()), _MESSAGES)
+        is_message = pc.is_in(table["op"].cast(pa.string()), pa.array(_MESSAGES))
         is_counted = pc.or_(is_message, pc.is_in(table["group_id"], of_groups))
         return _moved(table, "seq", is_counted, first_number)
 
