@@ -30,6 +30,9 @@ _SIGMAS_PER_MAD = 1.4826
 _FEWEST_WINDOWS = 3
 """Of each rank: of longer episodes shorter windows are compared, which swing more."""
 
+_MANY = 20
+"""Steps. Among fewer, one or two long ones are a good part of a swing."""
+
 Span = tuple[int, int, int]
 """Row of a rank, first and last column."""
 
@@ -74,7 +77,8 @@ def _beyond(excess_RS: Floats, stage_R: Ints, accused: Mapping[int, Span]) -> di
 def _not_apart(excess_RS: Floats, accused: Mapping[int, Span]) -> set[int]:
     """Indices of the accused that some rank was late by half as much as, outside of all spans.
 
-    A single step counts at most what the accused is late by on average: few long ones are no swing.
+    Against many steps a single one counts at most what the accused is late by on average: few long
+    ones are no swing.
     """
     others_RS = np.nan_to_num(excess_RS)
     for row, first, last in accused.values():
@@ -89,7 +93,8 @@ def _not_apart(excess_RS: Floats, accused: Mapping[int, Span]) -> set[int]:
         own = float(np.nanmean(own_S)) if np.isfinite(own_S).any() else float("inf")
         if own < LEAST_APART * most[length]:
             capped_RS = np.minimum(others_RS, max(own, 0.0))
-            if own < LEAST_APART * _greatest_mean(capped_RS, length):
+            is_few = length >= _MANY and own >= LEAST_APART * _greatest_mean(capped_RS, length)
+            if not is_few:
                 found.add(index)
     return found
 

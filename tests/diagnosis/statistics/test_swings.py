@@ -71,3 +71,4 @@ def test_few_far_longer_steps_of_another_rank_clear_nobody() -> None:
     excess_RS[3, 100:120] += 0.2
     excess_RS[6, [20, 27, 33]] += 5.0
     assert list(no_swings(excess_RS, STAGE_R, [(3, 100, 119)])) == [0]
+    assert no_swings(excess_RS, STAGE_R, [(3, 100, 105)]) == {}  # of six they are a good part
