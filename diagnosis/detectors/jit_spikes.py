@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -85,31 +86,48 @@ class _Spikes:
     others_ms: float  # by which the longest of them stands apart
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Steps of the job, and what is compared to find long ones. R ranks, S steps."""
+
+    times: PhaseTimes
+    longer_S: Floats  # ms of the job's step beyond the running median
+    measures: list[Measure]
+
+    @cached_property
+    def waits_RS(self) -> Floats:
+        """Communication beyond its running median, ms."""
+        beyond_RS: Floats = self.times.comm_RS - running_medians(self.times.comm_RS)
+        return beyond_RS
+
+
 def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     """Verdict on the steps in `tables`: answers of QUESTIONS for one attempt and range of steps."""
     times = phase_times(tables)
     if missing := steps_missing(NAME, times.step_S.size):
         return Verdict(NAME, not_enough=missing)
     longer_S = times.window_S - running_medians(times.window_S)
-    measures = spike_measures(times, longer_S, retried_steps(tables["allocator_retries"], times))
-    of_run = _of_run(times, longer_S, measures, attempt)
-    told = [{place.rank for place in finding.culprits} for finding in of_run.findings]
+    retried_RS = retried_steps(tables["allocator_retries"], times)
+    job = _Job(times, longer_S, spike_measures(times, longer_S, retried_RS))
+    of_run = _of_run(job, attempt)
+    named = [{place.rank for place in finding.culprits} for finding in of_run.findings]
     more = tuple(
         _finding(times, part, rows, attempt)
-        for part, rows in _in_a_row(times, longer_S, measures)
-        if not any(_says_it(ranks, times.ranks.rank_R[list(rows)].tolist()) for ranks in told)
+        for part, rows in _in_a_row(job)
+        if not any(_includes(ranks, times.ranks.rank_R[list(rows)].tolist()) for ranks in named)
     )
     return Verdict(NAME, (*of_run.findings, *more)) if more else of_run
 
 
-def _says_it(told: set[int], ranks: list[int]) -> bool:
-    """Whether a finding on these ranks (none: on all) is about those, too."""
-    return told.issuperset(ranks) if ranks else not told
+def _includes(named: set[int], ranks: list[int]) -> bool:
+    """Whether a finding that names some ranks names these; no rank stands for all of them."""
+    return named.issuperset(ranks) if ranks else not named
 
 
-def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attempt: int) -> Verdict:
-    """Of long steps that all have one cause."""
-    found = (_standing_apart(times, longer_S, by) for by in measures)
+def _of_run(job: _Job, attempt: int) -> Verdict:
+    """Judge the long steps of the run as one group, with one cause."""
+    times = job.times
+    found = (_standing_apart(job, by) for by in job.measures)
     spikes = next((spikes for spikes in found if spikes is not None), None)
     if spikes is None:
         checked = (
@@ -118,7 +136,7 @@ def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attemp
         )
         return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
     rows = () if spikes.of_all else _at_fault(spikes)
-    of_one = () if rows else _computed_by_one(times, longer_S, measures, spikes)
+    of_one = () if rows else _computed_by_one(job, spikes)
     if of_one:
         spikes, rows = of_one
     if rows is None:
@@ -133,8 +151,9 @@ def _of_run(times: PhaseTimes, longer_S: Floats, measures: list[Measure], attemp
     return Verdict(NAME, (_finding(times, spikes, rows, attempt),))
 
 
-def _standing_apart(times: PhaseTimes, longer_S: Floats, by: Measure) -> _Spikes | None:
+def _standing_apart(job: _Job, by: Measure) -> _Spikes | None:
     """Those of the long steps that ranks explain and that stand apart from the others."""
+    times = job.times
     apart_S, begins = by.apart_S, _warm_up(times.window_S, by.long)
     others = np.setdiff1d(np.arange(begins, times.step_S.size), by.long)
     long = by.long[(by.long < WARM_UP_STEPS) | (by.long >= begins)]
@@ -152,7 +171,7 @@ def _standing_apart(times: PhaseTimes, longer_S: Floats, by: Measure) -> _Spikes
     in_rhythm_N = as_long_N & _in_rhythm(times.step_S[long], times.step_S[late])
     long = long[(long >= begins) | in_rhythm_N]
     others_ms = float(np.nanmax(others_S, initial=0.0))
-    return _those(times, longer_S, by, long, begins, others_ms)
+    return _those(job, by, long, begins, others_ms)
 
 
 def _in_rhythm(steps: Ints, late: Ints) -> Bools:
@@ -207,42 +226,38 @@ def _makes_long(spikes: _Spikes) -> Bools:
 
 
 def _computed_by_one(
-    times: PhaseTimes, longer_S: Floats, measures: list[Measure], spikes: _Spikes
+    job: _Job, spikes: _Spikes
 ) -> tuple[_Spikes, tuple[int, ...] | None] | tuple[()]:
     """The same steps by what ranks compute, and rows of the ranks at fault, if in most of them a
     single rank computes longer: the others wait for it in their timers. Empty of others.
     """
-    for by in (by for by in measures if by.of_compute):
-        own = _those(times, longer_S, by, spikes.columns, spikes.begins, spikes.others_ms)
-        is_explained_N = by.along_S[own.columns] >= EXPLAINED * longer_S[own.columns]
+    for by in (by for by in job.measures if by.of_compute):
+        own = _those(job, by, spikes.columns, spikes.begins, spikes.others_ms)
+        is_explained_N = by.along_S[own.columns] >= EXPLAINED * job.longer_S[own.columns]
         if (is_explained_N & ~of_most(own.excess_RN)).mean() >= STEADY_SHARE:
             return own, _at_fault(own)
     return ()
 
 
-def _in_a_row(
-    times: PhaseTimes, longer_S: Floats, measures: list[Measure]
-) -> Iterator[tuple[_Spikes, tuple[int, ...]]]:
+def _in_a_row(job: _Job) -> Iterator[tuple[_Spikes, tuple[int, ...]]]:
     """Long steps that one rank makes several times in a row, and its row, by what ranks compute."""
-    for by in (by for by in measures if by.of_compute):
+    for by in (by for by in job.measures if by.of_compute):
         long = by.long[by.long >= WARM_UP_STEPS]
         if long.size < FEWEST_IN_A_ROW:
             continue
         not_others = np.union1d(by.long, np.arange(WARM_UP_STEPS))
         others_ms = float(np.delete(by.along_S, not_others).max(initial=0.0))
-        spikes = _those(times, longer_S, by, long, WARM_UP_STEPS, others_ms)
+        spikes = _those(job, by, long, WARM_UP_STEPS, others_ms)
         for rows, part in spikes_in_a_row(long, spikes.excess_RN, _makes_long(spikes)):
-            own = _those(times, longer_S, by, long[part], WARM_UP_STEPS, others_ms)
-            if rows or not _not_worth_telling(times, own):
+            own = _those(job, by, long[part], WARM_UP_STEPS, others_ms)
+            if rows or not _not_worth_telling(job.times, own):
                 yield own, rows
 
 
-def _those(
-    times: PhaseTimes, longer_S: Floats, by: Measure, long: Ints, begins: int, others_ms: float
-) -> _Spikes:
-    waits_RN = times.comm_RS[:, long] - running_medians(times.comm_RS)[:, long]
-    excess_RN = by.excess_RS[:, long]
-    return _Spikes(long, excess_RN, waits_RN, longer_S, by.of_all, begins, by.others, others_ms)
+def _those(job: _Job, by: Measure, long: Ints, begins: int, others_ms: float) -> _Spikes:
+    """What the measure and the waiting of the job say of these columns."""
+    told = (by.of_all, begins, by.others, others_ms)
+    return _Spikes(long, by.excess_RS[:, long], job.waits_RS[:, long], job.longer_S, *told)
 
 
 def _not_worth_telling(times: PhaseTimes, spikes: _Spikes) -> str:

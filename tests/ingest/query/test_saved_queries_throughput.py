@@ -108,31 +108,28 @@ def test_goodput(run):
     assert row["goodput_ratio"] == pytest.approx(490 / 600)
 
 
-def test_goodput_excludes_rewound_steps(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 1)
-    for attempt, steps in enumerate([(0, 1, 2), (1, 2, 3)]):
-        builder.rank_files(attempt)
-        for step in steps:
-            at_ns = T0 + (attempt * 1000 + step * 100) * US
-            builder.add("steps", 0, step, attempt, start_ns=at_ns, dur_ns=100 * US)
-    builder.publish()
-    with open_run(builder.folder) as run:
-        first, second = run.ask("goodput").to_pylist()
-        assert first["productive_s"] == pytest.approx(100e-6)
-        assert first["rewound_s"] == pytest.approx(200e-6)
-        assert (second["productive_s"], second["rewound_s"]) == (pytest.approx(300e-6), 0)
-
-
-def test_steps_that_a_later_attempt_has_yet_to_repeat_are_lost_already(tmp_path):
-    builder = RunBuilder(tmp_path / "run", 1)
-    for attempt, steps in enumerate([range(10), range(4, 6), range(5, 7)]):
+def goodput_of_attempts(folder, *attempts):
+    """Rows of goodput of a rank whose attempts have these steps, 100 us each."""
+    builder = RunBuilder(folder, 1)
+    for attempt, steps in enumerate(attempts):
         builder.rank_files(attempt)
         for step in steps:
             at_ns = T0 + (attempt * 2000 + step * 100) * US
             builder.add("steps", 0, step, attempt, start_ns=at_ns, dur_ns=100 * US)
     builder.publish()
     with open_run(builder.folder) as run:
-        rows = run.ask("goodput").to_pylist()
+        return run.ask("goodput").to_pylist()
+
+
+def test_goodput_excludes_rewound_steps(tmp_path):
+    first, second = goodput_of_attempts(tmp_path / "run", (0, 1, 2), (1, 2, 3))
+    assert first["productive_s"] == pytest.approx(100e-6)
+    assert first["rewound_s"] == pytest.approx(200e-6)
+    assert (second["productive_s"], second["rewound_s"]) == (pytest.approx(300e-6), 0)
+
+
+def test_steps_that_a_later_attempt_has_yet_to_repeat_are_lost_already(tmp_path):
+    rows = goodput_of_attempts(tmp_path / "run", range(10), range(4, 6), range(5, 7))
     assert [row["productive_s"] for row in rows] == pytest.approx([400e-6, 100e-6, 200e-6])
     assert [row["rewound_s"] for row in rows] == pytest.approx([600e-6, 100e-6, 0])
 
