@@ -243,11 +243,11 @@ def as_text(answer: Answer) -> str:
         worst = worst_first(metrics.M_W_ranks, metrics)
         named, num_more = ", ".join(map(str, worst[:_WORKERS_SHOWN])), len(worst) - _WORKERS_SHOWN
         named += f" and {num_more} more" if num_more > 0 else ""
-        recovered = f"{100 * metrics.M_W:.1f} % of the lost time is recovered"
+        recovered = f"{_recovered(metrics.M_W)} of the lost time is recovered"
         who = f"rank {named} keeps" if len(worst) == 1 else f"ranks {named} keep"
         lines.append(f"M_W        {recovered} if {who} pace")
     if metrics.M_S is not None and not is_healthy:
-        recovered = f"{100 * metrics.M_S:.1f} % of it is recovered"
+        recovered = f"{_recovered(metrics.M_S)} of it is recovered"
         lines.append(f"M_S        {recovered} if the last stage keeps pace")
     lines += [
         f"cause      {cause.kind}: {printable(cause.text)}; replayed with it alone, all steps "
@@ -256,6 +256,11 @@ def as_text(answer: Answer) -> str:
     ]
     lines += [f"note       {printable(note)}" for note in (*answer.notes, NOT_IDENTIFIABLE)]
     return "\n".join(lines)
+
+
+def _recovered(share: float) -> str:
+    """A share of the lost time. Not above 0: the job is as slow without these workers."""
+    return f"{100 * share:.1f} %" if share > 0 else "none"
 
 
 def _ranked(values: dict[Any, float]) -> str:

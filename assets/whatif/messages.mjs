@@ -60,6 +60,9 @@ export function headline(result) {
 /** The tooltip that gives the symbol of a number. */
 export const symbolText = (symbol) => `${symbol} in the what-if paper (arXiv 2505.05713)`;
 
+/** A share of the lost time. Not above 0: the job is as slow without these workers. */
+const recovered = (share) => (share > 0 ? percent(share) : 'none');
+
 /**
  * The tiles: label, value and a short explanation each; `symbol` is the name in the paper.
  * @returns {{label: string, symbol?: string, formula?: string, value: string, detail: string, warns?: boolean, ranks?: number[],
@@ -79,12 +82,12 @@ export function tiles(result) {
   if (!isStraggling(result)) return shown;  // shares of next to nothing mean nothing
   if (result.M_W !== null) {
     shown.push({
-      label: 'Worst ranks', symbol: 'M_W', value: percent(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,
+      label: 'Worst ranks', symbol: 'M_W', value: recovered(result.M_W), detail: 'of the lost time is recovered if', ranks: result.M_W_ranks,
       afterRanks: result.M_W_ranks.length === 1 ? 'keeps pace' : 'keep pace',
     });
   }
   if (result.M_S !== null) {
-    shown.push({ label: 'Last stage', symbol: 'M_S', value: percent(result.M_S), detail: 'of the lost time is recovered if it keeps pace' });
+    shown.push({ label: 'Last stage', symbol: 'M_S', value: recovered(result.M_S), detail: 'of the lost time is recovered if it keeps pace' });
   }
   return shown;
 }

@@ -21,6 +21,6 @@ WITH by_rank AS (
 SELECT step, action, name, count(*) AS num_ranks, max(seconds) AS longest_s,
     arg_max(rank, seconds) AS slowest_rank, median(seconds) AS median_s,
     CASE WHEN count(num_bytes) = count(*) THEN CAST(sum(num_bytes) AS BIGINT) END AS num_bytes,
-    arg_max(num_bytes / 1e6 / nullif(seconds, 0), seconds) AS mb_per_s,
+    arg_max_null(num_bytes / 1e6 / nullif(seconds, 0), seconds) AS mb_per_s,
     CAST(sum(num_failed) AS BIGINT) AS num_failed
 FROM by_rank GROUP BY step, action, name ORDER BY step, action, name

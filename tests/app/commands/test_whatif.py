@@ -61,6 +61,10 @@ def test_times_and_shares_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     text = as_text(replace(answer, metrics=replace(answer.metrics, fidelity=-1e-9)))
     assert "(fidelity +0.00 %)" in text
     assert "all steps together are 1,234 ms longer on average" in text
+    loss = replace(answer.metrics, S=1.5, M_W=-0.09, M_W_ranks=(1,), M_S=0.2)
+    lines = as_text(replace(answer, metrics=loss)).splitlines()
+    assert "M_W        none of the lost time is recovered if rank 1 keeps pace" in lines
+    assert "M_S        20.0 % of it is recovered if the last stage keeps pace" in lines
 
 
 def test_what_findings_cost_is_listed_apart_from_the_replay(

@@ -73,6 +73,16 @@ def test_calls_are_summed_by_rank_and_the_slowest_is_named(tmp_path):
     assert (row["num_bytes"], row["mb_per_s"]) == (8_000_000, 0.5)
 
 
+def test_the_rate_of_the_slowest_rank_is_not_that_of_another(tmp_path):
+    run = RunBuilder(tmp_path / "run", 2)
+    for rank, seconds, num_bytes in ((0, 1, 4_000_000), (1, 4, -1)):
+        run.add("checkpoints", rank, -1, ts_ns=T0, dur_ns=seconds * S, action="save",
+                name="torch.save", num_bytes=num_bytes, state="completed")  # fmt: skip
+    run.publish()
+    (row,) = asked(run, "checkpoint_calls")
+    assert (row["slowest_rank"], row["num_bytes"], row["mb_per_s"]) == (1, None, None)
+
+
 def test_a_save_between_two_steps_is_of_the_step_that_has_ended(tmp_path):
     run = RunBuilder(tmp_path / "run", 1)
     for step in (4, 5):

@@ -37,6 +37,8 @@ test('tiles warn if the replay is far off, and leave out missing numbers', () =>
   assert.deepEqual(labels({ ...RESULT, S: 1.02, M_W: -4.495, M_S: 1.772 }).slice(4), [], 'shares of no loss');
   const ends = [[0], [0, 4]].map((ranks) => tiles({ ...RESULT, M_W_ranks: ranks })[4].afterRanks);
   assert.deepEqual(ends, ['keeps pace', 'keep pace']);
+  const recovered = (share) => tiles({ ...RESULT, M_W: share, M_S: share }).slice(4).map(({ value }) => value);
+  assert.deepEqual([-0.09, 0.2].map(recovered), [['none', 'none'], ['20.0 %', '20.0 %']]);
   assert.equal(tiles(RESULT)[3].warns, false);
   const off = { ...RESULT, fidelity: -0.08, notes: ['Measured steps are 8 % shorter.', 'Other.'] };
   assert.equal(tiles(off)[3].warns, true);
