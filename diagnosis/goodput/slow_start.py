@@ -26,6 +26,12 @@ LEAST_S = 2.0
 LEAST_SHARE = 0.1
 """Of the start-up of the others: less would be seen by nobody who waits for the job."""
 
+LEAST_STEPS = 4
+"""Steps that the job could have made meanwhile: what happens once may cost a few."""
+
+LEAST_BEFORE_S = 5.0
+"""Instead, before it has made the steps that tell how long one takes."""
+
 
 @dataclass(frozen=True)
 class Slow:
@@ -80,9 +86,15 @@ def _slow_in(phase: str, starts: Sequence[RankStart]) -> Slow | None:
     usual_s = median(seconds[start.rank] for start in others)
     took_s = median(seconds[rank] for rank in slow)
     cost_s = min(max(seconds[rank] for rank in slow) - usual_s, median(map(waited_s, others)))
-    if cost_s < LEAST_S:
+    if cost_s < _least_s(starts):
         return None
     return Slow(phase, slow, took_s, usual_s, cost_s, _longest(phase, starts, slow))
+
+
+def _least_s(starts: Sequence[RankStart]) -> float:
+    """What ranks have to cost the others to be named."""
+    usual = [start.usual_step_s for start in starts if start.usual_step_s is not None]
+    return max(LEAST_S, LEAST_STEPS * median(usual)) if usual else LEAST_BEFORE_S
 
 
 def _outliers(seconds: dict[int, float], start_s: float) -> tuple[int, ...]:

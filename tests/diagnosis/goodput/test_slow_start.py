@@ -9,14 +9,14 @@ from diagnosis.goodput.startup import RankStart, Stretch
 from tests.startup_runs import phases
 
 
-def start(rank, rows, step_s=1.0):
+def start(rank, rows, step_s=1.0, usual_step_s=0.5):
     at_s, stretches = 0.0, []
     for phase, seconds, what in rows:
         stretches.append(Stretch(phase, what, at_s, seconds))
         at_s += seconds
     return RankStart(
-        rank, "h", 0.0, tuple(stretches), 0, at_s, at_s + step_s, 0.5, at_s, 3, 9, 0, None
-    )
+        rank, "h", 0.0, tuple(stretches), 0, at_s, at_s + step_s, usual_step_s, at_s, 3, 9, 0, None
+    )  # fmt: skip
 
 
 def job(slow, waits=6.0, num_ranks=4):
@@ -49,6 +49,19 @@ def test_a_rank_nobody_waited_for_is_not_named():
 
 def test_a_small_difference_is_not_named():
     assert slow_phases(job(phases("restore", 1.5), waits=1.5)) == []
+
+
+@pytest.mark.parametrize(("usual_step_s", "num"), [(None, 1), (1.4, 1), (1.6, 0)])
+def test_what_costs_less_than_four_steps_is_not_named(usual_step_s, num):
+    waits = [start(n, phases(waits=6), usual_step_s=usual_step_s) for n in (0, 2, 3)]
+    slow = start(1, phases("data", 6), usual_step_s=usual_step_s)
+    assert len(slow_phases([*waits, slow])) == num
+
+
+@pytest.mark.parametrize(("waits", "num"), [(2.5, 0), (6.0, 1)])
+def test_before_a_step_is_known_the_others_have_waited_for_five_seconds(waits, num):
+    others = [start(n, phases(waits=waits), usual_step_s=None) for n in (0, 2, 3)]
+    assert len(slow_phases([*others, start(1, phases("data", 6), usual_step_s=None)])) == num
 
 
 def test_where_half_of_the_ranks_are_slow_nobody_is_named():
