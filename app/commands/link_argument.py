@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from app.view_state import PAGE_NAMES, SHOWN_INSTEAD, View, parse_url
 from ingest.errors import UserError
 
-_RUN_IN_LINK = re.compile(r"^(?P<base>.*?)/run/[^/]+/")
+_RUN_IN_LINK = re.compile(r"^.*?/run/[^/]+(?:/|$)")
 _RUN = re.compile(r"(?:^|/)run/([^/]+)")
 
 

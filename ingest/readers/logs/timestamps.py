@@ -26,9 +26,8 @@ _MONTHS = {
     )
 }
 _CLOCK = r"(?P<h>\d\d):(?P<mi>\d\d):(?P<s>\d\d)(?:[.,](?P<f>\d{1,9}))?"
-_ISO = (
-    r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + r" ?(?P<z>Z\b|[+-]\d\d:?\d\d\b)?"
-)
+_ZONE = r"(?: ?(?P<z>Z\b|[+-]\d\d:?\d\d\b)|(?P<hours>[+-]\d\d)(?=[\s\]),;]|$))?"
+_ISO = r"(?P<y>\d{4})[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _]" + _CLOCK + _ZONE
 _FORMS = tuple(
     re.compile(form)
     for form in (
@@ -77,7 +76,7 @@ class Clock:
         day_s = self._day_s(parts.get("y"), month, int(parts["d"] or 0))
         if day_s is None:
             return None
-        zone = parts.get("z")
+        zone = parts.get("z") or parts.get("hours")
         if zone is None:
             self.guessed_zone = True
         seconds = day_s + clock[0] * 3600 + clock[1] * 60 + clock[2]
@@ -156,5 +155,5 @@ def _newest_day_s(until_s: float, month: int, day: int) -> int | None:
 def _zone_s(zone: str | None) -> int:
     if zone is None or zone == "Z":
         return 0
-    hours, minutes = int(zone[1:3]), int(zone[-2:])
+    hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
     return (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)

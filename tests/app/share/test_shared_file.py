@@ -172,6 +172,7 @@ def test_export_prints_what_is_wrong(runs, capsys, arguments, message):
         ("http://host:8050/run/other/ranks?rank=1", View("r", "ranks", rank=1)),
         ("https://h/a/proxy/8050/run/other/timeline?t=1..2", View("r", "timeline", t=(1, 2))),
         ("/run/x/overview", View("r")),
+        ("http://host:8050/run/other?rank=1", View("r", rank=1)),
     ],
 )
 def test_a_view_of_a_link_or_its_end(text, view):

@@ -96,6 +96,21 @@ def test_a_zone_is_guessed_only_where_none_is_named() -> None:
     assert clock.guessed_zone
 
 
+@pytest.mark.parametrize("zone", ["+02:00", "+0200", " +02:00", "+02", "+02]", "+02 INFO"])
+def test_a_zone_counts_in_each_of_its_forms(zone: str) -> None:
+    clock = Clock(None)
+    at_ns = clock.time_ns("2026-04-13 14:51:20Z")
+    assert clock.time_ns(f"2026-04-13 16:51:20{zone} a") == at_ns
+    assert not clock.guessed_zone
+
+
+@pytest.mark.parametrize("text", [" +02 a", "-12.5", "+123 a", "-ab"])
+def test_other_numbers_after_a_time_are_no_zone(text: str) -> None:
+    clock = Clock(None)
+    assert clock.time_ns(f"2026-04-13 16:51:20{text}") == clock.time_ns("2026-04-13 16:51:20Z")
+    assert clock.guessed_zone
+
+
 @pytest.mark.parametrize("years", [-3, -1, 0, 2])
 def test_a_guessed_year_moves_near_other_logs(years: int) -> None:
     """By whole days, over leap years as well."""
