@@ -68,6 +68,8 @@ def of_most(excess_RN: Floats) -> Bools:
 
 def _without_pauses(columns: Ints, at: Ints) -> list[Ints]:
     """Parts without a distance of far more steps than the usual one."""
+    if at.size < 2:
+        return [at]
     gap = np.diff(columns[at])
     parts: list[Ints] = np.split(at, 1 + np.flatnonzero(gap > _PAUSE * np.median(gap)))
     return parts
