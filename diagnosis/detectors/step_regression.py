@@ -25,6 +25,7 @@ from diagnosis.detectors.sequence_imbalance import uneven_since_then
 from diagnosis.detectors.slow_op import op_behind
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
+from diagnosis.statistics.hidden_waits import BORDER
 from diagnosis.statistics.late_ranks import MAIN_SHARE, Late, late_by
 from diagnosis.statistics.onsets import (
     MIN_RISE,
@@ -81,14 +82,15 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if not by_itself and kept is not None:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     if not by_itself:
-        return Verdict(NAME, checked=checked_text(times))
+        return Verdict(NAME, checked=_ELSE_IN_ORDER if found else checked_text(times))
     uneven = uneven_since_then(tables, times)
     lates = late_by(times, _REASONS)
     work = own_work(work_of(tables))
     why_not = {onset: _why_not(times, onset, uneven, lates, work) for onset in by_itself}
     findings = tuple(_finding(times, onset, attempt) for onset, why in why_not.items() if not why)
     set_aside = tuple(filter(None, why_not.values()))
-    return Verdict(NAME, findings, None if findings else _ELSE_IN_ORDER, set_aside=set_aside)
+    other = _ELSE_IN_ORDER.replace("No step", "No other step")
+    return Verdict(NAME, findings, None if findings else other, set_aside=set_aside)
 
 
 def _takes_longer(window_S: Floats, longer: Sequence[Rise], episode: Episode) -> bool:
@@ -159,9 +161,8 @@ def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
     lost = Lost((), onset.episode, wall_share(times, onset), 0)
     episode = onset.episode
     sure = is_sure(lost.share, episode.last - episode.first + 1)
-    finding = finding_of(
-        times, lost, attempt, replace(_WORDS, confidence="high" if sure else "medium")
-    )
+    words = replace(_WORDS, cause=_cause(times), confidence="high" if sure else "medium")
+    finding = finding_of(times, lost, attempt, words)
     return replace(
         finding,
         slowdown=round(1 + onset.episode.excess, 4),
@@ -169,13 +170,29 @@ def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
     )
 
 
+def _cause(times: PhaseTimes) -> str:
+    """That no rank is the reason only where compute is known to hold no waiting for one."""
+    if times.hidden.get("compute", 1.0) <= BORDER:
+        return f"{_LONGER}, so no rank and no link is the reason."
+    if times.ranks.rank_R.size == 1:
+        return f"{_LONGER}: only one was recorded, and whether it waits for others does not show."
+    return (
+        f"{_LONGER}. Whether they wait for one of them inside the timer of compute does not show: "
+        "ranks differ too little, or are too few."
+    )
+
+
 _REASONS = ("data", "compute", "stretch", "rest")
-_ELSE_IN_ORDER = "No other step since which the job as a whole computes longer."
+_ELSE_IN_ORDER = (
+    "No step since which the job as a whole computes longer, its steps take longer, and no one "
+    "operation makes up the difference."
+)
+_LONGER = "All ranks compute longer than earlier in the run"
 _WORDS = Words(
     "step_regression",
     "The whole job computes longer than before",
     "to longer compute on all ranks",
-    "All ranks compute longer than earlier in the run, so no rank and no link is the reason.",
+    f"{_LONGER}.",
     (
         "More work on purpose: longer sequences, a larger batch, another phase of training.",
         "Devices that all slow down together (power cap, heat), or a clock of all hosts.",

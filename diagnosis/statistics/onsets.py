@@ -125,12 +125,15 @@ def wall_share(times: PhaseTimes, onset: Onset) -> float:
 
 
 def evidence_of(times: PhaseTimes, onset: Onset, finding: Finding) -> Evidence:
-    """How much compute all ranks have now and had before."""
-    first = int(times.step_S[onset.episode.first])
+    """How much compute all ranks have now and had before, medians over the steps."""
+    begins, ends = onset.episode.first, onset.episode.last
+    first = int(times.step_S[begins])
+    job_S = middles(np.where(times.phases["compute"] > 0, times.phases["compute"], np.nan))
+    before_ms, now_ms = middle(job_S[WARM_UP_STEPS:begins]), middle(job_S[begins : ends + 1])
     return Evidence(
         f"The compute of nine in ten ranks takes at least {1 + onset.episode.excess:.2f}x as long "
-        f"as before step {first}: the median rank {in_ms(onset.before_ms + onset.longer_ms)} per "
-        f"step after {in_ms(onset.before_ms)}.",
+        f"as before step {first}: the median rank {in_ms(now_ms)} per step after "
+        f"{in_ms(before_ms)}.",
         round(1 + onset.episode.excess, 4),
         "x",
         "rank_phases",

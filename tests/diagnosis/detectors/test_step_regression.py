@@ -203,3 +203,49 @@ def test_a_rise_that_forwards_do_not_have_is_waiting_for_another_rank() -> None:
     verdict = judged(longer(30.0), forward_ms=50.0)
     assert verdict.findings == ()
     assert "it holds waiting for others" in verdict.set_aside[0]
+
+
+def test_where_compute_may_hold_waiting_it_does_not_deny_that_a_rank_is_the_reason() -> None:
+    """All timers of compute end with the last rank's, and nothing else differs between ranks."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        more = 30.0 if step >= FROM else 0.0
+        return {"compute_ms": 150.0 + more, "step_ms": 200.0 + more}
+
+    (finding,) = judged(phases).findings
+    assert "no rank" not in finding.cause
+    assert "inside the timer of compute does not show" in finding.cause
+
+
+def test_where_communication_takes_the_waiting_no_rank_is_the_reason() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        own = float(np.random.default_rng([rank, step]).normal(150.0, 8.0))
+        own += 40.0 if step >= FROM else 0.0
+        return {"compute_ms": own, "step_ms": 260.0, "comm_ms": 250.0 - own} | (
+            {} if step < FROM else {"step_ms": 300.0, "comm_ms": 290.0 - own}
+        )
+
+    (finding,) = judged(phases).findings
+    assert finding.cause.endswith("so no rank and no link is the reason.")
+
+
+def test_it_does_not_deny_a_rise_of_compute_that_makes_no_step_longer() -> None:
+    def phases(rank: int, step: int) -> dict[str, float]:
+        more = 20.0 if step >= FROM else 0.0
+        return {"compute_ms": 150.0 + more, "comm_ms": 40.0 - more}
+
+    verdict = judged(phases)
+    assert verdict.findings == ()
+    assert "did not rise" not in (verdict.checked or "")
+
+
+def test_the_median_rank_is_the_median_rank() -> None:
+    """A quarter of the ranks computes longer by 20 %, the others by 40 %."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        more = (30.0 if rank < 2 else 60.0) if step >= FROM else 0.0
+        return {"compute_ms": 150.0 + more, "step_ms": 200.0 + more}
+
+    (finding,) = judged(phases).findings
+    assert "at least 1.20x as long as before step 20" in finding.evidence[0].sentence
+    assert "the median rank 210 ms per step after 150 ms" in finding.evidence[0].sentence
