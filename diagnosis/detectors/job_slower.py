@@ -21,7 +21,16 @@ from diagnosis.statistics.episodes import OVER_AFTER_STEPS
 from diagnosis.statistics.evidence_links import first_two, pipeline_view, question_params
 from diagnosis.statistics.phase_findings import URGENT_SHARE, steps_missing
 from diagnosis.statistics.phase_times import PhaseTimes, middles, phase_times
-from diagnosis.statistics.step_levels import LEAST_RISE, Rise, is_sure, rises
+from diagnosis.statistics.step_levels import (
+    FEWEST_SHORT,
+    FEWEST_STEPS,
+    LEAST_RISE,
+    SHORT_RISE,
+    Rise,
+    is_sure,
+    rises,
+    trimmed_mean,
+)
 from diagnosis.statistics.units import in_ms, steps_text, when_text
 
 NAME = "job_slower"
@@ -45,7 +54,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
         return Verdict(NAME, not_enough=missing)
     findings = tuple(_finding(times, rise, attempt) for rise in rises(times.window_S))
     other = "other " if findings else ""
-    checked = f"No {other}stretch of steps is {100 * LEAST_RISE:.0f} % longer than those before it."
+    checked = (
+        f"No {other}{FEWEST_STEPS} steps or more in a row are {100 * LEAST_RISE:.0f} % longer than "
+        f"those before them, nor {FEWEST_SHORT} by {100 * SHORT_RISE:.0f} %, beyond what steps of "
+        "this job swing by."
+    )
     return Verdict(NAME, findings, checked, of_data=True)  # says nothing of single ranks
 
 
@@ -77,7 +90,8 @@ def _finding(times: PhaseTimes, rise: Rise, attempt: int) -> Finding:
         ),
         next_step="Look at what changed at that step (data, schedule, other jobs, power and clocks "
         "of the devices), and record the job with hooks if these are phase timers.",
-        cause="All ranks take part in it; which rank, link or change is behind it does not show.",
+        cause="The steps of all ranks are longer; which rank, link or change is behind it does not "
+        "show.",
     )
 
 
@@ -92,9 +106,9 @@ def _unknown(times: PhaseTimes) -> str:
         return (
             f"The cause is not identifiable: ranks wait for each other inside the timer of "
             f"{_PHASES.get(hiding[0], hiding[0])}, so a rank that spends longer there looks like "
-            "all others, and none comes later than the others in nearly every step."
+            "all others, and no finding names one that comes late for as long."
         )
-    return "The cause is not identifiable: no rank, stage or link stands out for as long."
+    return "The cause is not identifiable: no finding names a rank, stage or link for as long."
 
 
 def _grown(times: PhaseTimes, rise: Rise) -> tuple[str, float] | None:
@@ -121,11 +135,12 @@ def _evidence(
     own_RS = np.nan_to_num(times.self_RS[:, rise.first : rise.last + 1])
     row = int(own_RS.mean(axis=1).argmax())
     link = pipeline_view(times.ranks, row, attempt, first_two(first, last))
+    now_ms = trimmed_mean(times.window_S[rise.first : rise.last + 1])
     evidence = [
         Evidence(
-            f"Steps take {in_ms(rise.now_ms)} in {steps_text(first, last)} and "
-            f"{in_ms(rise.before_ms)} before, means without the longest and shortest tenth.",
-            round(rise.now_ms, 3),
+            f"Steps take {in_ms(now_ms)} in {steps_text(first, last)}, a mean without the longest "
+            f"and shortest tenth; {in_ms(rise.before_ms)} is usual before or around them.",
+            round(now_ms, 3),
             "ms",
             "rank_phases",
             params,

@@ -91,7 +91,13 @@ def longer_by(step_ms_S: Floats, first: int, last: int) -> float:
     before_S, inside_S = before_S[np.isfinite(before_S)], inside_S[np.isfinite(inside_S)]
     if not before_S.size or not inside_S.size:
         return float("nan")
-    return float(_trimmed(inside_S[None])[0] / _trimmed(before_S[None])[0]) - 1
+    return trimmed_mean(inside_S) / trimmed_mean(before_S) - 1
+
+
+def trimmed_mean(value_S: Floats) -> float:
+    """Mean of what is known, without the greatest and smallest tenth; NaN of nothing."""
+    known_S = value_S[np.isfinite(value_S)]
+    return float(_trimmed(known_S[None])[0]) if known_S.size else float("nan")
 
 
 def most_longer_by(step_ms_S: Floats, first: int, last: int) -> float:

@@ -24,7 +24,7 @@ def test_all_ranks_longer_since_a_step(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(ms, rel=0.05)
     assert "Steps are longer since step" in finding.text
     assert "most of it lies in waiting for data" in finding.text
-    assert finding.text.endswith("no rank, stage or link stands out for as long.")
+    assert finding.text.endswith("no finding names a rank, stage or link for as long.")
 
 
 def test_where_waits_are_hidden_it_says_so() -> None:
@@ -44,6 +44,32 @@ def test_where_waits_are_hidden_it_says_so() -> None:
 
     (finding,) = detect(phase_tables(DP8, STEPS, phases), attempt=0).findings
     assert "ranks wait for each other inside the timer of compute" in finding.text
+
+
+def test_it_does_not_deny_what_is_too_short_for_a_finding() -> None:
+    """Fifteen steps are a fifth longer: no finding, and not in order either."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"step_ms": 240.0} if FROM <= step < FROM + 15 else {}
+
+    verdict = detect(phase_tables(DP8, STEPS, phases), attempt=0)
+    assert verdict.findings == ()
+    assert verdict.checked is not None
+    assert "20 steps or more in a row" in verdict.checked
+    assert "3 by 25 %" in verdict.checked
+
+
+def test_the_numbers_are_those_of_the_steps() -> None:
+    """Four long steps of which one is far longer, compared with those around them."""
+    long = {FROM: 300.0, FROM + 1: 300.0, FROM + 2: 300.0, FROM + 3: 900.0}
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        return {"step_ms": long[step]} if step in long else {}
+
+    (finding,) = detect(phase_tables(DP8, STEPS, phases), attempt=0).findings
+    sentence = finding.evidence[0].sentence
+    assert sentence.startswith("Steps take 300 ms in steps 40 to 43, a mean without the longest")
+    assert sentence.endswith("200 ms is usual before or around them.")
 
 
 def test_a_steady_job_has_none() -> None:
