@@ -88,11 +88,12 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             one for one in of_ranks if not any(_share_steps(one, other) for other in of_job)
         ]
     of_ranks, of_job = ([explained(one, tables) for one in some] for some in (of_ranks, of_job))
-    checked = f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers" + (
-        ""
-        if of_job
-        else "; the waits of the whole job stayed below a fifth of its time and did not grow"
+    checked = (
+        f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers, steadily "
+        "and beyond what ranks swing by"
     )
+    if not of_job:
+        checked += "; the waits of the whole job stayed below a fifth of its time and did not grow"
     return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=(*minor, *of_always))
 
 

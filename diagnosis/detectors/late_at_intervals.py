@@ -58,7 +58,10 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict | None:
         if not times.hides(reason)
         for row, at in _regular(times, reason).items()
     ]
-    checked = "No rank comes late in one step of so many, a fixed distance apart."
+    checked = (
+        "No rank has come late in one step of so many, a fixed distance apart, since some step of "
+        "the run."
+    )
     return Verdict(NAME, tuple(findings), None if findings else checked)
 
 

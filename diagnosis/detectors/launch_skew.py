@@ -75,7 +75,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     findings, set_aside = _findings(times, attempt)
     checked = (
         f"No {'other ' if findings else ''}rank with as much compute and data wait as its peers "
-        "arrived late by 6 % of a step."
+        "arrived late by 6 % of a step, steadily and beyond what ranks swing by."
     )
     return Verdict(NAME, tuple(findings), checked, set_aside=tuple(set_aside))
 

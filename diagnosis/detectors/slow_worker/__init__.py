@@ -316,7 +316,8 @@ def _checked(judged: _Judged, comparable_R: Bools, who: str) -> str:
     step_S = judged.work.step_S
     return (
         f"No {who} was slow (by {200 * MIN_EXCESS:.0f} % and twice its peers' noise) for "
-        f"{MIN_VOTES:.0f} steps or longer in {steps_text(step_S[0], step_S[-1])}; "
+        f"{MIN_VOTES:.0f} steps or longer, steadily and beyond what ranks swing by, in "
+        f"{steps_text(step_S[0], step_S[-1])}; "
         f"{int(comparable_R.sum())} ranks compared."
     )
 

@@ -52,8 +52,12 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
-        cause=f"Rank {rank} takes longer to compute the same work than its peers.",
+        cause=f"Rank {rank} takes longer to compute the same work than {_whom(suspect)}.",
     )
+
+
+def _whom(suspect: Suspect) -> str:
+    return "it did before" if suspect.whom == "own past" else "its peers"
 
 
 def _cost(work: Work, suspect: Suspect, waits: Waits | None) -> Cost | None:

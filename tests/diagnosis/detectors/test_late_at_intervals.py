@@ -38,6 +38,14 @@ def late_every(gap: int, ms: float = 30.0, begins: int = FROM, costs: bool = Tru
     return phases
 
 
+def test_it_does_not_deny_what_came_round_from_the_first_steps_on() -> None:
+    """That may be the rank's share, and is not named."""
+    verdict = judged(late_every(10, begins=0))
+    assert verdict is not None
+    assert verdict.findings == ()
+    assert "since some step of the run" in (verdict.checked or "")
+
+
 @pytest.mark.parametrize("gap", [4, 10, 13])
 def test_a_rank_that_is_late_in_one_step_of_so_many_is_named(gap: int) -> None:
     verdict = judged(late_every(gap))

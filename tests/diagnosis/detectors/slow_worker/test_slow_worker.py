@@ -69,7 +69,8 @@ def test_a_healthy_job_has_none(seed: int, noise: float) -> None:
     assert verdict.findings == ()
     assert verdict.set_aside == ()
     assert verdict.checked == (
-        "No rank was slow (by 6 % and twice its peers' noise) for 4 steps or longer in steps 0 to "
+        "No rank was slow (by 6 % and twice its peers' noise) for 4 steps or longer, steadily and "
+        "beyond what ranks swing by, in steps 0 to "
         "29; 16 ranks compared."
     )
 
@@ -117,6 +118,11 @@ def test_a_whole_stage_is_not_one_worker() -> None:
         "All 2 ranks of pipeline stage 1 take 1.30x as long to compute as their peers "
         "since step 8: that is pipeline stage 1, not one slow worker.",
     )
+
+
+def test_a_rank_without_peers_is_slower_than_it_was_itself() -> None:
+    (finding,) = judged(ParallelLayout.from_sizes(pp=4), slow(2)).findings
+    assert finding.cause == "Rank 2 takes longer to compute the same work than it did before."
 
 
 def test_the_ranks_of_a_whole_host_are_named_and_become_one_finding_on_it() -> None:
