@@ -26,7 +26,7 @@ from diagnosis.detectors.slow_op import op_behind
 from diagnosis.findings import Finding, NotEnoughData, Verdict
 from diagnosis.statistics.episodes import OVER_AFTER_STEPS, Episode
 from diagnosis.statistics.hidden_waits import BORDER
-from diagnosis.statistics.late_ranks import MAIN_SHARE, Late, late_by
+from diagnosis.statistics.late_ranks import MAIN_SHARE, Late, late_by, meet
 from diagnosis.statistics.onsets import (
     MIN_RISE,
     SHARED_RISE,
@@ -56,6 +56,7 @@ from diagnosis.statistics.step_levels import (
     takes_longer,
     without,
 )
+from diagnosis.statistics.units import named_ranks
 
 NAME = "step_regression"
 KINDS = ("step_regression",)
@@ -87,7 +88,11 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     lates = late_by(times, _REASONS)
     work = own_work(work_of(tables))
     why_not = {onset: _why_not(times, onset, uneven, lates, work) for onset in by_itself}
-    findings = tuple(_finding(times, onset, attempt) for onset, why in why_not.items() if not why)
+    findings = tuple(
+        _finding(times, onset, _cause(times, onset, lates), attempt)
+        for onset, why in why_not.items()
+        if not why
+    )
     set_aside = tuple(filter(None, why_not.values()))
     other = _ELSE_IN_ORDER.replace("No step", "No other step")
     return Verdict(NAME, findings, None if findings else other, set_aside=set_aside)
@@ -157,11 +162,11 @@ def _is_waiting(work: Work, times: PhaseTimes, onset: Onset) -> bool:
     return not risen >= onset.episode.excess / 2
 
 
-def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
+def _finding(times: PhaseTimes, onset: Onset, cause: str, attempt: int) -> Finding:
     lost = Lost((), onset.episode, wall_share(times, onset), 0)
     episode = onset.episode
     sure = is_sure(lost.share, episode.last - episode.first + 1)
-    words = replace(_WORDS, cause=_cause(times), confidence="high" if sure else "medium")
+    words = replace(_WORDS, cause=cause, confidence="high" if sure else "medium")
     finding = finding_of(times, lost, attempt, words)
     return replace(
         finding,
@@ -170,8 +175,17 @@ def _finding(times: PhaseTimes, onset: Onset, attempt: int) -> Finding:
     )
 
 
-def _cause(times: PhaseTimes) -> str:
-    """That no rank is the reason only where compute is known to hold no waiting for one."""
+def _cause(times: PhaseTimes, onset: Onset, lates: Sequence[Late]) -> str:
+    """That no rank is the reason only where none comes late meanwhile, and compute is known to hold
+    no waiting for one.
+    """
+    late = [late.row for late in lates if meet(late.episode, onset.episode)]
+    if late:
+        who = named_ranks(sorted(set(times.ranks.rank_R[late].tolist())))
+        return (
+            f"{_LONGER}. Whether that is waiting for {who}, late meanwhile, inside the timer of "
+            "compute does not show."
+        )
     if times.hidden.get("compute", 1.0) <= BORDER:
         return f"{_LONGER}, so no rank and no link is the reason."
     if times.ranks.rank_R.size == 1:

@@ -53,7 +53,7 @@ def of_one_host(
         if num >= _NEARLY_ALL * len(hosts) or host is None:
             title = KIND_TITLES[kind]
             why = f"{num} of {len(hosts)} ranks ({named_ranks(ranks[:8])}) stand out by “{title}”: "
-            changed |= dict.fromkeys(together, f"{why}no rank is at fault by itself.")
+            changed |= dict.fromkeys(together, f"{why}so many may share one cause.")
             continue
         changed |= dict.fromkeys(together)
         known = {place.rank: place for i in together for place in findings[i].culprits}

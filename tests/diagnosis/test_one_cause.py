@@ -272,7 +272,8 @@ def test_nearly_all_ranks_of_the_job_are_nobodys_fault() -> None:
     assert diagnosis.findings == ()
     (why,) = diagnosis.set_aside
     assert "7 of 8 ranks" in why
-    assert "no rank is at fault by itself" in why
+    assert "so many may share one cause" in why
+    assert "no rank" not in why
     assert diagnosis.checked == ("What stood out here is no finding by itself.",)
 
 

@@ -249,3 +249,16 @@ def test_the_median_rank_is_the_median_rank() -> None:
     (finding,) = judged(phases).findings
     assert "at least 1.20x as long as before step 20" in finding.evidence[0].sentence
     assert "the median rank 210 ms per step after 150 ms" in finding.evidence[0].sentence
+
+
+def test_where_a_rank_is_late_meanwhile_it_may_be_the_reason() -> None:
+    """The others wait for rank 3, by 28 of 40 ms inside their timer of compute."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        late = 40.0 if step >= FROM else 0.0
+        own = late if rank == 3 else 0.7 * late
+        return {"compute_ms": 150.0 + own, "step_ms": 200.0 + late, "comm_ms": 40.0 + late - own}
+
+    (finding,) = judged(phases).findings
+    assert "no rank" not in finding.cause
+    assert "waiting for rank 3, late meanwhile" in finding.cause
