@@ -302,7 +302,7 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     period = _period(times, spikes)
     is_long = middle(spikes.longer_S[columns] / times.window_S[columns]) >= SURE_SPIKE
     is_sure = bool(period and is_long and not rows and not times.waits_hidden)
-    words = replace(_words(times, rows, period), confidence="high" if is_sure else "medium")
+    words = replace(_words(times, rows, _rhythm(times.step_S[columns], period)), confidence="high" if is_sure else "medium")
     finding = finding_of(times, lost, attempt, words)
     cost = finding.cost and replace(finding.cost, basis=MEASURED)  # against the steps around
     evidence = (_evidence(times, spikes, finding), *finding.evidence)
@@ -312,8 +312,8 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
 def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
     longer_ms = middle(spikes.longer_S[spikes.columns])
     steps = times.step_S[spikes.columns]
-    at, period = int(steps[0]), period_of(steps)
-    every = f"; one in {period}" if period else ""
+    at, rhythm = int(steps[0]), _rhythm(steps, period_of(steps))
+    every = f"; {rhythm.num} in {rhythm.period}" if rhythm else ""
     view = tuple((k, (at, at) if k == "steps" else v) for k, v in finding.evidence[0].view)
     return Evidence(
         f"{steps.size} of {times.step_S.size} steps ({_listed(steps)}{every}) take "
@@ -348,6 +348,32 @@ def period_of(steps: Ints) -> int | None:
     return period
 
 
+@dataclass(frozen=True)
+class _Rhythm:
+    """So many long steps side by side, once in so many steps."""
+
+    num_steps: int
+    period: int
+
+    @property
+    def num(self) -> str:
+        return "one" if self.num_steps == 1 else str(self.num_steps)
+
+    @property
+    def title(self) -> str:
+        step = "step" if self.num_steps == 1 else "steps"
+        is_long = "is long" if self.num_steps == 1 else "are long"
+        return f"{self.num.capitalize()} {step} in {self.period} {is_long}"
+
+
+def _rhythm(steps: Ints, period: int | None) -> _Rhythm | None:
+    """`period`: of the steps; None where they have none."""
+    if period is None:
+        return None
+    occasions = 1 + int((np.diff(steps) > 1).sum())
+    return _Rhythm(max(round(steps.size / occasions), 1), period)
+
+
 MOST_REGULAR = 0.75
 _JITTER = 0.03
 _MOST_LISTED = 5
@@ -358,14 +384,17 @@ def _listed(steps: Ints) -> str:
     return named + (", ..." if steps.size > _MOST_LISTED else "")
 
 
-def _words(times: PhaseTimes, rows: tuple[int, ...], period: int | None) -> Words:
+def _words(times: PhaseTimes, rows: tuple[int, ...], rhythm: _Rhythm | None) -> Words:
     who = named_ranks(times.ranks.rank_R[list(rows)]) if rows else "all ranks"
-    when = f"One step in {period} is" if period else "A few steps are"
+    when, loses = "A few steps are", "rare long steps"
+    if rhythm:
+        when = rhythm.title.removesuffix(" long")
+        loses = f"{rhythm.num} long step{'s' * (rhythm.num_steps > 1)} in {rhythm.period}"
     how = "longer" if times.waits_hidden else "longer in compute"
     return Words(
         "jit_spikes",
-        f"One step in {period} is long" if period and not rows else f"Rare long steps on {who}",
-        f"on average to {f'one long step in {period}' if period else 'rare long steps'}",
+        rhythm.title if rhythm and not rows else f"Rare long steps on {who}",
+        f"on average to {loses}",
         f"{when} far {how} than all others on {who}, as when something compiles or tunes itself, "
         "or when the job does work that has no span of its own.",
         (

@@ -51,6 +51,15 @@ def test_rare_long_steps_of_all_ranks(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(3 * ms / 30, rel=0.15)
 
 
+def test_an_evaluation_of_two_steps_is_two_of_them() -> None:
+    at = tuple(step for first in (10, 50, 90, 130) for step in (first, first + 1))
+    (finding,) = judged(spiking(200.0, set(range(8)), at), num_steps=150).findings
+    assert finding.title == "2 steps in 40 are long"
+    assert "2 long steps in 40" in finding.text
+    assert finding.cause.startswith("2 steps in 40 are far longer in compute")
+    assert "8 of 150 steps (10, 11, 50, 51, 90, ...; 2 in 40)" in finding.evidence[0].sentence
+
+
 @pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 4}, {"pp": 4, "dp": 2}, {"pp": 2, "tp": 2}])
 def test_where_stages_have_few_ranks_spikes_of_one_rank_are_not_those_of_all(
     sizes: dict[str, int],
