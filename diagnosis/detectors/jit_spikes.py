@@ -302,7 +302,8 @@ def _finding(times: PhaseTimes, spikes: _Spikes, rows: tuple[int, ...], attempt:
     period = _period(times, spikes)
     is_long = middle(spikes.longer_S[columns] / times.window_S[columns]) >= SURE_SPIKE
     is_sure = bool(period and is_long and not rows and not times.waits_hidden)
-    words = replace(_words(times, rows, _rhythm(times.step_S[columns], period)), confidence="high" if is_sure else "medium")
+    words = _words(times, rows, _rhythm(times.step_S[columns], period))
+    words = replace(words, confidence="high" if is_sure else "medium")
     finding = finding_of(times, lost, attempt, words)
     cost = finding.cost and replace(finding.cost, basis=MEASURED)  # against the steps around
     evidence = (_evidence(times, spikes, finding), *finding.evidence)
