@@ -177,6 +177,8 @@ def words_of(times: PhaseTimes, kind: str, lost: Lost) -> Words:
     """The texts of a kind of late start."""
     who = f"Host {lost.hosts[0]}" if lost.hosts else f"Rank {times.ranks.rank_R[lost.rows[0]]}"
     loses, why, others, then = _TEXTS[kind]
+    if kind == "launch_skew" and not (np.nan_to_num(times.phases["stretch"]) > 0).any():
+        loses, why = _WITHOUT_CPU_TIME
     title, past = (f"{who} {does}" for does in _TITLES[kind])
     return Words(kind, title, loses, f"{title}: {why}", others, then, past=past)
 
@@ -186,6 +188,13 @@ _TITLES = {
     "host_contention": ("is kept from its cores", "was kept from its cores"),
     "slow_worker": ("is slow", "was slow"),
 }
+
+_WITHOUT_CPU_TIME = (
+    "outside of its recorded phases",
+    "what was recorded of its phases, communication left out, takes as long as its peers', but it "
+    "comes last.",
+)
+"""What a log without CPU time shows of a late launch: neither operations nor collectives."""
 
 _TEXTS: dict[str, tuple[str, str, tuple[str, ...], str]] = {
     "launch_skew": (

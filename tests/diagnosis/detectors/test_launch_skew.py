@@ -168,3 +168,17 @@ def test_without_a_layout_what_was_always_so_may_be_its_share() -> None:
 def test_few_ranks_are_not_judged() -> None:
     tables = phase_tables(ParallelLayout.from_sizes(dp=2), STEPS, phase_log(FROM))
     assert "Fewer than 4 ranks" in detect(tables, attempt=0).not_enough[0].missing
+
+
+def test_without_cpu_time_it_says_nothing_of_it() -> None:
+    """Rank 5 is late outside of its phases; the log has neither CPU time nor operations."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        ms = 60.0 if step >= FROM else 0.0
+        return {"step_ms": 200.0 + ms, "comm_ms": 40.0 if rank == 5 else 40.0 + ms}
+
+    (finding,) = judged(phases).findings
+    assert [place.rank for place in finding.culprits] == [5]
+    assert "CPU time" not in finding.cause
+    assert finding.cause.endswith("takes as long as its peers', but it comes last.")
+    assert "outside of its recorded phases" in finding.text
