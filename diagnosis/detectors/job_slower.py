@@ -106,9 +106,9 @@ def _unknown(times: PhaseTimes) -> str:
         return (
             f"The cause is not identifiable: ranks wait for each other inside the timer of "
             f"{_PHASES.get(hiding[0], hiding[0])}, so a rank that spends longer there looks like "
-            "all others, and no finding names one that comes late for as long."
+            "all others, and no finding on a rank explains most of it."
         )
-    return "The cause is not identifiable: no finding names a rank, stage or link for as long."
+    return "The cause is not identifiable: no finding on a rank, stage or link explains most of it."
 
 
 def _grown(times: PhaseTimes, rise: Rise) -> tuple[str, float] | None:

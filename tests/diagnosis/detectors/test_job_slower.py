@@ -24,7 +24,7 @@ def test_all_ranks_longer_since_a_step(ms: float) -> None:
     assert finding.cost.ms_per_step == pytest.approx(ms, rel=0.05)
     assert "Steps are longer since step" in finding.text
     assert "most of it lies in waiting for data" in finding.text
-    assert finding.text.endswith("no finding names a rank, stage or link for as long.")
+    assert finding.text.endswith("no finding on a rank, stage or link explains most of it.")
 
 
 def test_where_waits_are_hidden_it_says_so() -> None:
