@@ -187,11 +187,17 @@ def _mfu(series: Series, scope: Scope) -> Kpi | None:
 
 
 def _pipeline_bubble(run: Run, attempt: int | None, scope: Scope) -> Kpi | None:
-    """As page Efficiency has it; None without a pipeline, or where waiting is not known."""
+    """As page Efficiency has it; None without a pipeline, or where waiting is not known, or nothing
+    of the steps but their length.
+    """
     if not may_have_pipeline(run, attempt):
         return None
     filters = {} if attempt is None else {"attempt": attempt}
-    times = [row for row in run.ask("device_time", **filters).to_pylist() if row["waiting_known"]]
+    times = [
+        row
+        for row in run.ask("device_time", **filters).to_pylist()
+        if row["waiting_known"] and row["unseen_ms"] < row["step_ms"]
+    ]
     if run.layout(attempt) is None and not any(row["pipeline_ms"] > 0 for row in times):
         return None
     return _idle_tile(

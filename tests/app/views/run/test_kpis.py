@@ -192,11 +192,15 @@ def test_the_bubble_is_that_of_the_page_efficiency(tmp_path: Path) -> None:
     assert f"waiting {share_by_bar['waiting']:.0f}" in tile.extra
 
 
-def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(tmp_path: Path) -> None:
-    job = RunBuilder(tmp_path / "run", world_size=1)
+@pytest.mark.parametrize("axis", ["dp", "pp"])
+def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(
+    tmp_path: Path, axis: str
+) -> None:
+    job = RunBuilder(tmp_path / "run", 2, layout=ParallelLayout(((axis, 2),)))
     job.rank_files()
     for step in range(4):
-        job.step(0, step, 1000 * step, 1000 * step + 1000)
+        for rank in range(2):
+            job.step(rank, step, 1000 * step, 1000 * step + 1000)
     job.publish()
     with open_run(tmp_path / "run") as run:
         keys = {kpi.key for kpi in measured(run, None, Scope()).kpis}
