@@ -96,7 +96,8 @@ class _Answers:
 
     def grid(self, params: Parameters, stop: Stop) -> bytes:
         grid = self._values(params, metric_of(params.text("metric")), stop)
-        meta = grid.meta() | {"why": self._scope(params, stop).why}
+        scope = self._scope(params, stop)
+        meta = grid.meta() | {"page_steps": grid.steps or scope.steps, "why": scope.why}
         return pack_arrays(grid.arrays(), meta | self._nothing_in_grid(params, grid))
 
     def hosts(self, params: Parameters, stop: Stop) -> bytes:

@@ -182,8 +182,8 @@ class GridView {
   #show(values) {
     this.values = values;
     const { metric } = values.legend;
-    const { steps } = values;
-    this.app.showScope?.(steps && { steps, why: values.why ?? '' });
+    const { steps, page_steps: pageSteps } = values;
+    this.app.showScope?.(pageSteps && { steps: pageSteps, why: values.why });
     const count = this.places.rank.length;
     const many = `${count.toLocaleString('en')} rank${count === 1 ? '' : 's'}`;
     this.title.textContent = steps ? `${metric.title} by rank` : 'Grid of ranks';

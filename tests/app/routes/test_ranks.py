@@ -241,5 +241,8 @@ def test_a_map_without_colours_says_why(tmp_path):
         assert reason(name, metric="exposed_pp").startswith("No values of “Exposed PP comm")
         assert reason(name, attempt=7) == "This run has no attempt 7."
     assert reason("grid", steps="50..60") == "No data for steps 50 to 60."
+    _, uncoloured = arrays(client, "grid", run="two", metric="exposed_pp")
+    assert (uncoloured["steps"], uncoloured["page_steps"]) == (None, [0, 3])  # of the other panels
+    assert arrays(client, "grid", run="two", steps="50..60")[1]["page_steps"] == [50, 60]
     client.close()
     hub.close()
