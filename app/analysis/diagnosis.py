@@ -114,13 +114,13 @@ def _has_collectives(run: Run, attempt: int) -> bool:
 
 
 def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
-    """Why the newest step is not like the others, or that there is none for long; '' otherwise."""
+    """Why a step on the page is not like the others, or that there is none for long; '' otherwise."""
     row = run.index_rows(
         "SELECT max(end_ns) AS ended_ns FROM step_rollup WHERE attempt = $attempt AND finished",
         attempt=attempt,
     )[0]
     waits = stalled(tables["last_signs"], tables["steps"], row["ended_ns"])
-    return waits or unusual_step(tables["steps"])
+    return waits or unusual_step(tables["steps"], tables["rank_phases"])
 
 
 def _has_judged(verdict: Verdict) -> bool:

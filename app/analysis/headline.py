@@ -32,8 +32,8 @@ class Headline:
 
 
 def headline(diagnosis: Diagnosis, state: str = "finished") -> Headline:
-    """Calm only where all that the run records was judged, nothing stood out, and the newest step
-    is like the others. `state`: of the run.
+    """Calm only where all that the run records was judged, nothing stood out, and the steps on the
+    page are like the others. `state`: of the run.
     """
     if isinstance(diagnosis, RunDiagnosis) and diagnosis.waits:
         text = " ".join(filter(None, (diagnosis.waits, SILENT.get(state), _NO_CAUSE)))

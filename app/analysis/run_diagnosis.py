@@ -1,5 +1,5 @@
 """A diagnosis with what it takes to call a run healthy: what could not be judged although it was
-recorded, and whether the newest steps are as long as the others.
+recorded, and whether the steps on the page are as long as the others.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.views.ranks.metric_matrix import LAST_STEPS
 from app.views.run.kpis import TIMES_USUAL
 from diagnosis.findings import Diagnosis, Finding
+from diagnosis.statistics.step_levels import WARM_UP_STEPS
 from diagnosis.stuck.evidence import ENTERED, evidence_of
 from diagnosis.stuck.text import status_of
 from diagnosis.stuck.waiting import waiting_of
 
 FEWEST_STEPS = 5
+FAR_TIMES_USUAL = 7.0
+"""From here on an earlier step is unusual; the newest one may be the first of many."""
 STALLED_S, STALLED_STEPS = 60.0, 5.0
 """Without a finished step for this long, and for as many usual steps, ranks are stalled."""
 _NEEDS_COLLECTIVES = re.compile("aligned|known whole")
@@ -32,7 +36,7 @@ _NOT_RECORDED = re.compile(
 
 @dataclass(frozen=True)
 class RunDiagnosis(Diagnosis):
-    """The diagnosis of a run. `unusual`: why its newest step is not like the others, or '';
+    """The diagnosis of a run. `unusual`: why a step on the page is not like the others, or '';
     `waits`: the same where the reason is that ranks wait for others.
     """
 
@@ -79,17 +83,34 @@ def who_waits(tables: Mapping[str, pa.Table]) -> str:
     return "" if evidence.has_moved or ended else status_of(waiting_of(evidence), evidence)
 
 
-def unusual_step(steps: pa.Table) -> str:
-    """A sentence if the newest finished step took far longer than the others; rows of `steps`."""
+def unusual_step(steps: pa.Table, phases: pa.Table) -> str:
+    """A sentence if the newest finished step, or else one of those on the page, took far longer than
+    the others, saving left out; rows of `steps` and `rank_phases`.
+    """
     known = [(r["step"], r["step_ms"]) for r in steps.to_pylist() if r["step_ms"] is not None]
     if len(known) <= FEWEST_STEPS:
         return ""
-    (newest, took_ms), usual_ms = known[-1], statistics.median(ms for _, ms in known[:-1])
-    if took_ms < TIMES_USUAL * usual_ms:
-        return ""
+    usual_ms = statistics.median(ms for _, ms in known[:-1])
+    saving = phases.group_by("step").aggregate([("checkpoint_ms", "max")])
+    saving_ms = dict(zip(*(saving[name].to_pylist() for name in saving.column_names), strict=True))
+
+    def times_usual(step_and_ms: tuple[int, float]) -> float:
+        step, took_ms = step_and_ms
+        return (took_ms - saving_ms.get(step, 0.0)) / usual_ms
+
+    newest = known[-1]
+    longest = max(known[WARM_UP_STEPS:][-LAST_STEPS:], key=times_usual)
+    if times_usual(newest) >= TIMES_USUAL:
+        return _took_long(f"The newest step, {newest[0]},", newest[1], usual_ms)
+    if times_usual(longest) >= FAR_TIMES_USUAL:
+        return _took_long(f"Step {longest[0]}", longest[1], usual_ms)
+    return ""
+
+
+def _took_long(step: str, took_ms: float, usual_ms: float) -> str:
     return (
-        f"The newest step, {newest}, took {took_ms:,.0f} ms, {took_ms / usual_ms:.1f} times as "
-        f"long as usual ({usual_ms:,.0f} ms)."
+        f"{step} took {took_ms:,.0f} ms, {took_ms / usual_ms:.1f} times as long as usual "
+        f"({usual_ms:,.0f} ms)."
     )
 
 

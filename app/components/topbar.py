@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
-from app.analysis.headline import headline, is_stuck, only_waits
+from app.analysis.headline import is_stuck, only_waits
+from app.analysis.run_diagnosis import unjudged
 from app.components.start_tabs import start_tabs
 from app.runs.hub import Hub
 from app.view_state import Page, View
@@ -100,10 +101,11 @@ def findings_button(diagnosis: Diagnosis) -> Component:
         text = "1 finding" if number == 1 else f"{number} findings"
     elif only_waits(diagnosis):
         text = "Ranks wait"
+    elif not diagnosis.judged:
+        text = "Not judged"
     else:
-        text = {"calm": "No finding", "warning": "Partly judged"}.get(
-            headline(diagnosis).tone, "Not judged" if not diagnosis.judged else "No finding"
-        )
+        could_not, _ = unjudged(diagnosis)
+        text = "Partly judged" if could_not else "No finding"
     return html.Button(
         text,
         id="findings-button",

@@ -21,7 +21,7 @@
  * @property {?string} importing progress of its import
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
  * @property {?number} num_noted
- * @property {?boolean} is_partial something that the run records could not be judged
+ * @property {?boolean} is_partial whether its banner is amber
  * @property {boolean} was_judged a diagnosis of it has ended
  */
 
@@ -84,7 +84,7 @@ export function findings(row) {
   if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
   const others = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
   if (others.length) return { text: others.map((part) => part.join(' ')).join(', '), tone: 'quiet' };
-  if (row.is_partial) return { text: 'none, partly judged', tone: 'warn' };
+  if (row.is_partial) return { text: 'none, with a warning', tone: 'warn' };
   return { text: 'none', tone: 'quiet' };
 }
 

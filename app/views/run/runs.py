@@ -35,7 +35,7 @@ class Judged:
     num_noted: int = 0
     """number of observations that are not findings"""
     is_partial: bool = False
-    """something that the run records could not be judged, or its newest step is unusual"""
+    """its banner is amber: not all could be judged, or ranks wait, or a step is unusually long"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class RunRow:
     num_noted: int | None = None
     """number of observations that are not findings; None: not judged"""
     is_partial: bool | None = None
-    """whether something that it records could not be judged; None: nothing was"""
+    """whether its banner is amber; None: nothing could be judged"""
     was_judged: bool = False
     """whether a diagnosis of it has ended"""
 

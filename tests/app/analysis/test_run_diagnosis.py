@@ -1,4 +1,4 @@
-"""When a run is called healthy: all that it records was judged, and its newest step is usual."""
+"""When a run is called healthy: all that it records was judged, and its steps are usual."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def steps(*times_ms: float | None) -> pa.Table:
     return pa.table({"step": list(range(len(times_ms))), "step_ms": list(times_ms)})
 
 
+def saving(*ms: float) -> pa.Table:
+    """Checkpoints of ranks in step 6."""
+    return pa.table({"step": [6] * len(ms), "checkpoint_ms": pa.array(ms, "float64")})
+
+
 @pytest.mark.parametrize("missing", NOT_RECORDED)
 def test_what_is_not_recorded_is_listed_apart_and_leaves_a_run_green(missing: str) -> None:
     diagnosis = lacking(missing)
@@ -60,12 +65,29 @@ def test_transfers_without_aligned_clocks_count_only_where_there_are_any(
 
 def test_a_newest_step_of_seven_times_the_usual_is_never_green() -> None:
     usual = [400.0, 410.0, 405.0, 395.0, 402.0, 400.0]
-    sentence = unusual_step(steps(*usual, 2800.0, None))
+    sentence = unusual_step(steps(*usual, 2800.0, None), saving())
     assert sentence.startswith("The newest step, 6, took 2,800 ms, 7.0 times as long as usual")
-    assert headline(RunDiagnosis((FINE,), unusual=sentence)).tone == "warning"
-    assert unusual_step(steps(*usual, 1100.0)) == ""
-    assert unusual_step(steps(9000.0, *usual)) == ""
-    assert unusual_step(steps(1.0, 9.0)) == ""
+    diagnosis = RunDiagnosis((FINE,), unusual=sentence)
+    assert headline(diagnosis).tone == "warning"
+    assert "No finding" in text_of(findings_button(diagnosis)), "all of it was judged"
+    assert unusual_step(steps(*usual, 1100.0), saving()) == ""
+    assert unusual_step(steps(9000.0, *usual), saving()) == ""
+    assert unusual_step(steps(1.0, 9.0), saving()) == ""
+
+
+def test_nor_is_it_while_the_page_shows_that_step() -> None:
+    def after(num_steps: int, took_ms: float = 2900.0) -> str:
+        return unusual_step(steps(*[400.0] * 6, took_ms, *[400.0] * num_steps), saving())
+
+    assert after(19) == "Step 6 took 2,900 ms, 7.2 times as long as usual (400 ms)."
+    assert after(20) == ""
+    assert after(5, took_ms=2700.0) == ""
+
+
+def test_a_step_that_was_long_because_ranks_saved_is_not_unusual() -> None:
+    times = steps(*[400.0] * 6, 2900.0)
+    assert unusual_step(times, saving(2500.0)) == ""
+    assert unusual_step(times, saving(1000.0)).startswith("The newest step, 6, took 2,900 ms")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ test('findings: the first by name, none, past, not judged', () => {
   assert.equal(findingsText({ num_findings: 0, num_past: 0 }), 'none');
   assert.equal(findingsText({ num_findings: 0, num_past: 0, num_noted: 1 }), '1 noted');
   assert.equal(findingsText({ num_findings: 0, num_past: 2, num_noted: 1 }), '2 past, 1 noted');
-  assert.equal(findingsText({ num_findings: 0, num_past: 0, is_partial: true }), 'none, partly judged');
+  assert.equal(findingsText({ num_findings: 0, num_past: 0, is_partial: true }), 'none, with a warning');
   assert.equal(findingsText({}), 'not judged yet');
   assert.equal(findingsText({ was_judged: true }), 'not judged');
 });
