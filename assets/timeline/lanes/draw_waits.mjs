@@ -66,10 +66,11 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
     ctx.fillRect(x, top, width, height);
   }
   ctx.globalAlpha = mark ? 0.75 : isUpstream ? 0.4 : 0.6;
-  ctx.fillStyle = patternOf(ctx, theme, 'back', colour);
+  const isNarrow = width < 3;
+  ctx.fillStyle = mark && isNarrow ? mark : patternOf(ctx, theme, 'back', colour);  // hatching would be single dots
   ctx.fillRect(x, top, width, height);
   ctx.globalAlpha = 1;
-  if (width < 3) return () => {};
+  if (isNarrow) return () => {};
   ctx.strokeStyle = colour;
   ctx.lineWidth = 1;
   ctx.setLineDash(isUpstream ? [3, 3] : []);

@@ -30,9 +30,9 @@ function tileOf(detail, { kind = 2, blocks = [] } = {}) {
 }
 
 /** What is seen at a time in the middle of the row of compute: colour of the last fill there. */
-function seenAt(tile, t, window = geometry.window) {
+function seenAt(tile, t, window = geometry.window, shown = {}) {
   const { ctx, painted } = makePen();
-  draw(ctx, tile, { ...geometry, window }, THEME, {});
+  draw(ctx, tile, { ...geometry, window }, THEME, shown);
   const x = geometry.left + (t - window.begin) * (geometry.width - geometry.left) / (window.end - window.begin);
   const y = geometry.top + 16;
   const covers = (one) => one.act === 'fill' && one.x <= x && x < one.x + one.w && one.y <= y && y < one.y + one.h;
@@ -58,4 +58,11 @@ test('it is seen at every zoom, with blocks within forward, and across stages', 
   assert.match(seenAt(tileOf('nested', { blocks }), 400), HATCH);
   assert.match(seenAt(tileOf('nested', { kind: 4 }), 400), HATCH);
   assert.equal(seenAt(tileOf('nested', { kind: 3 }), 400), 'ink-bubble');
+});
+
+test('a wait for the culprit is as red where it is one pixel wide', () => {
+  const roles = { culprits: [41], victims: [40], steps: [0, Infinity] };
+  const wide = { begin: -99_600, end: 100_400 };
+  assert.equal(seenAt(tileOf('nested'), 400, wide, { roles }), 'ink-fault');
+  assert.match(seenAt(tileOf('nested'), 400, wide), HATCH, 'of no finding');
 });
