@@ -36,6 +36,8 @@ IDLE_PARTS = (
 """Share and label of what is idle besides the bubble."""
 _LEAST_SHOWN = 0.05
 """Percent; a smaller value would be displayed as 0.0."""
+LEAST_DATA_WAIT = 0.05
+"""Share of all ranks' time from which on waiting for data has a tile."""
 TIMES_USUAL = 3.0
 """A newest step this many times as long as usual stands on the tile by itself."""
 
@@ -72,6 +74,7 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
         _mfu(_series(speed, "mfu_ratio"), scope),
         _pipeline_bubble(run, attempt, scope) or _no_late_rank(shares, scope),
         _exposed(shares, scope),
+        _data_wait(_series(shares, "data_wait_ratio"), scope),
         _lost(_series(lost, "lost_ratio"), scope),
         _hook_cost(run, attempt, _newest(job, HOOK_STEPS)),
     ]
@@ -268,6 +271,14 @@ def _exposed(shares: Sequence[dict[str, Any]], scope: Scope) -> Kpi | None:
         "Communication not hidden by compute, waiting included; share of all ranks' time.",
         extra=", ".join(parts) + ("\u00a0%" if parts else ""),
     )
+
+
+def _data_wait(series: Series, scope: Scope) -> Kpi | None:
+    now = now_of(series, scope.steps)
+    if not now or statistics.median(value for _, value in now) < LEAST_DATA_WAIT:
+        return None
+    meaning = "Time that ranks are blocked on the next batch: a share of all ranks' time."
+    return _share("data_wait", "Data wait", series, scope, meaning, extra="of all ranks' time")
 
 
 def _lost(series: Series, scope: Scope) -> Kpi | None:

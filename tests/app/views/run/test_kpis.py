@@ -192,6 +192,18 @@ def test_the_bubble_is_that_of_the_page_efficiency(tmp_path: Path) -> None:
     assert f"waiting {share_by_bar['waiting']:.0f}" in tile.extra
 
 
+def test_a_job_that_waits_for_its_data_has_a_tile_of_it(tmp_path: Path) -> None:
+    fault = SyntheticFault.parse("data_loader,ms=100,from=8")
+    generate(SyntheticJob(8, num_steps=12, faults=(fault,)), tmp_path / "job")
+    with open_run(tmp_path / "job") as run:
+        tiles = kpis(run, None, Scope((8, 11), ((8, math.inf),)))
+        before = measured(run, None, Scope((3, 7))).kpis
+    (tile,) = [kpi for kpi in tiles if kpi.key == "data_wait"]
+    assert (tile.unit, tile.tone, tile.baseline_text) == ("%", "bad", "steps 3 to 7")
+    assert 20 < float(tile.value) < 40
+    assert "data_wait" not in {kpi.key for kpi in before}, "next to nothing has no tile"
+
+
 @pytest.mark.parametrize("axis", ["dp", "pp"])
 def test_of_steps_of_which_only_the_length_is_known_no_share_is_stated(
     tmp_path: Path, axis: str
