@@ -5,5 +5,5 @@ import { mount as mountTimeline } from './view.mjs';
 /** @param {{ranks?: number[], steps?: [number, number], rank?: number, attempt?: number}} options */
 export function mount(element, app, options) {
   const { ranks = [], steps = null, rank = null, attempt = null, ...rest } = options;
-  return mountTimeline(element, withDefaults(app, { ranks, steps, rank, attempt }), rest);
+  return mountTimeline(element, withDefaults(app, { ranks, steps, rank, attempt }), { ...rest, ofFinding: steps !== null });
 }

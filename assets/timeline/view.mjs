@@ -34,7 +34,9 @@ export function mount(element, app, options) {
   const actions = keyActions(timeline, flows, ghost);
   const legend = makeLegend(timeline);
   if (options.compact || options.data) {
-    element.replaceChildren(...(options.data ? [] : [makeHeading(timeline)]), body, legend);
+    const heading = options.data ? null : makeHeading(timeline);
+    element.replaceChildren(...(heading ? [heading.element] : []), body, legend);
+    if (heading) parts.push(heading);
   } else {
     const details = make('section', { class: 'tl-panel', 'aria-label': 'Details', hidden: true });
     const capture = makeCapture(timeline);

@@ -56,15 +56,34 @@ function makeNote(timeline) {
   return note;
 }
 
+/**
+ * Why a timeline on another page shows other steps than its other panels; '' if it does not.
+ * @param {?{steps: [number, number]}} own @param {?{steps: [number, number]}} page
+ */
+export function otherStepsText(own, page) {
+  if (!own || !page || (page.steps[0] <= own.steps[0] && own.steps[1] <= page.steps[1])) return '';
+  return `the finding is seen best here; the other panels show ${stepsText(page.steps)}`;
+}
+
 /** Heading of a timeline on another page, with a link to the timeline page. */
 export function makeHeading(timeline) {
-  const open = make('a', { href: timeline.app.link({ page: 'timeline' }) }, 'Open');
+  const { app, options } = timeline;
+  const stop = new AbortController();
+  const why = make('span', { class: 'quiet tl-why' });
+  const update = () => {
+    const isOfFinding = options.ofFinding && app.view.t === null;
+    why.textContent = isOfFinding ? otherStepsText(scopeOf(timeline), app.scope) : '';
+  };
+  timeline.addEventListener('tile', update);
+  app.addEventListener('scope', update, { signal: stop.signal });
+  const open = make('a', { href: app.link({ page: 'timeline' }) }, 'Open');
   open.addEventListener('click', (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
-    timeline.app.open({ page: 'timeline', ...(timeline.following ? {} : timeline.linkPatch()) });
+    app.open({ page: 'timeline', ...(timeline.following ? {} : timeline.linkPatch()) });
   });
-  return make('header', { class: 'tl-head' }, make('h2', {}, 'Timeline'), makeNote(timeline), open);
+  const element = make('header', { class: 'tl-head' }, make('h2', {}, 'Timeline'), makeNote(timeline), why, open);
+  return { element, destroy: () => stop.abort() };
 }
 
 /** @returns {{element: HTMLElement, search: HTMLInputElement}} */

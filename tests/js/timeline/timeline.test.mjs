@@ -14,7 +14,7 @@ import { lanesText, sentenceOf } from '../../../assets/timeline/panels/lanes_tab
 import { instanceOf, verdict } from '../../../assets/timeline/panels/members.mjs';
 import { emptySentence } from '../../../assets/timeline/panels/states.mjs';
 import { kindSums, spread } from '../../../assets/timeline/panels/sums.mjs';
-import { clockSentence, detailNote, ranksOf } from '../../../assets/timeline/panels/toolbar.mjs';
+import { clockSentence, detailNote, otherStepsText, ranksOf } from '../../../assets/timeline/panels/toolbar.mjs';
 import { sliceText } from '../../../assets/timeline/panels/tooltip.mjs';
 import { namesWith, nextAfter } from '../../../assets/timeline/search.mjs';
 
@@ -258,4 +258,11 @@ test('without a pipeline no schedule makes ranks wait', () => {
   assert.equal(labelOf('bubble', { has_pipeline: false }), 'waiting, no late rank');
   assert.equal(labelOf('waiting', { has_pipeline: false }), 'waiting for a rank');
   assert.equal(labelOf('forward', { has_pipeline: false }), 'forward');
+});
+
+test('a timeline of other steps than the rest of the page says so', () => {
+  const page = { steps: [40, 59] };
+  assert.equal(otherStepsText({ steps: [30, 31] }, page), 'the finding is seen best here; the other panels show steps 40 to 59');
+  assert.equal(otherStepsText({ steps: [40, 41] }, page), '');
+  assert.equal(otherStepsText(null, page) + otherStepsText({ steps: [30, 31] }, null), '');
 });
