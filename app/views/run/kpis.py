@@ -69,11 +69,12 @@ def measured(run: Run, attempt: int | None, scope: Scope) -> Measured:
     ]
     lost = run.ask("time_lost", **filters).to_pylist()
     speed = run.ask("throughput", **filters).to_pylist() if _has_flops(run, job) else []
+    waits = _pipeline_bubble(run, attempt, scope) or _no_late_rank(shares, scope)
+    has_communication = any(row["exposed_comm_ratio"] for row in shares)  # else 0 % is not known
     tiles = [
         _step_time(_series(job, "step_ms"), scope),
         _mfu(_series(speed, "mfu_ratio"), scope),
-        _pipeline_bubble(run, attempt, scope) or _no_late_rank(shares, scope),
-        _exposed(shares, scope),
+        *([waits, _exposed(shares, scope)] if has_communication else []),
         _data_wait(_series(shares, "data_wait_ratio"), scope),
         _lost(_series(lost, "lost_ratio"), scope),
         _hook_cost(run, attempt, _newest(job, HOOK_STEPS)),

@@ -168,9 +168,12 @@ def test_without_a_pipeline_no_schedule_is_named(tmp_path: Path) -> None:
     labels = []
     for name, layout in (("dp", {"dp": 2}), ("pp", {"pp": 2})):
         builder = RunBuilder(tmp_path / name, 2, layout=ParallelLayout(tuple(layout.items())))
+        builder.group(7, [0, 1], name)
         for rank in range(2):
             builder.step(rank, 0, 0, 100)
             builder.span(rank, 0, "forward", 0, 90)
+            builder.span(rank, 0, f"{name}_comm", 90, 95, group_id=7, coll_seq=0)
+            builder.collective(rank, 0, 7, 0, 90, 95)
         builder.rank_files()
         builder.publish()
         with open_run(builder.folder) as run:
@@ -202,6 +205,23 @@ def test_a_job_that_waits_for_its_data_has_a_tile_of_it(tmp_path: Path) -> None:
     assert (tile.unit, tile.tone, tile.baseline_text) == ("%", "bad", "steps 3 to 7")
     assert 20 < float(tile.value) < 40
     assert "data_wait" not in {kpi.key for kpi in before}, "next to nothing has no tile"
+
+
+@pytest.mark.parametrize("axis", ["dp", "pp"])
+def test_a_job_whose_communication_was_not_recorded_has_no_share_of_it(
+    tmp_path: Path, axis: str
+) -> None:
+    """0 % is a number that is known."""
+    job = RunBuilder(tmp_path / "run", 2, layout=ParallelLayout(((axis, 2),)))
+    job.rank_files()
+    for rank in range(2):
+        job.step(rank, 0, 0, 100)
+        job.span(rank, 0, "forward", 0, 90)
+    job.publish()
+    with open_run(tmp_path / "run") as run:
+        keys = {kpi.key for kpi in measured(run, None, Scope()).kpis}
+    assert "step_time" in keys
+    assert not keys & {"bubble", "exposed_comm"}
 
 
 @pytest.mark.parametrize("axis", ["dp", "pp"])
