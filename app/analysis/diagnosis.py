@@ -114,7 +114,7 @@ def _has_collectives(run: Run, attempt: int) -> bool:
 
 
 def _unusual(run: Run, attempt: int, tables: Mapping[str, pa.Table]) -> str:
-    """Why a step on the page is not like the others, or that there is none for long; '' otherwise."""
+    """Why a step on the page is unlike the others, or that there is none for long; '' otherwise."""
     row = run.index_rows(
         "SELECT max(end_ns) AS ended_ns FROM step_rollup WHERE attempt = $attempt AND finished",
         attempt=attempt,

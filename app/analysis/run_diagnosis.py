@@ -84,8 +84,8 @@ def who_waits(tables: Mapping[str, pa.Table]) -> str:
 
 
 def unusual_step(steps: pa.Table, phases: pa.Table) -> str:
-    """A sentence if the newest finished step, or else one of those on the page, took far longer than
-    the others, saving left out; rows of `steps` and `rank_phases`.
+    """A sentence if the newest finished step, or else one of those on the page, took far longer
+    than the others, saving left out; rows of `steps` and `rank_phases`.
     """
     known = [(r["step"], r["step_ms"]) for r in steps.to_pylist() if r["step_ms"] is not None]
     if len(known) <= FEWEST_STEPS:

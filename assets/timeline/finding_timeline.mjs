@@ -5,5 +5,6 @@ import { mount as mountTimeline } from './view.mjs';
 /** @param {{ranks?: number[], steps?: [number, number], rank?: number, attempt?: number}} options */
 export function mount(element, app, options) {
   const { ranks = [], steps = null, rank = null, attempt = null, ...rest } = options;
-  return mountTimeline(element, withDefaults(app, { ranks, steps, rank, attempt }), { ...rest, ofFinding: steps !== null });
+  const appOfFinding = withDefaults(app, { ranks, steps, rank, attempt });
+  return mountTimeline(element, appOfFinding, { ...rest, ofFinding: steps !== null });
 }

@@ -19,8 +19,9 @@ import { followView } from './view_follower.mjs';
 
 /**
  * @param {HTMLElement} element @param {Object} app
- * @param {{compact?: boolean, height?: number, data?: string}} options compact: heading, canvas
- *   and legend only; data: base64 of a tile, for a shared file without a server
+ * @param {{compact?: boolean, height?: number, data?: string, ofFinding?: boolean}} options
+ *   compact: heading, canvas and legend only; data: base64 of a tile, for a shared file without a
+ *   server; ofFinding: its steps are those of a finding
  */
 export function mount(element, app, options) {
   element.classList.add('timeline');

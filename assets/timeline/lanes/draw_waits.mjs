@@ -66,8 +66,8 @@ function drawWaiting(lanePart, i, x, width, box, isUpstream, isAtEnd = false) {
     ctx.fillRect(x, top, width, height);
   }
   ctx.globalAlpha = mark ? 0.75 : isUpstream ? 0.4 : 0.6;
-  const isNarrow = width < 3;
-  ctx.fillStyle = mark && isNarrow ? mark : patternOf(ctx, theme, 'back', colour);  // hatching would be single dots
+  const isNarrow = width < 3;  // hatching is a few dots there
+  ctx.fillStyle = mark && isNarrow ? mark : patternOf(ctx, theme, 'back', colour);
   ctx.fillRect(x, top, width, height);
   ctx.globalAlpha = 1;
   if (isNarrow) return () => {};

@@ -82,7 +82,8 @@ export function makeHeading(timeline) {
     event.preventDefault();
     app.open({ page: 'timeline', ...(timeline.following ? {} : timeline.linkPatch()) });
   });
-  const element = make('header', { class: 'tl-head' }, make('h2', {}, 'Timeline'), makeNote(timeline), why, open);
+  const title = make('h2', {}, 'Timeline');
+  const element = make('header', { class: 'tl-head' }, title, makeNote(timeline), why, open);
   return { element, destroy: () => stop.abort() };
 }
 
