@@ -15,6 +15,7 @@ from sample_traces.generate.tables.write import generate
 from tests.browser.conftest import OpenTab
 from tests.browser.support.runs_made import indexed
 from tests.browser.support.tabs import Tab
+from tests.runs_builder import RunBuilder
 
 CANVAS = '[data-view="timeline"] canvas'
 STRIP = ".strip canvas"
@@ -153,3 +154,18 @@ def test_planted_faults_are_hidden_unless_asked_for(tab: Tab, tensor_job: str) -
     assert "Injected fault" in table.inner_text()
     tab.page.get_by_role("button", name="Hide planted faults").click()
     assert "Injected fault" not in table.inner_text()
+
+
+def test_a_job_whose_ranks_have_no_colour_names_its_steps_all_the_same(
+    tab: Tab, runs: Path
+) -> None:
+    job = RunBuilder(runs / "only_lengths", 2)
+    job.rank_files()
+    for step in range(6):
+        for rank in range(2):
+            job.step(rank, step, 1000 * step, 1000 * step + 1000)
+    job.publish()
+    tab.open(View(indexed(runs / "only_lengths"), "overview").url())
+    tab.settle()
+    assert tab.page.locator(".scope-chip").inner_text() == "Shown: steps 1 to 5, the newest 5"
+    assert "0.0" not in tab.page.locator(".kpis").inner_text(), "what is unknown is no number"
