@@ -1,4 +1,4 @@
-"""Two versions of the detectors on the same jobs: what each finds and names falsely, per world.
+"""Two versions of rankscope on the same jobs: what each finds and names falsely, per world.
 
 python -m benchmarks.accuracy.before_after BEFORE.jsonl AFTER.jsonl
 
@@ -62,12 +62,18 @@ def _row(world: str, version: str, outcomes: Sequence[Outcome]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    given = parser.parse_args()
-    print(*table(pairs(outcomes_in(given.before), outcomes_in(given.after))), sep="\n")
+    given = parser.parse_args(arguments)
+    for path in (given.before, given.after):
+        if not path.is_file():
+            raise SystemExit(f"there is no file {path}")
+    both = pairs(outcomes_in(given.before), outcomes_in(given.after))
+    if not both:
+        raise SystemExit("the files have no job in common: were they made with the same seed?")
+    print(*table(both), sep="\n")
 
 
 if __name__ == "__main__":

@@ -119,6 +119,19 @@ def cases(
     return [drawn[index] for index in order]
 
 
+def check_names(worlds: Collection[str], kinds: Collection[str]) -> None:
+    """Raise ValueError where there is no such world, or where none of these has such a kind."""
+    for name in worlds:
+        if name not in WORLDS:
+            raise ValueError(f"there is no world {name!r}; the worlds are {', '.join(WORLDS)}")
+    known = {HEALTHY, *(kind for world in worlds for kind in kinds_of(world))}
+    for name in kinds:
+        if name not in known:
+            raise ValueError(
+                f"there is no kind {name!r} in these worlds; the kinds are {', '.join(sorted(known))}"
+            )
+
+
 def _can_be_made(world: str, noise: str) -> bool:
     return world not in RECORDED or bool(noise and usable_recordings(world, noise))
 
@@ -132,5 +145,9 @@ def case_named(name: str, seed: int, noise: str = "") -> Case:
     """The case of --case; raises ValueError."""
     parts = _NAME.fullmatch(name)
     if parts is None or parts[2] not in (*kinds_of(parts[1]), HEALTHY):
+        doses: tuple[str, ...] = ()
+    else:
+        doses = (ANY_DOSE,) if parts[2] == HEALTHY else _doses_of(parts[2])
+    if parts is None or parts[3] not in doses:
         raise ValueError(f"there is no case {name!r}; a name is like native-slow_worker-loud-3")
     return Case(parts[1], parts[2], parts[3], int(parts[4]), seed, noise)

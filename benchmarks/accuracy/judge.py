@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,18 +20,17 @@ from app.cli import main as rankscope
 from app.views.whatif.analysis import whatif_of
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, Case
 from benchmarks.accuracy.rivals import rules
+from benchmarks.accuracy.rivals.asked import Rival, ranks_named
 from benchmarks.accuracy.score import episodes
 from benchmarks.accuracy.why_missed import whys
 from diagnosis.whatif.causes import causes
 from sample_traces.generate.labelled.drawn import LabelledJob
 from sample_traces.generate.labelled.drawn_log import LabelledLog
+from sample_traces.generate.labelled.drawn_trace import LabelledTrace
 from sample_traces.generate.labelled.labels import Label
 from sample_traces.generate.labelled.noise_truth import NoiseTruth
 from sample_traces.generate.labelled.stall_truth import StallTruth
 from sample_traces.generate.labelled.step_truth import StepTruth
-
-Rival = Callable[[Path], Iterable[int]]
-"""From the folder that a job leaves to the ranks that a tool blames."""
 
 ALL_STEPS = 1 << 31
 _SCORED = ("kind", "ranks", "stages", "hosts", "steps", "episodes", "culprits", "confidence")
@@ -56,7 +55,8 @@ class Outcome:
 
     Of traces also `causes`: what `rankscope whatif` prints, and `rules`: what the published what-if
     rules find, both without steps. `whys`: for each label why it was missed, '' where it was not.
-    `error`: the last line of a crash.
+    `error`: the last line of a crash. `named`: the ranks that each other tool names, and
+    `rival_errors`: why the answer of some does not count; they name nobody then.
     """
 
     case: Case
@@ -69,6 +69,7 @@ class Outcome:
     rules: list[dict[str, Any]] = field(default_factory=list)
     whys: list[str] = field(default_factory=list)
     named: dict[str, list[int]] = field(default_factory=dict)
+    rival_errors: dict[str, str] = field(default_factory=dict)
     true_S: float | None = None
     slowdown: float | None = None
     whatif_S: float | None = None
@@ -94,6 +95,9 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     outcome.labels, outcome.shape = drawn.labels, drawn.shape
     outcome.rank_hours, outcome.rank_steps = drawn.rank_s / 3600, drawn.rank_steps
     run, baseline = drawn.write(folder)
+    for written in (run, baseline):
+        if written is not None:
+            hide_truth(written)
     trace = run
     if case.world == TRACE:
         run = imported(trace, folder / "runs")
@@ -107,8 +111,10 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
     outcome.findings = [with_truth(finding, drawn.steps, delays) for finding in output["findings"]]
     with open_any(run) as opened:
         outcome.whys = whys(opened, drawn.labels, outcome.findings)
-    if case.world != TRACE:
-        outcome.named = {name: sorted(map(int, rival(run))) for name, rival in rivals.items()}
+    for name, rival in rivals.items() if not isinstance(drawn, LabelledTrace) else ():
+        outcome.named[name], why_not = ranks_named(rival, run, drawn.job.num_ranks)
+        if why_not:
+            outcome.rival_errors[name] = why_not
     if case.world not in (NATIVE, TRACE):
         return
     if case.kind in REPLAYABLE and all(label.kind == case.kind for label in outcome.labels):
@@ -118,6 +124,15 @@ def _judge(outcome: Outcome, folder: Path, rivals: Mapping[str, Rival]) -> None:
         if case.world == TRACE:
             outcome.rules = rules.findings_of(whatif, trace)
             outcome.causes = printed_causes(run)
+
+
+def hide_truth(run: Path) -> None:
+    """Remove what was planted from the run.json of a run folder: no tool may read it there."""
+    path = run / "run.json"
+    if path.exists():
+        about = json.loads(path.read_text(encoding="utf-8"))
+        about.pop("truth", None)
+        path.write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 def with_truth(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,13 +19,17 @@ _PLACES = ("ranks", "stages", "hosts", "also", "culprits")
 
 
 def append(outcome: Outcome, path: Path) -> None:
-    """Add one line."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(outcome)) + "\n")
+    """Add one line, after the end of one that was cut off."""
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(asdict(outcome)).encode() + b"\n")
 
 
 def outcomes_in(path: Path) -> Iterator[Outcome]:
-    """Outcomes of a file; a last line that is cut off is left out."""
+    """Outcomes of a file; a line that is cut off is left out. Raises ValueError for other files."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -32,6 +37,8 @@ def outcomes_in(path: Path) -> Iterator[Outcome]:
             plain: dict[str, Any] = json.loads(line)
         except ValueError:
             continue
+        if not isinstance(plain, dict) or not {"case", "labels"} <= plain.keys():
+            raise ValueError(f"{path} has lines that are no outcomes of this benchmark")
         labels = tuple(
             Label(**{**label, **{name: tuple(label.get(name, ())) for name in _PLACES}})
             for label in plain.pop("labels")

@@ -181,6 +181,7 @@ def mistakes(outcomes: Iterable[Outcome]) -> Iterator[str]:
                 yield f"ONSET    {name} {planted} reported {in_words(finding)}"
         yield from (f"FALSE    {name} {in_words(finding)}" for finding in scored.false)
         yield from (f"UNTRUE   {name} {in_words(finding)}" for finding in scored.untrue)
+        yield from (f"RIVAL    {name} {tool}: {why}" for tool, why in outcome.rival_errors.items())
 
 
 def _why_missed(outcome: Outcome, label: Label) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from benchmarks.accuracy.cases import HEALTHY, TRACE, WORLDS
 from benchmarks.accuracy.intervals import wilson
-from benchmarks.accuracy.judge import Outcome, Rival
+from benchmarks.accuracy.judge import Outcome
+from benchmarks.accuracy.rivals.asked import Rival
 from benchmarks.accuracy.rivals.baselines import BASELINES
 from sample_traces.generate.labelled.doses import DOSES
 
@@ -22,8 +23,27 @@ def rivals_named(texts: Sequence[str]) -> dict[str, Rival]:
         module, _, function = text.partition(":")
         if not function:
             raise ValueError(f"--rival {text}: write package.module:function")
-        found[text] = getattr(importlib.import_module(module), function)
+        try:
+            found[text] = getattr(importlib.import_module(module), function)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"--rival {text}: {error}; PYTHONPATH must have its folder") from None
+        except AttributeError as error:
+            raise ValueError(f"--rival {text}: {error}") from None
+        if not callable(found[text]):
+            raise ValueError(f"--rival {text}: {function} is no function")
     return found
+
+
+def check_answers(outcomes: Sequence[Outcome], rivals: Sequence[str]) -> None:
+    """Raise ValueError where some of the jobs were judged without one of these tools."""
+    asked = [o for o in outcomes if o.case.world != TRACE and not o.error]
+    for name in rivals:
+        lacking = sum(name not in o.named for o in asked)
+        if lacking:
+            raise ValueError(
+                f"--resume: {lacking} of its {len(asked)} jobs were judged without {name}; "
+                "give a new file"
+            )
 
 
 @dataclass
@@ -60,7 +80,7 @@ def by_world(outcomes: Sequence[Outcome]) -> list[str]:
     """One row per world and tool."""
     names = ["world", "tool", *(f"culprits exactly, {dose}" for dose in DOSES)]
     names += ["and others", "others only", "nobody", "named where no rank is at fault"]
-    names += ["named in healthy jobs"]
+    names += ["named in healthy jobs", "errors"]
     return [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *_rows(outcomes)]
 
 
@@ -74,10 +94,11 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 def _row(world: str, tool: str, outcomes: Sequence[Outcome]) -> str:
     doses = {dose: Counts() for dose in DOSES}
-    total, healthy = Counts(), Counts()
+    total, healthy, errors = Counts(), Counts(), 0
     for o in outcomes:
         if tool != OURS and tool not in o.named:
             continue
+        errors += tool in o.rival_errors
         named = _ours(o) if tool == OURS else set(o.named[tool])
         if o.case.kind == HEALTHY:
             healthy.add(set(), named)
@@ -89,6 +110,7 @@ def _row(world: str, tool: str, outcomes: Sequence[Outcome]) -> str:
     cells = [world, tool, *(_share(one.exactly, one.culprits) for one in doses.values())]
     cells += [str(total.with_others), str(total.others), str(total.nobody)]
     cells += [_share(total.accused, total.blameless), _share(healthy.accused, healthy.blameless)]
+    cells.append(str(errors))
     return f"| {' | '.join(cells)} |"
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from benchmarks.accuracy.cases import NATIVE, Case
-from benchmarks.accuracy.judge import Outcome
+from benchmarks.accuracy.judge import Outcome, judge
+from benchmarks.accuracy.rivals.asked import Rival, ranks_named
 from benchmarks.accuracy.rivals.baselines import robust_z, stage_frontier
-from benchmarks.accuracy.rivals.named import by_world, rivals_named
+from benchmarks.accuracy.rivals.named import by_world, check_answers, rivals_named
 from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
+from benchmarks.accuracy.tables import mistakes
 from sample_traces.generate.phase_log.simulate import simulate
 from sample_traces.generate.phase_log.write import write_log
 from tests.benchmarks.accuracy.test_score import planted
@@ -72,6 +74,81 @@ def test_other_tools_are_functions() -> None:
 
 def nobody(folder: Path) -> list[int]:
     return []
+
+
+NO_FUNCTION = 1
+
+
+@pytest.mark.parametrize(
+    ("rival", "problem"),
+    [
+        ("no_such_module:f", "No module named 'no_such_module'; PYTHONPATH must have its folder"),
+        (f"{__name__}:nothing", "has no attribute 'nothing'"),
+        (f"{__name__}:NO_FUNCTION", "NO_FUNCTION is no function"),
+    ],
+)
+def test_tools_that_cannot_be_asked_are_refused(rival: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"--rival {rival}: .*{problem}"):
+        rivals_named([rival])
+
+
+def raises(folder: Path) -> list[int]:
+    raise RuntimeError("cannot judge this")
+
+
+def exits(folder: Path) -> list[int]:
+    raise SystemExit(2)
+
+
+@pytest.mark.parametrize(
+    ("rival", "named", "error"),
+    [
+        (lambda _: np.array([5, 3, 3]), [3, 5], ""),
+        (lambda _: (rank for rank in (1,)), [1], ""),
+        (raises, [], "RuntimeError: cannot judge this"),
+        (exits, [], "SystemExit: 2"),
+        (lambda _: None, [], "TypeError: 'NoneType' object is not iterable"),
+        (lambda _: "12", [], "['1', '2']: ranks are whole numbers"),
+        (lambda _: [3.7], [], "[3.7]: ranks are whole numbers"),
+        (lambda _: [8], [], "[8]: the job has ranks 0 to 7"),
+        (lambda _: [-1, 2], [], "[-1, 2]: the job has ranks 0 to 7"),
+    ],
+)
+def test_answers_are_checked(rival: Rival, named: list[int], error: str) -> None:
+    assert ranks_named(rival, Path(), 8) == (named, error)
+
+
+def test_a_tool_that_fails_loses_its_own_answer_and_no_other() -> None:
+    case = Case("phase_log", "late_in_data", "loud", 0, 7)
+    outcome = judge(case, {"fails": raises, "exits": exits, "nobody": nobody})
+    assert outcome.error == ""
+    assert outcome.named == {"fails": [], "exits": [], "nobody": []}
+    assert set(outcome.rival_errors) == {"fails", "exits"}
+    rows = {row.split(" | ")[1]: row.strip("| ").split(" | ") for row in by_world([outcome])[2:]}
+    assert [rows[name][-1] for name in ("fails", "exits", "nobody")] == ["1", "1", "0"]
+    assert rows["fails"][2].startswith("0 of 1")
+    told = [line for line in mistakes([outcome]) if line.startswith("RIVAL")]
+    assert told[0].endswith("fails: RuntimeError: cannot judge this")
+
+
+def test_no_tool_can_read_what_was_planted() -> None:
+    seen: list[str] = []
+
+    def reads(folder: Path) -> list[int]:
+        seen.extend(path.read_text() for path in folder.rglob("*.json"))
+        return []
+
+    judge(Case(NATIVE, "slow_worker", "loud", 0, 11), {"reads": reads})
+    assert len(seen) > 1
+    assert not [text for text in seen if "slow_worker" in text or '"truth"' in text]
+
+
+def test_resumed_jobs_need_the_answers_of_each_tool() -> None:
+    case = Case("phase_log", "late_in_data", "loud", 0, 1)
+    jobs = [Outcome(case, named={"a": []}), Outcome(replace(case, number=1), named={"a": [1]})]
+    check_answers(jobs, ["a"])
+    with pytest.raises(ValueError, match="2 of its 2 jobs were judged without b; give a new file"):
+        check_answers(jobs, ["a", "b"])
 
 
 def test_counts_of_who_is_named() -> None:
