@@ -192,6 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if missing:
         raise SystemExit(f"no such folder: {', '.join(missing)}")
     verdicts = judged_in(given.folders, given.only)
+    if not verdicts:
+        raise SystemExit("no labelled run there: neither labels.json nor NAME/manifest.yaml has one")
     print(*as_table(verdicts), sep="\n")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in verdicts], indent=1))

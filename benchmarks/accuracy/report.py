@@ -33,6 +33,7 @@ def report(
     for world in WORLDS:
         yield from _of_world(world, [o for o in outcomes if o.case.world == world])
     yield from _section("Who is named, per world, by tools", named.by_world(outcomes))
+    yield from _section("Who is named, per kind, by tools", named.by_kind(outcomes))
     others = chosen_for_others(outcomes, rivals) if rivals else []
     if others:
         title = "Other tools: which ranks they name, loud and quiet"

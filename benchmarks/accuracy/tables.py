@@ -16,7 +16,7 @@ from sample_traces.generate.labelled.labels import Label
 
 ONSET_STEPS = 2
 FEWEST_HOURS = 100
-"""With fewer rank-hours, a rate of false alarms says nothing."""
+"""With fewer rank-hours, a rate says nothing."""
 AUDIBLE, MASKED = ("loud", "quiet", "any"), "masked"
 DATA = {NATIVE: "hooks", TRACE: "StragglerAnalysis"}
 
@@ -116,17 +116,17 @@ def _text(share: float) -> str:
 
 
 def healthy(outcomes: Sequence[Outcome]) -> list[str]:
-    """False alarms of healthy jobs."""
+    """What is found in healthy jobs, true or not: the table per world tells them apart."""
     chosen = [o for o in outcomes if o.case.kind == HEALTHY]
     hours = sum(o.rank_hours for o in chosen)
-    alarms = sum(len(o.findings) for o in chosen)
+    found = sum(len(o.findings) for o in chosen)
     steps = sum(o.rank_steps for o in chosen)
     rate = " (too few hours for a rate)"
     if hours >= FEWEST_HOURS:
-        rate = f", {1000 * alarms / hours:.2f} per 1,000 rank-hours"
+        rate = f", {1000 * found / hours:.2f} per 1,000 rank-hours"
     return [
         f"{len(chosen)} healthy jobs, {hours:,.0f} rank-hours, {steps:,} rank-steps: "
-        f"{alarms} false alarms{rate}."
+        f"{found} findings, true or not{rate}."
     ]
 
 

@@ -13,7 +13,7 @@ from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE, WORLDS
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.rivals.inputs import spans_of, write_kineto, write_sections
 from benchmarks.accuracy.rivals.installed import HTA, NVRX, answers_of
-from benchmarks.accuracy.rivals.named import Counts
+from benchmarks.accuracy.rivals.named import Counts, share
 from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
 from benchmarks.accuracy.tables import AUDIBLE
 from sample_traces.generate.labelled.worlds import LOG_WORLDS
@@ -108,12 +108,12 @@ def _row(tool: str, answers: dict[str, dict[str, object]], outcomes: Sequence[Ou
     culprits = named.exactly + named.with_others + named.others + named.nobody
     cells = [
         tool,
-        f"{named.exactly} of {culprits}",
+        share(named.exactly, culprits),
         named.with_others,
         named.others,
         named.nobody,
-        f"{named.accused} of {named.blameless}",
-        f"{named.alarms} of {named.healthy}",
+        share(named.accused, named.blameless),
+        share(named.alarms, named.healthy),
         named.errors,
     ]
     return f"| {' | '.join(map(str, cells))} |"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.accuracy.cases import HEALTHY, TRACE, WORLDS
@@ -78,21 +78,34 @@ class Counts:
 
 def by_world(outcomes: Sequence[Outcome]) -> list[str]:
     """One row per world and tool."""
-    names = ["world", "tool", *(f"culprits exactly, {dose}" for dose in DOSES)]
+    chosen = _judgeable(outcomes)
+    return _table("world", {name: [o for o in chosen if o.case.world == name] for name in WORLDS})
+
+
+def by_kind(outcomes: Sequence[Outcome]) -> list[str]:
+    """One row per planted kind and tool, over all worlds."""
+    chosen = [o for o in _judgeable(outcomes) if o.case.kind != HEALTHY]
+    kinds = sorted({o.case.kind for o in chosen if _culprits(o, set())})
+    return _table("kind", {name: [o for o in chosen if o.case.kind == name] for name in kinds})
+
+
+def _judgeable(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    asked = [o for o in outcomes if not o.error and o.case.world != TRACE]
+    return [o for o in asked if all(label.is_identifiable for label in o.labels)]
+
+
+def _table(first: str, groups: Mapping[str, Sequence[Outcome]]) -> list[str]:
+    names = [first, "tool", *(f"culprits exactly, {dose}" for dose in DOSES)]
     names += ["and others", "others only", "nobody", "named where no rank is at fault"]
     names += ["named in healthy jobs", "errors"]
-    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *_rows(outcomes)]
+    rows = []
+    for name, some in groups.items():
+        tools = [OURS, *dict.fromkeys(tool for o in some for tool in o.named)]
+        rows += [_row(name, tool, some) for tool in tools if some]
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|", *rows]
 
 
-def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    for world in WORLDS:
-        chosen = [o for o in outcomes if o.case.world == world and not o.error and world != TRACE]
-        chosen = [o for o in chosen if all(label.is_identifiable for label in o.labels)]
-        tools = [OURS, *dict.fromkeys(name for o in chosen for name in o.named)]
-        yield from (_row(world, tool, chosen) for tool in tools if chosen)
-
-
-def _row(world: str, tool: str, outcomes: Sequence[Outcome]) -> str:
+def _row(group: str, tool: str, outcomes: Sequence[Outcome]) -> str:
     doses = {dose: Counts() for dose in DOSES}
     total, healthy, errors = Counts(), Counts(), 0
     for o in outcomes:
@@ -107,9 +120,9 @@ def _row(world: str, tool: str, outcomes: Sequence[Outcome]) -> str:
         total.add(culprits, named)
         if o.case.dose in doses:
             doses[o.case.dose].add(culprits, named)
-    cells = [world, tool, *(_share(one.exactly, one.culprits) for one in doses.values())]
+    cells = [group, tool, *(share(one.exactly, one.culprits) for one in doses.values())]
     cells += [str(total.with_others), str(total.others), str(total.nobody)]
-    cells += [_share(total.accused, total.blameless), _share(healthy.accused, healthy.blameless)]
+    cells += [share(total.accused, total.blameless), share(healthy.accused, healthy.blameless)]
     cells.append(str(errors))
     return f"| {' | '.join(cells)} |"
 
@@ -128,7 +141,8 @@ def _culprits(outcome: Outcome, named: set[int]) -> set[int]:
     }
 
 
-def _share(part: int, whole: int) -> str:
+def share(part: int, whole: int) -> str:
+    """In words, with Wilson's interval."""
     if not whole:
         return "-"
     low, high = wilson(part, whole)

@@ -46,6 +46,11 @@ def test_nobody_may_be_named_in_healthy_and_host_wide_runs() -> None:
     assert lt.verdict_of(host_wide, [finding_of("slow_worker", 2)], 16) == lt.NAMED
 
 
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="no labelled run there"):
+        lt.main([str(tmp_path)])
+
+
 @pytest.mark.long
 def test_archives_with_labels(tmp_path: Path) -> None:
     job = replace(JOB, num_steps=160, hides=(("comm", 1.0),))

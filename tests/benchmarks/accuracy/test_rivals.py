@@ -13,9 +13,9 @@ from benchmarks.accuracy.cases import NATIVE, Case
 from benchmarks.accuracy.judge import Outcome, judge
 from benchmarks.accuracy.rivals.asked import Rival, ranks_named
 from benchmarks.accuracy.rivals.baselines import robust_z, stage_frontier
-from benchmarks.accuracy.rivals.named import by_world, check_answers, rivals_named
+from benchmarks.accuracy.rivals.named import by_kind, by_world, check_answers, rivals_named
 from benchmarks.accuracy.rivals.phases import phases_of, write_phase_sections
-from benchmarks.accuracy.tables import mistakes
+from benchmarks.accuracy.tables import healthy, mistakes
 from sample_traces.generate.phase_log.simulate import simulate
 from sample_traces.generate.phase_log.write import write_log
 from tests.benchmarks.accuracy.test_score import planted
@@ -162,3 +162,22 @@ def test_counts_of_who_is_named() -> None:
         ["0", "1", "0"],
         ["0", "0", "1"],
     ]
+
+
+def test_tools_are_counted_per_kind_over_all_worlds() -> None:
+    jobs = [
+        Outcome(Case(world, kind, "loud", 0, 1), labels=(planted(3),), named={"a": [3]})
+        for world in ("phase_log", "host_bound")
+        for kind in ("late_in_data", "late_in_compute")
+    ]
+    jobs[0].named["a"] = []
+    rows = [row.strip("| ").split(" | ") for row in by_kind(jobs)[2:]]
+    exactly = {(row[0], row[1]): row[2] for row in rows}
+    assert exactly["late_in_compute", "a"] == "2 of 2 (34-100 %)"
+    assert exactly["late_in_data", "a"] == "1 of 2 (9-91 %)"
+
+
+def test_findings_in_healthy_jobs_are_not_all_false() -> None:
+    true = {"kind": "step_regression", "ranks": [], "steps": [5, 60], "steps_are_longer": True}
+    job = Outcome(Case("phase_log", "healthy", "any", 0, 1), findings=[true])
+    assert "1 findings, true or not" in healthy([job])[0]
