@@ -127,9 +127,8 @@ def check_names(worlds: Collection[str], kinds: Collection[str]) -> None:
     known = {HEALTHY, *(kind for world in worlds for kind in kinds_of(world))}
     for name in kinds:
         if name not in known:
-            raise ValueError(
-                f"there is no kind {name!r} in these worlds; the kinds are {', '.join(sorted(known))}"
-            )
+            kinds_known = ", ".join(sorted(known))
+            raise ValueError(f"there is no kind {name!r} in these worlds; there are {kinds_known}")
 
 
 def _can_be_made(world: str, noise: str) -> bool:

@@ -21,6 +21,12 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
     )
 
 
+def of_f1(found: int, wrong: int) -> tuple[float, float]:
+    """Of F1, `wrong`: missed and false together. It grows with found / (found + wrong), a share."""
+    low, high = wilson(found, found + wrong)
+    return 2 * low / (1 + low), 2 * high / (1 + high)
+
+
 def clopper_pearson(part: int, whole: int) -> tuple[float, float]:
     """The exact interval, for few hits of many; 0 to 1 of nothing."""
     if not whole:

@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"no such folder: {', '.join(missing)}")
     verdicts = judged_in(given.folders, given.only)
     if not verdicts:
-        raise SystemExit("no labelled run there: neither labels.json nor NAME/manifest.yaml has one")
+        raise SystemExit("no labelled run there, in labels.json or in NAME/manifest.yaml")
     print(*as_table(verdicts), sep="\n")
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in verdicts], indent=1))

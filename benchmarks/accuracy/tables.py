@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.accuracy.cases import HEALTHY, NATIVE, TRACE
+from benchmarks.accuracy.intervals import of_f1, wilson
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.score import Scored, names_nobody, score
 from benchmarks.accuracy.why_missed.groups import group_of
@@ -99,16 +100,34 @@ def by_kind(
     found = tallies(score(o.labels, getattr(o, whose)) for o in chosen)
     rows = [(kind, found[kind]) for kind in sorted(found)]
     rows.append(("**all**", sum(found.values(), Tally())))
-    names = ["kind", "planted", "found", "false", "precision", "recall", "F1", "located"]
+    names = ["kind", "planted", "found", "false", "precision", "recall (95 %)"]
+    names += ["F1 (95 %)", "located (95 %)"]
     names += ["onset <= 2 steps"] * (whose == "findings")
     head = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     return head + [_row(name, tally, len(names)) for name, tally in rows]
 
 
 def _row(name: str, tally: Tally, num_cells: int) -> str:
-    shares = (tally.precision, tally.recall, tally.f1, tally.located_share, tally.onset_share)
-    cells = [name, tally.labels, tally.found, tally.false, *(_text(share) for share in shares)]
+    counts = [name, tally.labels, tally.found, tally.false, _text(tally.precision)]
+    recall = share_in_words(tally.found, tally.labels)
+    located = share_in_words(tally.located, tally.labels)
+    cells = [*counts, recall, f1_in_words(tally), located, _text(tally.onset_share)]
     return f"| {' | '.join(map(str, cells[:num_cells]))} |"
+
+
+def share_in_words(part: int, whole: int) -> str:
+    """A share with its interval of 95 %."""
+    return _in_words(_share(part, whole), wilson(part, whole))
+
+
+def f1_in_words(tally: Tally) -> str:
+    """F1 with its interval of 95 %."""
+    return _in_words(tally.f1, of_f1(tally.found, tally.missed + tally.false))
+
+
+def _in_words(share: float, interval: tuple[float, float]) -> str:
+    low, high = interval
+    return "-" if np.isnan(share) else f"{share:.3f} ({low:.2f}-{high:.2f})"
 
 
 def _text(share: float) -> str:

@@ -8,7 +8,7 @@ from benchmarks.accuracy.cases import HEALTHY, WORLDS
 from benchmarks.accuracy.intervals import clopper_pearson
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.score import score
-from benchmarks.accuracy.tables import AUDIBLE, Tally, tallies
+from benchmarks.accuracy.tables import AUDIBLE, Tally, f1_in_words, share_in_words, tallies
 
 MILLION = 1_000_000
 
@@ -19,11 +19,11 @@ def found_by_world(outcomes: Sequence[Outcome]) -> list[str]:
         "world",
         "jobs",
         "faults",
-        "F1, loud and quiet",
-        "F1, masked",
-        "located, loud and quiet",
+        "F1, loud and quiet (95 %)",
+        "F1, masked (95 %)",
+        "located, loud and quiet (95 %)",
     )
-    names += ("located, masked", "onset <= 2 steps", "false names", "true of the noise")
+    names += ("located, masked (95 %)", "onset <= 2 steps", "false names", "true of the noise")
     names += ("untrue of the job", "crashes")
     rows = []
     for world in WORLDS:
@@ -38,8 +38,8 @@ def found_by_world(outcomes: Sequence[Outcome]) -> list[str]:
             world,
             len(chosen),
             both.labels,
-            *(f"{share:.3f}" for share in (loud.f1, masked.f1)),
-            *(f"{share:.3f}" for share in (loud.located_share, masked.located_share)),
+            *(f1_in_words(one) for one in (loud, masked)),
+            *(share_in_words(one.located, one.labels) for one in (loud, masked)),
             f"{both.onset_share:.3f}",
             sum(len(one.false) + len(one.innocents) for one in scored),
             sum(len(one.of_noise) for one in scored),

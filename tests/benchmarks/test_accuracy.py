@@ -105,9 +105,12 @@ def test_shares() -> None:
         )
     ]
     lines = tables.by_kind(outcomes, ("loud",))
-    assert "| gc_pauses | 0 | 0 | 1 | 0.000 | - | 0.000 | - | - |" in lines
-    assert "| slow_worker | 4 | 2 | 0 | 1.000 | 0.500 | 0.667 | 0.250 | 0.500 |" in lines
-    assert "| **all** | 4 | 2 | 1 | 0.667 | 0.500 | 0.571 | 0.250 | 0.500 |" in lines
+    assert "| gc_pauses | 0 | 0 | 1 | 0.000 | - | 0.000 (0.00-0.88) | - | - |" in lines
+    recall, located = "0.500 (0.15-0.85)", "0.250 (0.05-0.70) | 0.500"
+    shares = f"1.000 | {recall} | 0.667 (0.26-0.92) | {located}"
+    assert f"| slow_worker | 4 | 2 | 0 | {shares} |" in lines
+    shares = f"0.667 | {recall} | 0.571 (0.21-0.87) | {located}"
+    assert f"| **all** | 4 | 2 | 1 | {shares} |" in lines
     mistakes = [line.split()[0] for line in tables.mistakes(outcomes)]
     assert mistakes == ["PLACE", "MISSED", "MISSED", "UNTRUE"]
 
@@ -130,7 +133,7 @@ def test_missed_faults_are_counted_by_their_reason() -> None:
     ]
 
 
-def test_false_alarms_are_counted_by_time() -> None:
+def test_findings_in_healthy_jobs_are_counted_by_time() -> None:
     outcomes = [
         Outcome(
             Case(NATIVE, HEALTHY, ANY_DOSE, at, 1),
@@ -142,7 +145,8 @@ def test_false_alarms_are_counted_by_time() -> None:
     ]
     (line,) = tables.healthy(outcomes)
     assert line == (
-        "2 healthy jobs, 500 rank-hours, 200 rank-steps: 1 false alarms, 2.00 per 1,000 rank-hours."
+        "2 healthy jobs, 500 rank-hours, 200 rank-steps: "
+        "1 findings, true or not, 2.00 per 1,000 rank-hours."
     )
     (line,) = tables.healthy([Outcome(Case(NATIVE, HEALTHY, ANY_DOSE, 0, 1), rank_hours=3.0)])
     assert line.endswith(": 0 false alarms (too few hours for a rate).")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from benchmarks.accuracy.intervals import clopper_pearson, wilson
+from benchmarks.accuracy.intervals import clopper_pearson, of_f1, wilson
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,17 @@ def test_no_hit_in_millions_of_steps() -> None:
 )
 def test_wilson(part: int, whole: int, low: float, high: float) -> None:
     assert wilson(part, whole) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_f1_is_covered_as_often_as_its_interval_says() -> None:
+    """Drawn: a fault is found in 8 of 10 cases, and one finding in ten is false."""
+    random = np.random.default_rng(5)
+    true = 2 * 0.8 / (2 * 0.8 + 0.2 + 0.1)
+    held = 0
+    for found, missed, false in random.multinomial(60, np.array([8, 2, 1]) / 11, 2000).tolist():
+        low, high = of_f1(found, missed + false)
+        held += low <= true <= high
+    assert held / 2000 == pytest.approx(0.95, abs=0.02)
 
 
 def test_nothing_is_known_of_nothing() -> None:

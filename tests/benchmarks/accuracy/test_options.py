@@ -21,10 +21,10 @@ CASE = Case("phase_log", "late_in_data", "loud", 0, 7)
     ("options", "sentence"),
     [
         (["--worlds", "phase_log,nope"], "there is no world 'nope'; the worlds are native, trace"),
-        (["--worlds", "phase_log", "--kinds", "slow_link"], "there is no kind 'slow_link' in these"),
+        (["--worlds", "phase_log", "--kinds", "slow_link"], "there is no kind 'slow_link' in"),
         (["--rival", "nope"], "--rival nope: write package.module:function"),
         (["--case", "nope"], "there is no case 'nope'"),
-        (["--case", "phase_log-late_in_data-any-0"], "there is no case 'phase_log-late_in_data-any"),
+        (["--case", "phase_log-late_in_data-any-0"], "there is no case 'phase_log-late"),
         (["--resume", "no_such_folder/file.jsonl"], "no_such_folder is no folder"),
         (["--worlds", "phase_log", "--per-dose", "0", "--healthy", "0"], "leave no job"),
     ],

@@ -38,8 +38,8 @@ def cells_of(lines: list[str], world: str) -> list[str]:
 
 def test_a_row_per_world() -> None:
     cells = cells_of(worlds_report.found_by_world([RIGHT, WRONG, CALM]), "phase_log")
-    assert cells[:5] == ["phase_log", "2", "2", "1.000", "-"]
-    assert cells[5] == "0.500"
+    assert cells[:5] == ["phase_log", "2", "2", "1.000 (0.51-1.00)", "-"]
+    assert cells[5] == "0.500 (0.09-0.91)"
 
 
 def test_false_names_on_healthy_jobs_have_exact_intervals() -> None:
