@@ -44,6 +44,8 @@ def main(given: Sequence[str] | None = None) -> None:
     arguments = _arguments(given)
     if arguments.noise is not None and not arguments.noise.is_dir():
         raise SystemExit(f"{arguments.noise} is no folder")
+    if arguments.keep is not None and arguments.keep.exists():
+        raise SystemExit(f"{arguments.keep} exists already: --keep makes a new folder")
     if arguments.resume is not None and not arguments.resume.parent.is_dir():
         raise SystemExit(f"{arguments.resume.parent} is no folder")
     with _in_one_sentence():
@@ -81,23 +83,26 @@ def _run(
     rivals: Mapping[str, Rival],
 ) -> None:
     wanted = (arguments.per_dose, arguments.healthy, arguments.kinds, arguments.worlds)
-    chosen = cases(seed, *wanted, noise)
+    with _in_one_sentence():
+        chosen = cases(seed, *wanted, noise)
     if not chosen:
         raise SystemExit("these options leave no job; resampled worlds need --noise")
     done = {o.case.name: o for o in known}
     left = [case for case in chosen if case.name not in done]
     print(f"{len(left)} jobs, of 1 to 3 s each on one core", file=sys.stderr, flush=True)
-    begun_s = time.perf_counter()
+    begun_s, made = time.perf_counter(), 0
     for outcome in _judged(left, arguments, rivals):
         done[outcome.case.name] = outcome
+        made += 1
         if arguments.resume:
             append(outcome, arguments.resume)
     took_s = time.perf_counter() - begun_s
     outcomes = [done[case.name] for case in chosen if case.name in done]
     busy_s = sum(o.took_s for o in outcomes)
     text = (
-        f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs, {took_s:.0f} s with {arguments.jobs} "
-        f"processes, {busy_s / max(len(outcomes), 1):.1f} s per job and process."
+        f"Seed {seed}: {len(outcomes)} of {len(chosen)} jobs; this call made {made} of them in "
+        f"{took_s:.0f} s with {arguments.jobs} processes; "
+        f"{busy_s / max(len(outcomes), 1):.1f} s per job and process."
     )
     folders = [folder for folder in labelled_traces.FOLDERS if folder.is_dir()]
     labelled: list[str] = []

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from app.analysis.imports import open_any
+from ingest.errors import UserError
 from sample_traces.generate.labelled.worlds import RECORDED
 
 FEWEST_STEPS = 40
@@ -93,7 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     given.into.mkdir(parents=True, exist_ok=True)
     for run in given.runs:
-        written = record(run, run.resolve().name, given.into)
+        name = run.resolve().name
+        if (given.into / f"{name}.npz").exists():
+            raise SystemExit(f"{given.into} has a recording {name} already: rename {run}")
+        try:
+            written = record(run, name, given.into)
+        except UserError as error:
+            raise SystemExit(str(error)) from None
         print(written or f"{run} has fewer than {FEWEST_STEPS} steps: left out")
 
 

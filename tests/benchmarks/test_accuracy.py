@@ -149,7 +149,7 @@ def test_findings_in_healthy_jobs_are_counted_by_time() -> None:
         "1 findings, true or not, 2.00 per 1,000 rank-hours."
     )
     (line,) = tables.healthy([Outcome(Case(NATIVE, HEALTHY, ANY_DOSE, 0, 1), rank_hours=3.0)])
-    assert line.endswith(": 0 false alarms (too few hours for a rate).")
+    assert line.endswith(": 0 findings, true or not (too few hours for a rate).")
 
 
 def test_cases_have_names_that_give_them_again() -> None:

@@ -13,6 +13,7 @@ from benchmarks.accuracy.before_after import main as before_after
 from benchmarks.accuracy.cases import Case
 from benchmarks.accuracy.judge import Outcome
 from benchmarks.accuracy.outcomes import append, outcomes_in
+from benchmarks.accuracy.recorded_noise import main as record_noise
 
 CASE = Case("phase_log", "late_in_data", "loud", 0, 7)
 
@@ -33,6 +34,22 @@ def test_options_that_do_not_fit(options: list[str], sentence: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--seed", "7", *options])
     assert sentence in str(ended.value)
+
+
+def test_folders_that_do_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"has no recorded noise \(\*\.npz\)"):
+        main(["--worlds", "resampled", "--noise", str(tmp_path)])
+    with pytest.raises(SystemExit, match="exists already: --keep makes a new folder"):
+        main(["--case", CASE.name, "--seed", "7", "--keep", str(tmp_path)])
+
+
+def test_recordings_do_not_replace_each_other(tmp_path: Path) -> None:
+    first, _ = CASE.drawn().write(tmp_path / "a")
+    second, _ = CASE.drawn().write(tmp_path / "b")
+    with pytest.raises(SystemExit, match="has a recording logs already"):
+        record_noise([str(first), str(second), "--into", str(tmp_path / "noise")])
+    with pytest.raises(SystemExit, match="does not exist; check the path"):
+        record_noise([str(tmp_path / "none"), "--into", str(tmp_path / "noise")])
 
 
 def test_a_file_of_something_else(tmp_path: Path) -> None:
