@@ -35,15 +35,21 @@ _CLIPPED = 3.0
 
 
 @dataclass(frozen=True)
-class _Without:
+class Without:
     """The steps that a cost was measured against, and which part of the difference is counted."""
 
-    num_steps: int
+    steps_S: Bools
     mean_ms: float
     part: float
 
     @property
+    def num_steps(self) -> int:
+        """How many they are."""
+        return int(self.steps_S.sum())
+
+    @property
     def divided(self) -> str:
+        """That other findings have a part of the difference, for the end of a sentence."""
         if self.part >= 1.0:
             return ""
         return f"; {100 * self.part:.0f} % of the difference is this one's, the rest that of others"
@@ -52,13 +58,13 @@ class _Without:
 def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnosis:
     """Every finding with its cost measured where that is possible, and a sentence on it."""
     flat = diagnosis.findings
-    by_id = {id(f): _stated(f, _measured(f, flat, step_S, step_ms_S)) for f in flat}
+    by_id = {id(f): _stated(f, measured(f, flat, step_S, step_ms_S)) for f in flat}
     return diagnosis.with_findings(lambda finding: by_id[id(finding)])
 
 
-def _measured(
+def measured(
     finding: Finding, findings: Sequence[Finding], step_S: Ints, step_ms_S: Floats
-) -> tuple[Cost | None, _Without | None]:
+) -> tuple[Cost | None, Without | None]:
     """Its cost, and the steps that it was measured against; None where it is estimated."""
     cost = finding.cost
     if cost is None:
@@ -87,8 +93,8 @@ def _measured(
     step_ms = float(step_ms_S[used_S].mean())
     longer_ms = round(min(max(longer_ms, 0.0), step_ms), 3)
     step_ms = max(round(step_ms, 3), longer_ms)
-    measured = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
-    return measured, _Without(int(without_S.sum()), step_ms - max(all_ms, 0.0), part)
+    found = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
+    return found, Without(without_S, step_ms - max(all_ms, 0.0), part)
 
 
 def others_with_cost(finding: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -143,8 +149,8 @@ def _part(finding: Finding, others: Sequence[Finding], own_S: Bools, step_S: Int
     return own / (own + rest) if own + rest > 0 else 1.0
 
 
-def _stated(finding: Finding, measured: tuple[Cost | None, _Without | None]) -> Finding:
-    cost, without = measured
+def _stated(finding: Finding, known: tuple[Cost | None, Without | None]) -> Finding:
+    cost, without = known
     if cost is None:
         return finding
     evidence = finding.evidence

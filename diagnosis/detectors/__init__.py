@@ -25,6 +25,7 @@ from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.one_cause import merged
 from diagnosis.one_cause.deaths import without_echoes
+from diagnosis.one_cause.in_turn import not_in_turn
 from diagnosis.one_cause.intervals import said_once
 from diagnosis.one_cause.listing import listed
 from diagnosis.one_cause.whole_job import unexplained
@@ -165,8 +166,9 @@ def diagnose(
     if "expert_places" in tables:
         against = against_fellows(times, Holders(tables["expert_places"]))
     still = partial(standing_still, times)
-    diagnosis = said_once(unexplained(diagnosis, JOB_SLOWER), LATE_AT_INTERVALS)
-    diagnosis = merged(diagnosis, hosts, still, against)
+    merge = partial(merged, hosts=hosts, still=still, against=against)
+    diagnosis = said_once(diagnosis, LATE_AT_INTERVALS)
+    diagnosis = not_in_turn(unexplained(diagnosis, JOB_SLOWER, merge), times)
     cells = straggler_cells(tables, times.ranks)
     if cells is not None:
         diagnosis = with_replayed_costs(diagnosis, cells.prepared)

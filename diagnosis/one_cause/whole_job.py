@@ -1,23 +1,39 @@
 """A slower job is a finding where no other explains its steps; it replaces those that name nobody
-and lie within its steps.
+and lie within its steps. What others explain is asked when these are merged: of ranks that are too
+many to be at fault each by itself nothing is left that explains it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from diagnosis.findings import Diagnosis, Finding
 from diagnosis.one_cause.changes import with_changes
-from diagnosis.one_cause.episodes import NEAR_STEPS, lost_ms, num_steps, shared_steps, steps_of
+from diagnosis.one_cause.episodes import (
+    NEAR_STEPS,
+    lost_ms,
+    num_steps,
+    of_one_place,
+    shared_steps,
+    steps_of,
+)
 from diagnosis.statistics.step_levels import FEWEST_STEPS
 
 EXPLAINED = 0.5
 """A finding on the whole job is left out where others take this share of what it costs."""
 
 
-def unexplained(diagnosis: Diagnosis, name: str) -> Diagnosis:
-    """Without findings of the detector of slower jobs whose steps others explain."""
-    slower = [f for v in diagnosis.verdicts if v.detector == name for f in v.findings]
+def unexplained(
+    diagnosis: Diagnosis, name: str, merge: Callable[[Diagnosis], Diagnosis]
+) -> Diagnosis:
+    """With the others merged, and without findings of the detector of slower jobs whose steps these
+    explain.
+    """
+    apart = {v.detector: v for v in diagnosis.verdicts if v.detector == name}
+    others = merge(Diagnosis(tuple(v for v in diagnosis.verdicts if v.detector != name)))
+    known = apart | {v.detector: v for v in others.verdicts}
+    together = Diagnosis(tuple(known[v.detector] for v in diagnosis.verdicts))
+    slower = [finding for verdict in apart.values() for finding in verdict.findings]
     own = {id(finding) for finding in slower}
 
     def change(flat: Sequence[Finding]) -> dict[int, Finding | str | None]:
@@ -35,7 +51,7 @@ def unexplained(diagnosis: Diagnosis, name: str) -> Diagnosis:
                 changed[index] = f"{finding.text} That is part of what all steps are longer by."
         return changed
 
-    return with_changes(diagnosis, [change])
+    return with_changes(together, [change, of_one_place])
 
 
 _PART = 0.8

@@ -285,6 +285,8 @@ def _short(value_S: Floats) -> list[Rise]:
     if value_S.size < 2 * _FEWEST_BLOCKS:
         return []
     usual_S = running_medians(value_S, _AROUND)
+    half = min(_AROUND, value_S.size) // 2
+    usual_S[-half:] = usual_S[-half - 1]  # of fewer steps at the end, long ones may be most
     excess_S = value_S / usual_S - 1
     noise = 2 * NOISE_MADS * float(np.median(np.abs(excess_S - np.median(excess_S))))
     is_long = np.concatenate(([0], excess_S >= max(SHORT_RISE, noise), [0])).astype(np.int8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -282,6 +283,11 @@ def slower(first: int, last: int, ms: float) -> Verdict:
     return Verdict("job_slower", (job,))
 
 
+def of_whole_job(diagnosis: Diagnosis) -> Diagnosis:
+    """What is left where nothing is merged."""
+    return unexplained(diagnosis, "job_slower", lambda others: others)
+
+
 @pytest.mark.parametrize(
     ("other", "kept"),
     [
@@ -294,8 +300,17 @@ def slower(first: int, last: int, ms: float) -> Verdict:
 )
 def test_a_slower_job_that_others_explain_is_no_finding(other: Finding, kept: list[str]) -> None:
     diagnosis = Diagnosis((Verdict("slow_worker", (other,)), slower(20, 59, 10.0)))
-    left = unexplained(diagnosis, "job_slower")
+    left = of_whole_job(diagnosis)
     assert sorted(f.kind for f in left.findings) == kept
+
+
+def test_a_slower_job_is_a_finding_where_the_ranks_behind_it_are_too_many() -> None:
+    slow = Verdict("slow_worker", tuple(finding(rank, 20, 59, 10.0) for rank in (1, 3, 5)))
+    hosts: dict[int, str | None] = dict.fromkeys(range(8))
+    merge = partial(merged, hosts=hosts, still=unknown)
+    left = unexplained(Diagnosis((slow, slower(20, 59, 10.0))), "job_slower", merge)
+    assert [f.kind for f in left.findings] == ["step_regression"]
+    assert "so many may share one cause" in left.set_aside[0]
 
 
 @pytest.mark.parametrize(
@@ -312,14 +327,14 @@ def test_a_cause_that_names_nobody_takes_the_place_of_a_slower_job(
 ) -> None:
     cause = finding(None, 21, 59, ms, kind=kind)
     diagnosis = Diagnosis((Verdict("other", (cause,)), slower(20, 59, 10.0)))
-    assert [f.kind for f in unexplained(diagnosis, "job_slower").findings] == [kept]
+    assert [f.kind for f in of_whole_job(diagnosis).findings] == [kept]
 
 
 @pytest.mark.parametrize(("first", "last"), [(30, 33), (40, 59)], ids=["for a while", "later"])
 def test_a_cause_of_the_whole_run_hides_no_later_rise(first: int, last: int) -> None:
     cause = finding(None, 0, 59, 4.0, kind="comm_regression")
     diagnosis = Diagnosis((Verdict("other", (cause,)), slower(first, last, 10.0)))
-    kinds = {f.kind for f in unexplained(diagnosis, "job_slower").findings}
+    kinds = {f.kind for f in of_whole_job(diagnosis).findings}
     assert kinds == {"comm_regression", "step_regression"}
 
 
@@ -327,7 +342,7 @@ def test_a_cause_of_the_whole_run_hides_no_later_rise(first: int, last: int) -> 
 def test_rare_steps_of_a_rank_hide_no_few_steps_on_end(kind: str, kept: int) -> None:
     found = finding(3, 5, 59, 0.5, kind=kind)
     diagnosis = Diagnosis((Verdict("other", (found,)), slower(40, 45, 50.0)))
-    assert len(unexplained(diagnosis, "job_slower").findings) == kept
+    assert len(of_whole_job(diagnosis).findings) == kept
 
 
 @pytest.mark.parametrize(("first", "last", "kept"), [(40, 47, 1), (40, 70, 2), (70, 77, 2)])
@@ -336,16 +351,14 @@ def test_longer_compute_of_all_for_few_steps_of_a_slow_rank_is_set_aside(
 ) -> None:
     slow = Verdict("slow_worker", (finding(3, 30, 59, 20.0),))
     more = finding(None, first, last, 30.0, kind="step_regression")
-    left = unexplained(Diagnosis((slow, Verdict("step_regression", (more,)))), "job_slower")
+    left = of_whole_job(Diagnosis((slow, Verdict("step_regression", (more,)))))
     assert len(left.findings) == kept
     assert kept == 2 or "names who was slow" in left.set_aside[0]
 
 
 def test_a_small_part_that_names_nobody_is_set_aside() -> None:
     part = finding(None, 22, 50, 3.0, kind="data_loader")
-    left = unexplained(
-        Diagnosis((Verdict("data_loader", (part,)), slower(20, 59, 10.0))), "job_slower"
-    )
+    left = of_whole_job(Diagnosis((Verdict("data_loader", (part,)), slower(20, 59, 10.0))))
     assert [f.kind for f in left.findings] == ["step_regression"]
     assert "part of what all steps are longer by" in left.set_aside[0]
 

@@ -86,6 +86,14 @@ def test_four_steps_that_are_far_longer() -> None:
     assert (rise.first, rise.last) == (100, 103)
 
 
+@pytest.mark.parametrize("num", [4, 12, 18])
+def test_a_few_long_steps_at_the_end_last_to_the_end(num: int) -> None:
+    made = steps(num=200)
+    made[-num:] *= 1.4
+    (rise,) = rises(made)
+    assert (rise.first, rise.last) == (200 - num, 199)
+
+
 def test_a_slow_growth_is_one_rise() -> None:
     made = steps(noise=0.003)
     made[100:200] *= np.linspace(1.0, 1.6, 100)
