@@ -47,6 +47,11 @@ class Suspect:
         return slice(self.stretches[0].first, self.stretches[-1].last + 1)
 
     @property
+    def columns(self) -> Ints:
+        """Those of the steps in which it is slow."""
+        return np.concatenate([np.arange(s.first, s.last + 1) for s in self.stretches])
+
+    @property
     def slowdown(self) -> float:
         """Median over the longest stretch, x."""
         return 1 + self.episode.excess

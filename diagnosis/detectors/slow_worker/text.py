@@ -49,11 +49,20 @@ def finding_of(work: Work, suspect: Suspect, groups: pa.Table, attempt: int) -> 
         ongoing=suspect.ongoing,
         slowdown=round(suspect.slowdown, 4),
         cost=_cost(work, suspect, waits),
+        episodes=_episodes(work, suspect),
         evidence=evidence_of(work, suspect, waits, attempt),
         alternatives=_alternatives(work, suspect, waits),
         next_step=_next_step(work, suspect),
         cause=f"Rank {rank} takes longer to compute the same work than {_whom(suspect)}.",
     )
+
+
+def _episodes(work: Work, suspect: Suspect) -> tuple[tuple[int, int], ...]:
+    """First and last step of each stretch, where it is slow on and off."""
+    if len(suspect.stretches) == 1:
+        return ()
+    steps = work.step_S
+    return tuple((int(steps[s.first]), int(steps[s.last])) for s in suspect.stretches)
 
 
 def _whom(suspect: Suspect) -> str:
@@ -64,15 +73,14 @@ def _cost(work: Work, suspect: Suspect, waits: Waits | None) -> Cost | None:
     """All wait for what it computes longer; wall time grows as CPU time does, but steps by no more
     than each of those that wait for it does.
     """
-    span = suspect.whole
-    own_ms = np.nanmean(work.wall_RS[suspect.row, span])
-    slow_steps = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
+    at = suspect.columns
+    own_ms = np.nanmean(work.wall_RS[suspect.row, at])
     longer_ms = own_ms * suspect.episode.excess / suspect.slowdown
-    step_ms, num_steps = float(np.nanmean(work.step_ms_RS[:, span])), span.stop - span.start
-    longer_ms *= slow_steps / num_steps
+    step_ms = float(np.nanmean(work.step_ms_RS[:, at]))
     if waits is not None and waits.num_waiting:
-        longer_ms = np.minimum(longer_ms, waits.each_ms)
-    return cost_of(float(longer_ms), step_ms, num_steps, work.ranks.world_size)
+        in_all = suspect.whole.stop - suspect.whole.start
+        longer_ms = np.minimum(longer_ms, waits.each_ms * in_all / at.size)
+    return cost_of(float(longer_ms), step_ms, at.size, work.ranks.world_size)
 
 
 def begun_text(work: Work, new: dict[int, Episode]) -> str:
@@ -139,7 +147,7 @@ def _text(suspect: Suspect, waits: Waits | None, first: int, last: int) -> str:
     else:
         text = f"Its compute takes {suspect.slowdown:.2f}x as long as {whom} {when}"
     if len(suspect.stretches) > 1:
-        num = sum(stretch.last - stretch.first + 1 for stretch in suspect.stretches)
+        num = suspect.columns.size
         of = suspect.whole.stop - suspect.whole.start
         text += f", on and off ({len(suspect.stretches)} times, {num} of {of} steps)"
     if waits is None or not waits.num_waiting:

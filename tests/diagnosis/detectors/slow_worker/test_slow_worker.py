@@ -310,6 +310,9 @@ def test_what_comes_and_goes_is_one_finding() -> None:
     assert (finding.culprits[0].rank, finding.first_step, finding.ongoing) == (5, 12, False)
     assert finding.last_step == 52
     assert "on and off (4 times, 20 of 41 steps)" in finding.text
+    assert finding.episodes == ((12, 16), (24, 28), (36, 40), (48, 52))
+    assert finding.cost is not None
+    assert (finding.cost.num_steps, finding.cost.ms_per_step) == (20, pytest.approx(40.0, abs=3.0))
 
 
 @pytest.mark.parametrize("x", [1.6, 1.2])
