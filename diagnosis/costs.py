@@ -1,9 +1,10 @@
 """What findings cost: how much longer the steps of the job are than without them.
 
 The mean step with a finding less the mean step without any, of the same run and near it, where
-there are such steps and the difference is beyond their noise. Where several findings act in the
-same steps, what these are longer by is divided as their own estimates are. Elsewhere the estimate
-of the detector stands: by how much its ranks come late, or how long it lasts.
+there are such steps and the difference is beyond their noise. Where others always act in its steps,
+it is compared with steps in which the same ones act without it; where there are none, what steps
+are longer by is divided as the findings' own estimates are. Elsewhere the estimate of the detector
+stands: by how much its ranks come late, or how long it lasts.
 
 Every place that gives a cost reads the one of the finding.
 """
@@ -35,24 +36,35 @@ _CLIPPED = 3.0
 
 
 @dataclass(frozen=True)
+class _Compared:
+    """Steps with a finding and without it, of which others act in neither or in both; else `part`
+    of the difference is its own.
+    """
+
+    with_S: Bools
+    without_S: Bools
+    is_free: bool
+    """no other finding acts in those without it"""
+    part: float = 1.0
+
+
+@dataclass(frozen=True)
 class Without:
-    """The steps that a cost was measured against, and which part of the difference is counted."""
+    """The steps that a cost was measured against, and their mean."""
 
-    steps_S: Bools
+    steps: _Compared
     mean_ms: float
-    part: float
 
     @property
-    def num_steps(self) -> int:
-        """How many they are."""
-        return int(self.steps_S.sum())
-
-    @property
-    def divided(self) -> str:
-        """That other findings have a part of the difference, for the end of a sentence."""
-        if self.part >= 1.0:
-            return ""
-        return f"; {100 * self.part:.0f} % of the difference is this one's, the rest that of others"
+    def sentence(self) -> str:
+        """How long they take, after how long those of the finding do."""
+        num = int(self.steps.without_S.sum())
+        which = "without any finding" if self.steps.is_free else "with the other findings alone"
+        text = f"{num} steps near it {which} {in_ms(self.mean_ms)}"
+        if self.steps.part >= 1.0:
+            return text
+        share = 100 * self.steps.part
+        return f"{text}; {share:.0f} % of the difference is this one's, the rest that of others"
 
 
 def with_costs(diagnosis: Diagnosis, step_S: Ints, step_ms_S: Floats) -> Diagnosis:
@@ -76,25 +88,41 @@ def measured(
         return cost, None
     others = others_with_cost(finding, findings)
     known_S = np.isfinite(step_ms_S)
-    own_S = within_S & known_S
-    other_S = _within([steps for f in others for steps in steps_of(f)], step_S)
-    without_S = _near(~own_S & ~other_S & known_S, own_S)
-    if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
+    compared = _compared(finding, others, step_S, within_S & known_S, ~within_S & known_S)
+    if compared is None:
         return cost, None
-    alone_S = own_S & ~other_S
-    is_alone = alone_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
-    used_S = alone_S if is_alone else own_S
-    longer_ms, error_ms = _longer(step_ms_S[used_S], step_ms_S[without_S])
-    part = 1.0 if is_alone else _part(finding, others, own_S, step_S)
-    all_ms = longer_ms
-    longer_ms *= part
+    all_ms, error_ms = _longer(step_ms_S[compared.with_S], step_ms_S[compared.without_S])
+    longer_ms = all_ms * compared.part
     if 2 * error_ms >= max(longer_ms, cost.ms_per_step):
         return cost, None
-    step_ms = float(step_ms_S[used_S].mean())
+    step_ms = float(step_ms_S[compared.with_S].mean())
     longer_ms = round(min(max(longer_ms, 0.0), step_ms), 3)
     step_ms = max(round(step_ms, 3), longer_ms)
     found = replace(cost, ms_per_step=longer_ms, step_ms=step_ms, basis=MEASURED)
-    return found, Without(without_S, step_ms - max(all_ms, 0.0), part)
+    return found, Without(compared, step_ms - max(all_ms, 0.0))
+
+
+def _compared(
+    finding: Finding, others: Sequence[Finding], step_S: Ints, own_S: Bools, rest_S: Bools
+) -> _Compared | None:
+    """Steps of a finding that differ from steps near it by this finding alone; if there are none,
+    all of them and steps without any finding. None where too few are known.
+    """
+    acts_OS = np.array([_within(steps_of(other), step_S) for other in others], np.bool_)
+    acts_OS = acts_OS.reshape(len(others), step_S.size)
+    is_free_S: Bools = np.logical_not(acts_OS.any(axis=0))
+    set_S: Ints = np.unique(acts_OS, axis=1, return_inverse=True)[1]
+    same_OS: list[Bools] = [np.equal(set_S, number) for number in np.unique(set_S[own_S])]
+    free_first = sorted(same_OS, key=lambda s: (not is_free_S[s].all(), -(own_S & s).sum()))
+    for same_S in free_first:
+        with_S, without_S = own_S & same_S, _near(rest_S & same_S, own_S)
+        is_much = with_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
+        if is_much and without_S.sum() >= FEWEST_WITHOUT:
+            return _Compared(with_S, without_S, bool(is_free_S[same_S].all()))
+    without_S = _near(rest_S & is_free_S, own_S)
+    if without_S.sum() < FEWEST_WITHOUT or not own_S.any():
+        return None
+    return _Compared(own_S, without_S, True, _part(finding, others, own_S, step_S))
 
 
 def others_with_cost(finding: Finding, findings: Sequence[Finding]) -> list[Finding]:
@@ -158,8 +186,7 @@ def _stated(finding: Finding, known: tuple[Cost | None, Without | None]) -> Find
         params = question_params(finding.first_step, finding.last_step, finding.attempt)
         evidence += (
             Evidence(
-                f"Steps with it take {in_ms(cost.step_ms)} on average, {without.num_steps} steps "
-                f"near it without any finding {in_ms(without.mean_ms)}{without.divided}.",
+                f"Steps with it take {in_ms(cost.step_ms)} on average, {without.sentence}.",
                 round(cost.step_ms, 3),
                 "ms",
                 "rank_phases",

@@ -131,8 +131,8 @@ def _of_run(job: _Job, attempt: int) -> Verdict:
     spikes = next((spikes for spikes in found if spikes is not None), None)
     if spikes is None:
         checked = (
-            "No rare long steps (compute longer than in the steps around them, by "
-            f"{100 * MIN_SPIKE:.0f} % of a step or more)."
+            "No three rare long steps, nor two alike (compute longer than in the steps around "
+            f"them, by {100 * MIN_SPIKE:.0f} % of a step or more)."
         )
         return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
     rows = () if spikes.of_all else _at_fault(spikes)

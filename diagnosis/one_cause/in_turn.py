@@ -44,7 +44,7 @@ def not_in_turn(diagnosis: Diagnosis, times: PhaseTimes) -> Diagnosis:
                 continue
             if latest_S is None:
                 latest_S = _latest(times.late_RS)
-            if _as_late(latest_S, _steps(finding, times), without.steps_S):
+            if _as_late(latest_S, _steps(finding, times), without.steps.without_S):
                 changed[index] = (
                     f"{finding.text} But others come as late in the steps near these: they take "
                     f"{in_ms(without.mean_ms)} on average, and these {in_ms(cost.step_ms)}."
@@ -57,7 +57,7 @@ def not_in_turn(diagnosis: Diagnosis, times: PhaseTimes) -> Diagnosis:
 def _is_free(finding: Finding, cost: Cost, without: Without) -> bool:
     """Whether steps are hardly longer with it."""
     estimated = finding.cost.ms_per_step if finding.cost else 0.0
-    return without.part >= 1.0 and cost.ms_per_step < LEAST_PART * estimated
+    return without.steps.part >= 1.0 and cost.ms_per_step < LEAST_PART * estimated
 
 
 def _latest(late_RS: Floats) -> Floats:

@@ -60,10 +60,10 @@ def not_comparable(name: str, times: PhaseTimes) -> tuple[NotEnoughData, ...]:
     return ()
 
 
-def checked_text(times: PhaseTimes, least: float = MIN_RISE) -> str:
+def checked_text(times: PhaseTimes) -> str:
     """What was found in order."""
     excess_S = _excess(_work(times))
-    border = least if excess_S is None else border_of(excess_S, least)
+    border = MIN_RISE if excess_S is None else border_of(excess_S, MIN_RISE)
     return (
         f"The compute of the job as a whole did not rise by {100 * 2 * border:.0f} % at any step "
         f"from {times.step_S[0]} to {times.step_S[-1]}."

@@ -48,6 +48,17 @@ def test_where_one_acts_alone_it_is_measured_there() -> None:
     assert first.ms_per_step == pytest.approx(20.0, abs=1.5)
 
 
+def test_what_always_acts_with_another_is_measured_against_the_other_alone() -> None:
+    made = step_ms((30, 79, 48.0), (50, 79, 25.0))
+    found = (finding(3, 30, 79, 48.0), finding(5, 50, 79, 72.0))
+    first, second = costs(made, *found)
+    assert first.ms_per_step == pytest.approx(48.0, abs=1.5)
+    assert second.ms_per_step == pytest.approx(25.0, abs=1.5)
+    diagnosis = with_costs(Diagnosis((Verdict("x", found),)), STEP_S, made)
+    sentence = diagnosis.findings[-1].evidence[-1].sentence
+    assert "20 steps near it with the other findings alone 148 ms." in sentence
+
+
 def test_from_the_first_step_on_it_is_estimated() -> None:
     (cost,) = costs(step_ms((0, 99, 18.0)), finding(3, 0, 99, 12.0))
     assert (cost.basis, cost.ms_per_step) == (ESTIMATED, 12.0)
