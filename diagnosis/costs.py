@@ -27,10 +27,10 @@ from diagnosis.statistics.units import in_ms
 Spans = Sequence[tuple[float, float]]
 """First and last steps, both included; the last is infinite where it goes on."""
 
-FEWEST_WITHOUT, MOST_WITHOUT = 8, 50
+FEWEST_WITHOUT, MOST_WITHOUT = 5, 50
 """Steps without any finding on each side of one: so few at least in all, and so many at most."""
 
-_FEWEST_ALONE = 4
+_FEWEST_ALONE, _ENOUGH_ALONE = 4, 8
 _CLIPPED = 3.0
 """A step counts as at most so many median ones: one save or one hang is no level."""
 
@@ -116,7 +116,7 @@ def _compared(
     free_first = sorted(same_OS, key=lambda s: (not is_free_S[s].all(), -(own_S & s).sum()))
     for same_S in free_first:
         with_S, without_S = own_S & same_S, _near(rest_S & same_S, own_S)
-        is_much = with_S.sum() >= max(_FEWEST_ALONE, own_S.sum() / 4)
+        is_much = with_S.sum() >= max(_FEWEST_ALONE, min(own_S.sum() / 4, _ENOUGH_ALONE))
         if is_much and without_S.sum() >= FEWEST_WITHOUT:
             return _Compared(with_S, without_S, bool(is_free_S[same_S].all()))
     without_S = _near(rest_S & is_free_S, own_S)

@@ -26,6 +26,9 @@ LEAST_PART = 0.25
 AS_LATE = 0.5
 """Of what it comes late by, others do in most steps near it."""
 
+FEWEST_NEAR = 8
+"""Steps that are compared with: in fewer, others are not late for long."""
+
 _KINDS = ("slow_worker", "data_loader", "launch_skew", "host_contention")
 """Kinds whose estimated cost is by how much ranks come late in each step."""
 
@@ -55,9 +58,11 @@ def not_in_turn(diagnosis: Diagnosis, times: PhaseTimes) -> Diagnosis:
 
 
 def _is_free(finding: Finding, cost: Cost, without: Without) -> bool:
-    """Whether steps are hardly longer with it."""
+    """Whether steps are hardly longer with it than many near it."""
+    if without.steps.part < 1.0 or without.steps.without_S.sum() < FEWEST_NEAR:
+        return False
     estimated = finding.cost.ms_per_step if finding.cost else 0.0
-    return without.steps.part >= 1.0 and cost.ms_per_step < LEAST_PART * estimated
+    return cost.ms_per_step < LEAST_PART * estimated
 
 
 def _latest(late_RS: Floats) -> Floats:
