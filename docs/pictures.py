@@ -63,7 +63,7 @@ ENDS_S = 60.0
 _AGAINST = (("view", "perturb"), ("against", UNPERTURBED))
 _COMPARED = (("view", "inspect"), ("at", "2.1"), ("pins", "3.0"))
 PICTURES = {
-    "overview": (View(RUN, "overview", rank=5).url(), (1400, 1000)),
+    "overview": (View(RUN, "overview", rank=5).url(), (1400, 1560)),
     "timeline": (View(RUN, "timeline", rank=5, steps=(4, 5)).url(), (1400, 900)),
     "ranks": (View(RUN, "ranks", rank=5).url(), (1400, 1000)),
     "whatif": (View(JOB, "what-if").url(), (1400, 1120)),
