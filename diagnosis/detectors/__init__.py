@@ -22,10 +22,10 @@ from diagnosis.detectors.late_at_intervals import NAME as LATE_AT_INTERVALS
 from diagnosis.experts.echoes import Against, against_fellows, unknown
 from diagnosis.experts.holders import Holders
 from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
+from diagnosis.in_turn import not_in_turn
 from diagnosis.kind_titles import KIND_TITLES
 from diagnosis.one_cause import merged
 from diagnosis.one_cause.deaths import without_echoes
-from diagnosis.one_cause.in_turn import not_in_turn
 from diagnosis.one_cause.intervals import said_once
 from diagnosis.one_cause.listing import listed
 from diagnosis.one_cause.whole_job import unexplained

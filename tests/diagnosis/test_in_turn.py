@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.findings import Diagnosis, Verdict
-from diagnosis.one_cause.in_turn import not_in_turn
+from diagnosis.in_turn import not_in_turn
 from diagnosis.statistics.phase_times import phase_times
 from tests.diagnosis.test_one_cause import finding
 from tests.diagnosis.work_tables import phase_tables
