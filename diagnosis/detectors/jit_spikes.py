@@ -331,10 +331,11 @@ def _evidence(times: PhaseTimes, spikes: _Spikes, finding: Finding) -> Evidence:
 
 def period_of(steps: Ints) -> int | None:
     """Steps from one to the next where most of them come regularly, three or more, and most of
-    those that are due do come.
+    those that are due do come. Those side by side come together, and the first of them counts.
 
     Any two of them give a distance and a place to count from; the one that most of them fit.
     """
+    steps = np.concatenate((steps[:1], steps[1:][np.diff(steps) > 1]))
     best, period = 0, None
     for gap in np.unique(steps[None, :] - steps[:, None]):
         if gap <= 1:

@@ -345,6 +345,8 @@ def test_generated_jobs(tmp_path: Path, ms: int, seed: int) -> None:
         ([20, 21, 22], None),
         ([98, 197, 208], None),
         ([3, 4, 37, 150, 208], None),
+        ([10, 11, 30, 31, 50, 51, 70, 71], 20),  # two side by side in twenty
+        ([10, 11, 12, 13, 14, 15], None),
     ],
 )
 def test_the_period_of_regular_steps(steps: list[int], period: int | None) -> None:
