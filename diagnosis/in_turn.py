@@ -14,7 +14,6 @@ import numpy as np
 from diagnosis.costs import Without, measured
 from diagnosis.findings import Cost, Diagnosis, Finding
 from diagnosis.one_cause.changes import with_changes
-from diagnosis.one_cause.episodes import steps_of
 from diagnosis.statistics.phase_times import PhaseTimes
 from diagnosis.statistics.rank_tables import Bools, Floats
 from diagnosis.statistics.running_median import running_medians
@@ -47,7 +46,7 @@ def not_in_turn(diagnosis: Diagnosis, times: PhaseTimes) -> Diagnosis:
                 continue
             if latest_S is None:
                 latest_S = _latest(times.late_RS)
-            if _as_late(latest_S, _steps(finding, times), without.steps.without_S):
+            if _as_late(latest_S, without.steps.with_S, without.steps.without_S):
                 changed[index] = (
                     f"{finding.text} But others come as late in the steps near these: they take "
                     f"{in_ms(without.mean_ms)} on average, and these {in_ms(cost.step_ms)}."
@@ -72,14 +71,4 @@ def _latest(late_RS: Floats) -> Floats:
 
 
 def _as_late(latest_S: Floats, own_S: Bools, near_S: Bools) -> bool:
-    if not own_S.any() or not near_S.any():
-        return False
     return bool(np.median(latest_S[near_S]) >= AS_LATE * np.median(latest_S[own_S]))
-
-
-def _steps(finding: Finding, times: PhaseTimes) -> Bools:
-    """Which steps are its own, (S,)."""
-    own_S = np.zeros(times.step_S.shape, np.bool_)
-    for first, last in steps_of(finding):
-        own_S |= (times.step_S >= first) & (times.step_S <= last)
-    return own_S

@@ -256,8 +256,16 @@ def _in_a_row(job: _Job) -> Iterator[tuple[_Spikes, tuple[int, ...]]]:
 
 def _those(job: _Job, by: Measure, long: Ints, begins: int, others_ms: float) -> _Spikes:
     """What the measure and the waiting of the job say of these columns."""
-    told = (by.of_all, begins, by.others, others_ms)
-    return _Spikes(long, by.excess_RS[:, long], job.waits_RS[:, long], job.longer_S, *told)
+    return _Spikes(
+        columns=long,
+        excess_RN=by.excess_RS[:, long],
+        waits_RN=job.waits_RS[:, long],
+        longer_S=job.longer_S,
+        of_all=by.of_all,
+        begins=begins,
+        others=by.others,
+        others_ms=others_ms,
+    )
 
 
 def _not_worth_telling(times: PhaseTimes, spikes: _Spikes) -> str:
