@@ -199,10 +199,14 @@ class Follower:
             self._stop.wait(LOOK_EVERY_S)
 
     def _announce(self, problem: str | None) -> None:
-        """Note what is wrong (None: nothing) and announce news."""
+        """Note what is wrong (None: nothing) and announce news; who waits for the run goes on after
+        that, lest the first answer about it be about a version before the first.
+        """
         self.problem = problem
-        self._ready.set()
-        self._on_news(True)
+        try:
+            self._on_news(True)
+        finally:
+            self._ready.set()
 
     def _announce_if_asked(self) -> None:
         if self._again.is_set():

@@ -96,7 +96,7 @@ def test_findings_of_a_stored_summary_are_not_looked_for_again(tmp_path, monkeyp
 
 
 def test_what_a_page_has_found_is_not_looked_for_again(judging_hub, tmp_path, monkeypatch):
-    shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
+    Run(shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")).refresh()
     found = diagnosis_of(judging_hub, "slow")
     monkeypatch.setattr(app.analysis.run_board, "diagnose_run", None)
     assert judged(judging_hub, "slow").first_finding == found.findings[0].title

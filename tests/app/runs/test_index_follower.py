@@ -13,6 +13,7 @@ from app.analysis.live_status import live_status
 from app.runs import index_follower
 from app.runs.hub import Hub
 from app.runs.index_follower import Follower, Passes
+from app.runs.open_run import OpenRun
 from ingest.index import compaction
 from ingest.index.indexer import Indexer
 from ingest.index.snapshots import OwnerLock, index_folder
@@ -76,6 +77,22 @@ def test_catching_up_means_everything_written_before(hub: Hub, tmp_path: Path) -
         more(run, step)
         assert hub.catch_up("job", WAIT_S)
         assert hub.run("job").ask("steps", step_min=step).num_rows == 1
+
+
+def test_who_waits_for_a_run_goes_on_once_its_first_news_are_counted(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, drop_outdated = threading.Event(), hub.cache.drop_outdated
+
+    def late(opened: OpenRun) -> None:  # called right after the version went up
+        time.sleep(0.2)
+        counted.set()
+        drop_outdated(opened)
+
+    monkeypatch.setattr(hub.cache, "drop_outdated", late)
+    shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
+    hub.run("healthy")
+    assert counted.is_set()
 
 
 def test_an_error_becomes_a_problem_and_is_got_over(
