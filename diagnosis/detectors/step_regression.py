@@ -167,6 +167,8 @@ def _finding(times: PhaseTimes, onset: Onset, cause: str, attempt: int) -> Findi
     episode = onset.episode
     sure = is_sure(lost.share, episode.last - episode.first + 1)
     words = replace(_WORDS, cause=cause, confidence="high" if sure else "medium")
+    if not _holds_no_waiting(times):
+        words = replace(words, title=_TIMER_LONGER)
     finding = finding_of(times, lost, attempt, words)
     return replace(
         finding,
@@ -186,7 +188,7 @@ def _cause(times: PhaseTimes, onset: Onset, lates: Sequence[Late]) -> str:
             f"{_LONGER}. Whether that is waiting for {who}, late meanwhile, inside the timer of "
             "compute does not show."
         )
-    if times.hidden.get("compute", 1.0) <= BORDER:
+    if _holds_no_waiting(times):
         return f"{_LONGER}, so no rank and no link is the reason."
     if times.ranks.rank_R.size == 1:
         return f"{_LONGER}: only one was recorded, and whether it waits for others does not show."
@@ -196,12 +198,18 @@ def _cause(times: PhaseTimes, onset: Onset, lates: Sequence[Late]) -> str:
     )
 
 
+def _holds_no_waiting(times: PhaseTimes) -> bool:
+    """Whether compute is known to hold no waiting for other ranks."""
+    return times.hidden.get("compute", 1.0) <= BORDER
+
+
 _REASONS = ("data", "compute", "stretch", "rest")
 _ELSE_IN_ORDER = (
     "No step since which the job as a whole computes longer, its steps take longer, and no one "
     "operation makes up the difference."
 )
 _LONGER = "All ranks compute longer than earlier in the run"
+_TIMER_LONGER = "Compute takes longer on all ranks than before"
 _WORDS = Words(
     "step_regression",
     "The whole job computes longer than before",

@@ -8,6 +8,8 @@
 - Links of ranks that are kept from their cores or stopped are slow for that.
 - A host that computes longer while the network of other hosts is slow may be waiting for these.
 - A rank that starts late from the step on from which another host is slow may be waiting for it.
+- The same ranks that lose time in two ways, such as data and compute, over the same steps are one
+  finding.
 - A rank that comes late at intervals gets one finding, though its rare long steps or the retries of
   its allocator show, too; so does a rank that is slow in single steps.
 - A whole job that is slower is no finding where others explain its steps.
@@ -24,6 +26,7 @@ from diagnosis.one_cause.changes import Change, with_changes
 from diagnosis.one_cause.episodes import of_one_place
 from diagnosis.one_cause.hosts import Still, of_one_host
 from diagnosis.one_cause.intervals import rare_steps_of_slow_ranks
+from diagnosis.one_cause.same_ranks import of_same_ranks
 from diagnosis.one_cause.waiting import links_of_held_ranks, of_held_hosts, waiting_for_hosts
 
 
@@ -46,5 +49,6 @@ def merged(
         waiting_for_hosts,
         of_held_hosts,
         links_of_held_ranks,
+        of_same_ranks,
     ]
     return with_changes(diagnosis, changes)

@@ -48,10 +48,6 @@ MOST_KEPT = 0.5
 IDLE = ("forward_idle_ms", "backward_idle_ms")
 """Wall time beyond CPU time by direction: of what `stretch` consists."""
 
-_LOGGED_COMM = 0.02
-"""Where ranks differ too little to show where they wait: less communication than this share of a
-step means that the source does not log it, and that they wait in what it calls compute."""
-
 
 @dataclass(frozen=True)
 class PhaseTimes:
@@ -63,7 +59,7 @@ class PhaseTimes:
     self_RS: Floats  # ms, as far as ranks are compared by it
     phases: dict[str, Floats]  # ms
     comm_RS: Floats  # ms that compute does not hide
-    hidden: dict[str, float]  # share of the waiting that a phase takes up; 0 where not listed
+    hidden: dict[str, float]  # share of the waiting that a phase takes up; empty: not known
     stage_R: Ints
     mixed: bool = False  # ranks of several stages are compared: their compute may differ for good
 
@@ -88,8 +84,10 @@ class PhaseTimes:
 
     @cached_property
     def is_clear(self) -> bool:
-        """Whether it is clear of every phase that it holds waiting, or does not."""
-        return all(map(is_clear, self.hidden.values()))
+        """Whether it is clear of every phase that it holds waiting, or does not; never where ranks
+        differ too little to show it.
+        """
+        return bool(self.hidden) and all(map(is_clear, self.hidden.values()))
 
     @cached_property
     def late_RS(self) -> Floats:
@@ -162,14 +160,15 @@ def _phase_times(tables: Mapping[str, pa.Table]) -> PhaseTimes:
 def _hidden(
     phases: Mapping[str, Floats], comm_RS: Floats, window_S: Floats, stage_R: Ints
 ) -> dict[str, float]:
-    """Shares of waiting by phase; of one rank alone none."""
+    """Shares of waiting by phase; of one rank alone none. Where ranks differ too little to show
+    where they wait, none are known if communication was recorded; if not, they wait in compute.
+    """
     if stage_R.size < 2:
         return {}
     shares = hidden_shares(phases, window_S, stage_R)
     if shares is not None:
         return shares
-    logged = middle(middles(comm_RS) / window_S) >= _LOGGED_COMM
-    return {} if logged else dict.fromkeys(("compute", "stretch"), 1.0)
+    return {} if middle(middles(comm_RS)) > 0 else dict.fromkeys(("compute", "stretch"), 1.0)
 
 
 def _phases(cells: dict[str, Floats], ranks: Ranks) -> dict[str, Floats]:

@@ -97,8 +97,49 @@ def test_parts_that_overlap_are_said_to_begin_with_the_first_of_them() -> None:
 
 
 def test_other_kinds_and_other_ranks_stay_apart() -> None:
-    apart = (finding(3, 5, 9), finding(4, 5, 9), finding(3, 5, 9, kind="data_loader"))
+    apart = (finding(3, 5, 9), finding(4, 5, 9), finding(3, 50, 90, kind="data_loader"))
     assert len(together(*apart)) == 3
+
+
+def test_a_rank_that_loses_time_in_two_ways_together_is_one_finding() -> None:
+    slow = finding(
+        3, 5, 30, confidence="low", victims=(1, 2),
+        text="It was slow from step 5 to 30, not since then.",
+    )  # fmt: skip
+    waits = finding(
+        3, 6, 31, 20.0, kind="data_loader", victims=(0,),
+        text="It waited from step 6 to 31, not since then.",
+    )  # fmt: skip
+    (both,) = together(slow, waits)
+    assert (both.kind, both.confidence, both.victims) == ("data_loader", "high", (0, 1, 2))
+    assert both.text == ("It waited from step 6 to 31, not since then. It was slow meanwhile.")
+    assert both.cause.startswith(
+        "These ways of losing time began together: “waiting for data” and “slow rank”."
+    )
+    assert both.cost is not None
+    assert both.cost.ms_per_step == 30.0
+    assert len(both.evidence) == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        finding(3, 8, 30, kind="data_loader"),  # began later
+        finding(3, 5, 60, kind="data_loader"),  # went on for longer
+        finding(4, 5, 30, kind="data_loader"),
+        finding(3, 5, 30, kind="slow_link"),  # says nothing of the rank's own time
+    ],
+)
+def test_what_does_not_come_together_has_causes_of_its_own(other: Finding) -> None:
+    assert len(together(finding(3, 5, 30), other)) == 2
+
+
+def test_a_host_that_loses_time_in_two_ways_is_one_finding() -> None:
+    ranks = (4, 5, 6, 7)
+    slow = [finding(rank, 5, 30) for rank in ranks]
+    waiting = [finding(rank, 5, 30, 5.0, kind="data_loader") for rank in ranks]
+    (only,) = together(*slow, *waiting)
+    assert (only.kind, only.hosts, only.title) == ("slow_worker", ("node1",), "Host node1 was slow")
 
 
 def test_nearly_all_ranks_of_a_host_are_one_finding_on_it() -> None:

@@ -205,14 +205,20 @@ def test_a_rise_that_forwards_do_not_have_is_waiting_for_another_rank() -> None:
     assert "it holds waiting for others" in verdict.set_aside[0]
 
 
-def test_where_compute_may_hold_waiting_it_does_not_deny_that_a_rank_is_the_reason() -> None:
-    """All timers of compute end with the last rank's, and nothing else differs between ranks."""
+@pytest.mark.parametrize("comm_ms", [0.5, 3.0, 45.0])
+def test_where_compute_may_hold_waiting_it_does_not_deny_that_a_rank_is_the_reason(
+    comm_ms: float,
+) -> None:
+    """All timers of compute end with the last rank's, and nothing else differs between ranks: how
+    long communication takes says nothing of where they wait.
+    """
 
     def phases(rank: int, step: int) -> dict[str, float]:
         more = 30.0 if step >= FROM else 0.0
-        return {"compute_ms": 150.0 + more, "step_ms": 200.0 + more}
+        return {"compute_ms": 150.0 + more, "step_ms": 200.0 + more, "comm_ms": comm_ms}
 
     (finding,) = judged(phases).findings
+    assert finding.title == "Compute takes longer on all ranks than before"
     assert "no rank" not in finding.cause
     assert "inside the timer of compute does not show" in finding.cause
 
@@ -226,6 +232,7 @@ def test_where_communication_takes_the_waiting_no_rank_is_the_reason() -> None:
         )
 
     (finding,) = judged(phases).findings
+    assert finding.title == "The whole job computes longer than before"
     assert finding.cause.endswith("so no rank and no link is the reason.")
 
 
