@@ -96,7 +96,8 @@ def _tools() -> list[Component]:
 def findings_button(diagnosis: Diagnosis) -> Component:
     """Opens the drawer; says how many findings there are, and carries their ids for j and k."""
     number = len(diagnosis.findings)
-    acting = sum(finding.ongoing for finding in diagnosis.findings)
+    severities = {finding.severity for finding in diagnosis.findings}
+    acting = (name for name in ("urgent", "warning") if name in severities)
     if number:
         text = "1 finding" if number == 1 else f"{number} findings"
     elif only_waits(diagnosis):
@@ -109,7 +110,7 @@ def findings_button(diagnosis: Diagnosis) -> Component:
     return html.Button(
         text,
         id="findings-button",
-        className="fault" if acting else "",
+        className=next(acting, ""),
         title="evidence (E)",
         **{
             "data-act": "drawer",

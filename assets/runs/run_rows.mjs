@@ -112,7 +112,7 @@ export const COLUMNS = [
   { key: 'hosts', title: 'Hosts', number: true, text: (row) => count(row.num_hosts) },
   { key: 'attempts', title: 'Attempts', number: true, text: (row) => count(row.attempts), about: 'starts of the job' },
   { key: 'steps', title: 'Steps', number: true, text: steps },
-  { key: 'step', title: 'Step time', number: true, text: (row) => duration(row.step_ms), about: 'median of the newest finished steps, at most five, over their ranks' },
+  { key: 'step', title: 'Step time', number: true, text: (row) => duration(row.step_ms), about: 'median of the newest finished steps, at most five; a step takes as long as its slowest pipeline group' },
   { key: 'age', title: 'Data age', number: true, text: (row) => age(row.age_s), about: 'time since the newest data of the run arrived at this server' },
   { key: 'size', title: 'Size', number: true, text: (row) => size(row.num_bytes) },
 ];

@@ -8,7 +8,7 @@
 -- column: last_step  last one; NULL none yet
 -- column: num_steps  different steps at least one rank finished
 -- column: num_finished  steps that ranks have finished, each rank's counted
--- column: step_ms  median step time of the newest finished steps, at most five, over their ranks, ms
+-- column: step_ms  median step time (as in `steps`) of the newest finished steps, at most five, ms
 -- column: num_bytes  size of the data files, bytes
 -- column: num_problems  files that were set aside, and what else could not be read
 -- column: arrived_ns  when data last arrived, Unix ns on the indexer's clock; NULL unknown
@@ -56,11 +56,14 @@ newest_finished AS (
     SELECT DISTINCT attempt, step FROM step_rollup WHERE finished AND step >= 0
     ORDER BY attempt DESC, step DESC LIMIT 5
 ),
+pipelines AS (
+    SELECT attempt, step, median(window_ns) AS window_ns
+    FROM step_rollup JOIN newest_finished USING (attempt, step) LEFT JOIN ranks r USING (attempt, rank)
+    WHERE finished GROUP BY attempt, step, coalesce(r.dp, 0), coalesce(r.tp, 0), coalesce(r.cp, 0)
+),
 step_time AS (
-    SELECT median(step_ns) / 1e6 AS step_ms FROM (
-        SELECT median(window_ns) AS step_ns
-        FROM step_rollup JOIN newest_finished USING (attempt, step)
-        WHERE finished GROUP BY attempt, step)
+    SELECT median(step_ns) / 1e6 AS step_ms
+    FROM (SELECT max(window_ns) AS step_ns FROM pipelines GROUP BY attempt, step)
 ),
 of_files AS (
     SELECT coalesce(sum(num_bytes), 0) AS num_bytes,

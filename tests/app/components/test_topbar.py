@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from app.dash_shell import make_dash
 from app.pages import tabs
 from app.runs.hub import Hub
 from app.view_state import View
-from diagnosis.findings import Diagnosis
+from diagnosis.findings import Diagnosis, Verdict
 from tests.app.pages_in_process import call, having, plain_text, text_of
 from tests.runs_builder import RunBuilder, restarted_run
 
@@ -26,6 +27,24 @@ def test_the_count_in_words(diagnosis: Diagnosis, hub: Hub) -> None:
     assert findings_button(diagnosis).to_plotly_json()["props"]["data-stuck"] == "false"
     assert findings_button(diagnosis_of(hub, "healthy")).children == "Partly judged"  # shared cores
     assert findings_button(diagnosis_of(hub, "begun")).children == "Not judged"
+
+
+@pytest.mark.parametrize(
+    ("severities", "shown"),
+    [
+        (("warning", "past"), "warning"),
+        (("past", "warning", "urgent"), "urgent"),
+        (("past",), ""),
+        ((), ""),
+    ],
+)
+def test_the_count_has_the_colour_of_the_most_urgent_banner(
+    diagnosis: Diagnosis, severities: tuple[str, ...], shown: str
+) -> None:
+    (finding,) = diagnosis.findings
+    findings = tuple(replace(finding, severity=s, ongoing=s != "past") for s in severities)
+    button = findings_button(Diagnosis((Verdict("slow_worker", findings, "Nothing else."),)))
+    assert button.to_plotly_json()["props"]["className"] == shown
 
 
 def test_the_top_bar_of_a_run_with_restarts(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import shutil
 import statistics
 
 import pytest
 
 from ingest.run import open_run
+from sample_traces import RECORDED
 from tests.ingest.query.late_rank import NUM_STEPS, SLOW, by_rank, one
 from tests.runs_builder import T0, US, RunBuilder
 from trace_hooks.layout import ParallelLayout
@@ -38,6 +40,14 @@ def test_one_long_step_at_the_end_is_not_the_step_time_of_the_run(tmp_path):
     builder.publish()
     with open_run(builder.folder) as run:
         assert one(run, "run_card")["step_ms"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", ["healthy", "slow_rank"])
+def test_the_list_of_runs_and_the_steps_have_one_step_time(name, tmp_path):
+    """Also where pipeline groups differ: a step is as long as the slowest of them."""
+    with open_run(shutil.copytree(RECORDED / name, tmp_path / name)) as run:
+        newest = run.ask("steps", step_min=0).column("step_ms").drop_null().to_pylist()[-5:]
+        assert one(run, "run_card")["step_ms"] == pytest.approx(statistics.median(newest))
 
 
 def test_run_card_of_a_job_that_failed_and_runs_again(tmp_path):
