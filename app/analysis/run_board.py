@@ -212,9 +212,9 @@ def _of_diagnosis(diagnosis: Diagnosis) -> Judged | None:
     present = sum(finding.ongoing for finding in diagnosis.findings)
     first = diagnosis.findings[0].title if diagnosis.findings else ""
     past = len(diagnosis.findings) - present
-    return Judged(
-        present, past, first, len(diagnosis.set_aside), headline(diagnosis).tone == "warning"
-    )
+    is_amber = headline(diagnosis).tone == "warning"
+    is_urgent = bool(first) and diagnosis.findings[0].severity == "urgent"
+    return Judged(present, past, first, len(diagnosis.set_aside), is_amber, is_urgent)
 
 
 def _judged(summary: Summary) -> Judged | None:
@@ -223,7 +223,8 @@ def _judged(summary: Summary) -> Judged | None:
     present = sum(found.severity != "past" for found in summary.findings)
     first = summary.findings[0].title if summary.findings else ""
     past = len(summary.findings) - present
-    return Judged(present, past, first, summary.num_noted, summary.is_partial)
+    is_urgent = bool(first) and summary.findings[0].severity == "urgent"
+    return Judged(present, past, first, summary.num_noted, summary.is_partial, is_urgent)
 
 
 _boards = PerHub(RunBoard)

@@ -20,6 +20,7 @@
  * @property {?string} problem
  * @property {?string} importing progress of its import
  * @property {?number} num_findings @property {?number} num_past @property {string} first_finding
+ * @property {boolean} is_urgent whether that one costs the job now
  * @property {?number} num_noted
  * @property {?boolean} is_partial whether its banner is amber
  * @property {boolean} was_judged a diagnosis of it has ended
@@ -81,7 +82,7 @@ export function steps(row) {
 /** Summary of the findings. @param {RunRow} row @returns {{text: string, tone: string}} */
 export function findings(row) {
   if (row.num_findings === null) return { text: row.was_judged ? 'not judged' : 'not judged yet', tone: 'faint' };
-  if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: 'fault' };
+  if (row.num_findings > 0) return { text: row.first_finding.replace(/\.$/, ''), tone: row.is_urgent ? 'fault' : 'warn' };
   const others = [[row.num_past, 'past'], [row.num_noted, 'noted']].filter(([number]) => number > 0);
   if (others.length) return { text: others.map((part) => part.join(' ')).join(', '), tone: 'quiet' };
   if (row.is_partial) return { text: 'none, with a warning', tone: 'warn' };

@@ -36,6 +36,8 @@ class Judged:
     """number of observations that are not findings"""
     is_partial: bool = False
     """its banner is amber: not all could be judged, or ranks wait, or a step is unusually long"""
+    is_urgent: bool = False
+    """the first finding acts now and costs the job"""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class RunRow:
     """present ones; None: not judged"""
     num_past: int | None = None
     first_finding: str = ""
+    is_urgent: bool = False
+    """whether that finding acts now and costs the job"""
     num_noted: int | None = None
     """number of observations that are not findings; None: not judged"""
     is_partial: bool | None = None
@@ -184,6 +188,7 @@ def run_row(card: Card, now_ns: int) -> RunRow:
         num_findings=judged.num_present if judged else None,
         num_past=judged.num_past if judged else None,
         first_finding=judged.first if judged else "",
+        is_urgent=judged.is_urgent if judged else False,
         num_noted=judged.num_noted if judged else None,
         is_partial=judged.is_partial if judged else None,
         was_judged=card.was_judged,

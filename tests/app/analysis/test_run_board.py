@@ -79,7 +79,7 @@ def test_findings_are_counted(judging_hub, tmp_path):
     shutil.copytree(RECORDED / "slow_rank", tmp_path / "slow")
     shutil.copytree(RECORDED / "healthy", tmp_path / "healthy")
     slow = judged(judging_hub, "slow")
-    assert slow.num_findings == 1
+    assert (slow.num_findings, slow.is_urgent) == (1, True)
     assert "5" in slow.first_finding
     healthy = judged(judging_hub, "healthy")
     assert (healthy.num_findings, healthy.first_finding) == (0, "")

@@ -38,6 +38,8 @@ test('every word of the filter must be somewhere in the row', () => {
 test('findings: the first by name, none, past, not judged', () => {
   const findingsText = (given) => findings(row(given)).text;
   assert.equal(findingsText({ num_findings: 2, num_past: 0, first_finding: 'Rank 5 is slow.' }), 'Rank 5 is slow');
+  assert.equal(findings(row({ num_findings: 1, first_finding: 'Rank 5 is slow', is_urgent: true })).tone, 'fault');
+  assert.equal(findings(row({ num_findings: 1, first_finding: 'Rank 5 is slow', is_urgent: false })).tone, 'warn');
   assert.equal(findingsText({ num_findings: 0, num_past: 3 }), '3 past');
   assert.equal(findingsText({ num_findings: 0, num_past: 0 }), 'none');
   assert.equal(findingsText({ num_findings: 0, num_past: 0, num_noted: 1 }), '1 noted');
