@@ -194,12 +194,23 @@ def _swings(value_S: Floats, width: int) -> Floats:
 
 
 def _all(value_S: Floats) -> list[Rise]:
-    """Of the longest blocks first, what meets none of those."""
+    """Of the longest blocks first, what meets none of those; of a rise that shorter blocks show to
+    be several far longer ones, these.
+    """
     found: list[Rise] = []
     for width in _BLOCKS:
         if value_S.size >= width * _FEWEST_BLOCKS:
-            found += [rise for rise in _lasting(value_S, width) if not _meets_any(rise, found)]
+            of_width = _lasting(value_S, width)
+            found = [part for rise in found for part in _several(rise, of_width)]
+            found += [rise for rise in of_width if not _meets_any(rise, found)]
     return found + [rise for rise in _short(value_S) if not _meets_any(rise, found)]
+
+
+def _several(whole: Rise, narrow: Sequence[Rise]) -> Sequence[Rise]:
+    """Those within it if they are two or more that are far longer, else the whole."""
+    inside = [rise for rise in narrow if whole.first <= rise.first and rise.last <= whole.last]
+    far = all(rise.excess >= SHORT_RISE for rise in inside)
+    return inside if len(inside) > 1 and far else [whole]
 
 
 def _main_parts(value_S: Floats, whole: Rise) -> list[Rise]:
@@ -250,13 +261,18 @@ def _trimmed_sum(value_S: Floats) -> float:
 
 
 def _joined(value_S: Floats, apart: list[Rise]) -> list[Rise]:
-    """Rises that follow each other as one where steps are longer in between, too."""
+    """Rises that follow each other as one where steps are longer in between, too: of two that are
+    far longer, the first for FEWEST_STEPS, by half as much as in the lesser one.
+    """
     joined: list[Rise] = []
     for rise in apart:
         if joined:
             first, before_ms = joined[-1].first, joined[-1].before_ms
             between_S = value_S[joined[-1].last + 1 : rise.first]
-            if not between_S.size or between_S.mean() >= (1 + LEAST_RISE) * before_ms:
+            lesser = min(joined[-1].excess, rise.excess)
+            lasted = joined[-1].last - first + 1 >= FEWEST_STEPS
+            least = lesser / 2 if lasted and lesser >= SHORT_RISE else LEAST_RISE
+            if not between_S.size or between_S.mean() >= (1 + least) * before_ms:
                 now_ms = float(_trimmed(value_S[None, first : rise.last + 1])[0])
                 joined[-1] = Rise(first, max(joined[-1].last, rise.last), before_ms, now_ms)
                 continue

@@ -102,6 +102,18 @@ def test_a_slow_growth_is_one_rise() -> None:
     assert abs(rise.last - 199) <= 2
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_far_longer_steps_are_two_rises_where_those_between_are_hardly_longer(seed: int) -> None:
+    made = steps(num=150, seed=seed, noise=0.15)
+    for first, times in ((45, 2.2), (65, 1.07), (85, 1.6)):
+        made[first : first + 20] *= times
+    both = rises(made)
+    assert len(both) == 2
+    for rise, first in zip(both, (45, 85), strict=True):
+        assert abs(rise.first - first) <= 2
+        assert abs(rise.last - first - 19) <= 2
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_what_steps_do_by_themselves_is_no_rise(seed: int) -> None:
     """One in four is half as long again, at random."""
