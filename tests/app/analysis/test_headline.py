@@ -18,7 +18,7 @@ from app.views.run.runs import Card, run_row
 from diagnosis.findings import Diagnosis, NotEnoughData, Verdict
 from ingest.stopping import Stop
 from tests.app.pages_in_process import text_of
-from tests.runs_builder import RunBuilder
+from tests.runs_builder import T0, RunBuilder
 from trace_hooks.layout import ParallelLayout
 
 HOSTS = ["a"] * 4 + ["b"] * 4
@@ -26,7 +26,9 @@ HOSTS = ["a"] * 4 + ["b"] * 4
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """Host b of `slow_host` is a whole replica, whose ranks may have more work: it is noted."""
+    """Host b of `slow_host` is a whole replica, whose ranks may have more work: it is noted. Both
+    have ended: a run that has not falls silent.
+    """
     runs = tmp_path_factory.mktemp("headline")
     for name, x in (("slow_host", 1.5), ("healthy", 1.0)):
         builder = RunBuilder(runs / name, 8, ParallelLayout.from_sizes(dp=2, tp=4), hosts=HOSTS)
@@ -37,7 +39,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
                 builder.step(rank, step, step * 100, step * 100 + 100)
                 builder.span(rank, step, "forward", step * 100, step * 100 + length)
                 builder.span(rank, step, "dp_comm", step * 100 + length, step * 100 + 100)
-        builder.rank_files()
+        builder.rank_files(end={"ts_ns": T0 + 10**9, "status": "finished", "error": None})
         builder.publish()
     opened = Hub(runs)
     yield opened
