@@ -205,11 +205,14 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
     spans = [(row, own[0].first, own[-1].last) for row, own in even.items()]
     rows, group_R = list(even), judged.peers.group_R
     even = {rows[at]: even[rows[at]] for at in sorted(no_swings(excess_RS, group_R, spans))}
+    calm = is_calm(excess_RS, even, judged.threshold_R)
+    if not calm:
+        even = {row: _lasting(own) for row, own in even.items()}
     cells = [
         (row, np.concatenate([np.arange(episode.first, episode.last + 1) for episode in own]))
         for row, own in even.items()
     ]
-    if not is_calm(excess_RS, even, judged.threshold_R):
+    if not calm:
         cells = [cell for cell in cells if cell[1].size >= SHORT_STEPS]
     last = last_shares(excess_RS, judged.peers.group_R, cells)
     left = {cells[index][0]: even[cells[index][0]] for index in sorted(last)}
@@ -218,6 +221,13 @@ def _culprits(judged: _Judged, by_row: dict[int, list[Episode]]) -> dict[int, li
     }
     moves = len(short) >= FEWEST_MOVING and not _at_once([left[row] for row in sorted(short)])
     return {row: own for row, own in left.items() if not (moves and row in short)}
+
+
+def _lasting(own: list[Episode]) -> list[Episode]:
+    """Those of SHORT_STEPS or more, where there are any: shorter ones of the same rank may be
+    swings that all ranks have.
+    """
+    return [e for e in own if e.last - e.first + 1 >= SHORT_STEPS] or own
 
 
 def _at_once(apart: list[list[Episode]]) -> bool:
