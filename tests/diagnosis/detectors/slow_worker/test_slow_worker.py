@@ -62,6 +62,27 @@ def test_ranks_that_are_slow_after_each_other_are_named_if_each_is_for_20_steps(
     assert named(verdict) == (sorted(begins.items()) if is_named else [])
 
 
+@pytest.mark.parametrize(
+    ("swing", "begins"),
+    [
+        (1.0, [2, 40]),
+        (1.4, [40]),
+    ],
+)
+def test_where_ranks_swing_a_short_episode_beside_a_lasting_one_is_left_out(
+    swing: float, begins: list[int]
+) -> None:
+    """Each other rank computes longer for three steps once, one after the other."""
+
+    def compute(rank: int, step: int) -> float:
+        if rank == 5:
+            return 100.0 * (1.8 if 2 <= step < 10 or 40 <= step < 80 else 1.0)
+        return 100.0 * (swing if (step - 11 * rank) % 100 < 3 else 1.0)
+
+    verdict = judged(ParallelLayout.from_sizes(dp=8), compute, steps=100)
+    assert named(verdict) == [(5, first) for first in begins]
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [0.003, 0.02, 0.1])
 def test_a_healthy_job_has_none(seed: int, noise: float) -> None:
