@@ -169,9 +169,18 @@ def _standing_apart(job: _Job, by: Measure) -> _Spikes | None:
         return None
     as_long_N = apart_S[long] <= SIMILAR * spike_N.max()
     in_rhythm_N = as_long_N & _in_rhythm(times.step_S[long], times.step_S[late])
-    long = long[(long >= begins) | in_rhythm_N]
+    long = _without_lone_first(long[(long >= begins) | in_rhythm_N])
     others_ms = float(np.nanmax(others_S, initial=0.0))
     return _those(job, by, long, begins, others_ms)
+
+
+def _without_lone_first(long: Ints) -> Ints:
+    """Without first ones after which nothing came for longer than all others took together, where
+    FEWEST are left: what they have in common began later.
+    """
+    while long.size > FEWEST and long[1] - long[0] > long[-1] - long[1] + 1:
+        long = long[1:]
+    return long
 
 
 def _in_rhythm(steps: Ints, late: Ints) -> Bools:

@@ -281,6 +281,21 @@ def test_a_warm_up_of_many_steps_is_no_spike() -> None:
 
 
 @pytest.mark.parametrize(
+    ("at", "first"),
+    [
+        ((35, 145, 155, 163), 145),
+        ((35, 145, 155), 35),  # too few are left without the first one
+        ((35, 95, 120, 155), 35),
+    ],
+)
+def test_a_lone_long_step_far_before_the_others_is_not_the_first_of_them(
+    at: tuple[int, ...], first: int
+) -> None:
+    (finding,) = judged(spiking(200.0, {3}, at), num_steps=170).findings
+    assert finding.first_step == first
+
+
+@pytest.mark.parametrize(
     ("late", "first"), [((14, 20, 33), 14), ((10, 20, 30), 0), ((21, 31, 39), 21)]
 )
 def test_the_first_step_belongs_to_long_ones_that_come_in_its_rhythm(
