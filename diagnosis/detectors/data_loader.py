@@ -36,6 +36,7 @@ from diagnosis.statistics.late_ranks import (
     is_longer,
     late_by_one,
     meet,
+    partly_by_one,
     worth_telling,
 )
 from diagnosis.statistics.peers import NOISE_MADS, level_before
@@ -52,6 +53,7 @@ from diagnosis.statistics.step_levels import (
     takes_longer,
 )
 from diagnosis.statistics.step_noise import step_noise
+from diagnosis.statistics.units import in_ms, steps_text
 
 NAME = "data_loader"
 KINDS = ("data_loader",)
@@ -88,13 +90,33 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
             one for one in of_ranks if not any(_share_steps(one, other) for other in of_job)
         ]
     of_ranks, of_job = ([explained(one, tables) for one in some] for some in (of_ranks, of_job))
+    partly = _partly(times, of_ranks)
     checked = (
-        f"No {'other ' if of_ranks else ''}rank waited for data longer than its peers, steadily "
-        "and beyond what ranks swing by"
+        f"No {'other ' if of_ranks or partly else ''}rank waited for data longer than its peers, "
+        "steadily and beyond what ranks swing by"
     )
     if not of_job:
         checked += "; the waits of the whole job stayed below a fifth of its time and did not grow"
-    return Verdict(NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=(*minor, *of_always))
+    return Verdict(
+        NAME, (*of_ranks, *of_job), f"{checked}.", set_aside=(*minor, *partly, *of_always)
+    )
+
+
+def _partly(times: PhaseTimes, of_ranks: list[Finding]) -> list[str]:
+    """A sentence on each rank not named for it that waits for data and comes late by more else."""
+    named = {place.rank for finding in of_ranks for place in finding.culprits}
+    sentences = []
+    for late in partly_by_one(times, "data", NOISE_MADS):
+        rank = int(times.ranks.rank_R[late.row])
+        if rank in named:
+            continue
+        first, last = (int(times.step_S[at]) for at in (late.episode.first, late.episode.last))
+        ms = late.share * middle(times.window_S[late.span])
+        sentences.append(
+            f"Rank {rank} loses {in_ms(ms)} per step waiting for the next batch in "
+            f"{steps_text(first, last)}: less than half of what it comes late by."
+        )
+    return sentences
 
 
 def _of_ranks(times: PhaseTimes, lates: list[Late], attempt: int) -> list[Finding]:

@@ -161,6 +161,20 @@ def late_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
     return culprits(found.excess_RS, times.stage_R, lates, found.threshold_R)
 
 
+def partly_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
+    """Ranks that lose time in the phase as steadily as those, and less than MAIN_SHARE of what
+    they come late by; `share`: what they lose in it.
+    """
+    reason_RS = times.beyond_peers(phase)
+    threshold_R = _thresholds(times, reason_RS, mads)
+    lates = [
+        _late(reason_RS, row, episode, episode.excess, MIN_EXCESS)
+        for row, episode in _all_episodes(reason_RS, threshold_R)
+        if episode.excess < MAIN_SHARE * middle(times.late_RS[row, _span(episode)])
+    ]
+    return culprits(reason_RS, times.stage_R, _with_cost(times, lates), threshold_R)
+
+
 def candidates_of_one(times: PhaseTimes, phase: str, mads: float) -> Candidates:
     """All episodes of ranks that are late because of one phase."""
     reason_RS = times.beyond_peers(phase)

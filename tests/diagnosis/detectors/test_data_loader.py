@@ -157,6 +157,27 @@ def test_ranks_that_are_kept_from_their_cores_do_not_hide_it(seed: int) -> None:
     assert abs(finding.first_step - FROM) <= 1
 
 
+@pytest.mark.parametrize(("more", "num_findings"), [(30.0, 1), (50.0, 0)])
+def test_a_rank_that_comes_late_by_more_else_is_not_said_to_load_as_its_peers_do(
+    more: float, num_findings: int
+) -> None:
+    """It waits 40 ms longer for its data, and computes longer by so much."""
+
+    def phases(rank: int, step: int) -> dict[str, float]:
+        if not FROM <= step <= LAST:
+            return {}
+        longer = {"step_ms": 240.0 + more, "covered_ms": 235.0 + more}
+        if rank == 5:
+            return {**longer, "data_ms": 42.0, "compute_ms": 150.0 + more}
+        return {**longer, "comm_ms": 80.0 + more}
+
+    verdict = judged(phases)
+    assert len(verdict.findings) == num_findings
+    assert str(verdict.checked).startswith("No other rank waited for data longer")
+    sentences = [text for text in verdict.set_aside if text.startswith("Rank 5 loses 40 ms")]
+    assert len(sentences) == 1 - num_findings
+
+
 def test_data_that_nobody_waits_for_is_no_fault() -> None:
     """Blocked longer, but with so much less to compute that it comes as early as the others: steps
     are as long as before.
