@@ -67,6 +67,10 @@ WARM_UP_STEPS = 3
 LEAST_COST = 0.01
 """Of all time: what rare steps of all ranks without a period must cost to be a finding."""
 
+LEAST_COST_IN_A_ROW = 0.05
+"""Of the time from the first to the last of what one rank does several times in a row: ranks of
+busy hosts stall for a while now and then."""
+
 SURE_SPIKE = 0.2
 """Of regular steps that take a quarter longer it is sure that they are rare long ones; a fifth of
 their own time."""
@@ -259,8 +263,18 @@ def _in_a_row(job: _Job) -> Iterator[tuple[_Spikes, tuple[int, ...]]]:
         spikes = _those(job, by, long, WARM_UP_STEPS, others_ms)
         for rows, part in spikes_in_a_row(long, spikes.excess_RN, _makes_long(spikes)):
             own = _those(job, by, long[part], WARM_UP_STEPS, others_ms)
-            if rows or not _not_worth_telling(job.times, own):
+            if not rows:
+                is_told = not _not_worth_telling(job.times, own)
+            else:
+                is_told = _share(job.times, own) >= LEAST_COST_IN_A_ROW
+            if is_told:
                 yield own, rows
+
+
+def _share(times: PhaseTimes, spikes: _Spikes) -> float:
+    """Of the time from the first to the last of them, what they are longer by."""
+    span = slice(spikes.columns[0], spikes.columns[-1] + 1)
+    return float(np.sum(spikes.longer_S[spikes.columns]) / np.nansum(times.window_S[span]))
 
 
 def _those(job: _Job, by: Measure, long: Ints, begins: int, others_ms: float) -> _Spikes:

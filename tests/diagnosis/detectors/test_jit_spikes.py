@@ -182,13 +182,18 @@ def test_spikes_on_another_rank_each_time_are_set_aside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms_of_5", "named"), [((90, 90, 80, 95, 90), [2, 5]), ((60, 110, 75, 50, 120), [2])]
+    ("ms_of_2", "ms_of_5", "named"),
+    [
+        (45, (90, 90, 80, 95, 90), [2, 5]),
+        (45, (60, 110, 75, 50, 120), [2]),
+        (35, (90, 90, 80, 95, 90), [5]),  # 4 % of the time, as ranks of busy hosts stall
+    ],
 )
 def test_a_rank_with_similar_spikes_in_a_row_is_named_before_and_after_others(
-    ms_of_5: tuple[int, ...], named: list[int]
+    ms_of_2: int, ms_of_5: tuple[int, ...], named: list[int]
 ) -> None:
     """Rank 2 in four steps, then others in one each, then rank 5 in five."""
-    own_ms = {(2, step): 40 for step in (10, 16, 21, 25)} | {(1, 40): 70, (6, 47): 70}
+    own_ms = {(2, step): ms_of_2 for step in (10, 16, 21, 25)} | {(1, 40): 75, (6, 47): 75}
     own_ms |= {(5, step): ms for step, ms in zip((60, 66, 69, 77, 84), ms_of_5, strict=True)}
 
     def phases(rank: int, step: int) -> dict[str, float]:
@@ -198,9 +203,11 @@ def test_a_rank_with_similar_spikes_in_a_row_is_named_before_and_after_others(
 
     findings = judged(phases, 100).findings
     assert [place.rank for one in findings for place in one.culprits] == named
-    assert (findings[0].first_step, findings[0].last_step) == (10, 25)
-    assert "4 of 100 steps (10, 16, 21, 25) take 40 ms longer" in findings[0].evidence[0].sentence
-    assert findings[0].severity == "past"
+    if named[0] == 2:
+        assert (findings[0].first_step, findings[0].last_step) == (10, 25)
+        told = findings[0].evidence[0].sentence
+        assert "4 of 100 steps (10, 16, 21, 25) take 45 ms longer" in told
+        assert findings[0].severity == "past"
 
 
 def test_a_rank_that_computes_longer_is_named_where_the_others_wait_in_their_backwards() -> None:
