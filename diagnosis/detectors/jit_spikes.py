@@ -138,7 +138,8 @@ def _of_run(job: _Job, attempt: int) -> Verdict:
             "No three rare long steps, nor two alike (compute longer than in the steps around "
             f"them, by {100 * MIN_SPIKE:.0f} % of a step or more)."
         )
-        return Verdict(NAME, checked=checked, of_data=times.waits_hidden)  # judges no rank
+        few = 2 * times.ranks.rank_R.size < times.ranks.world_size
+        return Verdict(NAME, checked=checked, of_data=few or times.waits_hidden)  # judges no rank
     rows = () if spikes.of_all else _at_fault(spikes)
     of_one = () if rows else _computed_by_one(job, spikes)
     if of_one:

@@ -91,7 +91,7 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     checked = None if behind else "No one operation makes all ranks compute longer than before."
     if behind and not findings:
         checked = "No one operation makes up what the job computes longer since some step."
-    return Verdict(NAME, findings, checked)
+    return Verdict(NAME, findings, checked, of_data=True)  # says nothing of single ranks
 
 
 def _is_felt(times: PhaseTimes, onset: Onset) -> bool:

@@ -83,7 +83,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     if not by_itself and kept is not None:
         return Verdict(NAME, not_enough=(NotEnoughData(NAME, kept),))
     if not by_itself:
-        return Verdict(NAME, checked=_ELSE_IN_ORDER if found else checked_text(times))
+        checked = _ELSE_IN_ORDER if found else checked_text(times)
+        return Verdict(NAME, checked=checked, of_data=True)  # says nothing of single ranks
     uneven = uneven_since_then(tables, times)
     lates = late_by(times, _REASONS)
     work = own_work(work_of(tables))
@@ -95,7 +96,8 @@ def detect(tables: Mapping[str, pa.Table], attempt: int) -> Verdict:
     )
     set_aside = tuple(filter(None, why_not.values()))
     other = _ELSE_IN_ORDER.replace("No step", "No other step")
-    return Verdict(NAME, findings, None if findings else other, set_aside=set_aside)
+    in_order = None if findings else other
+    return Verdict(NAME, findings, in_order, set_aside=set_aside, of_data=True)
 
 
 def _takes_longer(window_S: Floats, longer: Sequence[Rise], episode: Episode) -> bool:
