@@ -60,7 +60,7 @@ def _joined(main: Finding, others: Sequence[Finding]) -> Finding:
     kinds = " and ".join(f"“{KIND_TITLES[part.kind]}”" for part in (main, *others))
     culprits = {place.rank for place in main.culprits}
     victims = {rank for part in (main, *others) for rank in part.victims}
-    told = [part.alternatives for part in (main, *others)]
+    alternatives = [text for part in (main, *others) for text in part.alternatives]
     return replace(
         main,
         confidence=min((p.confidence for p in (main, *others)), key=CONFIDENCES.index),
@@ -68,7 +68,7 @@ def _joined(main: Finding, others: Sequence[Finding]) -> Finding:
         victims=tuple(sorted(victims - culprits)),
         cost=_sum([part.cost for part in (main, *others) if part.cost is not None]),
         evidence=tuple(evidence for part in (main, *others) for evidence in part.evidence),
-        alternatives=tuple(dict.fromkeys(sentence for of_one in told for sentence in of_one)),
+        alternatives=tuple(dict.fromkeys(alternatives)),
         cause=f"These ways of losing time began together: {kinds}. One cause of all, such as a "
         "slow or shared CPU, device or host, is likelier than several.",
         next_step=" ".join(dict.fromkeys(part.next_step for part in (main, *others))),

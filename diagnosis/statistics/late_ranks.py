@@ -165,11 +165,10 @@ def partly_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
     """Ranks that lose time in the phase as steadily as those, and less than MAIN_SHARE of what
     they come late by; `share`: what they lose in it.
     """
-    reason_RS = times.beyond_peers(phase)
-    threshold_R = _thresholds(times, reason_RS, mads)
+    reason_RS, threshold_R, found = _in_one_phase(times, phase, mads)
     lates = [
         _late(reason_RS, row, episode, episode.excess, MIN_EXCESS)
-        for row, episode in _all_episodes(reason_RS, threshold_R)
+        for row, episode in found
         if episode.excess < MAIN_SHARE * middle(times.late_RS[row, _span(episode)])
     ]
     return culprits(reason_RS, times.stage_R, _with_cost(times, lates), threshold_R)
@@ -177,15 +176,23 @@ def partly_by_one(times: PhaseTimes, phase: str, mads: float) -> list[Late]:
 
 def candidates_of_one(times: PhaseTimes, phase: str, mads: float) -> Candidates:
     """All episodes of ranks that are late because of one phase."""
-    reason_RS = times.beyond_peers(phase)
-    threshold_R = _thresholds(times, reason_RS, mads)
+    reason_RS, threshold_R, found = _in_one_phase(times, phase, mads)
     lates = []
-    for row, episode in _all_episodes(reason_RS, threshold_R):
+    for row, episode in found:
         late = middle(times.late_RS[row, _span(episode)])
         share = min(episode.excess, late)
         if share >= MAIN_SHARE * max(episode.excess, late):
             lates.append(_late(reason_RS, row, episode, share, MIN_EXCESS))
     return Candidates(reason_RS, threshold_R, lates)
+
+
+def _in_one_phase(
+    times: PhaseTimes, phase: str, mads: float
+) -> tuple[Floats, Floats, Iterator[tuple[int, Episode]]]:
+    """Excess of the ranks in a phase, their thresholds, and the episodes beyond these."""
+    reason_RS = times.beyond_peers(phase)
+    threshold_R = _thresholds(times, reason_RS, mads)
+    return reason_RS, threshold_R, _all_episodes(reason_RS, threshold_R)
 
 
 def _with_cost(times: PhaseTimes, lates: Iterable[Late]) -> list[Late]:
